@@ -1,0 +1,145 @@
+// Scalars, index widths and memory spaces: the vocabulary every floor shares.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#include <thrust/complex.h>
+#define TACIT_HD __host__ __device__
+#else
+#define TACIT_HD
+#endif
+
+namespace tacit {
+
+using Local = std::int32_t;   ///< index within a rank
+using Global = std::int64_t;  ///< index over all ranks, and every offset into entries
+
+/// Memory spaces. `Host` is this process' memory; `Device` is the memory of the current GPU.
+struct Host {};
+struct Device {};
+template <class M>
+concept Memory = std::same_as<M, Host> || std::same_as<M, Device>;
+
+template <class T>
+struct scalar_traits;
+template <std::floating_point R>
+struct scalar_traits<R> {
+  using real = R;
+  static constexpr bool is_complex = false;
+};
+template <class R>
+struct scalar_traits<std::complex<R>> {
+  using real = R;
+  static constexpr bool is_complex = true;
+};
+#ifdef __CUDACC__
+template <class R>
+struct scalar_traits<thrust::complex<R>> {
+  using real = R;
+  static constexpr bool is_complex = true;
+};
+#endif
+
+template <class T>
+using real_t = typename scalar_traits<T>::real;
+template <class T>
+inline constexpr bool is_complex = scalar_traits<T>::is_complex;
+
+/// real_t<T> for scalars, T itself for anything else (integers).
+template <class T>
+struct real_or_self {
+  using type = T;
+};
+template <class R>
+struct real_or_self<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using real_or_self_t = typename real_or_self<T>::type;
+
+/// The scalars that Tacit is built for: float, double and their complex forms.
+template <class T>
+concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::complex<float>> ||
+                 std::same_as<T, std::complex<double>>;
+
+// std::complex is no type for device code (its members miscompile there without a word), so kernels see thrust::complex,
+// which has the same layout.
+#ifdef __CUDACC__
+template <class T>
+struct device_scalar {
+  using type = T;
+};
+template <class R>
+struct device_scalar<std::complex<R>> {
+  using type = thrust::complex<R>;
+};
+template <class T>
+using device_scalar_t = typename device_scalar<T>::type;
+#endif
+
+/// Complex conjugate that stays real for real scalars (std::conj does not). The constraint on R makes these win over
+/// std::conj and std::real, which argument-dependent look-up finds too.
+template <std::floating_point R>
+TACIT_HD constexpr R conj(R a) {
+  return a;
+}
+template <std::floating_point R>
+constexpr std::complex<R> conj(const std::complex<R>& a) {
+  return {a.real(), -a.imag()};
+}
+template <std::floating_point R>
+TACIT_HD constexpr R real(R a) {
+  return a;
+}
+template <std::floating_point R>
+constexpr R real(const std::complex<R>& a) {
+  return a.real();
+}
+/// |a|^2, without the square root of |a|.
+template <std::floating_point R>
+TACIT_HD constexpr R abs2(R a) {
+  return a * a;
+}
+template <std::floating_point R>
+constexpr R abs2(const std::complex<R>& a) {
+  return a.real() * a.real() + a.imag() * a.imag();
+}
+/// Finite in every part.
+template <std::floating_point R>
+bool is_finite(R a) {
+  return std::isfinite(a);
+}
+template <std::floating_point R>
+bool is_finite(const std::complex<R>& a) {
+  return std::isfinite(a.real()) && std::isfinite(a.imag());
+}
+#ifdef __CUDACC__
+template <std::floating_point R>
+TACIT_HD thrust::complex<R> conj(const thrust::complex<R>& a) {
+  return thrust::conj(a);
+}
+template <std::floating_point R>
+TACIT_HD R real(const thrust::complex<R>& a) {
+  return a.real();
+}
+template <std::floating_point R>
+TACIT_HD R abs2(const thrust::complex<R>& a) {
+  return a.real() * a.real() + a.imag() * a.imag();
+}
+#endif
+
+/// "float32", "float64", "complex64", "complex128": NumPy's names, used in reports and on the command line.
+template <Scalar T>
+constexpr const char* scalar_name() {
+  if constexpr (std::same_as<T, float>) return "float32";
+  else if constexpr (std::same_as<T, double>) return "float64";
+  else if constexpr (std::same_as<T, std::complex<float>>) return "complex64";
+  else return "complex128";
+}
+
+}  // namespace tacit

@@ -1,0 +1,238 @@
+// Communicator: the ranks that work together. What is started here is pending until it is waited for.
+//
+// There is no blocking sum: start_sum() begins, wait() ends, any number may be in flight, and poll() pushes all of them
+// on from inside compute loops. Sums use our own recursive doubling in a fixed order (the same bits on every rank, by
+// construction), or the transport's own all-reduce on request.
+// A rank that throws inside comm::collective makes every rank throw the same Error.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/types.hpp>
+#include <tacit/comm/transport.hpp>
+#include <tacit/exec/sums.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tacit::comm {
+
+/// What this rank has done since the communicator was made.
+struct Counters {
+  std::int64_t reductions = 0;        ///< all-reduces started (set-up and agreement not counted)
+  std::int64_t reduction_values = 0;  ///< real numbers in them
+  std::int64_t exchanges = 0;         ///< halo exchanges started
+  std::int64_t messages = 0;          ///< messages sent by exchanges
+  std::int64_t bytes = 0;             ///< bytes sent by exchanges
+  friend Counters operator-(Counters a, const Counters& b) {
+    return {a.reductions - b.reductions, a.reduction_values - b.reduction_values, a.exchanges - b.exchanges,
+            a.messages - b.messages, a.bytes - b.bytes};
+  }
+};
+
+enum class SumAlgorithm {
+  doubling,  ///< ours: recursive doubling over messages, fixed order, log2(P) rounds pushed on by poll()
+  native     ///< the transport's (MPI_Iallreduce)
+};
+
+/// Thrown by waiting calls when another rank has failed. comm::collective turns it into the agreed Error.
+struct PeerFailure : std::exception {
+  const char* what() const noexcept override { return "another rank has failed"; }
+};
+
+class Exchange;
+namespace detail {
+struct State;
+struct SumSlot;
+
+template <class T>
+constexpr Number number_of() {
+  if constexpr (std::same_as<real_or_self_t<T>, float>) return Number::float32;
+  else if constexpr (std::same_as<real_or_self_t<T>, double>) return Number::float64;
+  else return Number::int64;
+}
+}  // namespace detail
+
+/// A started all-reduce. Movable; its destructor waits (or gives up, if the communicator has failed).
+class [[nodiscard]] PendingSum {
+ public:
+  PendingSum() = default;
+  PendingSum(PendingSum&& other) noexcept
+      : state_(std::move(other.state_)), slot_(std::exchange(other.slot_, nullptr)) {}
+  PendingSum& operator=(PendingSum&& other) noexcept;
+  ~PendingSum();
+  bool test();
+  /// Waits and copies the result to `values`, as many bytes as were started.
+  void wait(void* values);
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<detail::State> state_;
+  detail::SumSlot* slot_ = nullptr;
+};
+
+/// A started all-reduce of K scalars; wait() gives their sums over all ranks, and may be called once.
+template <int K, class T>
+class [[nodiscard]] PendingSums {
+ public:
+  explicit PendingSums(const exec::Sums<K, T>& ready) : value_(ready) {}
+  explicit PendingSums(PendingSum&& pending) : pending_(std::move(pending)), started_(true) {}
+  bool test() { return !started_ || pending_.test(); }
+  exec::Sums<K, T> wait() {
+    if (started_) pending_.wait(&value_), started_ = false;
+    return value_;
+  }
+
+ private:
+  PendingSum pending_;
+  exec::Sums<K, T> value_;
+  bool started_ = false;
+};
+
+class Communicator {
+ public:
+  /// One rank, no messages.
+  static Communicator self();
+  /// Over a transport of your own; collective over its ranks.
+  explicit Communicator(std::shared_ptr<Transport> transport);
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const char* kind() const;
+  friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
+
+  /// Same ranks, separate messages and counters. Collective.
+  Communicator duplicate() const;
+
+  /// How sums travel; same choice on all ranks. Default: doubling.
+  void use(SumAlgorithm algorithm) const;
+
+  /// Starts the all-reduce of n values of T (float, double, their complex forms, or Global); `values` is copied.
+  /// Collective in order: every rank starts the same sums in the same order. One reduction.
+  template <class T>
+  PendingSum start_sum(const T* values, std::size_t n, Operation operation = Operation::sum) const {
+    return start(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation, true);
+  }
+  template <int K, class T>
+  PendingSums<K, T> sum(const exec::Sums<K, T>& local) const {
+    if (size_ == 1) return count_local_sum(K * sizeof(T) / sizeof(real_t<T>)), PendingSums<K, T>(local);
+    return PendingSums<K, T>(start_sum(local.v, K));
+  }
+
+  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending.
+  void poll() const {
+    if (size_ > 1) progress();
+  }
+
+  // Set-up: collective, blocking, not counted as reductions.
+  Global all_sum(Global value) const { return reduce(value, Operation::sum); }
+  Global all_max(Global value) const { return reduce(value, Operation::max); }
+  Global all_min(Global value) const { return reduce(value, Operation::min); }
+  double all_max(double value) const { return reduce(value, Operation::max); }
+  double all_sum(double value) const { return reduce(value, Operation::sum); }
+  bool all(bool condition) const { return all_min(Global(condition)) == 1; }
+  /// Rank r's bytes at position r, on every rank.
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) const;
+  template <class T>
+  std::vector<T> all_gather(const T& value) const {
+    std::vector<T> all;
+    for (const auto& bytes : all_gather_bytes(std::as_bytes(std::span(&value, 1)))) append(all, bytes);
+    return all;
+  }
+  /// Everybody's values one after the other, in the order of ranks.
+  template <class T>
+  std::vector<T> all_gather(std::span<const T> values) const {
+    std::vector<T> all;
+    for (const auto& bytes : all_gather_bytes(std::as_bytes(values))) append(all, bytes);
+    return all;
+  }
+  std::string broadcast(const std::string& text, int root) const;
+
+  /// Sends bytes to some ranks without anyone knowing who sends to it; returns what arrived, sorted by sender.
+  /// Memory and messages grow with the number of partners only (plus log P rounds to agree on the end).
+  struct Parcel {
+    int rank;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Parcel> sparse_exchange(const std::vector<Parcel>& parcels) const;
+
+  Counters counters() const;
+
+  /// Throws PeerFailure if a notice of another rank's failure has come.
+  void check() const;
+  /// Asks the process whether the user wants to stop; throws Error(interrupted) if so. Cheap: looks every 50 ms.
+  void check_interrupt() const;
+
+  /// All ranks come here in the normal case; throws PeerFailure instead if one failed. Ends comm::collective.
+  void agree() const;
+  /// Tells all ranks of `error` (or joins them, after a PeerFailure), gives up what is pending, waits until all are
+  /// here, and throws on every rank the error of the lowest failing one. A single rank rethrows the original.
+  [[noreturn]] void fail(std::exception_ptr error) const;
+
+  Transport& transport() const;
+
+ private:
+  friend class Exchange;
+  PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
+  void count_local_sum(std::size_t values) const;
+  void progress() const;
+  Global reduce(Global value, Operation operation) const;
+  double reduce(double value, Operation operation) const;
+  template <class T>
+  static void append(std::vector<T>& all, const std::vector<std::byte>& bytes) {
+    const std::size_t n = all.size();
+    all.resize(n + bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(all.data() + n, bytes.data(), bytes.size());
+  }
+
+  std::shared_ptr<detail::State> state_;
+  int rank_ = 0, size_ = 1;
+};
+
+/// Runs f on every rank; if it throws on any, all ranks throw the same Error (within the time of a message).
+/// Every collective entry point of Tacit is wrapped in this; nesting is fine. Costs one small all-reduce at the end.
+template <class F>
+auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
+  try {
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      comm.agree();
+    } else {
+      auto result = f();
+      comm.agree();
+      return result;
+    }
+  } catch (...) {
+    comm.fail(std::current_exception());
+  }
+}
+
+/// What asks the process whether the user wants to stop (Python's signal check, say); called at most every 50 ms from
+/// the thread that runs the solve. Returns true to stop. May throw.
+void set_interrupt_check(std::function<bool()> check);
+
+/// Runs f(communicator) on n threads, one a rank; rethrows what the lowest failing rank threw.
+void run_threads(int n, const std::function<void(const Communicator&)>& f);
+
+/// True if this build has MPI.
+bool mpi_built() noexcept;
+/// True if this process was started by mpiexec (or MPI is initialised already).
+bool mpi_launched();
+/// All processes that mpiexec started; initialises MPI (and ends it at exit) if nobody has. Collective.
+/// Error(environment) in a build without MPI.
+Communicator mpi_world();
+/// Over the communicator with this Fortran handle (mpi4py: comm.py2f()); collective over it.
+/// `library` is the caller's MPI library version (MPI_Get_library_version), "" to skip the check that both are one MPI.
+Communicator mpi_from_fortran(int handle, const std::string& library = "");
+/// "Open MPI 4.1.4", or "" without MPI.
+std::string mpi_library();
+
+}  // namespace tacit::comm

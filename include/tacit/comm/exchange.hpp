@@ -1,0 +1,75 @@
+// Exchange: owners send, ranks that need receive. Built once from the list of needed indices, started many times.
+#pragma once
+
+#include <tacit/base/types.hpp>
+#include <tacit/comm/communicator.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tacit::comm {
+
+/// Who needs which elements. Positions are local: `send_index` into the owned part, ghosts in the order of `ghosts`.
+struct Pattern {
+  std::vector<int> send_ranks, receive_ranks;           // neighbours, ascending
+  std::vector<Local> send_offsets, receive_offsets;     // per neighbour, into send_index and into the ghosts
+  std::vector<Local> send_index;                        // owned elements in the order they are packed
+  std::vector<Global> ghosts;                           // global indices of the ghosts, ascending
+
+  /// The pattern that brings every rank its `needed` elements (ascending, none of them owned here).
+  /// `offsets`: rank r owns [offsets[r], offsets[r+1]). Collective; O(needed + neighbours) memory and messages.
+  static Pattern build(const Communicator& comm, std::span<const Global> offsets, std::vector<Global> needed);
+
+  Local ghost_count() const { return Local(ghosts.size()); }
+};
+
+/// The messages of a pattern, `element_bytes` an element, double-buffered: two exchanges may be under way at once.
+/// forward: owned elements travel to the ranks that hold them as ghosts. reverse: ghost values travel to their owners.
+class Exchange {
+ public:
+  Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes);
+  Exchange(const Exchange&) = delete;
+  ~Exchange();
+
+  const Pattern& pattern() const { return *pattern_; }
+  const Communicator& comm() const { return comm_; }
+
+  /// A free slot for a forward (or reverse) exchange; the caller packs outgoing(slot), then posts it.
+  /// Error(usage) when both are under way.
+  int open(bool forward = true);
+  /// To pack: forward, send_index.size() elements by neighbour; reverse, ghost_count() elements.
+  std::byte* outgoing(int slot) { return buffer(slot, slots_[slot].forward).data(); }
+  /// Posts the messages. Counts one exchange, one message a neighbour.
+  void post(int slot);
+  /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
+  /// last. Waits.
+  int wait_any(int slot);
+  /// True once all has arrived; pushes on.
+  bool test(int slot);
+  void wait(int slot);
+  /// What arrived: forward, ghost_count() elements; reverse, send_index.size() elements by neighbour.
+  const std::byte* incoming(int slot) { return buffer(slot, !slots_[slot].forward).data(); }
+  /// Returns the buffers; waits until the neighbours have taken what was sent.
+  void close(int slot);
+
+ private:
+  friend class Communicator;
+  using Bytes = std::vector<std::byte>;
+  struct Slot {
+    std::shared_ptr<Bytes> own, ghost;  // values of send_index; values of the ghosts
+    std::vector<Ticket> sends, receives;
+    std::vector<char> named;
+    bool open = false, forward = true;
+  };
+  Bytes& buffer(int slot, bool own) { return own ? *slots_[slot].own : *slots_[slot].ghost; }
+  void give_up() noexcept;  // the communicator has failed
+  Communicator comm_;
+  std::shared_ptr<const Pattern> pattern_;
+  std::size_t element_bytes_;
+  int channel_;
+  Slot slots_[2];
+};
+
+}  // namespace tacit::comm

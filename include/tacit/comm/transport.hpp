@@ -1,0 +1,67 @@
+// Transport: how bytes move between ranks. Everything else of the communication floor (sums, exchanges, agreement on
+// errors) is written once on top of these few calls, so that processes, threads and a fault injector behave alike.
+#pragma once
+
+#include <tacit/base/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tacit::comm {
+
+/// A message under way. Its buffer must stay where it is until test() has said true or cancel() was called.
+struct Ticket {
+  std::uintptr_t words[3] = {};
+  int numbers[2] = {};
+  bool active = false;
+};
+
+/// "Rank so-and-so cannot go on", sent to every other rank.
+struct Notice {
+  int rank = -1;
+  int epoch = 0;
+  ErrorKind kind = ErrorKind::environment;
+  std::string text;
+};
+
+enum class Operation { sum, min, max };
+enum class Number { float32, float64, int64 };
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* kind() const = 0;  ///< "self", "threads", "mpi"
+
+  /// Messages between two ranks with one tag arrive in the order they were sent. 0 <= tag < 32768.
+  virtual Ticket send(int to, int tag, const void* data, std::size_t bytes) = 0;
+  virtual Ticket receive(int from, int tag, void* data, std::size_t bytes) = 0;
+  virtual bool test(Ticket& ticket) = 0;
+  /// Gives a message up. A buffer that the transport may still read is kept alive by `keep`.
+  virtual void cancel(Ticket& ticket, std::shared_ptr<void> keep) = 0;
+  /// A message with this tag from anyone, not yet received: its sender and size.
+  struct Arrival {
+    int from;
+    std::size_t bytes;
+  };
+  virtual std::optional<Arrival> probe(int tag) = 0;
+
+  /// The transport's own all-reduce, if it has one; in place.
+  virtual bool has_native_sum() const { return false; }
+  virtual Ticket start_native_sum(void*, std::size_t, Number, Operation) {
+    throw Error(ErrorKind::usage, message("the ", kind(), " transport has no all-reduce of its own"));
+  }
+
+  virtual void send_notice(const Notice& notice) = 0;
+  virtual std::optional<Notice> poll_notice() = 0;
+  /// A transport over the same ranks whose messages never mix with this one's. Collective.
+  virtual std::shared_ptr<Transport> duplicate() = 0;
+  /// Called in waiting loops; lets another rank on this core run.
+  virtual void relax();
+};
+
+}  // namespace tacit::comm

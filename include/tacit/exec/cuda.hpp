@@ -1,0 +1,127 @@
+// The CUDA side of exec: the one place where codes are checked, streams, and the team that is a block of GPU threads.
+// Included by what nvcc compiles, and by host code that links the CUDA runtime.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/exec/team.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace tacit::exec {
+
+/// Throws Error(environment) naming the call and CUDA's own words, unless `code` is success.
+void check_cuda(cudaError_t code, const char* call);
+
+/// The stream that this host thread's device work goes to, in order. At first the legacy default stream, which orders the
+/// work of all host threads one after another.
+cudaStream_t current_stream() noexcept;
+
+/// Sends this thread's device work to `stream` while it lives. Arrays that several streams touch are the caller's to order.
+class StreamScope {
+ public:
+  explicit StreamScope(cudaStream_t stream) noexcept;
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  cudaStream_t before_;
+};
+
+/// Waits until this thread's device work is done; Error(environment) when a kernel failed.
+void wait_for_device();
+
+/// Where a reduction of this host thread and its current stream leaves what it has. Kept and reused: after the first call
+/// of a size nothing is allocated.
+struct ReductionSpace {
+  void* partial;  ///< device memory
+  void* result;   ///< pinned host memory that kernels write to; read it after wait_for_device()
+};
+ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_bytes);
+
+#ifdef __CUDACC__
+
+/// The members of a thread block. sum() uses warp shuffles and N / 32 values of shared memory.
+template <int N>
+class CudaTeam {
+ public:
+  static constexpr int threads = N;
+  static_assert(N >= 32 && N % 32 == 0 && N <= 1024, "a block is made of whole warps");
+
+  __device__ int rank() const { return static_cast<int>(threadIdx.x); }
+  __device__ Global block() const { return blockIdx.x; }
+  __device__ void barrier() const { __syncthreads(); }
+
+  template <int W>
+  __device__ Lanes<W, CudaTeam> lanes() const {
+    return Lanes<W, CudaTeam>(*this);
+  }
+
+  template <class V>
+  __device__ V sum(const V& v) const {
+    constexpr int warps = N / 32;
+    V total = sum_lanes<32>(v);
+    if constexpr (warps > 1) {
+      // Bytes, because a __shared__ variable has no constructor.
+      __shared__ alignas(16) unsigned char bytes[warps * sizeof(V)];
+      V* const of_warp = reinterpret_cast<V*>(bytes);
+      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = total;
+      __syncthreads();
+      total = of_warp[0];
+      TACIT_UNROLL
+      for (int w = 1; w < warps; ++w) add_to(total, of_warp[w]);
+      __syncthreads();
+    }
+    return total;
+  }
+
+  template <int W, class V>
+  __device__ V sum_lanes(V v) const {
+    static_assert(W <= 32);
+    TACIT_UNROLL
+    for (int half = W / 2; half > 0; half /= 2) add_to(v, across(v, half));
+    return v;
+  }
+
+ private:
+  /// The value of the lane whose number differs in the bit `half`.
+  template <class V>
+  __device__ static V across(const V& v, int half) {
+    static_assert(sizeof(V) % 4 == 0 && std::is_trivially_copyable_v<V>);
+    std::uint32_t word[sizeof(V) / 4];
+    memcpy(word, &v, sizeof(V));
+    TACIT_UNROLL
+    for (std::size_t i = 0; i < sizeof(V) / 4; ++i) word[i] = __shfl_xor_sync(0xffffffffu, word[i], half);
+    V other;
+    memcpy(&other, word, sizeof(V));
+    return other;
+  }
+};
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads) run_kernel(const __grid_constant__ Kernel kernel) {
+  static_assert(sizeof(typename Kernel::Shared) <= 48 * 1024, "static shared memory ends at 48 KiB");
+  __shared__ alignas(16) unsigned char shared[sizeof(typename Kernel::Shared)];
+  kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
+}
+
+/// Starts the kernel on blocks [0, blocks) of the current device and returns. No blocks: nothing is started.
+template <class Kernel>
+void launch_cuda(Global blocks, const Kernel& kernel, cudaStream_t stream = current_stream()) {
+  static_assert(std::is_trivially_copyable_v<Kernel>);
+  if (blocks == 0) return;
+  require(blocks <= std::numeric_limits<std::int32_t>::max(), "a kernel of ", blocks, " blocks: CUDA starts ",
+          std::numeric_limits<std::int32_t>::max(), " at most");
+  run_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, stream>>>(kernel);
+  check_cuda(cudaGetLastError(), "kernel launch");
+}
+
+#endif
+
+}  // namespace tacit::exec

@@ -1,0 +1,271 @@
+// The element-wise and Gram-Schmidt kernels of the device, written over a Team (team.hpp) and on kernel_scalar_t.
+// sweep.cuh and src/exec/device_kernels.cu launch them on the GPU; tests/exec/team_kernels.cpp runs them here.
+#pragma once
+
+#include <tacit/exec/complex.hpp>
+#include <tacit/exec/team.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace tacit::exec {
+
+struct NothingShared {};
+
+/// Blocks of a kernel that returns sums, at most: eight teams on each of the 132 multiprocessors of an H200. A constant,
+/// so that sums have the same bits on every device.
+inline constexpr Global most_blocks = 1056;
+
+/// Blocks for `items` pieces of work of which a team does `per_block` at a time: at least one, most_blocks at most.
+inline Global blocks_for(Global items, Global per_block) {
+  return std::clamp<Global>((items + per_block - 1) / per_block, 1, most_blocks);
+}
+
+/// A tuple for device code (std::tuple is host code): get<I>(pack).
+template <std::size_t I, class T>
+struct Leaf {
+  T value;
+};
+template <class Indices, class... T>
+struct PackOf;
+template <std::size_t... I, class... T>
+struct PackOf<std::index_sequence<I...>, T...> : Leaf<I, T>... {};
+template <class... T>
+using Pack = PackOf<std::index_sequence_for<T...>, T...>;
+template <std::size_t I, class T>
+TACIT_HD T& get(Leaf<I, T>& leaf) {
+  return leaf.value;
+}
+template <std::size_t I, class T>
+TACIT_HD const T& get(const Leaf<I, T>& leaf) {
+  return leaf.value;
+}
+
+/// Types of the vectors of a sweep.
+template <class... T>
+struct Types {};
+
+/// One pass over n elements: x_u, y_w = f(x_r, x_u) for all elements, W of them at a time; partial[block] = the block's
+/// share of the sums that f returns (unused when it returns nothing). Block b of `blocks` does packets b Threads + t,
+/// (b + blocks) Threads + t, ..., so the sums depend on n, W and `blocks` alone.
+template <class F, class Read, class Update, class Write, int W, int Threads>
+struct SweepPass;
+template <class F, class... R, class... U, class... V, int W, int Threads>
+struct SweepPass<F, Types<R...>, Types<U...>, Types<V...>, W, Threads> {
+  static constexpr int threads = Threads;
+  static constexpr int width = Packet<char, W>::count;
+  using Shared = NothingShared;
+  using Result = decltype(std::declval<const F&>()(std::declval<const R&>()..., std::declval<U&>()..., std::declval<V&>()...));
+  static constexpr bool has_sums = !std::is_void_v<Result>;
+  using Total = std::conditional_t<has_sums, Result, NothingShared>;
+
+  Global n, blocks;
+  F f;
+  Pack<const R*...> in;
+  Pack<U*...> io;
+  Pack<V*...> out;
+  Total* partial;
+
+  template <Team T>
+  TACIT_HD void operator()(const T& team, Shared&) const {
+    constexpr std::index_sequence_for<R...> r;
+    constexpr std::index_sequence_for<U...> u;
+    constexpr std::index_sequence_for<V...> v;
+    const Global packets = n / width;
+    Total total{};
+    for_items<Threads>(team, [&](int t) {
+      for (Global p = team.block() * Threads + t; p < packets; p += blocks * Threads)
+        step<W>(p * width, total, r, u, v);
+      if constexpr (width > 1)
+        if (const Global i = packets * width + t; team.block() == 0 && i < n) step<0>(i, total, r, u, v);
+    });
+    if constexpr (has_sums) {
+      total = team.sum(total);
+      if (team.rank() == 0) partial[team.block()] = total;
+    }
+  }
+
+ private:
+  template <int Width, std::size_t... r, std::size_t... u, std::size_t... v>
+  TACIT_HD void step(Global i, Total& total, std::index_sequence<r...>, std::index_sequence<u...>,
+                     std::index_sequence<v...>) const {
+    // All loads stand before all stores: they are in flight together.
+    Pack<Packet<R, Width>...> a{{Packet<R, Width>::load(get<r>(in) + i)}...};
+    Pack<Packet<U, Width>...> b{{Packet<U, Width>::load(get<u>(io) + i)}...};
+    Pack<Packet<V, Width>...> c{};
+    TACIT_UNROLL
+    for (int j = 0; j < Packet<char, Width>::count; ++j) {
+      if constexpr (has_sums)
+        add_to(total, f(static_cast<const R&>(get<r>(a).v[j])..., get<u>(b).v[j]..., get<v>(c).v[j]...));
+      else
+        f(static_cast<const R&>(get<r>(a).v[j])..., get<u>(b).v[j]..., get<v>(c).v[j]...);
+    }
+    (get<u>(b).store(get<u>(io) + i), ...);
+    (get<v>(c).store(get<v>(out) + i), ...);
+  }
+};
+
+/// out[c] = sum over p < parts of partial[p columns + c], one block for each column c. The order depends on `parts` alone.
+template <class V, int Threads>
+struct SumParts {
+  static constexpr int threads = Threads;
+  using Shared = NothingShared;
+  Global parts, columns;
+  const V* partial;
+  V* out;
+
+  template <Team T>
+  TACIT_HD void operator()(const T& team, Shared&) const {
+    V total{};
+    for (Global p = team.rank(); p < parts; p += T::threads) add_to(total, partial[p * columns + team.block()]);
+    total = team.sum(total);
+    if (team.rank() == 0) out[team.block()] = total;
+  }
+};
+
+/// partial[s columns + c] = slice s' share of q_c^H v = sum_i conj(q[c stride + i]) v[i], for all c < columns.
+/// A block does one slice of the rows and C columns; blocks of one slice stand together, so that v comes from memory once.
+template <class T, int C, int W, int Threads>
+struct BasisDots {
+  static constexpr int threads = Threads;
+  static constexpr int width = Packet<char, W>::count;
+  using Shared = NothingShared;
+  Global n, stride;
+  int columns;
+  Global slices;
+  const T* q;
+  const T* v;
+  T* partial;
+
+  /// Groups of C columns; the kernel has slices * groups() blocks.
+  TACIT_HD int groups() const { return (columns + C - 1) / C; }
+
+  template <Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    const Global slice = team.block() / groups();
+    const int first = static_cast<int>(team.block() % groups()) * C;
+    const int count = columns - first < C ? columns - first : C;
+    const Global packets = n / width;
+    Sums<C, T> total{};
+    for_items<Threads>(team, [&](int t) {
+      for (Global p = slice * Threads + t; p < packets; p += slices * Threads) step<W>(p * width, first, count, total);
+      if constexpr (width > 1)
+        if (const Global i = packets * width + t; slice == 0 && i < n) step<0>(i, first, count, total);
+    });
+    total = team.sum(total);
+    if (team.rank() == 0) {
+      TACIT_UNROLL
+      for (int c = 0; c < C; ++c)
+        if (c < count) partial[slice * columns + first + c] = total[c];
+    }
+  }
+
+ private:
+  template <int Width>
+  TACIT_HD void step(Global i, int first, int count, Sums<C, T>& total) const {
+    const auto x = Packet<T, Width>::load(v + i);
+    const T* column = q + first * stride + i;
+    Packet<T, Width> a[C];
+    TACIT_UNROLL
+    for (int c = 0; c < C; ++c)
+      if (c < count) a[c] = Packet<T, Width>::load(column + c * stride);
+      else a[c] = {};
+    TACIT_UNROLL
+    for (int c = 0; c < C; ++c) {
+      TACIT_UNROLL
+      for (int j = 0; j < Packet<T, Width>::count; ++j) total[c] += conj(a[c].v[j]) * x.v[j];
+    }
+  }
+};
+
+/// v += sum over c < columns of a_c q_c, at most C columns in one pass; the factors travel with the launch.
+template <class T, int C, int W, int Threads>
+struct BasisUpdate {
+  static constexpr int threads = Threads;
+  static constexpr int width = Packet<char, W>::count;
+  using Shared = NothingShared;
+  Global n, stride;
+  int columns;
+  Global blocks;
+  const T* q;
+  T* v;
+  Sums<C, T> a;
+
+  template <Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    const Global packets = n / width;
+    for_items<Threads>(team, [&](int t) {
+      for (Global p = team.block() * Threads + t; p < packets; p += blocks * Threads) step<W>(p * width);
+      if constexpr (width > 1)
+        if (const Global i = packets * width + t; team.block() == 0 && i < n) step<0>(i);
+    });
+  }
+
+ private:
+  template <int Width>
+  TACIT_HD void step(Global i) const {
+    auto x = Packet<T, Width>::load(v + i);
+    const T* column = q + i;
+    TACIT_UNROLL_BY(4)
+    for (int c = 0; c < columns; ++c, column += stride) {
+      const auto b = Packet<T, Width>::load(column);
+      TACIT_UNROLL
+      for (int j = 0; j < Packet<T, Width>::count; ++j) x.v[j] += a[c] * b.v[j];
+    }
+    x.store(v + i);
+  }
+};
+
+/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side.
+template <class T, int Threads>
+struct Gather {
+  static constexpr int threads = Threads;
+  using Shared = NothingShared;
+  Global n;
+  int k;
+  const Local* index;
+  const T* x;
+  T* out;
+
+  template <Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    for_items<Threads>(team, [&](int t) {
+      const Global at = team.block() * Threads + t;
+      if (k == 1) {
+        if (at < n) Packet<T, 0>::load(x + index[at]).store(out + at);
+      } else if (at < n * k) {
+        const Global i = at / k;
+        out[at] = x[Global(index[i]) * k + (at - i * k)];
+      }
+    });
+  }
+};
+
+/// x[index[i] k + c] += values[i k + c] for i < n, c < k. Distinct promises that no index occurs twice; otherwise equal
+/// indices add up by atomic steps, and the last bits of x depend on timing.
+template <class T, bool Distinct, int Threads>
+struct ScatterAdd {
+  static constexpr int threads = Threads;
+  using Shared = NothingShared;
+  Global n;
+  int k;
+  const Local* index;
+  const T* values;
+  T* x;
+
+  template <Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    for_items<Threads>(team, [&](int t) {
+      const Global at = team.block() * Threads + t;
+      if (at >= n * k) return;
+      const Global i = at / k;
+      T* const to = x + Global(index[i]) * k + (at - i * k);
+      if constexpr (Distinct) *to += values[at];
+      else atomic_add(to, values[at]);
+    });
+  }
+};
+
+}  // namespace tacit::exec

@@ -1,0 +1,128 @@
+// Memory: arrays in a memory space, and views of them.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/types.hpp>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tacit::exec {
+
+// The device's memory. Every CUDA code is checked where it is called (src/exec/device.cu) and becomes Error(environment);
+// a build without CUDA throws that error from each of these and answers false to device_available().
+bool device_available() noexcept;
+std::string device_name();
+void* device_allocate(std::size_t bytes);
+void device_free(void* p) noexcept;
+void copy_to_device(void* device, const void* host, std::size_t bytes);
+void copy_to_host(void* host, const void* device, std::size_t bytes);
+void copy_on_device(void* to, const void* from, std::size_t bytes);
+void clear_on_device(void* p, std::size_t bytes);
+
+/// Host memory aligned to a cache line pair, touched first by the threads that will sweep it (static schedule).
+void* host_allocate(std::size_t bytes);
+void host_free(void* p) noexcept;
+
+/// n elements at p, in memory space M. Does not own them.
+template <class T, Memory M = Host>
+class View {
+ public:
+  using scalar = std::remove_const_t<T>;
+  using memory = M;
+  View() = default;
+  View(T* p, std::size_t n) : p_(p), n_(n) {}
+  template <class U>
+    requires(std::same_as<const U, T>)
+  View(View<U, M> other) : p_(other.data()), n_(other.size()) {}
+  T* data() const { return p_; }
+  std::size_t size() const { return n_; }
+  T& operator[](std::size_t i) const
+    requires(std::same_as<M, Host>)
+  {
+    return p_[i];
+  }
+  T* begin() const { return p_; }
+  T* end() const { return p_ + n_; }
+  View part(std::size_t from, std::size_t count) const { return {p_ + from, count}; }
+
+ private:
+  T* p_ = nullptr;
+  std::size_t n_ = 0;
+};
+
+/// Owns n elements of T in memory space M, zero at first. Copying copies the elements.
+template <class T, Memory M = Host>
+class Array {
+ public:
+  using scalar = T;
+  using memory = M;
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  Array() = default;
+  explicit Array(std::size_t n) : p_(allocate(n)), n_(n) {}
+  Array(const Array& other) : Array(other.n_, Uninitialised{}) { copy(other.p_, p_, n_); }
+  Array(Array&& other) noexcept : p_(std::exchange(other.p_, nullptr)), n_(std::exchange(other.n_, 0)) {}
+  Array& operator=(Array other) noexcept {
+    std::swap(p_, other.p_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~Array() {
+    if constexpr (std::same_as<M, Host>) host_free(p_);
+    else device_free(p_);
+  }
+
+  T* data() { return p_; }
+  const T* data() const { return p_; }
+  std::size_t size() const { return n_; }
+  View<T, M> view() { return {p_, n_}; }
+  View<const T, M> view() const { return {p_, n_}; }
+  T& operator[](std::size_t i)
+    requires(std::same_as<M, Host>)
+  {
+    return p_[i];
+  }
+  const T& operator[](std::size_t i) const
+    requires(std::same_as<M, Host>)
+  {
+    return p_[i];
+  }
+
+  /// Elements of a host vector, in this memory space.
+  static Array from(std::span<const T> host) {
+    Array a(host.size(), Uninitialised{});
+    if (host.empty()) return a;
+    if constexpr (std::same_as<M, Host>) std::memcpy(a.p_, host.data(), host.size_bytes());
+    else copy_to_device(a.p_, host.data(), host.size_bytes());
+    return a;
+  }
+
+ private:
+  struct Uninitialised {};
+  Array(std::size_t n, Uninitialised) : p_(allocate(n)), n_(n) {}
+  static T* allocate(std::size_t n) {
+    if (n == 0) return nullptr;
+    if constexpr (std::same_as<M, Host>) {
+      return static_cast<T*>(host_allocate(n * sizeof(T)));
+    } else {
+      void* p = device_allocate(n * sizeof(T));
+      clear_on_device(p, n * sizeof(T));
+      return static_cast<T*>(p);
+    }
+  }
+  static void copy(const T* from, T* to, std::size_t n) {
+    if (n == 0) return;
+    if constexpr (std::same_as<M, Host>) std::memcpy(to, from, n * sizeof(T));
+    else copy_on_device(to, from, n * sizeof(T));
+  }
+  T* p_ = nullptr;
+  std::size_t n_ = 0;
+};
+
+}  // namespace tacit::exec

@@ -1,0 +1,38 @@
+// Sums: a few scalars that a sweep returns and a space adds up over ranks.
+#pragma once
+
+#include <tacit/base/types.hpp>
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+namespace tacit::exec {
+
+/// K partial sums of type T. `auto [rr, rz] = sums;` takes it apart.
+template <int K, class T>
+struct Sums {
+  using scalar = T;
+  static constexpr int count = K;
+  T v[K] = {};
+
+  TACIT_HD T& operator[](int i) { return v[i]; }
+  TACIT_HD const T& operator[](int i) const { return v[i]; }
+  template <std::size_t I>
+  TACIT_HD T& get() {
+    return v[I];
+  }
+  template <std::size_t I>
+  TACIT_HD const T& get() const {
+    return v[I];
+  }
+};
+
+}  // namespace tacit::exec
+
+template <int K, class T>
+struct std::tuple_size<tacit::exec::Sums<K, T>> : std::integral_constant<std::size_t, K> {};
+template <std::size_t I, int K, class T>
+struct std::tuple_element<I, tacit::exec::Sums<K, T>> {
+  using type = T;
+};

@@ -1,0 +1,200 @@
+// sweep: one pass over vectors that reads, updates and writes what it declares, and may return sums.
+//
+//   auto [rr] = sweep(reads(v), updates(x, r), writes(), Step<T>{alpha});
+//
+// A formula is a named functor on scalars, templated on exactly one scalar type (so that the device version can be made
+// from the host's); it takes one value of each read vector, then references into updated and written ones, in the order
+// declared, and returns Sums<K, T> or nothing. It is a pure function: test it with numbers.
+// The three lists are the whole memory traffic of the pass: bytes = n (reads + 2 updates + writes) sizeof(T).
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/base/types.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/exec/sums.hpp>
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tacit::exec {
+
+template <class... V>
+struct Reads {
+  std::tuple<V...> v;
+};
+template <class... V>
+struct Updates {
+  std::tuple<V...> v;
+};
+template <class... V>
+struct Writes {
+  std::tuple<V...> v;
+};
+
+/// Anything with data(), size(), scalar and memory becomes a view of its elements.
+template <class V>
+auto view_of(const V& v) {
+  return View<const typename V::scalar, typename V::memory>(v.data(), v.size());
+}
+template <class V>
+auto view_of(V& v) {
+  return View<std::remove_pointer_t<decltype(v.data())>, typename V::memory>(v.data(), v.size());
+}
+template <class... V>
+auto reads(const V&... v) {
+  return Reads<decltype(view_of(v))...>{{view_of(v)...}};
+}
+template <class... V>
+auto updates(V&&... v) {
+  return Updates<decltype(view_of(v))...>{{view_of(v)...}};
+}
+template <class... V>
+auto writes(V&&... v) {
+  return Writes<decltype(view_of(v))...>{{view_of(v)...}};
+}
+
+namespace detail {
+
+// Sums are formed in an order that depends on n alone: lanes inside a chunk, then chunks from the first to the last.
+// So any number of threads gives the same bits.
+inline constexpr std::size_t chunk_elements = 2048;
+inline constexpr int lanes = 8;
+// Shorter vectors are swept by one thread: waking a team costs a few microseconds.
+inline constexpr std::size_t parallel_from = 8 * chunk_elements;
+
+template <class F, class... R, class... U, class... W, std::size_t... r, std::size_t... u, std::size_t... w>
+inline auto at(std::size_t i, const F& f, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out,
+               std::index_sequence<r...>, std::index_sequence<u...>, std::index_sequence<w...>) {
+  // Everything is loaded before anything is stored: the compiler need not fear that an output aliases an input.
+  std::tuple<typename R::scalar...> a{std::get<r>(in.v).data()[i]...};
+  std::tuple<typename U::scalar...> b{std::get<u>(io.v).data()[i]...};
+  std::tuple<typename W::scalar...> c{};
+  const auto store = [&] {
+    ((std::get<u>(io.v).data()[i] = std::get<u>(b)), ...);
+    ((std::get<w>(out.v).data()[i] = std::get<w>(c)), ...);
+  };
+  if constexpr (std::is_void_v<decltype(f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...))>) {
+    f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...);
+    store();
+  } else {
+    const auto sum = f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...);
+    store();
+    return sum;
+  }
+}
+
+template <class Tuple>
+void same_size(std::size_t& n, bool& first, const Tuple& views) {
+  std::apply(
+      [&](const auto&... v) {
+        (
+            [&] {
+              if (first) n = v.size(), first = false;
+              else require(v.size() == n, "sweep over vectors of ", n, " and of ", v.size(), " elements");
+            }(),
+            ...);
+      },
+      views);
+}
+
+template <class F, class... R, class... U, class... W>
+auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
+  const auto element = [&](std::size_t i) {
+    return at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
+              std::index_sequence_for<W...>{});
+  };
+  using Result = decltype(element(0));
+  if constexpr (std::is_void_v<Result>) {
+#pragma omp parallel for simd schedule(static) if (n > parallel_from)
+    for (std::size_t i = 0; i < n; ++i) element(i);
+  } else {
+    using T = typename Result::scalar;
+    constexpr int K = Result::count;
+    const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+    // The partial sums of this thread's sweeps; kept, so that a loop of sweeps does not allocate.
+    static thread_local std::vector<T> partial_store;
+    if (partial_store.size() < chunks * K) partial_store.resize(chunks * K);
+    T* const partial = partial_store.data();
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+    for (std::size_t c = 0; c < chunks; ++c) {
+      T acc[K][lanes] = {};
+      const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
+      const std::size_t full = begin + (end - begin) / lanes * lanes;
+      for (std::size_t i = begin; i < full; i += lanes) {
+#pragma GCC ivdep
+        for (int l = 0; l < lanes; ++l) {
+          const Result s = element(i + l);
+          for (int k = 0; k < K; ++k) acc[k][l] += s[k];
+        }
+      }
+      for (std::size_t i = full; i < end; ++i) {
+        const Result s = element(i);
+        for (int k = 0; k < K; ++k) acc[k][i - full] += s[k];
+      }
+      for (int k = 0; k < K; ++k) {
+        T sum{};
+        for (int l = 0; l < lanes; ++l) sum += acc[k][l];
+        partial[c * K + k] = sum;
+      }
+    }
+    Result total;
+    for (std::size_t c = 0; c < chunks; ++c)
+      for (int k = 0; k < K; ++k) total[k] += partial[c * K + k];
+    return total;
+  }
+}
+
+template <class... V>
+struct memory_of {
+  using type = Host;
+};
+template <class First, class... Rest>
+struct memory_of<First, Rest...> {
+  using type = typename First::memory;
+  static_assert((std::same_as<type, typename Rest::memory> && ...), "a sweep's vectors live in one memory space");
+};
+
+}  // namespace detail
+
+#ifdef __CUDACC__
+template <class F, class... R, class... U, class... W>
+auto device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);
+#endif
+
+/// Runs f at every element; returns the sum of what it returned over this rank's elements, or nothing.
+/// Local. One pass over memory. Sums are the same bits for any number of threads.
+/// Error(usage) when the vectors differ in size.
+template <class F, class... R, class... U, class... W>
+auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
+  std::size_t n = 0;
+  bool first = true;
+  detail::same_size(n, first, in.v);
+  detail::same_size(n, first, io.v);
+  detail::same_size(n, first, out.v);
+  const Span span("sweep", "exec",
+                  Trace::on() ? std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) +
+                                             n * (0 + ... + (2 * sizeof(typename U::scalar))) +
+                                             n * (0 + ... + sizeof(typename W::scalar)))
+                              : 0);
+  using M = typename detail::memory_of<R..., U..., W...>::type;
+  if constexpr (std::same_as<M, Host>) {
+    return detail::host_sweep(n, in, io, out, f);
+  } else {
+#ifdef __CUDACC__
+    return device_sweep(n, in, io, out, f);
+#else
+    static_assert(std::same_as<M, Host>, "sweeps over device vectors are compiled by nvcc");
+#endif
+  }
+}
+
+}  // namespace tacit::exec
+
+#ifdef __CUDACC__
+#include <tacit/exec/sweep.cuh>
+#endif

@@ -1,0 +1,264 @@
+// Team: the threads that work on one block of a kernel together.
+//
+// A kernel is a named functor, written once:
+//
+//   struct Kernel {
+//     static constexpr int threads = 128;             // of a team
+//     struct Shared { double tile[128]; };            // what the team shares; uninitialised
+//     template <Team T> TACIT_HD void operator()(T team, Shared& shared) const;
+//   };
+//
+// and runs three ways: launch_serial (one host thread plays a whole team; OpenMP over blocks), launch_threads (a real
+// thread for every member, for the race checker: a missing barrier is invisible in a serial run, and reported here) and
+// launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one order.
+#pragma once
+
+#include <tacit/base/types.hpp>
+#include <tacit/exec/sums.hpp>
+
+#include <atomic>
+#include <barrier>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// Loops over registers must be unrolled on the device, or the registers become memory.
+#ifdef __CUDA_ARCH__
+#define TACIT_UNROLL _Pragma("unroll")
+#define TACIT_UNROLL_BY(n) TACIT_PRAGMA(unroll n)
+#define TACIT_PRAGMA(text) _Pragma(#text)
+#else
+#define TACIT_UNROLL
+#define TACIT_UNROLL_BY(n)
+#endif
+
+namespace tacit::exec {
+
+/// threads: members of a team. rank(): this member, from 0. block(): the block of work, from 0.
+/// barrier(): nobody goes on before all have come, and then sees what all wrote.
+/// sum(v): v added up over the team, given to every member. lanes<W>(): the team cut into groups of W neighbours.
+template <class T>
+concept Team = requires(const T team, double v) {
+  { T::threads } -> std::convertible_to<int>;
+  { team.rank() } -> std::convertible_to<int>;
+  { team.block() } -> std::convertible_to<Global>;
+  team.barrier();
+  { team.sum(v) } -> std::same_as<double>;
+  { team.template lanes<1>().sum(v) } -> std::same_as<double>;
+};
+
+template <class V>
+TACIT_HD void add_to(V& a, const V& b) {
+  a += b;
+}
+template <int K, class T>
+TACIT_HD void add_to(Sums<K, T>& a, const Sums<K, T>& b) {
+  TACIT_UNROLL
+  for (int k = 0; k < K; ++k) a[k] += b[k];
+}
+
+/// A team's groups of `width` neighbours. W is a power of two that divides the team; where the team has one thread,
+/// that thread is a group of width 1: kernels step by width and groups, never by W.
+template <int W, class T>
+class Lanes {
+ public:
+  static constexpr int width = T::threads == 1 ? 1 : W;
+  static constexpr int groups = T::threads / width;
+  static_assert((W & (W - 1)) == 0 && T::threads % width == 0, "a group is a power of two that divides the team");
+  TACIT_HD explicit Lanes(const T& team) : team_(team) {}
+  TACIT_HD int lane() const { return team_.rank() % width; }
+  TACIT_HD int group() const { return team_.rank() / width; }
+  /// v added up over this member's group, pairwise with the halves first; given to every lane of it. The whole team calls.
+  template <class V>
+  TACIT_HD V sum(const V& v) const {
+    if constexpr (width == 1) return v;
+    else return team_.template sum_lanes<width>(v);
+  }
+
+ private:
+  T team_;
+};
+
+/// One thread that is a whole team.
+class SerialTeam {
+ public:
+  static constexpr int threads = 1;
+  explicit SerialTeam(Global block) : block_(block) {}
+  int rank() const { return 0; }
+  Global block() const { return block_; }
+  void barrier() const {}
+  template <class V>
+  V sum(const V& v) const {
+    return v;
+  }
+  template <int W>
+  Lanes<W, SerialTeam> lanes() const {
+    return Lanes<W, SerialTeam>(*this);
+  }
+
+ private:
+  Global block_;
+};
+
+/// N real threads with a real barrier. Sums are formed in the order of the GPU's: within warps of 32, then warp by warp.
+template <int N>
+class ThreadTeam {
+ public:
+  static constexpr int threads = N;
+  static constexpr int warp = N < 32 ? N : 32;
+  static constexpr std::size_t slot_bytes = 1024;
+  static_assert(N % warp == 0);
+  struct Common {
+    std::barrier<> barrier{N};
+    struct Slot {
+      alignas(16) std::byte bytes[slot_bytes];
+    };
+    std::vector<Slot> slots{static_cast<std::size_t>(N)};
+  };
+
+  ThreadTeam(Global block, int rank, Common& common) : block_(block), rank_(rank), common_(&common) {}
+  int rank() const { return rank_; }
+  Global block() const { return block_; }
+  void barrier() const { common_->barrier.arrive_and_wait(); }
+  template <class V>
+  V sum(const V& v) const {
+    put(v);
+    barrier();
+    V total = tree<warp, V>(0);
+    for (int first = warp; first < N; first += warp) add_to(total, tree<warp, V>(first));
+    barrier();
+    return total;
+  }
+  template <int W>
+  Lanes<W, ThreadTeam> lanes() const {
+    return Lanes<W, ThreadTeam>(*this);
+  }
+  template <int W, class V>
+  V sum_lanes(const V& v) const {
+    put(v);
+    barrier();
+    const V total = tree<W, V>(rank_ / W * W);
+    barrier();
+    return total;
+  }
+
+ private:
+  template <class V>
+  void put(const V& v) const {
+    static_assert(sizeof(V) <= slot_bytes && std::is_trivially_copyable_v<V>);
+    std::memcpy(common_->slots[rank_].bytes, &v, sizeof(V));
+  }
+  template <int W, class V>
+  V tree(int first) const {
+    V part[W];
+    for (int i = 0; i < W; ++i) std::memcpy(&part[i], common_->slots[first + i].bytes, sizeof(V));
+    for (int half = W / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) add_to(part[i], part[i + half]);
+    return part[0];
+  }
+  Global block_;
+  int rank_;
+  Common* common_;
+};
+
+/// Calls f(i) for the i in [0, Items) that are this member's. With as many items as members, that is f(rank()).
+template <int Items, class T, class F>
+TACIT_HD void for_items(const T& team, F&& f) {
+  if constexpr (T::threads == Items) {
+    f(team.rank());
+  } else {
+    for (int i = team.rank(); i < Items; i += T::threads) f(i);
+  }
+}
+
+/// What a member keeps across barriers for each of its items, counted from 0 in the order of for_items: registers on
+/// the GPU, a small array where one thread plays several members.
+template <class V, int Items, class T>
+struct PerItem {
+  static constexpr int count = (Items + T::threads - 1) / T::threads;
+  V v[count] = {};
+  TACIT_HD V& operator[](int own) { return v[own]; }
+  TACIT_HD const V& operator[](int own) const { return v[own]; }
+};
+
+/// W neighbouring values that are loaded and stored at once, from pointers aligned to all of them. W = 0: one value at
+/// the alignment of T, which for complex T is half of its size.
+template <class T, int W>
+struct alignas(W == 0 ? alignof(T) : W * sizeof(T)) Packet {
+  static constexpr int count = W == 0 ? 1 : W;
+  T v[count];
+  TACIT_HD static Packet load(const T* p) { return *reinterpret_cast<const Packet*>(p); }
+  TACIT_HD void store(T* p) const { *reinterpret_cast<Packet*>(p) = *this; }
+};
+/// As many T as the widest load of the GPU takes, 16 bytes.
+template <class T>
+inline constexpr int packet_width = 16 / sizeof(T);
+/// Whether packets of W values can be loaded from p.
+template <int W, class T>
+bool is_aligned(const T* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % alignof(Packet<T, W>) == 0;
+}
+
+/// a += v as one indivisible step (for complex: one for each part). Sums formed so depend on timing in their last bits.
+template <class T>
+TACIT_HD void atomic_add(T* a, const T& v) {
+  if constexpr (is_complex<T>) {
+    auto* parts = reinterpret_cast<real_t<T>*>(a);
+    atomic_add(parts, v.real());
+    atomic_add(parts + 1, v.imag());
+  } else {
+#ifdef __CUDA_ARCH__
+    atomicAdd(a, v);
+#else
+    std::atomic_ref<T>(*a).fetch_add(v, std::memory_order_relaxed);
+#endif
+  }
+}
+
+/// Runs the kernel on every block in [0, blocks), a host thread for each block; OpenMP shares the blocks out.
+template <class Kernel>
+void launch_serial(Global blocks, const Kernel& kernel) {
+#pragma omp parallel
+  {
+    const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
+#pragma omp for schedule(static)
+    for (Global block = 0; block < blocks; ++block) kernel(SerialTeam(block), *shared);
+  }
+}
+
+/// Runs the kernel with a real thread for every member of a team, and two teams side by side that nothing orders: what a
+/// race checker sees is what the GPU may do. For tests: slow. What teams share is filled with 0xff (NaN) before each block.
+template <class Kernel>
+void launch_threads(Global blocks, const Kernel& kernel) {
+  constexpr int N = Kernel::threads;
+  constexpr Global teams = 2;
+  using Shared = typename Kernel::Shared;
+  static_assert(std::is_trivially_copyable_v<Shared>);
+  struct Side {
+    typename ThreadTeam<N>::Common common;
+    std::unique_ptr<Shared> shared = std::make_unique_for_overwrite<Shared>();
+  };
+  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<std::jthread> members;
+  for (Global first = 0; first < teams && first < blocks; ++first) {
+    Side& side = *sides.emplace_back(std::make_unique<Side>());
+    for (int rank = 0; rank < N; ++rank)
+      members.emplace_back([&side, &kernel, blocks, first, rank] {
+        for (Global block = first; block < blocks; block += teams) {
+          if (rank == 0) std::memset(static_cast<void*>(side.shared.get()), 0xff, sizeof(Shared));
+          const ThreadTeam<N> team(block, rank, side.common);
+          team.barrier();
+          kernel(team, *side.shared);
+          team.barrier();
+        }
+      });
+  }
+}
+
+}  // namespace tacit::exec

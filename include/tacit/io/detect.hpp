@@ -1,0 +1,19 @@
+// Which kind of file this is, by its first bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tacit::io {
+
+enum class FileKind { matrix_market, petsc_binary, npz, npy, unknown };
+
+/// The kind of a file by its first bytes, whatever its name: a Matrix Market banner (plain or gzip-compressed), a PETSc
+/// class number, a zip archive (npz), NumPy's magic (npy). A match says nothing about the rest of the file.
+/// Local. Error(input): the file cannot be opened or is not a regular file.
+FileKind detect(const std::string& path);
+
+/// As detect, from the bytes of a file.
+FileKind detect_bytes(std::string_view bytes);
+
+}  // namespace tacit::io

@@ -1,0 +1,43 @@
+// What the files of this floor hold: the header of a file, its entries, and the values of a dense block.
+#pragma once
+
+#include <tacit/base/types.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tacit::io {
+
+enum class Format { coordinate, array };
+enum class Field { real, integer, complex, pattern };
+enum class Symmetry { general, symmetric, skew_symmetric, hermitian };
+
+/// What a matrix file says about itself before its first entry.
+struct Header {
+  std::string path;
+  Format format = Format::coordinate;
+  Field field = Field::real;
+  Symmetry symmetry = Symmetry::general;
+  Global rows = 0, columns = 0;
+  Global entries = 0;    ///< stored in the file; a symmetric file stores only its lower triangle
+  Global size_line = 0;  ///< number of the line that gives the sizes, from 1; 0 in a binary file
+};
+
+/// Entries of a rows x columns matrix in no particular order: entry k is value[k] at (row[k], column[k]), from 0.
+/// One position may occur more than once: its entries are meant to be added, which is left to whoever assembles.
+template <Scalar T>
+struct Triplets {
+  Global rows = 0, columns = 0;
+  std::vector<Global> row, column;
+  std::vector<T> value;
+  Global entries_parsed = 0;  ///< of the file, before any expansion of symmetry; set by the readers
+};
+
+/// A rows x columns block, stored by columns: element (i, j) is value[i + j * rows].
+template <Scalar T>
+struct Dense {
+  Global rows = 0, columns = 0;
+  std::vector<T> value;
+};
+
+}  // namespace tacit::io

@@ -1,0 +1,127 @@
+// BiCGStab, preconditioned from the right. van der Vorst (1992), doi 10.1137/0913035; the letters of the H-matrix and
+// multigrid papers: r0 the shadow, p, v = A p, s = r - alpha v, t = A s.
+#pragma once
+
+#include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/workspace.hpp>
+
+#include <limits>
+
+namespace tacit::krylov {
+
+namespace formula {
+template <class T>
+struct BicgstabDirection {
+  T beta, omega;
+  TACIT_HD void operator()(T r, T v, T& p) const { p = r + beta * (p - omega * v); }
+};
+template <class T>
+struct BicgstabShadow {  // (r0, v), (v, v)
+  TACIT_HD exec::Sums<2, T> operator()(T r0, T v) const { return {{conj(r0) * v, T(abs2(v))}}; }
+};
+template <class T>
+struct BicgstabHalf {  // s overwrites r
+  T alpha;
+  TACIT_HD exec::Sums<1, T> operator()(T v, T& r) const {
+    r = r - alpha * v;
+    return {{T(abs2(r))}};
+  }
+};
+template <class T>
+struct BicgstabSteepest {  // (t, s), (t, t)
+  TACIT_HD exec::Sums<2, T> operator()(T t, T s) const { return {{conj(t) * s, T(abs2(t))}}; }
+};
+template <class T>
+struct BicgstabStep {  // (r0, r), (r, r)
+  T alpha, omega;
+  TACIT_HD exec::Sums<2, T> operator()(T r0, T ph, T sh, T t, T& d, T& r) const {
+    d = d + (alpha * ph + omega * sh);
+    r = r - omega * t;
+    return {{conj(r0) * r, T(abs2(r))}};
+  }
+};
+template <class T>
+struct BicgstabStepPlain {  // without a preconditioner s-hat is s, which stands in r
+  T alpha, omega;
+  TACIT_HD exec::Sums<2, T> operator()(T r0, T p, T t, T& d, T& r) const {
+    d = d + (alpha * p + omega * r);
+    r = r - omega * t;
+    return {{conj(r0) * r, T(abs2(r))}};
+  }
+};
+}  // namespace formula
+
+/// Any square A. An iteration: 2 products, 2 applies of P, 3 reductions, 19 vectors of traffic (20 with P) beside the
+/// products'. Vectors: r, d, r0, p, v, t (and p-hat, s-hat), and the best d so far.
+/// Breakdowns: rho = (r0, r), (r0, A p), (t, t), omega = (t, s) / (t, t), each against rounding.
+template <Scalar T, Memory M>
+void bicgstab(const Run<T, M>& run, Monitor& monitor) {
+  using namespace exec;
+  const auto& [A, P, r, d, w] = run;
+  const auto& space = r.space();
+  auto &r0 = w[0], &p = w[1], &v = w[2], &t = w[3], &best = w[4];
+  auto& ph = P ? w[5] : p;
+  const double tiny = 4 * double(std::numeric_limits<real_t<T>>::epsilon());
+  monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
+
+  layout::copy(r, r0);
+  layout::fill(v, T(0));
+  layout::fill(p, T(0));
+  layout::copy(d, best);
+  auto [rho, rr] = space.sum(sweep(reads(r0, r), updates(), writes(), layout::formula::Dots<T>{})).wait();
+  const double r0_norm = std::sqrt(double(real(rr)));
+  double best_norm = r0_norm;
+  T alpha{1}, omega{1}, beta{0};
+  while (monitor.go_on(std::sqrt(double(real(rr))))) {
+    const double r_norm = std::sqrt(double(real(rr)));
+    // Residuals of BiCGStab jump; what is returned after a failure is the best d, kept once a decade.
+    if (r_norm < 0.1 * best_norm) layout::copy(d, best), best_norm = r_norm;
+    if (!(std::abs(rho) > tiny * r0_norm * r_norm)) {
+      monitor.breakdown("(r0, r)", std::abs(rho), "the residual is orthogonal to the shadow residual");
+      break;
+    }
+    sweep(reads(r, v), updates(p), writes(), formula::BicgstabDirection<T>{beta, omega});
+    if (P) P->apply(p, ph);
+    A.apply(ph, v);
+    const auto [r0v, vv] = space.sum(sweep(reads(r0, v), updates(), writes(), formula::BicgstabShadow<T>{})).wait();
+    if (!(std::abs(r0v) > tiny * r0_norm * std::sqrt(double(real(vv))))) {
+      monitor.breakdown("(r0, A p)", std::abs(r0v), "the step along p cannot be determined");
+      break;
+    }
+    alpha = rho / r0v;
+    const auto half = sweep(reads(v), updates(r), writes(), formula::BicgstabHalf<T>{alpha});
+    // s = 0 to rounding would make t = 0: the half step is then the whole one.
+    auto& sh = P ? w[6] : r;
+    if (P) P->apply(r, sh);
+    A.apply(sh, t);
+    const auto steepest = sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepest<T>{});
+    const auto [ts, tt, ss] = space.sum(Sums<3, T>{{steepest[0], steepest[1], half[0]}}).wait();
+    const double s_norm = std::sqrt(double(real(ss))), t_norm = std::sqrt(double(real(tt)));
+    if (s_norm <= monitor.goal()) {
+      layout::axpy(alpha, ph, d);
+      rr = ss;
+      rho = T(1);
+      continue;
+    }
+    if (!(std::abs(ts) > tiny * t_norm * s_norm)) {
+      layout::axpy(alpha, ph, d);
+      if (std::isfinite(s_norm) && s_norm < best_norm) layout::copy(d, best), best_norm = s_norm;
+      if (real(tt) == 0) monitor.breakdown("(t, t)", real(tt), "the matrix maps the half-step residual to zero");
+      else monitor.breakdown("omega", std::abs(ts), "(t, s) vanishes: the residual cannot be reduced along t");
+      break;
+    }
+    omega = ts / tt;
+    const T old = rho;
+    const auto sums =
+        P ? sweep(reads(r0, ph, sh, t), updates(d, r), writes(), formula::BicgstabStep<T>{alpha, omega})
+          : sweep(reads(r0, p, t), updates(d, r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
+    const auto dots = space.sum(sums).wait();
+    rho = dots[0], rr = dots[1];
+    beta = (rho / old) * (alpha / omega);
+  }
+  const Outcome outcome = monitor.outcome();
+  if (outcome != Outcome::claims && !(std::sqrt(double(real(rr))) <= best_norm)) layout::copy(best, d);
+}
+
+}  // namespace tacit::krylov

@@ -1,0 +1,75 @@
+// Conjugate gradients, preconditioned. Hestenes and Stiefel (1952), doi 10.6028/jres.049.044; as in Saad, Iterative
+// Methods for Sparse Linear Systems (2003), Algorithm 9.1.
+#pragma once
+
+#include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/workspace.hpp>
+
+namespace tacit::krylov {
+
+namespace formula {
+// The step along the old direction waits until the direction is renewed: p passes through memory once.
+template <class T>
+struct CgDirection {
+  T alpha, beta;
+  TACIT_HD void operator()(T z, T& d, T& p) const {
+    d = d + alpha * p;
+    p = z + beta * p;
+  }
+};
+template <class T>
+struct CgResidual {
+  T alpha;
+  TACIT_HD exec::Sums<1, T> operator()(T v, T& r) const {
+    r = r - alpha * v;
+    return {{T(abs2(r))}};
+  }
+};
+}  // namespace formula
+
+/// Hermitian positive definite A and P. An iteration: 1 product, 1 apply of P, 2 reductions, 10 vectors of traffic
+/// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
+/// Breakdowns: (p, A p) and (r, P r), not positive.
+template <Scalar T, Memory M>
+void cg(const Run<T, M>& run, Monitor& monitor) {
+  using namespace exec;
+  const auto& [A, P, r, d, w] = run;
+  const auto& space = r.space();
+  auto &p = w[0], &v = w[1];
+  auto& z = P ? w[2] : r;
+  layout::fill(p, T(0));
+  T alpha{}, beta{};
+  monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
+
+  if (P) P->apply(r, z);
+  auto [rz, rr] = space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
+  while (monitor.go_on(std::sqrt(double(real(rr))))) {
+    if (!(real(rz) > 0)) {
+      monitor.breakdown("(r, P r)", real(rz), "the preconditioner is not positive definite");
+      break;
+    }
+    sweep(reads(z), updates(d, p), writes(), formula::CgDirection<T>{alpha, beta});
+    alpha = T(0);
+    A.apply(p, v);
+    const auto [pv] = space.sum(sweep(reads(p, v), updates(), writes(), layout::formula::Dot<T>{})).wait();
+    if (!(real(pv) > 0)) {
+      monitor.breakdown("(p, A p)", real(pv), "the matrix is not positive definite");
+      break;
+    }
+    alpha = T(real(rz) / real(pv));
+    const T old = rz;
+    const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});
+    if (P) {
+      P->apply(r, z);
+      const auto dots = space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
+      rz = dots[0], rr = dots[1];
+    } else {
+      rz = rr = space.sum(step).wait()[0];
+    }
+    beta = T(real(rz) / real(old));
+  }
+  layout::axpy(alpha, p, d);
+}
+
+}  // namespace tacit::krylov

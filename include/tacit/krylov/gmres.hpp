@@ -1,0 +1,201 @@
+// GMRES, one cycle; the driver restarts it from the recomputed residual. Saad and Schultz (1986), doi 10.1137/0907058;
+// flexible: Saad (1993), doi 10.1137/0914028; one reduction per vector: Swirydowicz et al. (2021), doi 10.1002/nla.2343
+// (the Pythagorean norm of classical Gram-Schmidt, with a second round where it cancels).
+#pragma once
+
+#include <tacit/exec/basis.hpp>
+#include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/workspace.hpp>
+
+#include <limits>
+#include <vector>
+
+namespace tacit::krylov {
+
+/// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm it had left.
+/// h[j] = 0 when nothing but rounding was left (v is then not to be used). Collective.
+template <Scalar T, Memory M>
+void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j, layout::Vector<T, M>& v,
+                   std::vector<T>& h) {
+  using exec::basis_dots, exec::basis_subtract;
+  const auto& space = v.space();
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  const std::size_t n = v.size();
+  std::vector<T> c(j + 1);
+  h.assign(j + 1, T(0));
+  const auto finish = [&](double before, double left) {
+    // A vector of the span leaves rounding of its former length only.
+    if (left <= 10 * epsilon * before) return h[j] = T(0), T(0);
+    h[j] = T(real_t<T>(left));
+    return T(real_t<T>(1 / left));
+  };
+  const auto add = [&] {
+    for (int i = 0; i < j; ++i) h[i] += c[i];
+  };
+  if (how == Orthogonalisation::one_reduction) {
+    double before = 0;
+    for (int round = 0;; ++round) {
+      basis_dots<T, M>(q.data(), j, v.data(), n, c.data(), true);
+      space.sum(c.data(), j + 1);
+      add();
+      const double whole = real(c[j]);
+      double inside = 0;
+      for (int i = 0; i < j; ++i) inside += abs2(c[i]);
+      const double left = whole - inside;
+      if (round == 0) before = std::sqrt(whole);
+      // Relative error of the norm: epsilon whole / left.
+      if (left > 1e-6 * whole || round == 2 || !(whole > 0) || !std::isfinite(whole)) {
+        const T scale = std::isfinite(whole) ? finish(before, std::sqrt(std::max(left, 0.0))) : (h[j] = c[j]);
+        basis_subtract<T, M>(q.data(), j, c.data(), scale, v.data(), n, false);
+        return;
+      }
+      basis_subtract<T, M>(q.data(), j, c.data(), T(1), v.data(), n, false);
+    }
+  }
+  T before{}, left{};
+  const int rounds = how == Orthogonalisation::cgs2 ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    if (how == Orthogonalisation::mgs) {
+      for (int i = 0; i < j; ++i) {
+        basis_dots<T, M>(q.data() + i, 1, v.data(), n, c.data(), i == 0);
+        space.sum(c.data(), i == 0 ? 2 : 1);
+        if (i == 0) before = c[1];
+        h[i] = c[0];
+        left = basis_subtract<T, M>(q.data() + i, 1, c.data(), T(1), v.data(), n, i == j - 1);
+      }
+    } else {
+      const bool first = round == 0;
+      basis_dots<T, M>(q.data(), j, v.data(), n, c.data(), first);
+      space.sum(c.data(), j + int(first));
+      if (first) before = c[j];
+      add();
+      left = basis_subtract<T, M>(q.data(), j, c.data(), T(1), v.data(), n, round == rounds - 1);
+    }
+  }
+  space.sum(&left, 1);
+  layout::scale(finish(std::sqrt(double(real(before))), std::sqrt(double(real(left)))), v);
+}
+
+/// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes as
+/// in Orthogonalisation, 2 j + 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d.
+/// Left preconditioning measures ||P r||, scaled to ||r|| at the start of the cycle.
+/// Breakdown: R_jj of the projected problem, for singular A.
+template <Scalar T, Memory M>
+void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Orthogonalisation how) {
+  using namespace exec;
+  const auto& [A, P, r, d, w] = run;
+  const bool left = P && side == Side::left, flexible = P && side == Side::flexible;
+  const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[1 + std::size_t(j)]; };
+  const auto directions = [&](int j) -> layout::Vector<T, M>& { return w[2 + std::size_t(restart) + std::size_t(j)]; };
+  auto& z = w[0];
+
+  const double r_norm = layout::norm(r);
+  if (left) P->apply(r, basis(0));
+  else layout::copy(r, basis(0));
+  const double beta = left ? layout::norm(basis(0)) : r_norm;
+  if (left) {
+    if (!(beta > 0) && r_norm > 0) {
+      monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
+      return;
+    }
+    monitor.scale_norms(beta > 0 ? r_norm / beta : 1);
+  }
+  if (!(beta > 0) || !std::isfinite(beta)) {
+    monitor.go_on(beta);
+    return;
+  }
+  layout::scale(T(real_t<T>(1 / beta)), basis(0));
+
+  std::vector<const T*> q;
+  std::vector<std::vector<T>> R;  // column j of the triangle
+  std::vector<T> g{T(real_t<T>(beta))}, sine, h;
+  std::vector<real_t<T>> cosine;
+  const auto coefficients = [&] {  // y = argmin || beta e_1 - H y ||
+    int k = int(R.size());
+    std::vector<T> y(g.begin(), g.begin() + k);
+    for (int i = k - 1; i >= 0; --i) {
+      for (int l = i + 1; l < k; ++l) y[i] -= R[l][i] * y[l];
+      y[i] /= R[i][i];
+    }
+    return y;
+  };
+  const auto combine = [&](layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
+    std::vector<T> y = coefficients();
+    for (T& c : y) c = -c;
+    std::vector<const T*> v;
+    for (int i = 0; i < int(y.size()); ++i) v.push_back(flexible ? directions(i).data() : basis(i).data());
+    if (P && !left && !flexible) {
+      auto& u = w[1 + std::size_t(restart) + 1];
+      auto& Pu = w[2 + std::size_t(restart) + 1];
+      layout::fill(u, T(0));
+      basis_subtract<T, M>(v.data(), int(y.size()), y.data(), T(1), u.data(), u.size(), false);
+      P->apply(u, Pu);
+      layout::axpy(T(1), Pu, into);
+    } else {
+      basis_subtract<T, M>(v.data(), int(y.size()), y.data(), T(1), into.data(), into.size(), false);
+    }
+  };
+  monitor.solution_by([&](void* x) {
+    auto whole = d;
+    if (!R.empty()) combine(whole);
+    solution(whole, T(0), whole, x);
+  });
+
+  double residual = beta;
+  double largest = 0;
+  bool stop = false;
+  while (!stop && monitor.go_on(residual)) {
+    const int j = int(R.size());
+    if (j == restart) {
+      monitor.end(Outcome::cycle_end);
+      break;
+    }
+    auto& v = basis(j + 1);
+    q.push_back(basis(j).data());
+    if (!P) {
+      A.apply(basis(j), v);
+    } else if (left) {
+      A.apply(basis(j), z);
+      P->apply(z, v);
+    } else {
+      auto& zj = flexible ? directions(j) : z;
+      P->apply(basis(j), zj);
+      A.apply(zj, v);
+    }
+    orthogonalise(how, q, j + 1, v, h);
+    for (int i = 0; i < j; ++i) {  // the rotations so far
+      const T upper = h[i], lower = h[i + 1];
+      h[i] = cosine[i] * upper + sine[i] * lower;
+      h[i + 1] = -conj(sine[i]) * upper + cosine[i] * lower;
+    }
+    const double below = std::abs(h[j + 1]), diagonal = std::abs(h[j]), length = std::hypot(diagonal, below);
+    largest = std::max(largest, length);
+    if (!std::isfinite(length)) {
+      residual = length;
+      continue;
+    }
+    if (!(length > 10 * std::numeric_limits<real_t<T>>::epsilon() * largest)) {
+      monitor.breakdown("R_jj", length, "the Krylov space is exhausted without a solution: the matrix is singular");
+      break;
+    }
+    const T phase = diagonal > 0 ? h[j] / real_t<T>(diagonal) : T(1);
+    cosine.push_back(real_t<T>(diagonal / length));
+    sine.push_back(phase * conj(h[j + 1]) / real_t<T>(length));
+    h[j] = phase * real_t<T>(length);
+    h.resize(j + 1);
+    R.push_back(h);
+    g.push_back(-conj(sine[j]) * g[j]);
+    g[j] = cosine[j] * g[j];
+    residual = std::abs(g[j + 1]);
+    if (below == 0) {  // the space is invariant: the solution is in it
+      monitor.go_on(residual);
+      if (monitor.outcome() != Outcome::claims) monitor.end(Outcome::cycle_end);
+      stop = true;
+    }
+  }
+  monitor.solution_by(nullptr);
+  if (!R.empty()) combine(d);
+}
+
+}  // namespace tacit::krylov

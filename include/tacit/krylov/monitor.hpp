@@ -1,0 +1,99 @@
+// Monitor: the one place that decides whether an iteration goes on, and that tells the user about it.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/krylov/options.hpp>
+#include <tacit/krylov/report.hpp>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace tacit::krylov {
+
+/// How a run of a method ended. `claims` is a belief; the driver (solve.hpp) recomputes b - A x before it says converged.
+enum class Outcome { claims, cycle_end, max_iterations, breakdown, no_progress, diverged, non_finite, stopped };
+
+class Monitor {
+ public:
+  /// Norms handed to go_on() are multiplied by `scale` to be compared with `goal`, both on the scale of b.
+  Monitor(comm::Communicator comm, const Options& options, double b_norm, double goal, int max_iterations, int window)
+      : comm_(std::move(comm)), options_(options), b_norm_(b_norm), goal_(goal), max_iterations_(max_iterations),
+        window_(window) {}
+
+  /// Starts a run (anew) from a residual of this norm.
+  void begin(double norm) {
+    if (iterations_ == 0) record(norm);
+    norm_ = norm;
+    start_ = norm;
+    best_ = norm;
+    best_at_ = iterations_;
+    detail_.clear();
+  }
+  /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
+  void scale_norms(double factor) { factor_ = factor; }
+
+  /// After the work of an iteration (or before the first), with the norm of the residual: may the method go on?
+  /// Every argument is the same on all ranks. Local, apart from the callback.
+  bool go_on(double norm) {
+    norm_ = norm * factor_;
+    if (pending_) {
+      pending_ = false;
+      ++iterations_;
+      if (std::isfinite(norm_)) record(norm_);
+      comm_.check_interrupt();
+      if (options_.callback && options_.callback(State{iterations_, norm_ / divisor(), solution_}))
+        return end(Outcome::stopped);
+    }
+    if (!std::isfinite(norm_)) return end(Outcome::non_finite);
+    if (norm_ <= goal_) return end(Outcome::claims);
+    if (norm_ > options_.divergence * std::max(b_norm_, start_)) return end(Outcome::diverged);
+    if (norm_ < 0.999 * best_) best_ = norm_, best_at_ = iterations_;
+    if (iterations_ - best_at_ >= window_) return end(Outcome::no_progress);
+    if (iterations_ >= max_iterations_) return end(Outcome::max_iterations);
+    pending_ = true;
+    return true;
+  }
+  /// Ends the run with a scalar that vanished (or is not finite): "breakdown: (p, A p) = 0".
+  bool breakdown(const char* scalar, double value, const char* meaning) {
+    detail_ = std::string(scalar) + " = " + number(value) + " in iteration " + std::to_string(iterations_ + 1) + ": " + meaning;
+    return end(std::isfinite(value) ? Outcome::breakdown : Outcome::non_finite);
+  }
+  bool end(Outcome outcome) {
+    outcome_ = outcome;
+    pending_ = false;
+    return false;
+  }
+
+  /// How x_k of the run is formed for whoever asks in a callback.
+  void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
+
+  Outcome outcome() const { return outcome_; }
+  int iterations() const { return iterations_; }
+  int max_iterations() const { return max_iterations_; }
+  double norm() const { return norm_; }
+  double goal() const { return goal_; }
+  const std::string& detail() const { return detail_; }
+  std::vector<double> take_history() { return std::move(history_); }
+
+ private:
+  static std::string number(double value);
+  double divisor() const { return b_norm_ > 0 ? b_norm_ : 1; }
+  void record(double norm) {
+    if (options_.history) history_.push_back(norm / divisor());
+  }
+  comm::Communicator comm_;
+  const Options& options_;
+  double b_norm_, goal_;
+  int max_iterations_, window_;
+  int iterations_ = 0, best_at_ = 0;
+  double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
+  bool pending_ = false;
+  Outcome outcome_ = Outcome::cycle_end;
+  std::string detail_;
+  std::vector<double> history_;
+  std::function<void(void*)> solution_;
+};
+
+}  // namespace tacit::krylov

@@ -1,0 +1,46 @@
+// Report: how a solve ended, in numbers that were recomputed.
+#pragma once
+
+#include <tacit/base/types.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tacit::krylov {
+
+enum class Reason {
+  converged,       ///< the recomputed ||b - A x|| is at or below max(rtol ||b||, atol); said of nothing else
+  max_iterations,  ///< the limit was reached first
+  breakdown,       ///< a scalar that the method divides by vanished; `detail` names it
+  stagnated,       ///< the residual no longer falls; residual_norm is the level reached
+  diverged,        ///< the residual grew beyond all bounds
+  non_finite,      ///< NaN or Inf: `detail` names the array and the global index when the input is at fault
+  stopped          ///< the callback asked to stop
+};
+const char* to_string(Reason reason);
+
+struct Report {
+  Reason reason = Reason::max_iterations;
+  std::string detail;                       ///< what happened, one sentence; empty when there is nothing to add
+  std::string advice;                       ///< what to try, one sentence; empty when converged
+  bool converged() const { return reason == Reason::converged; }
+  int iterations = 0;
+  int restarts = 0;                         ///< times the residual was recomputed and the method started anew from it
+  double residual_norm = 0;                 ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: ||A x||)
+  double recurrence_residual_norm = 0;      ///< what the method believed, on the same scale
+  double b_norm = 0;                        ///< ||b||
+  std::vector<double> history;              ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
+  std::string method, precond;              ///< names
+  struct Counts {
+    std::int64_t reductions = 0;            ///< all-reduces
+    std::int64_t operator_applies = 0;
+    std::int64_t preconditioner_applies = 0;
+    std::int64_t exchanges = 0;             ///< halo exchanges of this rank
+    std::int64_t messages = 0, bytes = 0;   ///< sent in exchanges, summed over ranks
+  } counts;
+  double seconds = 0;                       ///< of the solve, longest over ranks
+  std::vector<std::string> warnings;        ///< fallbacks taken, and the like
+};
+
+}  // namespace tacit::krylov

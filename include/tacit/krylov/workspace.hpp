@@ -1,0 +1,48 @@
+// Workspace: the vectors of a method, made once and kept over restarts.
+#pragma once
+
+#include <tacit/layout/vector.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <deque>
+
+namespace tacit::krylov {
+
+template <Scalar T, Memory M>
+class Workspace {
+ public:
+  explicit Workspace(layout::Space space) : space_(std::move(space)) {}
+  /// The i-th vector, made when first asked for; zero then.
+  layout::Vector<T, M>& operator[](std::size_t i) {
+    while (vectors_.size() <= i) vectors_.emplace_back(space_);
+    return vectors_[i];
+  }
+  std::size_t size() const { return vectors_.size(); }
+  const layout::Space& space() const { return space_; }
+
+ private:
+  layout::Space space_;
+  std::deque<layout::Vector<T, M>> vectors_;  // references stay valid while it grows
+};
+
+/// What a method is given: solve A d = r from d = 0, P being an approximate inverse of A (null: none).
+/// r may be overwritten; d must hold the best d known when the method returns.
+template <Scalar T, Memory M>
+struct Run {
+  const op::Operator<T, M>& A;
+  const op::Operator<T, M>* P;
+  layout::Vector<T, M>& r;
+  layout::Vector<T, M>& d;
+  Workspace<T, M>& w;
+};
+
+/// d + alpha p, this rank's part in host memory: what a callback sees as the run's solution.
+template <Scalar T, Memory M>
+void solution(const layout::Vector<T, M>& d, T alpha, const layout::Vector<T, M>& p, void* x) {
+  layout::Vector<T, M> sum = d;
+  if (alpha != T(0)) layout::axpy(alpha, p, sum);
+  const auto host = sum.to_host();
+  std::copy(host.begin(), host.end(), static_cast<T*>(x));
+}
+
+}  // namespace tacit::krylov

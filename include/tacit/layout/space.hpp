@@ -1,0 +1,120 @@
+// Space: where vectors live: how indices are spread over ranks, and so what a sum needs.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/types.hpp>
+#include <tacit/comm/communicator.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/exec/sums.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tacit::layout {
+
+/// Contiguous ranges of global indices: rank r owns [offset(r), offset(r + 1)). Some may be empty.
+class Partition {
+ public:
+  Partition() = default;
+  /// offsets[0] = 0 <= offsets[1] <= ... <= offsets[P] = n.
+  explicit Partition(std::vector<Global> offsets) : offsets_(std::move(offsets)) {
+    require(offsets_.size() >= 2 && offsets_.front() == 0 && std::is_sorted(offsets_.begin(), offsets_.end()),
+            "a partition's offsets start at 0 and do not fall");
+  }
+  /// n indices in P ranges whose lengths differ by at most one.
+  static Partition blocks(Global n, int parts) {
+    require(n >= 0 && parts >= 1, "a partition of ", n, " indices into ", parts, " parts");
+    std::vector<Global> offsets(parts + 1);
+    for (int r = 0; r <= parts; ++r) offsets[r] = n / parts * r + std::min<Global>(r, n % parts);
+    return Partition(std::move(offsets));
+  }
+  /// Rank r owns counts[r] indices.
+  static Partition of_counts(std::span<const Global> counts) {
+    std::vector<Global> offsets{0};
+    for (Global c : counts) offsets.push_back(offsets.back() + c);
+    return Partition(std::move(offsets));
+  }
+  Global size() const { return offsets_.back(); }
+  int parts() const { return int(offsets_.size()) - 1; }
+  Global begin(int rank) const { return offsets_[rank]; }
+  Global end(int rank) const { return offsets_[rank + 1]; }
+  /// The rank that owns a global index; O(log P).
+  int owner(Global index) const {
+    return int(std::upper_bound(offsets_.begin(), offsets_.end(), index) - offsets_.begin()) - 1;
+  }
+  std::span<const Global> offsets() const { return offsets_; }
+  friend bool operator==(const Partition&, const Partition&) = default;
+
+ private:
+  std::vector<Global> offsets_{0, 0};
+};
+
+/// Distributed: every rank holds its own range; a sum over elements is one all-reduce.
+/// Replicated: every rank holds all elements, the same bits; a sum needs no message.
+class Space {
+ public:
+  static Space distributed(comm::Communicator comm, Partition partition) {
+    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
+            " ranks");
+    return Space(std::move(comm), std::move(partition), false);
+  }
+  static Space distributed(comm::Communicator comm, Global n) {
+    auto partition = Partition::blocks(n, comm.size());
+    return Space(std::move(comm), std::move(partition), false);
+  }
+  static Space replicated(comm::Communicator comm, Global n) {
+    return Space(std::move(comm), Partition({0, n}), true);
+  }
+
+  const comm::Communicator& comm() const { return impl_->comm; }
+  const Partition& partition() const { return impl_->partition; }
+  bool is_replicated() const { return impl_->replicated; }
+  Global size() const { return impl_->partition.size(); }
+  Global begin() const { return impl_->partition.begin(part()); }
+  Global end() const { return impl_->partition.end(part()); }
+  /// Elements on this rank.
+  Local local_size() const { return impl_->local_size; }
+
+  /// Starts the sum over all ranks of sums formed over this rank's own elements. Collective; one reduction if distributed,
+  /// none if replicated.
+  template <int K, class T>
+  comm::PendingSums<K, T> sum(const exec::Sums<K, T>& own) const {
+    if (impl_->replicated) return comm::PendingSums<K, T>(own);
+    return impl_->comm.sum(own);
+  }
+  /// The same for n values in place (coefficients, a Gram block): the result is copied to `values` by wait().
+  template <class T>
+  comm::PendingSum start_sum(const T* values, std::size_t n) const {
+    return impl_->comm.start_sum(values, n);
+  }
+  /// Sums n values in place over the space. Collective; one reduction if distributed.
+  template <class T>
+  void sum(T* values, std::size_t n) const {
+    if (!impl_->replicated) start_sum(values, n).wait(values);
+  }
+
+  /// Vectors of both can stand in one formula.
+  friend bool operator==(const Space& a, const Space& b) {
+    return a.impl_ == b.impl_ || (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
+                                  a.partition() == b.partition());
+  }
+
+ private:
+  struct Impl {
+    comm::Communicator comm;
+    Partition partition;
+    bool replicated;
+    Local local_size;
+  };
+  Space(comm::Communicator comm, Partition partition, bool replicated) {
+    const int part = replicated ? 0 : comm.rank();
+    const Local n = checked_cast<Local>(partition.end(part) - partition.begin(part), "a rank's number of elements");
+    impl_ = std::make_shared<const Impl>(Impl{std::move(comm), std::move(partition), replicated, n});
+  }
+  int part() const { return impl_->replicated ? 0 : impl_->comm.rank(); }
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace tacit::layout

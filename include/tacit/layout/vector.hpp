@@ -1,0 +1,143 @@
+// Vector: elements of a space in a memory space. It knows neither MPI nor CUDA.
+#pragma once
+
+#include <tacit/exec/memory.hpp>
+#include <tacit/exec/sweep.hpp>
+#include <tacit/layout/space.hpp>
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+namespace tacit::layout {
+
+/// This rank's elements of a vector with k columns; element i, column c stands at i k + c.
+template <Scalar T, Memory M = Host>
+class Vector {
+ public:
+  using scalar = T;
+  using memory = M;
+
+  explicit Vector(Space space, int columns = 1)
+      : space_(std::move(space)), columns_(columns), elements_(std::size_t(space_.local_size()) * columns) {
+    require(columns >= 1, "a vector with ", columns, " columns");
+  }
+
+  const Space& space() const { return space_; }
+  int columns() const { return columns_; }
+  T* data() { return elements_.data(); }
+  const T* data() const { return elements_.data(); }
+  std::size_t size() const { return elements_.size(); }
+  exec::View<T, M> own() { return elements_.view(); }
+  exec::View<const T, M> own() const { return elements_.view(); }
+
+  /// Copies this rank's elements from / to host memory.
+  void assign(std::span<const T> values) {
+    require(values.size() == size(), "a vector of ", size(), " elements on this rank was given ", values.size());
+    elements_ = exec::Array<T, M>::from(values);
+  }
+  std::vector<T> to_host() const {
+    std::vector<T> values(size());
+    if (values.empty()) return values;
+    if constexpr (std::same_as<M, Host>) std::copy_n(data(), size(), values.data());
+    else exec::copy_to_host(values.data(), data(), size() * sizeof(T));
+    return values;
+  }
+
+ private:
+  Space space_;
+  int columns_;
+  exec::Array<T, M> elements_;
+};
+
+namespace formula {
+template <class T>
+struct Fill {
+  T value;
+  TACIT_HD void operator()(T& x) const { x = value; }
+};
+template <class T>
+struct Copy {
+  TACIT_HD void operator()(T x, T& y) const { y = x; }
+};
+template <class T>
+struct Scale {
+  T alpha;
+  TACIT_HD void operator()(T& x) const { x = alpha * x; }
+};
+template <class T>
+struct Axpy {
+  T alpha;
+  TACIT_HD void operator()(T x, T& y) const { y = y + alpha * x; }
+};
+template <class T>
+struct Xpay {
+  T alpha;
+  TACIT_HD void operator()(T x, T& y) const { y = x + alpha * y; }
+};
+template <class T>
+struct Difference {
+  TACIT_HD void operator()(T a, T b, T& c) const { c = a - b; }
+};
+template <class T>
+struct Dot {
+  TACIT_HD exec::Sums<1, T> operator()(T x, T y) const { return {{conj(x) * y}}; }
+};
+template <class T>
+struct Dots {  // (x, y), (x, x)
+  TACIT_HD exec::Sums<2, T> operator()(T x, T y) const { return {{conj(x) * y, T(abs2(x))}}; }
+};
+// Squares of x, of x times a large and of x times a small power of two: one of the three sums neither overflows nor
+// underflows, wherever |x| lies.
+template <class T>
+struct Squares {
+  real_t<T> up, down;
+  TACIT_HD exec::Sums<3, T> operator()(T x) const { return {{T(abs2(x)), T(abs2(up * x)), T(abs2(down * x))}}; }
+};
+}  // namespace formula
+
+template <class T, class M>
+void fill(Vector<T, M>& x, T value) {
+  exec::sweep(exec::reads(), exec::updates(), exec::writes(x), formula::Fill<T>{value});
+}
+template <class T, class M>
+void copy(const Vector<T, M>& x, Vector<T, M>& y) {
+  exec::sweep(exec::reads(x), exec::updates(), exec::writes(y), formula::Copy<T>{});
+}
+/// x := alpha x
+template <class T, class M>
+void scale(T alpha, Vector<T, M>& x) {
+  exec::sweep(exec::reads(), exec::updates(x), exec::writes(), formula::Scale<T>{alpha});
+}
+/// y := y + alpha x
+template <class T, class M>
+void axpy(T alpha, const Vector<T, M>& x, Vector<T, M>& y) {
+  exec::sweep(exec::reads(x), exec::updates(y), exec::writes(), formula::Axpy<T>{alpha});
+}
+/// c := a - b
+template <class T, class M>
+void subtract(const Vector<T, M>& a, const Vector<T, M>& b, Vector<T, M>& c) {
+  exec::sweep(exec::reads(a, b), exec::updates(), exec::writes(c), formula::Difference<T>{});
+}
+/// (x, y) = sum conj(x_i) y_i over the space. Collective; one reduction.
+template <class T, class M>
+T dot(const Vector<T, M>& x, const Vector<T, M>& y) {
+  return x.space().sum(exec::sweep(exec::reads(x, y), exec::updates(), exec::writes(), formula::Dot<T>{})).wait()[0];
+}
+/// ||x||_2 over the space, over the whole range of the scalar: neither overflow nor underflow before the result does.
+/// NaN if any element is. Collective; one reduction.
+template <class T, class M>
+double norm(const Vector<T, M>& x) {
+  using R = real_t<T>;
+  constexpr int e = std::same_as<R, double> ? 600 : 75;
+  const R up = std::ldexp(R(1), e), down = std::ldexp(R(1), -e);
+  const auto [plain, large, small] =
+      x.space().sum(exec::sweep(exec::reads(x), exec::updates(), exec::writes(), formula::Squares<T>{up, down})).wait();
+  constexpr R lowest = std::same_as<R, double> ? R(1e-200) : R(1e-20f), highest = std::same_as<R, double> ? R(1e300) : R(1e36f);
+  if (real(plain) >= lowest && real(plain) <= highest) return std::sqrt(double(real(plain)));
+  if (real(plain) > highest) return std::ldexp(std::sqrt(double(real(small))), e);
+  if (real(plain) < lowest) return std::ldexp(std::sqrt(double(real(large))), -e);
+  return double(real(plain));  // NaN
+}
+
+}  // namespace tacit::layout

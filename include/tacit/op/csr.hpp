@@ -1,0 +1,78 @@
+// Csr: a sparse matrix whose rows are spread over ranks: a part on own columns, stored for speed, and a part on ghost
+// columns. The own part is multiplied while the halo flies.
+#pragma once
+
+#include <tacit/comm/exchange.hpp>
+#include <tacit/layout/space.hpp>
+#include <tacit/op/local_matrix.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+/// Rows of one rank in compressed form, global column indices, ascending and unique in each row.
+template <Scalar T>
+struct Rows {
+  std::vector<Global> start{0};  ///< row i's entries are [start[i], start[i + 1])
+  std::vector<Global> column;
+  std::vector<T> value;
+  Local count() const { return Local(start.size()) - 1; }
+};
+
+/// Rows from entries (global indices, any order, any rank): every entry travels to the owner of its row, duplicates are
+/// summed. Error(usage) when an index lies outside. Collective; memory and messages grow with the entries held here.
+template <Scalar T>
+Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& rows, Global columns,
+                 std::span<const Global> row, std::span<const Global> column, std::span<const T> value);
+
+template <Scalar T, Memory M = Host>
+class Csr final : public Operator<T, M> {
+ public:
+  /// Collective. rows.count() == range.local_size(); columns lie in the domain.
+  /// Error(usage) on indices out of range or not ascending. A value that is not finite becomes fault().
+  Csr(Space range, Space domain, Rows<T> rows, Format format = Format::automatic);
+  ~Csr() override;
+
+  std::string name() const override { return "csr"; }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return true; }
+  std::vector<T> diagonal() const override;
+  Cost cost() const override;
+
+  /// Entries of the matrix, over all ranks.
+  Global entries() const { return entries_; }
+  /// max_ij |a_ij| over all ranks.
+  double largest() const override { return largest_; }
+  std::string fault() const override { return fault_; }
+  /// This rank's rows, global columns; made anew from the storage.
+  Rows<T> rows() const;
+  /// This rank's square block: rows and columns it owns, local indices; what block preconditioners work on.
+  LocalRows<T> own_block() const;
+  const comm::Pattern& pattern() const { return *pattern_; }
+  /// "sell-8 (16-bit offsets)" and the like.
+  std::string storage() const;
+
+ protected:
+  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Parts;
+  comm::Exchange& exchange(int columns) const;
+  void build_adjoint() const;
+  Global entries_ = 0;
+  double largest_ = 0;
+  std::string fault_;
+  std::shared_ptr<const comm::Pattern> pattern_;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Whether A = A^H to rounding, checked entry by entry. Collective; one transposition's worth of messages.
+template <Scalar T>
+bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows);
+
+}  // namespace tacit::op

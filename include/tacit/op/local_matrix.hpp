@@ -1,0 +1,86 @@
+// The product kernels of one rank's part of a sparse matrix, local indices.
+#pragma once
+
+#include <tacit/base/types.hpp>
+#include <tacit/comm/communicator.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+/// Rows in compressed form with local column indices: what local matrices are built from and give back.
+template <Scalar T>
+struct LocalRows {
+  Local columns = 0;
+  std::vector<Global> start{0};
+  std::vector<Local> column;
+  std::vector<T> value;
+  Local count() const { return Local(start.size()) - 1; }
+};
+
+/// How the own part is stored. `automatic` takes SELL-8 where padding stays below a tenth, CSR elsewhere; both store
+/// 16-bit column offsets where they reach.
+enum class Format { automatic, csr, sell };
+
+/// y = A x (or y += A x for a list of rows), A in SELL-8 or CSR, column indices as 32-bit numbers or, where the band is
+/// narrow enough, as 16-bit offsets from the row: a product moves 10 instead of 12 bytes per entry.
+template <Scalar T, Memory M = Host>
+class LocalMatrix {
+ public:
+  /// Slices of SELL: rows that one SIMD register of doubles holds; a warp on the device.
+  static constexpr int slice = std::same_as<M, Host> ? 8 : 32;
+
+  LocalMatrix(const LocalRows<T>& rows, Format format);
+  ~LocalMatrix();
+  LocalMatrix(LocalMatrix&&) noexcept;
+
+  /// y = A x for k interleaved columns. Polls `comm` between blocks of rows, so that what is in flight advances.
+  void multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const;
+  LocalRows<T> rows() const;
+  double bytes() const;  ///< of the matrix, once
+  std::string storage() const;
+
+ private:
+  struct Storage;
+  std::unique_ptr<Storage> s_;
+};
+
+/// Some rows of a matrix: y[row[i]] += A_i x.
+template <Scalar T, Memory M = Host>
+class RowList {
+ public:
+  /// The rows of `rows` that have entries.
+  explicit RowList(const LocalRows<T>& rows);
+  void multiply_add(const T* x, T* y, int columns) const;
+  Local count() const { return Local(row_.size()); }
+  Global entries() const { return Global(column_.size()); }
+  double bytes() const;
+  LocalRows<T> rows(Local total, Local columns) const;
+
+ private:
+  exec::Array<Local, M> row_;
+  exec::Array<Global, M> start_;
+  exec::Array<Local, M> column_;
+  exec::Array<T, M> value_;
+};
+
+/// out[i k + c] = x[index[i] k + c]: packs what a neighbour needs. `out` is host memory; x lives in M.
+template <Scalar T, Memory M>
+void pack(const T* x, const exec::Array<Local, M>& index, int columns, T* out);
+/// y[index[i] k + c] += in[i k + c], in the order of i; `in` is host memory.
+template <Scalar T, Memory M>
+void unpack_add(const T* in, const exec::Array<Local, M>& index, int columns, T* y);
+/// Host memory into M.
+template <Scalar T, Memory M>
+void receive(const T* in, std::size_t n, exec::Array<T, M>& out);
+
+/// A^H in the same form.
+template <Scalar T>
+LocalRows<T> adjoint(const LocalRows<T>& a);
+
+}  // namespace tacit::op

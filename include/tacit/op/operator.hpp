@@ -1,0 +1,136 @@
+// Operator: a linear map between two spaces. A preconditioner and a finished solver are operators too, so that methods
+// know one idea only: start a product, do something else, wait for it.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/layout/vector.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tacit::op {
+
+using layout::Space;
+using layout::Vector;
+
+/// What one apply costs on this rank.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;          ///< memory traffic, each array once
+  double messages = 0;       ///< sent
+  double message_bytes = 0;  ///< sent
+};
+
+template <Scalar T, Memory M>
+class Operator;
+
+/// A product under way: y is not to be read, x and y are not to be written, until wait(). The destructor waits.
+template <Scalar T, Memory M = Host>
+class [[nodiscard]] Product {
+ public:
+  Product(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token)
+      : a_(&a), x_(&x), y_(&y), adjoint_(adjoint), token_(token) {}
+  Product(Product&& other) noexcept
+      : a_(std::exchange(other.a_, nullptr)), x_(other.x_), y_(other.y_), adjoint_(other.adjoint_), token_(other.token_) {}
+  Product& operator=(Product&&) = delete;
+  ~Product() {
+    if (a_ && std::uncaught_exceptions() == 0) wait();
+  }
+  void wait() {
+    if (const auto* a = std::exchange(a_, nullptr)) a->finish(*x_, *y_, adjoint_, token_);
+  }
+
+ private:
+  const Operator<T, M>* a_;
+  const Vector<T, M>* x_;
+  Vector<T, M>* y_;
+  bool adjoint_;
+  int token_;
+};
+
+/// Base of all operators. Everything but the constructors of derived classes is collective over the spaces' communicator.
+template <Scalar T, Memory M = Host>
+class Operator {
+ public:
+  using scalar = T;
+  using memory = M;
+  virtual ~Operator() = default;
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  const Space& domain() const { return domain_; }
+  const Space& range() const { return range_; }
+  virtual std::string name() const = 0;
+
+  /// Starts y = A x. At most two products of one operator may be under way.
+  /// Error(usage) when x is not of the domain, y not of the range, their columns differ, or they are one vector.
+  Product<T, M> start(const Vector<T, M>& x, Vector<T, M>& y) const {
+    check(x, y, domain_, range_);
+    ++applies_;
+    return {*this, x, y, false, begin(x, y, false)};
+  }
+  /// y = A x, at once.
+  void apply(const Vector<T, M>& x, Vector<T, M>& y) const { start(x, y).wait(); }
+
+  /// A^H x (the conjugate transpose) exists.
+  virtual bool has_adjoint() const { return false; }
+  /// Starts y = A^H x. Error(usage) when the operator has none.
+  Product<T, M> start_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const {
+    require(has_adjoint(), "the ", name(), " operator has no adjoint product");
+    check(x, y, range_, domain_);
+    ++applies_;
+    return {*this, x, y, true, begin(x, y, true)};
+  }
+  void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
+
+  /// Fills basis[0..s) with A x, A^2 x, ..., A^s x. Default: s products, each with its own exchange.
+  virtual void powers(const Vector<T, M>& x, std::span<Vector<T, M>> basis) const {
+    for (std::size_t k = 0; k < basis.size(); ++k) apply(k == 0 ? x : basis[k - 1], basis[k]);
+  }
+
+  virtual bool has_diagonal() const { return false; }
+  /// d_i = A_ii on this rank. Error(usage) when the operator does not know its diagonal.
+  virtual std::vector<T> diagonal() const {
+    throw Error(ErrorKind::usage, message("the ", name(), " operator does not know its diagonal"));
+  }
+  /// The diagonal D where the operator is x -> D x and nothing else, so that a method may fold it into a sweep of its own
+  /// (one apply is counted by the method through count_apply()); null otherwise.
+  virtual const Vector<T, M>* pointwise() const { return nullptr; }
+  void count_apply() const { ++applies_; }
+  /// Entry of largest magnitude, 0 when unknown: tells when products of two entries may overflow or underflow.
+  virtual double largest() const { return 0; }
+  /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the same
+  /// on all ranks; empty when nothing is known to be.
+  virtual std::string fault() const { return {}; }
+  /// Of one apply to one column on this rank.
+  virtual Cost cost() const { return {}; }
+  /// Products started on this rank since the operator was made.
+  std::int64_t applies() const { return applies_; }
+
+ protected:
+  Operator(Space range, Space domain) : range_(std::move(range)), domain_(std::move(domain)) {}
+  /// Posts what has to travel; returns a token for finish().
+  virtual int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
+  /// Completes the product that begin() returned `token` for.
+  virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
+
+ private:
+  friend class Product<T, M>;
+  void check(const Vector<T, M>& x, const Vector<T, M>& y, const Space& from, const Space& to) const {
+    require(x.space() == from, "the ", name(), " operator takes vectors of ", from.size(), " elements, ",
+            from.local_size(), " on this rank; this one has ", x.space().size(), " and ", x.space().local_size(),
+            from.size() == x.space().size() ? " in another partition or communicator" : "");
+    require(y.space() == to, "the ", name(), " operator gives vectors of ", to.size(), " elements, ", to.local_size(),
+            " on this rank; this one has ", y.space().size(), " and ", y.space().local_size(),
+            to.size() == y.space().size() ? " in another partition or communicator" : "");
+    require(x.columns() == y.columns(), "a product of ", x.columns(), " columns into ", y.columns());
+    require(&x != &y, "the ", name(), " operator cannot write its result over its argument");
+  }
+  Space range_, domain_;
+  mutable std::int64_t applies_ = 0;
+};
+
+}  // namespace tacit::op

@@ -1,0 +1,57 @@
+#include <tacit/base/trace.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+namespace tacit {
+
+double wall_time() noexcept {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::atomic<bool> Trace::on_{false};
+
+namespace {
+std::mutex record_mutex;
+std::vector<Trace::Event> recorded;
+std::atomic<int> threads_seen{0};
+thread_local int this_rank = 0;
+thread_local int this_thread = -1;
+}  // namespace
+
+void Trace::start() { on_.store(true); }
+void Trace::stop() { on_.store(false); }
+void Trace::record(const Event& event) {
+  std::lock_guard lock(record_mutex);
+  recorded.push_back(event);
+}
+std::vector<Trace::Event> Trace::take() {
+  std::lock_guard lock(record_mutex);
+  return std::exchange(recorded, {});
+}
+void Trace::set_rank(int rank) noexcept { this_rank = rank; }
+int Trace::rank() noexcept { return this_rank; }
+int Trace::thread() noexcept {
+  if (this_thread < 0) this_thread = threads_seen.fetch_add(1);
+  return this_thread;
+}
+
+std::string to_chrome_json(const std::vector<Trace::Event>& events, double origin) {
+  std::string json = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  char line[256];
+  bool first = true;
+  for (const auto& e : events) {
+    std::snprintf(line, sizeof line,
+                  "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,"
+                  "\"args\":{\"bytes\":%lld}}",
+                  first ? "\n" : ",\n", e.name, e.category, (e.begin - origin) * 1e6, (e.end - e.begin) * 1e6, e.rank,
+                  e.thread, static_cast<long long>(e.bytes));
+    json += line;
+    first = false;
+  }
+  return json + "\n]}\n";
+}
+
+}  // namespace tacit

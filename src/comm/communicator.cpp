@@ -1,0 +1,417 @@
+#include "state.hpp"
+
+#include <tacit/base/trace.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+namespace tacit::comm {
+
+void Transport::relax() { std::this_thread::yield(); }
+
+namespace {
+
+class SelfTransport final : public Transport {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  const char* kind() const override { return "self"; }
+  Ticket send(int, int, const void*, std::size_t) override { return nobody(); }
+  Ticket receive(int, int, void*, std::size_t) override { return nobody(); }
+  bool test(Ticket&) override { return true; }
+  void cancel(Ticket&, std::shared_ptr<void>) override {}
+  std::optional<Arrival> probe(int) override { return {}; }
+  void send_notice(const Notice&) override {}
+  std::optional<Notice> poll_notice() override { return {}; }
+  std::shared_ptr<Transport> duplicate() override { return std::make_shared<SelfTransport>(); }
+
+ private:
+  static Ticket nobody() { throw Error(ErrorKind::usage, "one rank alone has nobody to exchange messages with"); }
+};
+
+template <class T>
+void combine(T* into, const T* other, std::size_t n, Operation operation) {
+  switch (operation) {
+    case Operation::sum:
+      for (std::size_t i = 0; i < n; ++i) into[i] += other[i];
+      break;
+    // A NaN on one rank must not vanish: it wins.
+    case Operation::min:
+      for (std::size_t i = 0; i < n; ++i) into[i] = other[i] < into[i] || other[i] != other[i] ? other[i] : into[i];
+      break;
+    case Operation::max:
+      for (std::size_t i = 0; i < n; ++i) into[i] = other[i] > into[i] || other[i] != other[i] ? other[i] : into[i];
+      break;
+  }
+}
+
+void combine(std::byte* into, const std::byte* other, std::size_t n, Number number, Operation operation) {
+  switch (number) {
+    case Number::float32:
+      return combine(reinterpret_cast<float*>(into), reinterpret_cast<const float*>(other), n, operation);
+    case Number::float64:
+      return combine(reinterpret_cast<double*>(into), reinterpret_cast<const double*>(other), n, operation);
+    case Number::int64:
+      return combine(reinterpret_cast<Global*>(into), reinterpret_cast<const Global*>(other), n, operation);
+  }
+}
+
+std::mutex interrupt_mutex;
+std::function<bool()> interrupt_check;
+
+}  // namespace
+
+namespace detail {
+
+State::~State() {
+  for (auto& slot : slots) {
+    if (slot->send.active) transport->cancel(slot->send, nullptr);
+    if (slot->receive.active) transport->cancel(slot->receive, nullptr);
+  }
+}
+
+SumSlot& State::start(const void* values, std::size_t n, Number number, Operation operation) {
+  SumSlot* slot = nullptr;
+  for (auto& s : slots)
+    if (!s->busy && !s->owned) {
+      slot = s.get();
+      break;
+    }
+  if (!slot) slot = slots.emplace_back(std::make_unique<SumSlot>()).get();
+  const std::size_t bytes = n * (number == Number::float32 ? 4 : 8);
+  slot->value.resize(bytes);
+  slot->incoming.resize(bytes);
+  if (bytes) std::memcpy(slot->value.data(), values, bytes);
+  slot->count = n;
+  slot->number = number;
+  slot->operation = operation;
+  slot->channel = int(sums_started++ % sum_channels);
+  slot->busy = true;
+  slot->done = false;
+  slot->native = algorithm == SumAlgorithm::native && transport->has_native_sum();
+  if (size == 1) {
+    slot->busy = false;
+    slot->done = true;
+  } else if (slot->native) {
+    slot->send = transport->start_native_sum(slot->value.data(), n, number, operation);
+  } else {
+    slot->round = -1;
+    begin_round(*slot);
+  }
+  return *slot;
+}
+
+void State::begin_round(SumSlot& s) {
+  const int surplus = size - power;
+  const bool folds = rank < 2 * surplus;
+  const int t = tag(s.channel);
+  if (s.round == -1) {
+    if (folds && rank % 2 == 1) {
+      s.send = transport->send(rank - 1, t, s.value.data(), s.value.size());
+      return;
+    }
+    if (folds) {
+      s.receive = transport->receive(rank + 1, t, s.incoming.data(), s.incoming.size());
+      return;
+    }
+    s.round = 0;
+  }
+  if ((1 << s.round) < power) {
+    const int me = folds ? rank / 2 : rank - surplus, other = me ^ (1 << s.round);
+    const int partner = other < surplus ? 2 * other : other + surplus;
+    s.send = transport->send(partner, t, s.value.data(), s.value.size());
+    s.receive = transport->receive(partner, t, s.incoming.data(), s.incoming.size());
+    return;
+  }
+  if (folds) {  // told to the odd neighbour, which is the last thing
+    s.send = transport->send(rank + 1, t, s.value.data(), s.value.size());
+    return;
+  }
+  s.busy = false;
+  s.done = true;
+}
+
+void State::advance(SumSlot& s) {
+  const int surplus = size - power;
+  const bool folds = rank < 2 * surplus, odd = folds && rank % 2 == 1;
+  while (s.busy) {
+    if (s.send.active && !transport->test(s.send)) return;
+    if (s.receive.active && !transport->test(s.receive)) return;
+    if (s.native) {
+      s.busy = false;
+      s.done = true;
+    } else if (odd) {
+      if (s.round == -1) {  // my values are folded; wait for the result
+        s.round = 0;
+        s.receive = transport->receive(rank - 1, tag(s.channel), s.value.data(), s.value.size());
+      } else {
+        s.busy = false;
+        s.done = true;
+      }
+    } else if (s.round == -1 || (1 << s.round) < power) {
+      combine(s.value.data(), s.incoming.data(), s.count, s.number, s.operation);
+      ++s.round;
+      begin_round(s);
+    } else {
+      s.busy = false;
+      s.done = true;
+    }
+  }
+}
+
+void State::progress() {
+  if (in_progress_) return;
+  in_progress_ = true;
+  for (auto& s : slots)
+    if (s->busy) advance(*s);
+  in_progress_ = false;
+}
+
+void State::check() {
+  if (settling) return;
+  while (auto notice = transport->poll_notice()) {
+    if (notice->epoch != epoch) continue;
+    notices[notice->rank] = *notice;
+    failed = true;
+  }
+  if (failed) throw PeerFailure();
+}
+
+}  // namespace detail
+
+using detail::State;
+
+PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+PendingSum::~PendingSum() {
+  if (!slot_) return;
+  try {
+    // While an exception unwinds, the sum may never complete: it is given up by Communicator::fail.
+    if (!state_->failed && std::uncaught_exceptions() == 0) state_->wait_until([&] { return slot_->done; });
+  } catch (...) {
+  }
+  slot_->owned = false;
+}
+
+bool PendingSum::test() {
+  state_->progress();
+  return slot_->done;
+}
+
+void PendingSum::wait(void* values) {
+  const Span span("wait for sum", "comm", std::int64_t(slot_->value.size()));
+  state_->wait_until([&] { return slot_->done; });
+  if (!slot_->value.empty()) std::memcpy(values, slot_->value.data(), slot_->value.size());
+  slot_->owned = false;
+  slot_ = nullptr;
+}
+
+Communicator Communicator::self() { return Communicator(std::make_shared<SelfTransport>()); }
+
+Communicator::Communicator(std::shared_ptr<Transport> transport)
+    : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {}
+
+const char* Communicator::kind() const { return state_->transport->kind(); }
+Communicator Communicator::duplicate() const {
+  Communicator copy(state_->transport->duplicate());
+  copy.state_->algorithm = state_->algorithm;
+  return copy;
+}
+void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
+Counters Communicator::counters() const { return state_->counters; }
+Transport& Communicator::transport() const { return *state_->transport; }
+void Communicator::progress() const { state_->progress(); }
+void Communicator::check() const {
+  if (size_ > 1) state_->check();
+}
+
+void Communicator::count_local_sum(std::size_t values) const {
+  ++state_->counters.reductions;
+  state_->counters.reduction_values += std::int64_t(values);
+}
+
+PendingSum Communicator::start(const void* values, std::size_t n, Number number, Operation operation,
+                               bool counted) const {
+  if (counted) count_local_sum(n);
+  PendingSum pending;
+  pending.slot_ = &state_->start(values, n, number, operation);
+  pending.slot_->owned = true;
+  pending.state_ = state_;
+  return pending;
+}
+
+Global Communicator::reduce(Global value, Operation operation) const {
+  start(&value, 1, Number::int64, operation, false).wait(&value);
+  return value;
+}
+double Communicator::reduce(double value, Operation operation) const {
+  start(&value, 1, Number::float64, operation, false).wait(&value);
+  return value;
+}
+
+std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<const std::byte> mine) const {
+  State& s = *state_;
+  std::vector<std::vector<std::byte>> all(size_);
+  all[rank_].assign(mine.begin(), mine.end());
+  // Dissemination: after round k a rank holds the items of 2^k ranks from itself upwards.
+  for (int have = 1, round = 0; have < size_; have *= 2, ++round) {
+    const int take = std::min(have, size_ - have);
+    const int to = (rank_ - have + size_) % size_, from = (rank_ + have) % size_;
+    std::vector<Global> sizes(take), sizes_in(take);
+    std::vector<std::byte> data, data_in;
+    for (int i = 0; i < take; ++i) {
+      const auto& item = all[(rank_ + i) % size_];
+      sizes[i] = Global(item.size());
+      data.insert(data.end(), item.begin(), item.end());
+    }
+    const int tag = s.tag(State::gather_channel + round);
+    Ticket send = s.transport->send(to, tag, sizes.data(), sizes.size() * sizeof(Global));
+    Ticket receive = s.transport->receive(from, tag, sizes_in.data(), sizes_in.size() * sizeof(Global));
+    s.finish(receive);
+    s.finish(send);
+    Global total = 0;
+    for (Global n : sizes_in) total += n;
+    data_in.resize(std::size_t(total));
+    send = s.transport->send(to, tag, data.data(), data.size());
+    receive = s.transport->receive(from, tag, data_in.data(), data_in.size());
+    s.finish(receive);
+    s.finish(send);
+    auto next = data_in.begin();
+    for (int i = 0; i < take; ++i) {
+      all[(from + i) % size_].assign(next, next + sizes_in[i]);
+      next += sizes_in[i];
+    }
+  }
+  return all;
+}
+
+std::string Communicator::broadcast(const std::string& text, int root) const {
+  const std::string mine = rank_ == root ? text : std::string();
+  const auto all = all_gather_bytes(std::as_bytes(std::span(mine)));
+  return {reinterpret_cast<const char*>(all[root].data()), all[root].size()};
+}
+
+std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vector<Parcel>& parcels) const {
+  State& s = *state_;
+  std::vector<Parcel> arrived;
+  // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): everyone acknowledges what
+  // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its way.
+  const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
+  const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
+  std::vector<Ticket> sends, acknowledgements;
+  for (const auto& p : parcels) {
+    if (p.rank == rank_) {
+      arrived.push_back(p);
+      continue;
+    }
+    sends.push_back(s.transport->send(p.rank, tag, p.bytes.data(), p.bytes.size()));
+    sends.push_back(s.transport->receive(p.rank, acknowledge, nullptr, 0));
+  }
+  PendingSum barrier;
+  bool in_barrier = false;
+  s.wait_until([&] {
+    while (auto arrival = s.transport->probe(tag)) {
+      Parcel p{arrival->from, std::vector<std::byte>(arrival->bytes)};
+      Ticket receive = s.transport->receive(p.rank, tag, p.bytes.data(), p.bytes.size());
+      s.finish(receive);
+      arrived.push_back(std::move(p));
+      acknowledgements.push_back(s.transport->send(arrived.back().rank, acknowledge, nullptr, 0));
+    }
+    if (!in_barrier) {
+      for (auto& ticket : sends)
+        if (ticket.active && !s.transport->test(ticket)) return false;
+      const Global nothing = 0;
+      barrier = start(&nothing, 1, Number::int64, Operation::sum, false);
+      in_barrier = true;
+    }
+    return barrier.test();
+  });
+  for (auto& ticket : acknowledgements) s.finish(ticket);
+  std::sort(arrived.begin(), arrived.end(), [](const Parcel& a, const Parcel& b) { return a.rank < b.rank; });
+  return arrived;
+}
+
+void set_interrupt_check(std::function<bool()> check) {
+  std::lock_guard lock(interrupt_mutex);
+  interrupt_check = std::move(check);
+}
+
+void Communicator::check_interrupt() const {
+  using clock = std::chrono::steady_clock;
+  static thread_local clock::time_point last{};
+  const auto now = clock::now();
+  if (now - last < std::chrono::milliseconds(50)) return;
+  last = now;
+  check();
+  std::function<bool()> ask;
+  {
+    std::lock_guard lock(interrupt_mutex);
+    ask = interrupt_check;
+  }
+  if (ask && ask()) throw Error(ErrorKind::interrupted, "interrupted by the user");
+}
+
+void Communicator::agree() const {
+  if (size_ > 1) reduce(Global(0), Operation::max);
+}
+
+void Communicator::fail(std::exception_ptr error) const {
+  State& s = *state_;
+  Notice mine;
+  bool own = true;
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerFailure&) {
+    own = false;
+  } catch (const Error& e) {
+    if (e.agreed() || size_ == 1) throw;
+    mine = {rank_, s.epoch, e.kind(), e.what()};
+  } catch (const std::bad_alloc&) {
+    if (size_ == 1) throw;
+    mine = {rank_, s.epoch, ErrorKind::environment, "out of memory"};
+  } catch (const std::exception& e) {
+    if (size_ == 1) throw;
+    mine = {rank_, s.epoch, ErrorKind::environment, e.what()};
+  } catch (...) {
+    if (size_ == 1) throw;
+    mine = {rank_, s.epoch, ErrorKind::environment, "an exception of unknown type"};
+  }
+  if (own) {
+    // Input checked alike on all ranks fails alike on all; the rank is named only where it tells something.
+    mine.text.resize(std::min<std::size_t>(mine.text.size(), 4000));
+    s.transport->send_notice(mine);
+    s.notices[rank_] = mine;
+  }
+  s.failed = s.settling = true;
+  for (auto& slot : s.slots) {
+    if (slot->send.active) s.transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
+    if (slot->receive.active) s.transport->cancel(slot->receive, nullptr);
+    slot->busy = false;
+    slot->done = true;
+  }
+  for (Exchange* exchange : s.exchanges) exchange->give_up();
+
+  // The sums below carry the next epoch's tags: nothing left over from this one can match them.
+  const int old_epoch = s.epoch++;
+  s.sums_started = s.sparse_started = 0;
+  const Global lowest = reduce(own ? Global(rank_) : Global(size_), Operation::min);
+  const auto collect = [&] {
+    while (auto notice = s.transport->poll_notice())
+      if (notice->epoch == old_epoch) s.notices[notice->rank] = *notice;
+    return s.notices.contains(int(lowest));
+  };
+  s.wait_until(collect);
+  // Everybody holds the text before anybody goes on, so that no notice of this epoch is late for its reader.
+  reduce(Global(0), Operation::max);
+  const Notice chosen = s.notices[int(lowest)];
+  s.notices.clear();
+  s.failed = s.settling = false;
+  throw Error(chosen.kind, message("rank ", chosen.rank, ": ", chosen.text)).as_agreed();
+}
+
+}  // namespace tacit::comm

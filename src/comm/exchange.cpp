@@ -1,0 +1,154 @@
+#include <tacit/comm/exchange.hpp>
+
+#include "state.hpp"
+
+#include <tacit/base/trace.hpp>
+
+#include <algorithm>
+
+namespace tacit::comm {
+
+Pattern Pattern::build(const Communicator& comm, std::span<const Global> offsets, std::vector<Global> needed) {
+  Pattern p;
+  p.ghosts = std::move(needed);
+  std::vector<Communicator::Parcel> wanted;
+  for (std::size_t i = 0; i < p.ghosts.size();) {
+    const int owner = int(std::upper_bound(offsets.begin(), offsets.end(), p.ghosts[i]) - offsets.begin()) - 1;
+    require(owner >= 0 && owner < comm.size() && owner != comm.rank(), "index ", p.ghosts[i],
+            " is no ghost: it is owned here, or lies outside 0 to ", offsets.back());
+    std::size_t end = i;
+    while (end < p.ghosts.size() && p.ghosts[end] < offsets[owner + 1]) ++end;
+    p.receive_ranks.push_back(owner);
+    p.receive_offsets.push_back(Local(i));
+    const auto bytes = std::as_bytes(std::span(p.ghosts).subspan(i, end - i));
+    wanted.push_back({owner, {bytes.begin(), bytes.end()}});
+    i = end;
+  }
+  p.receive_offsets.push_back(checked_cast<Local>(p.ghosts.size(), "the number of ghosts"));
+  const auto asked = comm.sparse_exchange(wanted);
+  for (const auto& parcel : asked) {
+    p.send_ranks.push_back(parcel.rank);
+    p.send_offsets.push_back(Local(p.send_index.size()));
+    const auto* index = reinterpret_cast<const Global*>(parcel.bytes.data());
+    for (std::size_t i = 0; i < parcel.bytes.size() / sizeof(Global); ++i)
+      p.send_index.push_back(Local(index[i] - offsets[comm.rank()]));
+  }
+  p.send_offsets.push_back(checked_cast<Local>(p.send_index.size(), "the number of elements sent"));
+  return p;
+}
+
+Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes)
+    : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes) {
+  auto& s = *comm_.state_;
+  channel_ = detail::State::exchange_channel + int(s.exchanges_made++ % detail::State::exchange_channels);
+  s.exchanges.push_back(this);
+  for (Slot& slot : slots_) {
+    slot.own = std::make_shared<Bytes>(pattern_->send_index.size() * element_bytes_);
+    slot.ghost = std::make_shared<Bytes>(pattern_->ghosts.size() * element_bytes_);
+  }
+}
+
+Exchange::~Exchange() {
+  for (int slot : {0, 1}) {
+    try {
+      close(slot);
+    } catch (...) {  // the communicator fails; what is still under way is given up below
+    }
+  }
+  give_up();
+  std::erase(comm_.state_->exchanges, this);
+}
+
+void Exchange::give_up() noexcept {
+  auto& transport = *comm_.state_->transport;
+  for (Slot& slot : slots_) {
+    if (!slot.open) continue;
+    auto& out = slot.forward ? slot.own : slot.ghost;
+    for (auto& t : slot.sends)
+      if (t.active) transport.cancel(t, out);
+    for (auto& t : slot.receives)
+      if (t.active) transport.cancel(t, nullptr);
+    out = std::make_shared<Bytes>(out->size());  // the old one may still be read by the transport
+    slot.open = false;
+  }
+}
+
+int Exchange::open(bool forward) {
+  const int slot = slots_[0].open ? 1 : 0;
+  require(!slots_[slot].open, "two products of one operator are already under way; wait for one of them first");
+  slots_[slot].open = true;
+  slots_[slot].forward = forward;
+  slots_[slot].sends.clear();
+  slots_[slot].receives.clear();
+  return slot;
+}
+
+void Exchange::post(int which) {
+  Slot& slot = slots_[which];
+  auto& s = *comm_.state_;
+  const auto& p = *pattern_;
+  const auto& to = slot.forward ? p.send_ranks : p.receive_ranks;
+  const auto& to_offsets = slot.forward ? p.send_offsets : p.receive_offsets;
+  const auto& from = slot.forward ? p.receive_ranks : p.send_ranks;
+  const auto& from_offsets = slot.forward ? p.receive_offsets : p.send_offsets;
+  std::byte* const out = outgoing(which);
+  std::byte* const in = buffer(which, !slot.forward).data();
+  slot.receives.resize(from.size());
+  slot.sends.resize(to.size());
+  slot.named.assign(from.size(), 0);
+  const int tag = s.tag(channel_);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    slot.receives[i] = s.transport->receive(from[i], tag, in + from_offsets[i] * element_bytes_,
+                                            (from_offsets[i + 1] - from_offsets[i]) * element_bytes_);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::size_t bytes = (to_offsets[i + 1] - to_offsets[i]) * element_bytes_;
+    slot.sends[i] = s.transport->send(to[i], tag, out + to_offsets[i] * element_bytes_, bytes);
+    s.counters.bytes += std::int64_t(bytes);
+  }
+  ++s.counters.exchanges;
+  s.counters.messages += std::int64_t(to.size());
+}
+
+bool Exchange::test(int which) {
+  bool all = true;
+  for (auto& t : slots_[which].receives)
+    if (t.active && !comm_.state_->transport->test(t)) all = false;
+  return all;
+}
+
+int Exchange::wait_any(int which) {
+  Slot& slot = slots_[which];
+  if (std::find(slot.named.begin(), slot.named.end(), 0) == slot.named.end()) return -1;
+  int found = -1;
+  comm_.state_->wait_until([&] {
+    for (std::size_t i = 0; i < slot.receives.size(); ++i)
+      if (!slot.named[i] && (!slot.receives[i].active || comm_.state_->transport->test(slot.receives[i]))) {
+        found = int(i);
+        return true;
+      }
+    return false;
+  });
+  slot.named[found] = 1;
+  return found;
+}
+
+void Exchange::wait(int which) {
+  const Span span("wait for halo", "comm", std::int64_t(buffer(which, !slots_[which].forward).size()));
+  comm_.state_->wait_until([&] { return test(which); });
+}
+
+void Exchange::close(int which) {
+  Slot& slot = slots_[which];
+  if (!slot.open) return;
+  // While an exception unwinds the messages may never complete: Communicator::fail gives them up.
+  if (std::uncaught_exceptions() > 0 || comm_.state_->failed) return;
+  comm_.state_->wait_until([&] {
+    bool all = test(which);
+    for (auto& t : slot.sends)
+      if (t.active && !comm_.state_->transport->test(t)) all = false;
+    return all;
+  });
+  slot.open = false;
+}
+
+}  // namespace tacit::comm

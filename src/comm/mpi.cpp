@@ -1,0 +1,247 @@
+// The one place that calls MPI.
+#include <mpi.h>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/comm/communicator.hpp>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <sstream>
+
+namespace tacit::comm {
+namespace {
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) [[likely]] return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ErrorKind::environment, message(call, " failed: ", text));
+}
+
+bool finalized() {
+  int flag = 0;
+  MPI_Finalized(&flag);
+  return flag;
+}
+
+constexpr int notice_tag = 32767;
+
+// Buffers of given-up sends, which MPI may read until the end.
+std::vector<std::shared_ptr<void>>& kept() {
+  static auto* buffers = new std::vector<std::shared_ptr<void>>;
+  return *buffers;
+}
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(MPI_Comm parent) {
+    check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+  }
+  ~MpiTransport() override {
+    if (!finalized()) MPI_Comm_free(&comm_);
+  }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const char* kind() const override { return "mpi"; }
+
+  Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
+    MPI_Request request;
+    const Extent e(bytes);
+    check_mpi(MPI_Isend(data, e.count, e.type, to, tag, comm_, &request), "MPI_Isend");
+    return ticket(request);
+  }
+  Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
+    MPI_Request request;
+    const Extent e(bytes);
+    check_mpi(MPI_Irecv(data, e.count, e.type, from, tag, comm_, &request), "MPI_Irecv");
+    return ticket(request);
+  }
+  bool test(Ticket& t) override {
+    if (!t.active) return true;
+    MPI_Request request = request_of(t);
+    int flag = 0;
+    const int code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    std::memcpy(t.words, &request, sizeof request);
+    if (flag || code != MPI_SUCCESS) t.active = false;
+    check_mpi(code, "MPI_Test");
+    return flag;
+  }
+  void cancel(Ticket& t, std::shared_ptr<void> keep) override {
+    if (!t.active) return;
+    MPI_Request request = request_of(t);
+    t.active = false;
+    int flag = 0;
+    if (MPI_Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag) return;
+    if (keep) {  // a send cannot be called back; MPI ends it when it can
+      kept().push_back(std::move(keep));
+      MPI_Request_free(&request);
+    } else if (!t.numbers[0]) {
+      MPI_Cancel(&request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+  }
+  std::optional<Arrival> probe(int tag) override {
+    int flag = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &flag, &status), "MPI_Iprobe");
+    if (!flag) return {};
+    MPI_Count bytes = 0;
+    MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    return Arrival{status.MPI_SOURCE, std::size_t(bytes)};
+  }
+  bool has_native_sum() const override { return true; }
+  Ticket start_native_sum(void* values, std::size_t n, Number number, Operation operation) override {
+    const MPI_Datatype type = number == Number::float32   ? MPI_FLOAT
+                              : number == Number::float64 ? MPI_DOUBLE
+                                                          : MPI_INT64_T;
+    const MPI_Op op = operation == Operation::sum ? MPI_SUM : operation == Operation::min ? MPI_MIN : MPI_MAX;
+    MPI_Request request;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values, checked_cast<int>(n, "the length of a sum"), type, op, comm_,
+                             &request),
+              "MPI_Iallreduce");
+    return ticket(request);
+  }
+  void send_notice(const Notice& notice) override {
+    const int numbers[3] = {notice.rank, notice.epoch, int(notice.kind)};
+    auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
+    *buffer += notice.text;
+    kept().push_back(buffer);
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      MPI_Request request;
+      if (MPI_Isend(buffer->data(), int(buffer->size()), MPI_BYTE, r, notice_tag, comm_, &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+    }
+  }
+  std::optional<Notice> poll_notice() override {
+    int flag = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, comm_, &flag, &status) != MPI_SUCCESS || !flag) return {};
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    std::string buffer(std::size_t(bytes), '\0');
+    MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
+    int numbers[3];
+    std::memcpy(numbers, buffer.data(), sizeof numbers);
+    return Notice{numbers[0], numbers[1], ErrorKind(numbers[2]), buffer.substr(sizeof numbers)};
+  }
+  std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_); }
+
+ private:
+  // MPI counts are int: longer messages travel as one element of a larger type.
+  struct Extent {
+    explicit Extent(std::size_t bytes) {
+      if (bytes <= INT_MAX) {
+        count = int(bytes);
+        return;
+      }
+      constexpr std::size_t block = std::size_t(1) << 30;
+      MPI_Datatype large;
+      MPI_Type_contiguous(int(block), MPI_BYTE, &large);
+      const int lengths[2] = {checked_cast<int>(bytes / block, "a message's GiB"), int(bytes % block)};
+      const MPI_Aint places[2] = {0, MPI_Aint(bytes / block * block)};
+      const MPI_Datatype types[2] = {large, MPI_BYTE};
+      MPI_Type_create_struct(2, lengths, places, types, &type);
+      MPI_Type_commit(&type);
+      MPI_Type_free(&large);
+      count = 1;
+      owned = true;
+    }
+    ~Extent() {
+      if (owned) MPI_Type_free(&type);
+    }
+    Extent(const Extent&) = delete;
+    int count = 0;
+    MPI_Datatype type = MPI_BYTE;
+    bool owned = false;
+  };
+  static Ticket ticket(MPI_Request request) {
+    static_assert(sizeof(MPI_Request) <= sizeof(Ticket::words));
+    Ticket t;
+    std::memcpy(t.words, &request, sizeof request);
+    t.active = true;
+    return t;
+  }
+  static MPI_Request request_of(const Ticket& t) {
+    MPI_Request request;
+    std::memcpy(&request, t.words, sizeof request);
+    return request;
+  }
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+};
+
+// How many ranks the launcher says it started; 0 when there was none.
+int launched_ranks() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_WORLD_SIZE"})
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  if (std::getenv("PMIX_RANK")) return 1;
+  return 0;
+}
+
+}  // namespace
+
+bool mpi_built() noexcept { return true; }
+
+bool mpi_launched() {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  return initialized || launched_ranks() > 0;
+}
+
+Communicator mpi_world() {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (finalized()) throw Error(ErrorKind::environment, "MPI has been finalized in this process");
+  if (!initialized) {
+    int provided = 0;
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    std::atexit([] {
+      if (!finalized()) MPI_Finalize();
+    });
+  }
+  int size = 1, rank = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (size == 1 && launched_ranks() > 1)
+    throw Error(ErrorKind::environment,
+                message("the launcher started ", launched_ranks(), " ranks, but each sees only itself: mpiexec belongs to "
+                        "another MPI than Tacit, which was built with ", mpi_library(), "; start with that MPI's mpiexec"));
+  Trace::set_rank(rank);
+  return Communicator(std::make_shared<MpiTransport>(MPI_COMM_WORLD));
+}
+
+Communicator mpi_from_fortran(int handle, const std::string& library) {
+  if (!library.empty()) {
+    char mine[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(mine, &length);
+    const auto first_word = [](const std::string& s) { return s.substr(0, s.find_first_of(" \n")); };
+    if (first_word(mine) != first_word(library))
+      throw Error(ErrorKind::environment, message("the communicator comes from \"", library.substr(0, 60),
+                                                  "\", but Tacit was built with \"", std::string(mine).substr(0, 60),
+                                                  "\"; install an mpi4py of that MPI"));
+  }
+  return Communicator(std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle))));
+}
+
+std::string mpi_library() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  std::istringstream words(version);
+  // "Open MPI v4.1.4, package: ..." or "MPICH Version:      4.0.2\n..."
+  std::string a, b, c;
+  words >> a >> b >> c;
+  std::string name = a == "Open" ? "Open MPI " + c : a + " " + c;
+  name.erase(std::remove(name.begin(), name.end(), ','), name.end());
+  return name;
+}
+
+}  // namespace tacit::comm

@@ -1,0 +1,131 @@
+// Ranks as threads of one process: the same restrictions as MPI (nothing is shared but messages), under a debugger or a
+// race checker.
+#include <tacit/base/trace.hpp>
+#include <tacit/comm/communicator.hpp>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace tacit::comm {
+namespace {
+
+struct Mailbox {
+  std::mutex mutex;
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> messages;  // by sender and tag
+  std::deque<Notice> notices;
+};
+
+struct Hub {
+  explicit Hub(int n) : boxes(n) {}
+  std::deque<Mailbox> boxes;
+  std::mutex mutex;
+  std::map<int, std::pair<std::shared_ptr<Hub>, int>> children;  // by order of duplication: hub, ranks still to fetch it
+};
+
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return int(hub_->boxes.size()); }
+  const char* kind() const override { return "threads"; }
+
+  Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
+    std::vector<std::byte> copy(bytes);
+    if (bytes) std::memcpy(copy.data(), data, bytes);
+    Mailbox& box = hub_->boxes[to];
+    std::lock_guard lock(box.mutex);
+    box.messages[{rank_, tag}].push_back(std::move(copy));
+    return {};
+  }
+  Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
+    Ticket t;
+    t.words[0] = reinterpret_cast<std::uintptr_t>(data);
+    t.words[1] = bytes;
+    t.numbers[0] = from;
+    t.numbers[1] = tag;
+    t.active = true;
+    return t;
+  }
+  bool test(Ticket& t) override {
+    if (!t.active) return true;
+    Mailbox& box = hub_->boxes[rank_];
+    std::lock_guard lock(box.mutex);
+    const auto found = box.messages.find({t.numbers[0], t.numbers[1]});
+    if (found == box.messages.end() || found->second.empty()) return false;
+    const auto& message = found->second.front();
+    if (message.size() != t.words[1])
+      throw Error(ErrorKind::environment, tacit::message("a message of ", message.size(), " bytes from rank ",
+                                                         t.numbers[0], " where ", t.words[1], " were expected"));
+    if (!message.empty()) std::memcpy(reinterpret_cast<void*>(t.words[0]), message.data(), message.size());
+    found->second.pop_front();
+    if (found->second.empty()) box.messages.erase(found);
+    t.active = false;
+    return true;
+  }
+  void cancel(Ticket& t, std::shared_ptr<void>) override { t.active = false; }
+  std::optional<Arrival> probe(int tag) override {
+    Mailbox& box = hub_->boxes[rank_];
+    std::lock_guard lock(box.mutex);
+    for (const auto& [key, queue] : box.messages)
+      if (key.second == tag && !queue.empty()) return Arrival{key.first, queue.front().size()};
+    return {};
+  }
+  void send_notice(const Notice& notice) override {
+    for (int r = 0; r < size(); ++r)
+      if (r != rank_) {
+        std::lock_guard lock(hub_->boxes[r].mutex);
+        hub_->boxes[r].notices.push_back(notice);
+      }
+  }
+  std::optional<Notice> poll_notice() override {
+    Mailbox& box = hub_->boxes[rank_];
+    std::lock_guard lock(box.mutex);
+    if (box.notices.empty()) return {};
+    Notice n = std::move(box.notices.front());
+    box.notices.pop_front();
+    return n;
+  }
+  std::shared_ptr<Transport> duplicate() override {
+    std::lock_guard lock(hub_->mutex);
+    const int order = duplicated_++;
+    auto& [child, left] = hub_->children[order];
+    if (!child) child = std::make_shared<Hub>(size()), left = size();
+    auto mine = std::make_shared<ThreadTransport>(child, rank_);
+    if (--left == 0) hub_->children.erase(order);
+    return mine;
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  int rank_;
+  int duplicated_ = 0;
+};
+
+}  // namespace
+
+void run_threads(int n, const std::function<void(const Communicator&)>& f) {
+  require(n >= 1, "run_threads was asked for ", n, " ranks; at least 1 is needed");
+  auto hub = std::make_shared<Hub>(n);
+  std::vector<std::exception_ptr> errors(n);
+  {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < n; ++r)
+      threads.emplace_back([&, r] {
+        Trace::set_rank(r);
+        const Communicator comm(std::make_shared<ThreadTransport>(hub, r));
+        try {
+          // A rank that throws outside of a collective call must not leave the others waiting.
+          collective(comm, [&] { f(comm); });
+        } catch (...) {
+          errors[r] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& e : errors)
+    if (e) std::rethrow_exception(e);
+}
+
+}  // namespace tacit::comm

@@ -1,0 +1,130 @@
+#include <tacit/exec/basis.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/sweep.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace tacit::exec {
+namespace {
+
+using detail::chunk_elements;
+using detail::lanes;
+using detail::parallel_from;
+constexpr int group = 4;  // vectors whose sums are kept in registers together
+
+template <class T>
+T lane_sum(const T (&acc)[lanes]) {
+  T sum{};
+  for (int l = 0; l < lanes; ++l) sum += acc[l];
+  return sum;
+}
+
+// sums[g] = q_g^H v over m elements.
+template <int G, class T>
+void chunk_dots(const T* const* q, const T* v, std::size_t begin, std::size_t m, T* sums) {
+  T acc[G][lanes] = {};
+  const std::size_t full = m / lanes * lanes;
+  for (std::size_t i = 0; i < full; i += lanes)
+    for (int g = 0; g < G; ++g) {
+      const T* const qg = q[g] + begin + i;
+#pragma GCC ivdep
+      for (int l = 0; l < lanes; ++l) acc[g][l] += conj(qg[l]) * v[i + l];
+    }
+  for (std::size_t i = full; i < m; ++i)
+    for (int g = 0; g < G; ++g) acc[g][i - full] += conj(q[g][begin + i]) * v[i];
+  for (int g = 0; g < G; ++g) sums[g] = lane_sum(acc[g]);
+}
+
+template <int G, class T>
+void chunk_subtract(const T* const* q, const T* h, std::size_t begin, std::size_t m, T* __restrict v) {
+  const T* qg[G];
+  for (int g = 0; g < G; ++g) qg[g] = q[g] + begin;
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < m; ++i) {
+    T sum = v[i];
+    for (int g = 0; g < G; ++g) sum -= h[g] * qg[g][i];
+    v[i] = sum;
+  }
+}
+
+template <class T>
+T square_sum(const T* v, std::size_t m) {
+  T acc[lanes] = {};
+  const std::size_t full = m / lanes * lanes;
+  for (std::size_t i = 0; i < full; i += lanes)
+#pragma GCC ivdep
+    for (int l = 0; l < lanes; ++l) acc[l] += T(abs2(v[i + l]));
+  for (std::size_t i = full; i < m; ++i) acc[i - full] += T(abs2(v[i]));
+  return lane_sum(acc);
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bool norm) {
+  const Span span("basis dots", "exec", std::int64_t((j + 1) * n * sizeof(T)));
+  const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+  const int k = j + int(norm);
+  static thread_local std::vector<T> store;
+  if (store.size() < chunks * k) store.resize(chunks * k);
+  T* const partial = store.data();
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+  for (std::size_t c = 0; c < chunks; ++c) {
+    const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
+    const T* const vc = v + begin;  // stays in the first cache while the basis passes
+    T* const p = partial + c * k;
+    int i = 0;
+    for (; i + group <= j; i += group) chunk_dots<group>(q + i, vc, begin, m, p + i);
+    switch (j - i) {
+      case 3: chunk_dots<3>(q + i, vc, begin, m, p + i); break;
+      case 2: chunk_dots<2>(q + i, vc, begin, m, p + i); break;
+      case 1: chunk_dots<1>(q + i, vc, begin, m, p + i); break;
+      default: break;
+    }
+    if (norm) p[j] = square_sum(vc, m);
+  }
+  std::fill_n(sums, k, T{});
+  for (std::size_t c = 0; c < chunks; ++c)
+    for (int i = 0; i < k; ++i) sums[i] += partial[c * k + i];
+}
+
+template <Scalar T, Memory M>
+T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm) {
+  const Span span("basis subtract", "exec", std::int64_t((j + 2) * n * sizeof(T)));
+  const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+  static thread_local std::vector<T> store;
+  if (store.size() < chunks) store.resize(chunks);
+  T* const partial = store.data();
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+  for (std::size_t c = 0; c < chunks; ++c) {
+    const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
+    T* const vc = v + begin;
+    int i = 0;
+    for (; i + group <= j; i += group) chunk_subtract<group>(q + i, h + i, begin, m, vc);
+    switch (j - i) {
+      case 3: chunk_subtract<3>(q + i, h + i, begin, m, vc); break;
+      case 2: chunk_subtract<2>(q + i, h + i, begin, m, vc); break;
+      case 1: chunk_subtract<1>(q + i, h + i, begin, m, vc); break;
+      default: break;
+    }
+    if (scale != T(1))
+      for (std::size_t e = 0; e < m; ++e) vc[e] *= scale;
+    if (norm) partial[c] = square_sum(vc, m);
+  }
+  T sum{};
+  if (norm)
+    for (std::size_t c = 0; c < chunks; ++c) sum += partial[c];
+  return sum;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                \
+  template void basis_dots<T, Host>(const T* const*, int, const T*, std::size_t, T*, bool); \
+  template T basis_subtract<T, Host>(const T* const*, int, const T*, T, T*, std::size_t, bool);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::exec

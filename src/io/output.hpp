@@ -1,0 +1,42 @@
+// A file that appears at its path only once it is complete.
+#pragma once
+
+#include <tacit/base/error.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tacit::io::detail {
+
+/// Writes to path + ".part"; finish() moves it to `path`. Destroyed before that it removes the part and leaves `path`
+/// as it was. Errors are Error(environment).
+class Output {
+ public:
+  Output(const std::string& path, bool compress);
+  ~Output();
+  Output(const Output&) = delete;
+
+  void write(std::string_view bytes) {
+    text_.append(bytes);
+    if (text_.size() >= block) flush();
+  }
+  void finish();
+
+ private:
+  static constexpr std::size_t block = std::size_t(1) << 18;
+  struct Deflate;
+  void flush();
+  void put(const char* bytes, std::size_t n);
+  [[noreturn]] void fail(const char* what) const;
+
+  std::string path_, part_, text_;
+  std::unique_ptr<Deflate> deflate_;
+  int file_ = -1;
+};
+
+inline bool wants_gzip(std::string_view path) {
+  return path.ends_with(".gz");
+}
+
+}  // namespace tacit::io::detail

@@ -1,0 +1,371 @@
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/io/petsc_binary.hpp>
+
+#include "output.hpp"
+#include "source.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <utility>
+
+namespace tacit::io {
+namespace {
+
+using detail::Output;
+using detail::Source;
+
+constexpr std::int32_t matrix_class = 1211216, vector_class = 1211214;
+constexpr Global block = Global(1) << 16;  // numbers read at a time
+
+static_assert(std::endian::native == std::endian::little, "the byte order of PETSc files is swapped without asking");
+inline std::uint32_t swapped(std::uint32_t word) {
+  return __builtin_bswap32(word);
+}
+inline std::uint64_t swapped(std::uint64_t word) {
+  return __builtin_bswap64(word);
+}
+
+template <class Number>
+Number load(const char* from) {
+  std::conditional_t<sizeof(Number) == 4, std::uint32_t, std::uint64_t> word;
+  std::memcpy(&word, from, sizeof word);
+  return std::bit_cast<Number>(swapped(word));
+}
+template <class Number>
+void store(Output& output, Number number) {
+  using Word = std::conditional_t<sizeof(Number) == 4, std::uint32_t, std::uint64_t>;
+  const Word word = swapped(std::bit_cast<Word>(number));
+  char bytes[sizeof word];
+  std::memcpy(bytes, &word, sizeof word);
+  output.write({bytes, sizeof bytes});
+}
+
+[[noreturn]] void fail_at_byte(const std::string& path, Global at, const std::string& expected,
+                               const std::string& found) {
+  throw Error(ErrorKind::input, message(path, ": at byte ", at, ": expected ", expected, ", found ", found));
+}
+
+// Where things are in the file.
+struct Opening {
+  Header header;
+  int width = 4;                                // bytes of an integer
+  Global lengths = 0, columns = 0, values = 0;  // offsets of the three sections; a Vec has values only
+};
+
+Global integer_at(const Source& source, Global at, int width) {
+  std::vector<char> buffer;
+  if (source.size() - at < width)
+    fail_at_byte(source.path(), at, message("an integer of ", width, " bytes"), "the end of the file");
+  const char* bytes = source.read(at, at + width, buffer).data();
+  return width == 4 ? Global(load<std::int32_t>(bytes)) : load<std::int64_t>(bytes);
+}
+
+// Bytes of an integer, which the class number at the beginning shows.
+int integer_width(const Source& source, std::int32_t expected, const char* what) {
+  Global found = 0;
+  if (source.size() >= 4) {
+    found = integer_at(source, 0, 4);
+    if (found == expected) return 4;
+    if (found == 0 && source.size() >= 8) {
+      found = integer_at(source, 0, 8);
+      if (found == expected) return 8;
+    }
+  }
+  fail_at_byte(source.path(), 0, message("the class number ", expected, " of a PETSc ", what),
+               source.size() < 4 ? "the end of the file" : message(found));
+}
+
+// The field follows from the bytes there are for the values.
+Field field_of(const Source& source, Global values, Global entries) {
+  const Global bytes = source.size() - values;
+  if (bytes / 8 == entries && bytes % 8 == 0) return Field::real;
+  if (bytes / 16 == entries && bytes % 16 == 0) return Field::complex;
+  fail_at_byte(source.path(), values, message(entries, " values of 8 or 16 bytes each, and nothing behind them"),
+               message(bytes, " bytes"));
+}
+
+Opening open_matrix(const Source& source) {
+  Opening it;
+  it.width = integer_width(source, matrix_class, "matrix");
+  const Global w = it.width;
+  Header& header = it.header;
+  header.path = source.path();
+  header.rows = integer_at(source, w, it.width);
+  header.columns = integer_at(source, 2 * w, it.width);
+  header.entries = integer_at(source, 3 * w, it.width);
+  it.lengths = 4 * w;
+  if (header.rows < 0 || header.rows > (source.size() - it.lengths) / w)
+    fail_at_byte(source.path(), w, message("a number of rows, whose lengths fit into ", source.size(), " bytes"),
+                 message(header.rows));
+  it.columns = it.lengths + header.rows * w;
+  if (header.entries == -1)
+    fail_at_byte(source.path(), 3 * w, "a sparse matrix", "-1 entries, the mark of a dense one");
+  if (header.entries < 0 || header.entries > (source.size() - it.columns) / (w + 8))
+    fail_at_byte(source.path(), 3 * w, message("a number of entries that fit into ", source.size(), " bytes"),
+                 message(header.entries));
+  if (header.columns < 0 || header.columns > detail::largest_dimension(header.entries))
+    fail_at_byte(source.path(), 2 * w,
+                 message("at most 2^24 + 64 entries = ", detail::largest_dimension(header.entries), " columns"),
+                 message(header.columns));
+  it.values = it.columns + header.entries * w;
+  header.field = field_of(source, it.values, header.entries);
+  return it;
+}
+
+Opening open_vector(const Source& source) {
+  Opening it;
+  it.width = integer_width(source, vector_class, "vector");
+  Header& header = it.header;
+  header.path = source.path();
+  header.format = Format::array;
+  header.rows = header.entries = integer_at(source, it.width, it.width);
+  header.columns = 1;
+  it.values = 2 * it.width;
+  if (header.rows < 0 || header.rows > (source.size() - it.values) / 8)
+    fail_at_byte(source.path(), it.width, message("a length whose values fit into ", source.size(), " bytes"),
+                 message(header.rows));
+  header.field = field_of(source, it.values, header.entries);
+  return it;
+}
+
+// use(k, bytes of number k, its offset) for `count` numbers of `width` bytes that follow each other from `at`.
+template <class Use>
+void for_each_number(const Source& source, Global at, Global count, int width, Use&& use) {
+  std::vector<char> buffer;
+  for (Global k = 0; k < count;) {
+    const Global n = std::min(block, count - k);
+    const char* bytes = source.read(at + k * width, at + (k + n) * width, buffer).data();
+    for (const Global stop = k + n; k < stop; ++k, bytes += width) use(k, bytes, at + k * width);
+  }
+}
+template <class Use>
+void for_each_integer(const Source& source, Global at, Global count, int width, Use&& use) {
+  if (width == 4)
+    for_each_number(source, at, count, 4,
+                    [&](Global k, const char* from, Global byte) { use(k, Global(load<std::int32_t>(from)), byte); });
+  else
+    for_each_number(source, at, count, 8,
+                    [&](Global k, const char* from, Global byte) { use(k, load<std::int64_t>(from), byte); });
+}
+
+template <class R>
+R real_at(const Source& source, const char* from, Global byte) {
+  const auto number = load<double>(from);
+  const auto value = R(number);
+  if (!std::isfinite(number)) fail_at_byte(source.path(), byte, "a finite number", message(number));
+  if (!std::isfinite(value))
+    fail_at_byte(source.path(), byte, message("a number in the range of ", scalar_name<R>()), message(number));
+  return value;
+}
+
+// Values first .. first + count - 1 of the value section.
+template <Scalar T>
+std::vector<T> read_values(const Source& source, const Opening& it, Global first, Global count) {
+  using R = real_t<T>;
+  std::vector<T> values;
+  values.reserve(std::size_t(count));
+  if (it.header.field == Field::real) {
+    for_each_number(source, it.values + 8 * first, count, 8, [&](Global, const char* from, Global byte) {
+      values.push_back(T(real_at<R>(source, from, byte)));
+    });
+  } else if constexpr (is_complex<T>) {
+    for_each_number(source, it.values + 16 * first, count, 16, [&](Global, const char* from, Global byte) {
+      const R real = real_at<R>(source, from, byte);
+      values.emplace_back(real, real_at<R>(source, from + 8, byte + 8));
+    });
+  } else {
+    fail_at_byte(source.path(), it.values, message("real values, to be read as ", scalar_name<T>()), "complex values");
+  }
+  return values;
+}
+
+template <Scalar T>
+Triplets<T> matrix_of(const Source& source, int part, int parts) {
+  require(parts >= 1 && part >= 0 && part < parts, "part is ", part, " of ", parts,
+          ", expected 0 <= part < parts to read ", source.path());
+  const Span span("read_petsc_matrix", "io", source.size() / parts);
+  const Opening it = open_matrix(source);
+  const Header& header = it.header;
+  const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
+  const Global low = cut(part), high = cut(part + 1);
+
+  // All row lengths are checked and added up; `first` and `last` bound the rows, `from` and `to` the entries of the
+  // part.
+  Global first = 0, last = 0, from = 0, to = 0, sum = 0;
+  for_each_integer(source, it.lengths, header.rows, it.width, [&](Global row, Global length, Global byte) {
+    if (length < 0 || length > header.columns || length > header.entries - sum)
+      fail_at_byte(source.path(), byte,
+                   message("a row of at most ", std::min(header.columns, header.entries - sum), " entries"),
+                   message(length));
+    if (length > 0 && sum >= low && sum < high) {
+      if (to == from) {
+        first = row;
+        from = sum;
+      }
+      last = row + 1;
+      to = sum + length;
+    }
+    sum += length;
+  });
+  if (sum != header.entries)
+    fail_at_byte(source.path(), it.lengths, message("row lengths that add up to ", header.entries), message(sum));
+
+  try {
+    Triplets<T> result;
+    result.rows = header.rows;
+    result.columns = header.columns;
+    result.entries_parsed = to - from;
+    result.row.reserve(std::size_t(to - from));
+    for_each_integer(source, it.lengths + first * it.width, last - first, it.width,
+                     [&](Global k, Global length, Global byte) {
+                       if (length < 0 || length > to - from - Global(result.row.size()))
+                         fail_at_byte(source.path(), byte, "the row length seen before", message(length));
+                       result.row.insert(result.row.end(), std::size_t(length), first + k);
+                     });
+    if (Global(result.row.size()) != to - from)
+      fail_at_byte(source.path(), it.lengths, "the row lengths seen before", "others");
+    result.column.reserve(std::size_t(to - from));
+    for_each_integer(
+        source, it.columns + from * it.width, to - from, it.width, [&](Global, Global column, Global byte) {
+          if (column < 0 || column >= header.columns)
+            fail_at_byte(source.path(), byte, message("a column from 0 to ", header.columns - 1), message(column));
+          result.column.push_back(column);
+        });
+    result.value = read_values<T>(source, it, from, to - from);
+    return result;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", to - from, " entries"));
+  }
+}
+
+template <Scalar T>
+Dense<T> vector_of(const Source& source) {
+  const Span span("read_petsc_vector", "io", source.size());
+  const Opening it = open_vector(source);
+  try {
+    return {it.header.rows, 1, read_values<T>(source, it, 0, it.header.rows)};
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", it.header.rows, " values"));
+  }
+}
+
+void store_integer(Output& output, Global number, int width) {
+  if (width == 4) store(output, static_cast<std::int32_t>(number));
+  else store(output, number);
+}
+template <Scalar T>
+void store_value(Output& output, const T& value) {
+  if constexpr (is_complex<T>) {
+    store(output, double(value.real()));
+    store(output, double(value.imag()));
+  } else {
+    store(output, double(value));
+  }
+}
+int width_for(Global largest) {
+  return largest > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
+}
+
+}  // namespace
+
+Header read_petsc_header(const std::string& path) {
+  const Source source = Source::open(path);
+  const Global number = source.size() < 4 ? 0 : integer_at(source, 0, 4);
+  const bool is_vector =
+      number == vector_class || (number == 0 && source.size() >= 8 && integer_at(source, 0, 8) == vector_class);
+  return is_vector ? open_vector(source).header : open_matrix(source).header;
+}
+
+template <Scalar T>
+Triplets<T> read_petsc_matrix(const std::string& path, int part, int parts) {
+  return matrix_of<T>(Source::open(path), part, parts);
+}
+template <Scalar T>
+Triplets<T> parse_petsc_matrix(std::string_view bytes, const std::string& path, int part, int parts) {
+  return matrix_of<T>(Source(bytes, path), part, parts);
+}
+template <Scalar T>
+Dense<T> read_petsc_vector(const std::string& path) {
+  return vector_of<T>(Source::open(path));
+}
+template <Scalar T>
+Dense<T> parse_petsc_vector(std::string_view bytes, const std::string& path) {
+  return vector_of<T>(Source(bytes, path));
+}
+
+template <Scalar T>
+void write_petsc_matrix(const std::string& path, const Triplets<T>& matrix) {
+  const std::size_t n = matrix.value.size();
+  require(matrix.row.size() == n && matrix.column.size() == n, "triplets for ", path, " have ", matrix.row.size(),
+          " rows, ", matrix.column.size(), " columns and ", n, " values");
+  require(matrix.rows >= 0 && matrix.columns >= 0, "the matrix for ", path, " is ", matrix.rows, " x ", matrix.columns);
+  for (std::size_t k = 0; k < n; ++k) {
+    require(
+        matrix.row[k] >= 0 && matrix.row[k] < matrix.rows && matrix.column[k] >= 0 && matrix.column[k] < matrix.columns,
+        "triplet ", k, " for ", path, " is at (", matrix.row[k], ", ", matrix.column[k], "), outside of ", matrix.rows,
+        " x ", matrix.columns);
+    require(is_finite(matrix.value[k]), "triplet ", k, " for ", path, ", at (", matrix.row[k], ", ", matrix.column[k],
+            "), is ", matrix.value[k]);
+  }
+  const Span span("write_petsc_matrix", "io", Global(n * (16 + sizeof(T))));
+
+  // Row k holds order[begin[k] .. begin[k + 1]).
+  std::vector<std::size_t> begin(std::size_t(matrix.rows) + 1), order(n);
+  for (const Global row : matrix.row) ++begin[std::size_t(row)];
+  std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), std::size_t(0));
+  for (std::size_t k = 0; k < n; ++k) order[begin[std::size_t(matrix.row[k])]++] = k;
+  std::rotate(begin.begin(), begin.end() - 1, begin.end());  // each now holds its end: one place to the right
+  begin.front() = 0;
+  for (std::size_t row = 0; row + 1 < begin.size(); ++row) {
+    const auto from = order.begin() + std::ptrdiff_t(begin[row]), to = order.begin() + std::ptrdiff_t(begin[row + 1]);
+    std::sort(from, to, [&](std::size_t a, std::size_t b) { return matrix.column[a] < matrix.column[b]; });
+    const auto twice = std::adjacent_find(
+        from, to, [&](std::size_t a, std::size_t b) { return matrix.column[a] == matrix.column[b]; });
+    require(twice == to, "row ", row, " for ", path, " holds two entries in one column, which PETSc files cannot");
+  }
+
+  const int width = width_for(std::max({matrix.rows, matrix.columns, Global(n)}));
+  Output output(path, false);
+  for (const Global number : {Global(matrix_class), matrix.rows, matrix.columns, Global(n)})
+    store_integer(output, number, width);
+  for (std::size_t row = 0; row + 1 < begin.size(); ++row)
+    store_integer(output, Global(begin[row + 1] - begin[row]), width);
+  for (const std::size_t k : order) store_integer(output, matrix.column[k], width);
+  for (const std::size_t k : order) store_value(output, matrix.value[k]);
+  output.finish();
+}
+
+template <Scalar T>
+void write_petsc_vector(const std::string& path, const Dense<T>& block) {
+  require(block.columns == 1 && block.rows == Global(block.value.size()), "the vector for ", path, " is ", block.rows,
+          " x ", block.columns, " with ", block.value.size(), " values, expected one column");
+  for (std::size_t k = 0; k < block.value.size(); ++k)
+    require(is_finite(block.value[k]), "element ", k, " for ", path, " is ", block.value[k]);
+  const Span span("write_petsc_vector", "io", Global(block.value.size() * sizeof(T)));
+  const int width = width_for(block.rows);
+  Output output(path, false);
+  store_integer(output, vector_class, width);
+  store_integer(output, block.rows, width);
+  for (const T& value : block.value) store_value(output, value);
+  output.finish();
+}
+
+#define TACIT_INSTANTIATE(T)                                                                  \
+  template Triplets<T> read_petsc_matrix<T>(const std::string&, int, int);                    \
+  template Triplets<T> parse_petsc_matrix<T>(std::string_view, const std::string&, int, int); \
+  template Dense<T> read_petsc_vector<T>(const std::string&);                                 \
+  template Dense<T> parse_petsc_vector<T>(std::string_view, const std::string&);              \
+  template void write_petsc_matrix<T>(const std::string&, const Triplets<T>&);                \
+  template void write_petsc_vector<T>(const std::string&, const Dense<T>&)
+TACIT_INSTANTIATE(float);
+TACIT_INSTANTIATE(double);
+TACIT_INSTANTIATE(std::complex<float>);
+TACIT_INSTANTIATE(std::complex<double>);
+#undef TACIT_INSTANTIATE
+
+}  // namespace tacit::io

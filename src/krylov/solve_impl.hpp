@@ -1,0 +1,433 @@
+// The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
+#pragma once
+
+#include <tacit/base/trace.hpp>
+#include <tacit/krylov/bicgstab.hpp>
+#include <tacit/krylov/cg.hpp>
+#include <tacit/krylov/gmres.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/krylov/stationary.hpp>
+#include <tacit/op/scaled.hpp>
+#include <tacit/op/spectrum.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace tacit::krylov {
+
+using layout::Vector;
+
+namespace {
+
+/// Global index of the first element that is not finite, over all ranks; -1 if all are. Collective.
+template <Scalar T, Memory M>
+Global first_non_finite(const Vector<T, M>& v) {
+  // NaN and Inf survive a sum of squares; only then are the elements looked at one by one.
+  if (std::isfinite(layout::norm(v))) return -1;
+  const auto host = v.to_host();
+  Global first = std::numeric_limits<Global>::max();
+  for (std::size_t i = 0; i < host.size(); ++i)
+    if (!is_finite(host[i])) {
+      first = v.space().begin() + Global(i) / v.columns();
+      break;
+    }
+  first = v.space().comm().all_min(first);
+  return first == std::numeric_limits<Global>::max() ? -1 : first;
+}
+
+/// v := 2^e v, in steps that the scalar can represent.
+template <Scalar T, Memory M>
+void scale_by_power(Vector<T, M>& v, int e) {
+  using R = real_t<T>;
+  constexpr int step = std::numeric_limits<R>::max_exponent - 2;
+  while (e != 0) {
+    const int now = std::clamp(e, -step, step);
+    layout::scale(T(std::ldexp(R(1), now)), v);
+    e -= now;
+  }
+}
+
+/// Exponent k with 2^k near `size`, or 0 when squares and products of numbers of this size are safe as they are.
+template <Scalar T>
+int balance(double size) {
+  if (!(size > 0) || !std::isfinite(size)) return 0;
+  const int e = std::ilogb(size);
+  constexpr int safe = std::same_as<real_t<T>, double> ? 60 : 10;
+  return std::abs(e) > safe ? e : 0;
+}
+
+inline void check(const Options& o) {
+  require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol is ", o.rtol, "; a number >= 0 is needed");
+  require(o.atol >= 0 && std::isfinite(o.atol), "atol is ", o.atol, "; a number >= 0 is needed");
+  require(!o.max_iterations || *o.max_iterations >= 0, "max_iterations is ", o.max_iterations.value_or(0),
+          "; a number >= 0 is needed");
+  require(o.restart >= 1, "restart is ", o.restart, "; at least 1 vector is needed");
+  require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
+          "; a finite number other than 0 is needed");
+  require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");
+  require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
+  require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
+          "; a number above lambda_min is needed");
+}
+
+template <Scalar T, Memory M>
+class Solve {
+ public:
+  Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
+        const Options& options, bool hermitian)
+      : A_(&A), P_(P), x_(x), space_(A.range()), options_(options), hermitian_(hermitian), b_(b) {}
+
+  Report run() {
+    const double from = wall_time();
+    const auto& comm = space_.comm();
+    const auto counters = comm.counters();
+    const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
+    const auto *A = A_, *P = P_;
+    solve();
+    const auto spent = comm.counters() - counters;
+    report_.counts.reductions = spent.reductions;
+    report_.counts.exchanges = spent.exchanges;
+    report_.counts.messages = comm.all_sum(spent.messages);
+    report_.counts.bytes = comm.all_sum(spent.bytes);
+    report_.counts.operator_applies = A->applies() - applies;
+    report_.counts.preconditioner_applies = P ? P->applies() - preconditions : 0;
+    report_.seconds = comm.all_max(wall_time() - from);
+    if (report_.precond.empty()) report_.precond = P ? P->name() : "none";
+    return std::move(report_);
+  }
+
+ private:
+  void solve() {
+    choose_method();
+    if (!inputs_are_finite()) return;
+    const double b_norm = layout::norm(b_);
+    report_.b_norm = b_norm;
+    if (b_norm == 0) {
+      layout::fill(x_, T(0));
+      report_.reason = Reason::converged;
+      if (options_.history) report_.history = {0};
+      return;
+    }
+    balance_scales(b_norm);
+    iterate();
+    undo_scales();
+  }
+
+  void choose_method() {
+    method_ = options_.method;
+    if (method_ == Method::automatic) {
+      bool positive = hermitian_;
+      if (positive && A_->has_diagonal()) {
+        const auto d = A_->diagonal();
+        positive = space_.comm().all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
+      }
+      method_ = positive ? Method::cg : Method::gmres;
+      may_change_ = true;
+    }
+    report_.method = to_string(method_);
+  }
+
+  bool inputs_are_finite() {
+    std::string fault = A_->fault();
+    const auto look = [&](const char* name, const Vector<T, M>& v) {
+      if (!fault.empty()) return;
+      if (const Global i = first_non_finite(v); i >= 0)
+        fault = message(name, " has a value that is not finite at index ", i, " (counted from 0)");
+    };
+    look("b", b_);
+    look("x0", x_);
+    if (fault.empty()) return true;
+    layout::fill(x_, T(0));
+    report_.reason = Reason::non_finite;
+    report_.detail = fault;
+    report_.advice = "Look at how this value came about; no iteration was done and x is 0.";
+    report_.residual_norm = report_.recurrence_residual_norm = std::numeric_limits<double>::quiet_NaN();
+    return false;
+  }
+
+  // From here on: A' = A / 2^a, P' = P 2^a, b' = b / 2^e, x' = x 2^(a - e). All exact.
+  void balance_scales(double b_norm) {
+    b_exponent_ = balance<T>(b_norm);
+    if (b_exponent_) scale_by_power(b_, -b_exponent_);
+    b_norm_ = std::ldexp(b_norm, -b_exponent_);
+    double size = A_->largest();
+    if (size == 0) {  // unknown: what it does to b
+      Vector<T, M> y(space_);
+      A_->apply(b_, y);
+      size = layout::norm(y) / b_norm_;
+    }
+    a_exponent_ = balance<T>(size);
+    using R = real_t<T>;
+    if (a_exponent_) {
+      // 2^-a is not a number for the smallest A: half of it would be.
+      const int limit = std::numeric_limits<R>::max_exponent - 1;
+      a_exponent_ = std::clamp(a_exponent_, -limit, limit);
+      scaled_A_ = std::make_unique<op::Scaled<T, M>>(*A_, std::ldexp(R(1), -a_exponent_));
+      A_ = scaled_A_.get();
+      if (P_) {
+        scaled_P_ = std::make_unique<op::Scaled<T, M>>(*P_, std::ldexp(R(1), a_exponent_));
+        P_ = scaled_P_.get();
+      }
+    }
+    if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
+    goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
+  }
+  void undo_scales() {
+    if (a_exponent_ != b_exponent_) {
+      scale_by_power(x_, b_exponent_ - a_exponent_);
+      if (first_non_finite(x_) >= 0) {
+        layout::fill(x_, T(0));
+        report_.reason = Reason::non_finite;
+        report_.detail = "the solution is too large for its scalar type";
+        report_.advice = "Scale the right-hand side down.";
+        report_.residual_norm = 1;
+      }
+    }
+  }
+
+  /// r = b - A x; returns ||r||.
+  double true_residual(Vector<T, M>& r) {
+    const Span span("recompute b - A x", "krylov");
+    A_->apply(x_, r);
+    exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
+    return layout::norm(r);
+  }
+
+  void iterate() {
+    const Global n = space_.size();
+    const int max_iterations =
+        options_.max_iterations.value_or(int(std::clamp<Global>(10 * n, 1000, 50000)));
+    const int window = int(std::clamp<Global>(n, 500, 5000));
+    Options options = options_;
+    if (options_.callback) options.callback = [this](const State& s) { return call_back(s); };
+    Monitor monitor(space_.comm(), options, b_norm_, goal_, max_iterations, window);
+    Workspace<T, M> workspace(space_);
+    Vector<T, M> r(space_);
+    std::unique_ptr<Vector<T, M>> correction;
+
+    // x = 0 needs no product to know the residual.
+    const bool zero_guess = layout::norm(x_) == 0;
+    double norm = b_norm_;
+    if (zero_guess) layout::copy(b_, r);
+    else norm = true_residual(r);
+    double best = norm;
+    int idle = 0;
+    for (bool in_place = zero_guess;; in_place = false) {
+      monitor.begin(norm);
+      if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
+      Vector<T, M>* d = &x_;
+      if (!in_place) {
+        if (!correction) correction = std::make_unique<Vector<T, M>>(space_);
+        d = correction.get();
+        layout::fill(*d, T(0));
+        base_ = &x_;
+      }
+      const double before = norm;
+      {
+        const Span span(to_string(method_), "krylov");
+        if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
+      }
+      monitor.solution_by(nullptr);
+      base_ = nullptr;
+      const double believed = monitor.norm();
+      // x keeps the last value whose residual was recomputed until the new one proves finite and better.
+      const bool finite = std::isfinite(layout::norm(*d));
+      if (in_place) {
+        if (!finite) layout::fill(x_, T(0));
+      } else if (finite) {
+        layout::axpy(T(1), *d, x_);
+      }
+      norm = finite ? true_residual(r) : std::numeric_limits<double>::infinity();
+      if (!(norm < before) && !(norm <= goal_)) {  // the run did harm: take it back
+        if (in_place) layout::fill(x_, T(0));
+        else if (finite) layout::axpy(T(-1), *d, x_);
+        norm = before;
+        if (in_place) layout::copy(b_, r);
+        else norm = true_residual(r);
+      }
+      report_.recurrence_residual_norm = believed / b_norm_;
+      if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
+
+      const double gain = norm / before;
+      switch (monitor.outcome()) {
+        case Outcome::max_iterations:
+          return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
+                        norm);
+        case Outcome::stopped:
+          return finish(Reason::stopped, "the callback asked to stop", "", monitor, norm);
+        case Outcome::diverged:
+        case Outcome::non_finite:
+        case Outcome::breakdown:
+          // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
+          if (gain > 0.9) {
+            if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) break;
+            return finish_failed(monitor, norm);
+          }
+          break;
+        case Outcome::no_progress:
+        case Outcome::claims:
+          idle = gain > 0.5 ? idle + 1 : 0;
+          if (idle >= 2)
+            return finish(Reason::stagnated,
+                          message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
+                          monitor.outcome() == Outcome::claims
+                              ? "The method cannot get closer in this precision; a tolerance above this level, a better "
+                                "scaled problem or a higher precision would do."
+                              : "Use another method, a stronger preconditioner or a longer restart.",
+                          monitor, norm);
+          break;
+        case Outcome::cycle_end:
+          idle = gain > 1 - 1e-6 ? idle + 1 : 0;
+          if (idle >= 3)
+            return finish(Reason::stagnated,
+                          message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
+                          "Use a longer restart, another method or a stronger preconditioner.", monitor, norm);
+          break;
+      }
+      if (monitor.outcome() != Outcome::cycle_end) ++report_.restarts;
+      best = std::min(best, norm);
+      if (monitor.iterations() >= max_iterations)
+        return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor, norm);
+    }
+  }
+
+  /// False when the report is complete already.
+  bool run_method(Run<T, M> run, Monitor& monitor, double norm) {
+    switch (method_) {
+      case Method::automatic:
+      case Method::cg: cg(run, monitor); break;
+      case Method::bicgstab: bicgstab(run, monitor); break;
+      case Method::gmres: gmres(run, monitor, options_.restart, options_.side, options_.orthogonalisation); break;
+      case Method::richardson: richardson(run, monitor, options_.relaxation); break;
+      case Method::chebyshev: {
+        if (!bounds_known_) {
+          bounds_known_ = true;
+          bounds_ = {options_.lambda_min.value_or(0), options_.lambda_max.value_or(0)};
+          if (!options_.lambda_min || !options_.lambda_max) {
+            const auto found = op::estimate_spectrum(*A_, P_, 20);
+            if (!options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
+            if (!options_.lambda_min) bounds_.lambda_min = found.lambda_min;
+          } else if (a_exponent_ && !P_) {
+            bounds_.lambda_min = std::ldexp(bounds_.lambda_min, -a_exponent_);
+            bounds_.lambda_max = std::ldexp(bounds_.lambda_max, -a_exponent_);
+          }
+        }
+        if (!(bounds_.lambda_min > 0) || !(bounds_.lambda_max > bounds_.lambda_min)) {
+          if (bounds_.lambda_max > 0 && bounds_.lambda_min > 0) {
+            bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
+          } else {
+            finish(Reason::breakdown, "the spectrum of P A is not positive",
+                   "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab.", monitor, norm);
+            return false;
+          }
+        }
+        chebyshev(run, monitor, bounds_.lambda_min, bounds_.lambda_max);
+        break;
+      }
+    }
+    return true;
+  }
+
+  bool change_method(Monitor& monitor) {
+    if (!may_change_ || method_ == Method::gmres) return false;
+    report_.warnings.push_back(message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
+    method_ = Method::gmres;
+    report_.method = to_string(method_);
+    return true;
+  }
+
+  void finish_failed(Monitor& monitor, double norm) {
+    switch (monitor.outcome()) {
+      case Outcome::breakdown:
+        return finish(Reason::breakdown, monitor.detail(),
+                      method_ == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
+                      : method_ == Method::bicgstab ? "Use gmres, which cannot break down this way."
+                                                    : "Check whether the matrix is singular.",
+                      monitor, norm);
+      case Outcome::diverged:
+        return finish(Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
+                      method_ == Method::richardson ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
+                      : method_ == Method::chebyshev ? "lambda_max is too small, or the matrix is not positive definite."
+                                                     : "Use another method or a stronger preconditioner.",
+                      monitor, norm);
+      default:
+        return finish(Reason::non_finite,
+                      monitor.detail().empty() ? "the residual became NaN or Inf during the iteration" : monitor.detail(),
+                      "The numbers left the range of the scalar; use another method, a preconditioner or double precision.",
+                      monitor, norm);
+    }
+  }
+
+  void finish(Reason reason, std::string detail, std::string advice, Monitor& monitor, double norm) {
+    report_.reason = reason;
+    report_.detail = std::move(detail);
+    report_.advice = std::move(advice);
+    report_.iterations = monitor.iterations();
+    report_.residual_norm = norm / b_norm_;
+    if (monitor.iterations() == 0) report_.recurrence_residual_norm = report_.residual_norm;
+    report_.history = monitor.take_history();
+  }
+
+  bool call_back(State s) {
+    const auto run_solution = s.solution;
+    s.solution = [&, run_solution](void* x) {
+      run_solution(x);
+      T* const v = static_cast<T*>(x);
+      if (base_) {
+        const auto base = base_->to_host();
+        for (std::size_t i = 0; i < base.size(); ++i) v[i] += base[i];
+      }
+      const int e = b_exponent_ - a_exponent_;
+      if (e == 0) return;
+      for (std::size_t i = 0; i < x_.size(); ++i) {
+        if constexpr (is_complex<T>) v[i] = {std::ldexp(v[i].real(), e), std::ldexp(v[i].imag(), e)};
+        else v[i] = std::ldexp(v[i], e);
+      }
+    };
+    return options_.callback(s);
+  }
+
+  const op::Operator<T, M>* A_;
+  const op::Operator<T, M>* P_;
+  Vector<T, M>& x_;
+  layout::Space space_;
+  const Options& options_;
+  bool hermitian_;
+  Vector<T, M> b_;  // a copy: it is scaled
+  std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
+  const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
+  Method method_ = Method::automatic;
+  bool may_change_ = false, bounds_known_ = false;
+  op::Spectrum bounds_;
+  int a_exponent_ = 0, b_exponent_ = 0;
+  double b_norm_ = 0, goal_ = 0;
+  Report report_;
+};
+
+}  // namespace
+
+template <Scalar T, Memory M>
+Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
+             const Options& options, bool hermitian) {
+  return comm::collective(A.range().comm(), [&] {
+    check(options);
+    require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
+            A.range().size(), " by ", A.domain().size());
+    require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),
+            " on this rank; the operator gives ", A.range().size(), " and ", A.range().local_size());
+    require(x.space() == A.domain(), "x has ", x.space().size(), " elements, ", x.space().local_size(),
+            " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
+    require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
+            " columns and x ", x.columns());
+    require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
+            P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
+            A.range().size());
+    require(!(P && options.method == Method::cg && options.side != Side::right), "side ", to_string(options.side),
+            " is an option of gmres");
+    return Solve<T, M>(A, P, b, x, options, hermitian).run();
+  });
+}
+
+}  // namespace tacit::krylov

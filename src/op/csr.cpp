@@ -1,0 +1,112 @@
+#include "csr_impl.hpp"
+
+#include <numeric>
+
+namespace tacit::op {
+
+namespace {
+template <Scalar T>
+struct Entry {
+  Global row, column;
+  T value;
+};
+}  // namespace
+
+template <Scalar T>
+Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& partition, Global columns,
+                 std::span<const Global> row, std::span<const Global> column, std::span<const T> value) {
+  return comm::collective(comm, [&] {
+    require(row.size() == column.size() && row.size() == value.size(), "entries with ", row.size(), " rows, ",
+            column.size(), " columns and ", value.size(), " values");
+    std::vector<std::vector<Entry<T>>> by_owner(comm.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      require(row[i] >= 0 && row[i] < partition.size() && column[i] >= 0 && column[i] < columns, "entry (", row[i], ", ",
+              column[i], ") lies outside a matrix of ", partition.size(), " by ", columns, " (counted from 0)");
+      by_owner[partition.owner(row[i])].push_back({row[i], column[i], value[i]});
+    }
+    std::vector<comm::Communicator::Parcel> parcels;
+    for (int r = 0; r < comm.size(); ++r) {
+      if (by_owner[r].empty()) continue;
+      const auto bytes = std::as_bytes(std::span(by_owner[r]));
+      parcels.push_back({r, {bytes.begin(), bytes.end()}});
+      by_owner[r] = {};
+    }
+    // Sorted by sender, so that duplicates are summed in the order of ranks and, within one, as given.
+    const auto arrived = comm.sparse_exchange(parcels);
+    parcels.clear();
+    const Global first = partition.begin(comm.rank());
+    const Local n = checked_cast<Local>(partition.end(comm.rank()) - first, "a rank's number of rows");
+    std::vector<Global> start(std::size_t(n) + 1, 0);
+    const auto each = [&](auto&& f) {
+      for (const auto& p : arrived) {
+        const auto* e = reinterpret_cast<const Entry<T>*>(p.bytes.data());
+        for (std::size_t i = 0; i < p.bytes.size() / sizeof(Entry<T>); ++i) f(e[i]);
+      }
+    };
+    each([&](const Entry<T>& e) { ++start[e.row - first + 1]; });
+    std::partial_sum(start.begin(), start.end(), start.begin());
+    std::vector<std::pair<Global, T>> entries(std::size_t(start.back()));
+    std::vector<Global> next(start.begin(), start.end() - 1);
+    each([&](const Entry<T>& e) { entries[next[e.row - first]++] = {e.column, e.value}; });
+    Rows<T> rows;
+    rows.start.reserve(std::size_t(n) + 1);
+    rows.column.reserve(entries.size());
+    rows.value.reserve(entries.size());
+    for (Local r = 0; r < n; ++r) {
+      const auto begin = entries.begin() + start[r], end = entries.begin() + start[r + 1];
+      const auto by_column = [](const auto& a, const auto& b) { return a.first < b.first; };
+      if (!std::is_sorted(begin, end, by_column)) std::stable_sort(begin, end, by_column);
+      for (auto e = begin; e != end; ++e) {
+        if (e != begin && e->first == rows.column.back()) {
+          rows.value.back() += e->second;
+        } else {
+          rows.column.push_back(e->first);
+          rows.value.push_back(e->second);
+        }
+      }
+      rows.start.push_back(Global(rows.column.size()));
+    }
+    return rows;
+  });
+}
+
+template <Scalar T>
+bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows) {
+  std::vector<Global> row, column;
+  std::vector<T> value;
+  const Global first = partition.begin(comm.rank());
+  for (Local r = 0; r < rows.count(); ++r)
+    for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+      row.push_back(rows.column[k]);
+      column.push_back(first + r);
+      value.push_back(conj(rows.value[k]));
+    }
+  const Rows<T> transposed = assemble<T>(comm, partition, partition.size(), row, column, value);
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  bool same = true;
+  for (Local r = 0; same && r < rows.count(); ++r) {
+    Global a = rows.start[r], b = transposed.start[r];
+    while (same && (a < rows.start[r + 1] || b < transposed.start[r + 1])) {
+      const Global ca = a < rows.start[r + 1] ? rows.column[a] : std::numeric_limits<Global>::max();
+      const Global cb = b < transposed.start[r + 1] ? transposed.column[b] : std::numeric_limits<Global>::max();
+      const T va = ca <= cb ? rows.value[a] : T{}, vb = cb <= ca ? transposed.value[b] : T{};
+      // Entry by entry, so that a badly scaled matrix is judged in its small rows too.
+      same = std::abs(va - vb) <= 8 * epsilon * std::max(std::abs(va), std::abs(vb));
+      a += ca <= cb;
+      b += cb <= ca;
+    }
+  }
+  return comm.all(same);
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                      \
+  template class Csr<T, Host>;                                                                                    \
+  template Rows<T> assemble<T>(const comm::Communicator&, const layout::Partition&, Global, std::span<const Global>, \
+                               std::span<const Global>, std::span<const T>);                                      \
+  template bool is_hermitian<T>(const comm::Communicator&, const layout::Partition&, const Rows<T>&);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

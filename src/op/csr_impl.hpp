@@ -1,0 +1,217 @@
+// Csr over both memory spaces; instantiated by csr.cpp (host) and csr.cu (device).
+#pragma once
+
+#include <tacit/base/trace.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/local_matrix.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace tacit::op {
+
+template <Scalar T, Memory M>
+struct Csr<T, M>::Parts {
+  std::unique_ptr<LocalMatrix<T, M>> own;
+  std::unique_ptr<RowList<T, M>> ghost;
+  // Made at the first adjoint product.
+  std::unique_ptr<LocalMatrix<T, M>> own_adjoint;
+  std::unique_ptr<RowList<T, M>> ghost_adjoint;
+  exec::Array<Local, M> send_index;
+  // By number of columns: the messages, and where ghosts are kept in M.
+  std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
+  std::map<int, exec::Array<T, M>> ghosts;
+  Format format;
+};
+
+template <Scalar T, Memory M>
+Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
+    : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    const Space &to = this->range(), &from = this->domain();
+    require(!to.is_replicated() && !from.is_replicated(), "a csr matrix works on distributed spaces");
+    require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
+            rows.count());
+    require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
+            "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
+            " entries by its row starts");
+    LocalRows<T> own, ghost;
+    std::vector<Global> needed;
+    real_t<T> largest = 0;
+    std::string fault;
+    for (Local r = 0; r < rows.count(); ++r)
+      for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+        const Global c = rows.column[k];
+        require(c >= 0 && c < from.size(), "row ", to.begin() + r, " has column ", c, "; columns run from 0 to ",
+                from.size() - 1);
+        require(k == rows.start[r] || rows.column[k - 1] < c, "row ", to.begin() + r,
+                " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
+        if (!is_finite(rows.value[k]) && fault.empty())
+          fault = message("the matrix has a value that is not finite at row ", to.begin() + r, ", column ", c,
+                          " (counted from 0)");
+        if constexpr (is_complex<T>)
+          largest = std::max({largest, std::abs(rows.value[k].real()), std::abs(rows.value[k].imag())});
+        else largest = std::max(largest, std::abs(rows.value[k]));
+        if (c < from.begin() || c >= from.end()) needed.push_back(c);
+      }
+    std::sort(needed.begin(), needed.end());
+    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+    own.columns = from.local_size();
+    ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
+    for (Local r = 0; r < rows.count(); ++r) {
+      for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+        const Global c = rows.column[k];
+        if (c >= from.begin() && c < from.end()) {
+          own.column.push_back(Local(c - from.begin()));
+          own.value.push_back(rows.value[k]);
+        } else {
+          ghost.column.push_back(Local(std::lower_bound(needed.begin(), needed.end(), c) - needed.begin()));
+          ghost.value.push_back(rows.value[k]);
+        }
+      }
+      own.start.push_back(Global(own.column.size()));
+      ghost.start.push_back(Global(ghost.column.size()));
+    }
+    const Global entries_here = rows.start.back();
+    rows = {};
+    parts_->format = format;
+    parts_->own = std::make_unique<LocalMatrix<T, M>>(own, format);
+    parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
+    pattern_ = std::make_shared<const comm::Pattern>(
+        comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
+    parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
+    entries_ = comm.all_sum(entries_here);
+    largest_ = comm.all_max(double(largest));
+    const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
+    if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
+  });
+}
+
+template <Scalar T, Memory M>
+Csr<T, M>::~Csr() = default;
+
+template <Scalar T, Memory M>
+comm::Exchange& Csr<T, M>::exchange(int columns) const {
+  auto& e = parts_->exchanges[columns];
+  if (!e) {
+    e = std::make_unique<comm::Exchange>(this->domain().comm(), pattern_, sizeof(T) * columns);
+    parts_->ghosts[columns] = exec::Array<T, M>(std::size_t(pattern_->ghost_count()) * columns);
+  }
+  return *e;
+}
+
+template <Scalar T, Memory M>
+void Csr<T, M>::build_adjoint() const {
+  if (parts_->own_adjoint) return;
+  parts_->own_adjoint = std::make_unique<LocalMatrix<T, M>>(adjoint(parts_->own->rows()), parts_->format);
+  parts_->ghost_adjoint = std::make_unique<RowList<T, M>>(
+      adjoint(parts_->ghost->rows(this->range().local_size(), pattern_->ghost_count())));
+}
+
+template <Scalar T, Memory M>
+int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const {
+  if (this->domain().comm().size() == 1) return -1;
+  const int k = x.columns();
+  auto& e = exchange(k);
+  const int slot = e.open(!backward);
+  T* const out = reinterpret_cast<T*>(e.outgoing(slot));
+  if (!backward) {
+    const Span span("pack", "op");
+    pack<T, M>(x.data(), parts_->send_index, k, out);
+  } else {
+    build_adjoint();
+    const std::size_t n = std::size_t(pattern_->ghost_count()) * k;
+    auto& ghosts = parts_->ghosts[k];
+    ghosts = exec::Array<T, M>(n);
+    parts_->ghost_adjoint->multiply_add(x.data(), ghosts.data(), k);
+    if constexpr (std::same_as<M, Host>) std::copy_n(ghosts.data(), n, out);
+    else if (n) exec::copy_to_host(out, ghosts.data(), n * sizeof(T));
+  }
+  e.post(slot);
+  return slot;
+}
+
+template <Scalar T, Memory M>
+void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, int slot) const {
+  const auto& comm = this->domain().comm();
+  const int k = x.columns();
+  const Span span(backward ? "csr adjoint" : "csr product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+  if (backward) {
+    build_adjoint();
+    parts_->own_adjoint->multiply(x.data(), y.data(), k, comm);
+  } else {
+    parts_->own->multiply(x.data(), y.data(), k, comm);
+  }
+  if (slot < 0) return;
+  auto& e = exchange(k);
+  e.wait(slot);
+  const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
+  if (backward) {
+    unpack_add<T, M>(in, parts_->send_index, k, y.data());
+  } else {
+    if constexpr (std::same_as<M, Host>) {
+      parts_->ghost->multiply_add(in, y.data(), k);
+    } else {
+      auto& ghosts = parts_->ghosts[k];
+      receive<T, M>(in, std::size_t(pattern_->ghost_count()) * k, ghosts);
+      parts_->ghost->multiply_add(ghosts.data(), y.data(), k);
+    }
+  }
+  e.close(slot);
+}
+
+template <Scalar T, Memory M>
+std::vector<T> Csr<T, M>::diagonal() const {
+  const LocalRows<T> own = parts_->own->rows();
+  std::vector<T> d(own.count());
+  require(this->domain() == this->range(), "the diagonal of a matrix whose rows and columns are spread differently");
+  for (Local r = 0; r < own.count(); ++r)
+    for (Global k = own.start[r]; k < own.start[r + 1]; ++k)
+      if (own.column[k] == r) d[r] = own.value[k];
+  return d;
+}
+
+template <Scalar T, Memory M>
+Cost Csr<T, M>::cost() const {
+  const double vectors = double(this->range().local_size()) + double(this->domain().local_size());
+  double per_flop = is_complex<T> ? 8 : 2;
+  Cost c;
+  c.bytes = parts_->own->bytes() + parts_->ghost->bytes() + vectors * sizeof(T);
+  c.flops = per_flop * double(entries_) / this->range().comm().size();
+  c.messages = double(pattern_->send_ranks.size());
+  c.message_bytes = double(pattern_->send_index.size()) * sizeof(T);
+  return c;
+}
+
+template <Scalar T, Memory M>
+Rows<T> Csr<T, M>::rows() const {
+  const LocalRows<T> own = parts_->own->rows();
+  const LocalRows<T> ghost = parts_->ghost->rows(own.count(), pattern_->ghost_count());
+  const Global shift = this->domain().begin();
+  Rows<T> all;
+  for (Local r = 0; r < own.count(); ++r) {
+    // Ghosts below the own range come first, those above it last: columns ascend again.
+    Global g = ghost.start[r];
+    for (; g < ghost.start[r + 1] && pattern_->ghosts[ghost.column[g]] < shift; ++g)
+      all.column.push_back(pattern_->ghosts[ghost.column[g]]), all.value.push_back(ghost.value[g]);
+    for (Global k = own.start[r]; k < own.start[r + 1]; ++k)
+      all.column.push_back(shift + own.column[k]), all.value.push_back(own.value[k]);
+    for (; g < ghost.start[r + 1]; ++g)
+      all.column.push_back(pattern_->ghosts[ghost.column[g]]), all.value.push_back(ghost.value[g]);
+    all.start.push_back(Global(all.column.size()));
+  }
+  return all;
+}
+
+template <Scalar T, Memory M>
+LocalRows<T> Csr<T, M>::own_block() const {
+  return parts_->own->rows();
+}
+
+template <Scalar T, Memory M>
+std::string Csr<T, M>::storage() const {
+  return parts_->own->storage();
+}
+
+}  // namespace tacit::op

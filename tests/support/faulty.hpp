@@ -1,0 +1,52 @@
+// A transport that fails, dawdles or lies on command: what provokes in a test the faults of a bad day.
+#pragma once
+
+#include <tacit/comm/transport.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+
+namespace tacit::test {
+
+/// Passes everything on to `inner`; from the `countdown`-th message call on this rank throws `Error(environment)`, and each
+/// call may first sleep up to `delay`.
+class FaultyTransport final : public comm::Transport {
+ public:
+  FaultyTransport(std::shared_ptr<comm::Transport> inner, int countdown, std::chrono::microseconds delay = {},
+                  unsigned seed = 1)
+      : inner_(std::move(inner)), countdown_(countdown), delay_(delay), random_(seed + 77u * unsigned(inner_->rank())) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const char* kind() const override { return inner_->kind(); }
+  comm::Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
+    strike();
+    return inner_->send(to, tag, data, bytes);
+  }
+  comm::Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
+    strike();
+    return inner_->receive(from, tag, data, bytes);
+  }
+  bool test(comm::Ticket& ticket) override { return inner_->test(ticket); }
+  void cancel(comm::Ticket& ticket, std::shared_ptr<void> keep) override { inner_->cancel(ticket, std::move(keep)); }
+  std::optional<Arrival> probe(int tag) override { return inner_->probe(tag); }
+  void send_notice(const comm::Notice& notice) override { inner_->send_notice(notice); }
+  std::optional<comm::Notice> poll_notice() override { return inner_->poll_notice(); }
+  std::shared_ptr<comm::Transport> duplicate() override { return inner_->duplicate(); }
+
+ private:
+  void strike() {
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_ * (random_() % 1000) / 1000);
+    if (countdown_ > 0 && --countdown_ == 0)
+      throw Error(ErrorKind::environment, "injected fault");
+  }
+  std::shared_ptr<comm::Transport> inner_;
+  int countdown_;  // 0: never
+  std::chrono::microseconds delay_;
+  std::minstd_rand random_;
+};
+
+}  // namespace tacit::test
