@@ -162,10 +162,13 @@ void State::advance(SumSlot& s) {
 
 void State::progress() {
   if (in_progress_) return;
-  in_progress_ = true;
+  struct Guard {  // also when a message fails
+    bool& flag;
+    explicit Guard(bool& f) : flag(f) { flag = true; }
+    ~Guard() { flag = false; }
+  } guard(in_progress_);
   for (auto& s : slots)
     if (s->busy) advance(*s);
-  in_progress_ = false;
 }
 
 void State::check() {

@@ -27,7 +27,7 @@ bool finalized() {
   return flag;
 }
 
-constexpr int notice_tag = 32767;
+constexpr int notice_tag = 0;  // the others are shifted up by one
 
 // Buffers of given-up sends, which MPI may read until the end.
 std::vector<std::shared_ptr<void>>& kept() {
@@ -50,16 +50,22 @@ class MpiTransport final : public Transport {
   int size() const override { return size_; }
   const char* kind() const override { return "mpi"; }
 
+  int largest_tag() const override {
+    int* value = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &value, &found);
+    return (found ? *value : 32767) - 1;
+  }
   Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
     MPI_Request request;
     const Extent e(bytes);
-    check_mpi(MPI_Isend(data, e.count, e.type, to, tag, comm_, &request), "MPI_Isend");
+    check_mpi(MPI_Isend(data, e.count, e.type, to, tag + 1, comm_, &request), "MPI_Isend");
     return ticket(request);
   }
   Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
     MPI_Request request;
     const Extent e(bytes);
-    check_mpi(MPI_Irecv(data, e.count, e.type, from, tag, comm_, &request), "MPI_Irecv");
+    check_mpi(MPI_Irecv(data, e.count, e.type, from, tag + 1, comm_, &request), "MPI_Irecv");
     return ticket(request);
   }
   bool test(Ticket& t) override {
@@ -89,7 +95,7 @@ class MpiTransport final : public Transport {
   std::optional<Arrival> probe(int tag) override {
     int flag = 0;
     MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &flag, &status), "MPI_Iprobe");
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag + 1, comm_, &flag, &status), "MPI_Iprobe");
     if (!flag) return {};
     MPI_Count bytes = 0;
     MPI_Get_elements_x(&status, MPI_BYTE, &bytes);

@@ -29,13 +29,14 @@ struct State {
   explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)) {
     rank = transport->rank();
     size = transport->size();
+    epochs = transport->largest_tag() / channels;
     for (power = 1; 2 * power <= size;) power *= 2;
   }
   ~State();
 
   std::shared_ptr<Transport> transport;
   int rank = 0, size = 1, power = 1;
-  int epoch = 0;
+  int epoch = 0, epochs = 1;  // an epoch ends with a failure
   SumAlgorithm algorithm = SumAlgorithm::doubling;
   Counters counters;
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
@@ -44,8 +45,8 @@ struct State {
   bool failed = false, settling = false;
   std::map<int, Notice> notices;  // of this epoch, by rank
 
-  int tag(int channel) const { return (epoch & 7) << 12 | channel; }
-  static constexpr int sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
+  int tag(int channel) const { return epoch % epochs * channels + channel; }
+  static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
                        exchange_channels = 3300;
 
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation);

@@ -12,9 +12,15 @@
 namespace tacit::comm {
 namespace {
 
+// Messages of one sender and tag: the k-th receive posted takes the k-th message sent, whichever is tested first.
+struct Queue {
+  std::map<std::int64_t, std::vector<std::byte>> waiting;
+  std::int64_t sent = 0, posted = 0;
+};
+
 struct Mailbox {
   std::mutex mutex;
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> messages;  // by sender and tag
+  std::map<std::pair<int, int>, Queue> messages;  // by sender and tag
   std::deque<Notice> notices;
 };
 
@@ -37,7 +43,8 @@ class ThreadTransport final : public Transport {
     if (bytes) std::memcpy(copy.data(), data, bytes);
     Mailbox& box = hub_->boxes[to];
     std::lock_guard lock(box.mutex);
-    box.messages[{rank_, tag}].push_back(std::move(copy));
+    Queue& queue = box.messages[{rank_, tag}];
+    queue.waiting[queue.sent++] = std::move(copy);
     return {};
   }
   Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
@@ -47,21 +54,24 @@ class ThreadTransport final : public Transport {
     t.numbers[0] = from;
     t.numbers[1] = tag;
     t.active = true;
+    Mailbox& box = hub_->boxes[rank_];
+    std::lock_guard lock(box.mutex);
+    t.words[2] = std::uintptr_t(box.messages[{from, tag}].posted++);
     return t;
   }
   bool test(Ticket& t) override {
     if (!t.active) return true;
     Mailbox& box = hub_->boxes[rank_];
     std::lock_guard lock(box.mutex);
-    const auto found = box.messages.find({t.numbers[0], t.numbers[1]});
-    if (found == box.messages.end() || found->second.empty()) return false;
-    const auto& message = found->second.front();
+    Queue& queue = box.messages[{t.numbers[0], t.numbers[1]}];
+    const auto found = queue.waiting.find(std::int64_t(t.words[2]));
+    if (found == queue.waiting.end()) return false;
+    const auto& message = found->second;
     if (message.size() != t.words[1])
       throw Error(ErrorKind::environment, tacit::message("a message of ", message.size(), " bytes from rank ",
                                                          t.numbers[0], " where ", t.words[1], " were expected"));
     if (!message.empty()) std::memcpy(reinterpret_cast<void*>(t.words[0]), message.data(), message.size());
-    found->second.pop_front();
-    if (found->second.empty()) box.messages.erase(found);
+    queue.waiting.erase(found);
     t.active = false;
     return true;
   }
@@ -70,7 +80,7 @@ class ThreadTransport final : public Transport {
     Mailbox& box = hub_->boxes[rank_];
     std::lock_guard lock(box.mutex);
     for (const auto& [key, queue] : box.messages)
-      if (key.second == tag && !queue.empty()) return Arrival{key.first, queue.front().size()};
+      if (key.second == tag && !queue.waiting.empty()) return Arrival{key.first, queue.waiting.begin()->second.size()};
     return {};
   }
   void send_notice(const Notice& notice) override {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,7 +38,11 @@ class Transport {
   virtual int size() const = 0;
   virtual const char* kind() const = 0;  ///< "self", "threads", "mpi"
 
-  /// Messages between two ranks with one tag arrive in the order they were sent. 0 <= tag < 32768.
+  /// Tags run from 0 to here; at least 32767. After a failure new messages take new tags, so that what was given up can
+  /// never be taken for one of them: the more tags, the more failures a communicator outlives.
+  virtual int largest_tag() const { return std::numeric_limits<int>::max(); }
+  /// Messages between two ranks with one tag are received in the order they were sent, by receives in the order they were
+  /// posted.
   virtual Ticket send(int to, int tag, const void* data, std::size_t bytes) = 0;
   virtual Ticket receive(int from, int tag, void* data, std::size_t bytes) = 0;
   virtual bool test(Ticket& ticket) = 0;
