@@ -24,6 +24,8 @@ void check_basis(std::size_t size, std::size_t stride, std::size_t columns, std:
 template <Scalar T>
 void device_gather(View<const T, Device> x, View<const Local, Device> index, View<T, Device> out, int columns) {
   require(out.size() == index.size() * columns, "gather of ", index.size(), " times ", columns, " values into ", out.size());
+  require(is_aligned<1>(x.data()) && is_aligned<1>(out.data()), "a gather's device arrays start at multiples of ", sizeof(T),
+          " bytes");
   launch_gather(Global(index.size()), columns, index.data(), kernel_pointer(x.data()), kernel_pointer(out.data()));
 }
 

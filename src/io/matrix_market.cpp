@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <charconv>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <system_error>
@@ -32,7 +33,7 @@ using detail::quoted;
 using detail::Source;
 using detail::Stream;
 
-constexpr Global chunk = Global(1) << 19;  // bytes that one thread parses at a time
+constexpr Global chunk = Global(1) << 18;  // bytes that one thread parses at a time
 
 int threads() {
 #ifdef _OPENMP
@@ -433,50 +434,66 @@ std::string_view lines_from(const Source& source, Global section, Global begin, 
 }
 
 // Parses the lines that start in [begin, end) and calls take(batch, offset of its first line) in their order. Of
-// several faults the first is thrown.
+// several faults the first is thrown. Chunks are parsed by whichever thread is free and taken by the one that completes
+// the row, so that no thread waits for its turn; only who would get a whole round ahead of the oldest chunk does.
 template <Scalar T, class Take>
 void parse_lines(const Source& source, const Header& header, Global section, Global begin, Global end, Take&& take) {
+  struct Slot {
+    Batch<T> batch;
+    Global first = 0;
+    std::exception_ptr problem;
+    bool ready = false;
+  };
   const Global chunks = (end - begin + chunk - 1) / chunk;
-  std::atomic<bool> stopped = false;
+  std::vector<Slot> slots(std::size_t(std::min<Global>(chunks, 2 * threads())));
+  const auto slot = [&](Global c) -> Slot& { return slots[std::size_t(c) % slots.size()]; };
+  std::mutex mutex;
+  std::condition_variable moved;
+  Global started = 0, taken = 0;
   std::exception_ptr problem;
+
+  const auto parse = [&](Global c, Slot& to, std::vector<char>& buffer) {
+    const Global low = begin + c * chunk, high = std::min(end, low + chunk);
+    const std::string_view text = lines_from(source, section, low, high, buffer, to.first);
+    to.batch.clear((high - low) / shortest_entry(header) + 1, header);
+    try {
+      LineParser<T>(header, text).parse(to.batch);
+    } catch (const Fault& fault) {
+      fail_in(source, to.first + (fault.line - text.data()), fault.expected, fault.found);
+    }
+  };
+  const auto take_next = [&] {
+    Slot& next = slot(taken);
+    try {
+      if (next.problem) std::rethrow_exception(next.problem);
+      take(next.batch, next.first);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    next.ready = false;
+    ++taken;
+  };
+
 #ifdef _OPENMP
 #pragma omp parallel if (chunks > 1)
 #endif
   {
-    Batch<T> batch;
     std::vector<char> buffer;
-#ifdef _OPENMP
-#pragma omp for ordered schedule(dynamic, 1)
-#endif
-    for (Global c = 0; c < chunks; ++c) {
-      std::exception_ptr mine;
-      Global first = 0;
-      if (!stopped) try {
-          const Global low = begin + c * chunk, high = std::min(end, low + chunk);
-          const std::string_view text = lines_from(source, section, low, high, buffer, first);
-          batch.clear((high - low) / shortest_entry(header) + 1, header);
-          try {
-            LineParser<T>(header, text).parse(batch);
-          } catch (const Fault& fault) {
-            fail_in(source, first + (fault.line - text.data()), fault.expected, fault.found);
-          }
-        } catch (...) {
-          mine = std::current_exception();
-        }
-#ifdef _OPENMP
-#pragma omp ordered
-#endif
-      if (!stopped) {
-        if (!mine) try {
-            take(batch, first);
-          } catch (...) {
-            mine = std::current_exception();
-          }
-        if (mine) {
-          problem = mine;
-          stopped = true;
-        }
+    std::unique_lock lock(mutex);
+    for (;;) {
+      moved.wait(lock, [&] { return problem || started == chunks || started < taken + Global(slots.size()); });
+      if (problem || started == chunks) break;
+      const Global mine = started++;
+      lock.unlock();
+      try {
+        parse(mine, slot(mine), buffer);
+      } catch (...) {
+        slot(mine).problem = std::current_exception();
       }
+      lock.lock();
+      slot(mine).ready = true;
+      while (!problem && taken < started && slot(taken).ready) take_next();
+      moved.notify_all();
     }
   }
   if (problem) std::rethrow_exception(problem);

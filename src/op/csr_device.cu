@@ -47,6 +47,8 @@ void device_product(const DeviceCsr<T, Offset, Column>& a, exec::View<const T, D
   if (a.row.size() == 0) require(y.size() == std::size_t(rows) * columns, rows, " rows with ", columns, " columns: y has ", y.size(), " elements");
   else require(a.row.size() == std::size_t(rows), rows, " rows go to ", a.row.size(), " places");
   require(a.value.size() == a.column.size(), "a matrix of ", a.value.size(), " values and ", a.column.size(), " columns");
+  require(exec::is_aligned<1>(a.value.data()) && exec::is_aligned<1>(x.data()) && exec::is_aligned<1>(y.data()),
+          "a product's device arrays start at multiples of ", sizeof(T), " bytes");
   using U = kernel_scalar_t<T>;
   const Operands<U, Offset, Column> on{rows,
                                        columns,

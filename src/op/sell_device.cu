@@ -19,6 +19,8 @@ void device_product(const DeviceSell<T, Column>& a, exec::View<const T, Device> 
   require(columns > 0 && y.size() == std::size_t(a.rows) * columns && x.size() % columns == 0, "a product of ", a.rows,
           " rows with ", columns, " columns: x has ", x.size(), " elements, y ", y.size());
   require(a.value.size() == a.column.size(), "a matrix of ", a.value.size(), " values and ", a.column.size(), " columns");
+  require(exec::is_aligned<1>(a.value.data()) && exec::is_aligned<1>(x.data()) && exec::is_aligned<1>(y.data()),
+          "a product's device arrays start at multiples of ", sizeof(T), " bytes");
   const auto launch = [&]<int K>(std::integral_constant<int, K>) {
     using Kernel = SellProduct<U, Column, device_slice_rows, K, 256>;
     for (int first = 0; first < columns; first += K)

@@ -218,7 +218,8 @@ struct BasisUpdate {
   }
 };
 
-/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side.
+/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side. x and out are aligned to
+/// sizeof(T).
 template <class T, int Threads>
 struct Gather {
   static constexpr int threads = Threads;
@@ -234,10 +235,10 @@ struct Gather {
     for_items<Threads>(team, [&](int t) {
       const Global at = team.block() * Threads + t;
       if (k == 1) {
-        if (at < n) Packet<T, 0>::load(x + index[at]).store(out + at);
+        if (at < n) Packet<T, 1>::load(x + index[at]).store(out + at);
       } else if (at < n * k) {
         const Global i = at / k;
-        out[at] = x[Global(index[i]) * k + (at - i * k)];
+        Packet<T, 1>::load(x + Global(index[i]) * k + (at - i * k)).store(out + at);
       }
     });
   }

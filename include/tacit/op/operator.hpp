@@ -38,9 +38,14 @@ class [[nodiscard]] Product {
   Product& operator=(Product&&) = delete;
   ~Product() {
     if (a_ && std::uncaught_exceptions() == 0) wait();
+    else give_up();
   }
   void wait() {
     if (const auto* a = std::exchange(a_, nullptr)) a->finish(*x_, *y_, adjoint_, token_);
+  }
+  /// Forgets the product without a message, after a failure.
+  void give_up() noexcept {
+    if (const auto* a = std::exchange(a_, nullptr)) a->abandon(token_);
   }
 
  private:
@@ -116,6 +121,9 @@ class Operator {
   virtual int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
   /// Completes the product that begin() returned `token` for.
   virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
+  /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was kept
+  /// for it; sends nothing. (Messages under way are given up by comm::collective.)
+  virtual void abandon(int /*token*/) const noexcept {}
 
  private:
   friend class Product<T, M>;

@@ -3,31 +3,64 @@
 
 #include <tacit/op/operator.hpp>
 
+#include <memory>
+
 namespace tacit::op {
 
 /// x -> A (alpha x). With alpha a power of two this is alpha A exactly, short of overflow. Refers to A, which must outlive
-/// it. Cost: A's and one sweep.
+/// it. Cost: A's and one sweep. Vectors: one for each product under way. No adjoint.
 template <Scalar T, Memory M = Host>
 class Scaled final : public Operator<T, M> {
  public:
   Scaled(const Operator<T, M>& a, real_t<T> alpha) : Operator<T, M>(a.range(), a.domain()), a_(a), alpha_(alpha) {}
   std::string name() const override { return a_.name(); }
-  double largest() const override { return a_.largest() * double(alpha_); }
-  Cost cost() const override { return a_.cost(); }
+  bool has_diagonal() const override { return a_.has_diagonal(); }
+  std::vector<T> diagonal() const override {
+    auto d = a_.diagonal();
+    for (T& v : d) v *= alpha_;
+    return d;
+  }
+  double largest() const override { return a_.largest() * std::abs(double(alpha_)); }
+  std::string fault() const override { return a_.fault(); }
+  Cost cost() const override {
+    Cost c = a_.cost();
+    c.flops += (is_complex<T> ? 2.0 : 1.0) * this->domain().local_size();
+    c.bytes += 2.0 * this->domain().local_size() * sizeof(T);
+    return c;
+  }
 
  protected:
-  int begin(const Vector<T, M>& x, Vector<T, M>&, bool) const override {
-    if (!copy_) copy_ = std::make_unique<Vector<T, M>>(x);
-    else layout::copy(x, *copy_);
-    layout::scale(T(alpha_), *copy_);
-    return 0;
+  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool) const override {
+    const int token = flights_[0].busy ? 1 : 0;
+    auto& flight = flights_[token];
+    require(!flight.busy, "two products of one operator are already under way; wait for one of them first");
+    if (!flight.x || flight.x->columns() != x.columns()) flight.x = std::make_unique<Vector<T, M>>(x);
+    else layout::copy(x, *flight.x);
+    layout::scale(T(alpha_), *flight.x);
+    flight.product = std::make_unique<Product<T, M>>(a_.start(*flight.x, y));
+    flight.busy = true;
+    return token;
   }
-  void finish(const Vector<T, M>&, Vector<T, M>& y, bool, int) const override { a_.apply(*copy_, y); }
+  void finish(const Vector<T, M>&, Vector<T, M>&, bool, int token) const override {
+    auto& flight = flights_[token];
+    flight.busy = false;
+    std::exchange(flight.product, nullptr)->wait();
+  }
+  void abandon(int token) const noexcept override {
+    flights_[token].product->give_up();
+    flights_[token].product.reset();
+    flights_[token].busy = false;
+  }
 
  private:
+  struct Flight {
+    bool busy = false;
+    std::unique_ptr<Vector<T, M>> x;
+    std::unique_ptr<Product<T, M>> product;
+  };
   const Operator<T, M>& a_;
   real_t<T> alpha_;
-  mutable std::unique_ptr<Vector<T, M>> copy_;
+  mutable Flight flights_[2];
 };
 
 }  // namespace tacit::op

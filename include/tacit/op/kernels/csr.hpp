@@ -23,23 +23,50 @@ TACIT_HD Local column_of(C stored, Global row) {
   else return static_cast<Local>(row) + stored;
 }
 
-/// sum += a X[j, first .. first + K): K neighbouring values, loaded 16 bytes at a time where K > 1.
-template <class T, int K>
-struct ColumnBlock {
-  static constexpr int packet = K == 1 ? 0 : (K < exec::packet_width<T> ? K : exec::packet_width<T>);
+/// One element, loaded at once: complex numbers too, which stand at multiples of their size.
+template <class T>
+TACIT_HD T element(const T* p) {
+  return exec::Packet<T, 1>::load(p).v[0];
+}
+
+/// The part of a row that one thread multiplies with K neighbouring columns of X.
+template <class T, StoredColumn Column, int K>
+struct RowProduct {
+  static constexpr int packet = K < exec::packet_width<T> ? K : exec::packet_width<T>;
+  static constexpr int batch = K == 1 ? 4 : 2;
   using P = exec::Packet<T, packet>;
-  using Row = exec::Sums<K, T>;
-  TACIT_HD static void add(Row& sum, T a, const T* x) {
-    TACIT_UNROLL
-    for (int c = 0; c < K; c += P::count) {
-      const P b = P::load(x + c);
+  using Sum = exec::Sums<K, T>;
+
+  /// sum += the entries e, e + step, ... before end. The loads of a batch stand together, so that they are in flight
+  /// together in rows shorter than the batch too. x points to the first of the K columns; rows of X are k elements
+  /// apart.
+  TACIT_HD static void add(Sum& sum, Global e, Global end, int step, const Column* column, const T* value, const T* x,
+                           int k, Global row) {
+    for (; e < end; e += batch * step) {
+      Column j[batch];
+      T a[batch];
       TACIT_UNROLL
-      for (int d = 0; d < P::count; ++d) sum[c + d] += a * b.v[d];
+      for (int b = 0; b < batch; ++b) {
+        const Global at = e + b * step;
+        j[b] = no_column<Column>;
+        if (at < end) j[b] = column[at], a[b] = element(value + at);
+      }
+      TACIT_UNROLL
+      for (int b = 0; b < batch; ++b)
+        if (j[b] != no_column<Column>) {
+          const T* const from = x + Global(column_of(j[b], row)) * k;
+          TACIT_UNROLL
+          for (int c = 0; c < K; c += P::count) {
+            const P p = P::load(from + c);
+            TACIT_UNROLL
+            for (int d = 0; d < P::count; ++d) sum[c + d] += a[b] * p.v[d];
+          }
+        }
     }
   }
-  TACIT_HD static void store(const Row& sum, bool add, T* y) {
+  TACIT_HD static void store(const Sum& sum, bool add, T* y) {
     TACIT_UNROLL
-    for (int c = 0; c < K; ++c) y[c] = add ? y[c] + sum[c] : sum[c];
+    for (int c = 0; c < K; ++c) exec::Packet<T, 1>{{add ? element(y + c) + sum[c] : sum[c]}}.store(y + c);
   }
 };
 
@@ -54,13 +81,13 @@ inline int csr_lanes(Global rows, Global entries) {
 /// [first, first + K), with k columns stored side by side; to(i) is i, or row[i] where `row` is not null. Rows may be
 /// empty; those of `row` are distinct.
 /// Memory: entries (sizeof(T) + sizeof(Column)) + rows sizeof(Offset) + what of X is touched + Y.
-/// K > 1 loads X by packets: x is aligned to min(16, K sizeof(T)) bytes, k and first are multiples of K.
+/// Alignment: value and y to sizeof(T), x to min(16, K sizeof(T)) bytes; k and first are multiples of K.
 template <class T, class Offset, StoredColumn Column, int W, int K, int Threads>
 struct CsrProduct {
   static constexpr int threads = Threads;
   static constexpr int rows_per_block = Threads / W;
   using Shared = exec::NothingShared;
-  using Columns = ColumnBlock<T, K>;
+  using Row = RowProduct<T, Column, K>;
 
   Local rows;
   int k, first;
@@ -82,15 +109,11 @@ struct CsrProduct {
     static_assert(rows_per_block % L::groups == 0);
     for (int r = lanes.group(); r < rows_per_block; r += L::groups) {
       const Global i = team.block() * rows_per_block + r;
-      typename Columns::Row sum{};
-      if (i < rows) {
-        const Offset end = row_begin[i + 1];
-        TACIT_UNROLL_BY(4)
-        for (Offset e = row_begin[i] + lanes.lane(); e < end; e += L::width)
-          Columns::add(sum, value[e], x + Global(column_of(column[e], i)) * k + first);
-      }
+      typename Row::Sum sum{};
+      if (i < rows)
+        Row::add(sum, row_begin[i] + lanes.lane(), row_begin[i + 1], L::width, column, value, x + first, k, i);
       sum = lanes.sum(sum);
-      if (i < rows && lanes.lane() == 0) Columns::store(sum, add, y + (row ? row[i] : i) * k + first);
+      if (i < rows && lanes.lane() == 0) Row::store(sum, add, y + (row ? row[i] : i) * k + first);
     }
   }
 };

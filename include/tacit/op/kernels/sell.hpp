@@ -10,18 +10,18 @@
 namespace tacit::op {
 
 /// Y = A X (add: Y += A X) on K columns. Slice s holds the entries slice_begin[s] .. slice_begin[s + 1]; the j-th entry
-/// of its row r is number slice_begin[s] + j C + r. Padding has column no_column<Column> and is skipped. Row r of slice s
-/// is row s C + r of Y, or row[s C + r] where `row` is not null (-1 for places that only fill the last slice); 16-bit
-/// columns count from s C + r. y[i k + c] = sum of value x[column k + c], c in [first, first + K), with k columns stored
-/// side by side. Memory: padded entries (sizeof(T) + sizeof(Column)) + rows 4 + what of X is touched + Y.
-/// K > 1: alignment as for CsrProduct.
+/// of its row r is number slice_begin[s] + j C + r. Padding has column no_column<Column> and is skipped. Row r of slice
+/// s is row s C + r of Y, or row[s C + r] where `row` is not null (-1 for places that only fill the last slice); 16-bit
+/// columns count from s C + r. y[i k + c] = sum of value x[column k + c], c in [first, first + K), with k columns
+/// stored side by side. Memory: padded entries (sizeof(T) + sizeof(Column)) + rows 4 + what of X is touched + Y.
+/// Alignment as for CsrProduct.
 template <class T, StoredColumn Column, int C, int K, int Threads>
 struct SellProduct {
   static constexpr int threads = Threads;
   static constexpr int slices_per_block = Threads / C;
   static_assert(Threads % C == 0);
   using Shared = exec::NothingShared;
-  using Columns = ColumnBlock<T, K>;
+  using Row = RowProduct<T, Column, K>;
 
   Local rows;
   int k, first;
@@ -41,14 +41,10 @@ struct SellProduct {
     exec::for_items<Threads>(team, [&](int t) {
       const Global place = team.block() * Threads + t, slice = place / C;
       if (place >= (Global(rows) + C - 1) / C * C) return;
-      typename Columns::Row sum{};
-      const Global end = slice_begin[slice + 1];
-      TACIT_UNROLL_BY(4)
-      for (Global e = slice_begin[slice] + place % C; e < end; e += C)
-        if (const Column j = column[e]; j != no_column<Column>)
-          Columns::add(sum, value[e], x + Global(column_of(j, place)) * k + first);
+      typename Row::Sum sum{};
+      Row::add(sum, slice_begin[slice] + place % C, slice_begin[slice + 1], C, column, value, x + first, k, place);
       const Global i = row ? row[place] : place;
-      if (i >= 0 && i < rows) Columns::store(sum, add, y + i * k + first);
+      if (i >= 0 && i < rows) Row::store(sum, add, y + i * k + first);
     });
   }
 };

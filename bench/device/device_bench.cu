@@ -1,0 +1,525 @@
+// Every device kernel timed beside its library rival and its roofline: device_bench OUT.json [--commit TEXT] [--quick].
+//
+// Roofline: the bytes that the kernel must move (inputs once, outputs once) over the bandwidth of a device-to-device copy
+// measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every output is
+// poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77: no GPU.
+#include "problems.hpp"
+
+#include <tacit/exec/cuda.hpp>
+#include <tacit/exec/device_kernels.cuh>
+#include <tacit/exec/device_kernels.hpp>
+#include <tacit/exec/sweep.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#ifdef TACIT_BENCH_RIVALS
+#include <cublas_v2.h>
+#include <cusparse.h>
+#endif
+
+namespace tacit::device {
+namespace {
+
+using exec::check_cuda;
+using exec::reads;
+using exec::sweep;
+using exec::updates;
+using exec::writes;
+
+bool quick = false;
+double copy_bandwidth = 0;  // bytes a second, read and written
+
+/// Median seconds of one call on the device.
+double time_of(const std::function<void()>& call, int most = 30) {
+  cudaEvent_t begin, end;
+  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
+  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
+  for (int i = 0; i < 3; ++i) call();
+  std::vector<double> seconds;
+  for (int i = 0; i < (quick ? 5 : most); ++i) {
+    check_cuda(cudaEventRecord(begin), "cudaEventRecord");
+    call();
+    check_cuda(cudaEventRecord(end), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float ms = 0;
+    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+    seconds.push_back(1e-3 * ms);
+  }
+  check_cuda(cudaEventDestroy(begin), "cudaEventDestroy");
+  check_cuda(cudaEventDestroy(end), "cudaEventDestroy");
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+struct Result {
+  std::string kernel, scalar, problem, rival;
+  double seconds = 0, bytes = 0, error = 0;
+  std::optional<double> rival_seconds{};
+};
+std::vector<Result> results;
+
+void add(Result r) {
+  std::printf("%-22s %-10s %-34s %9.1f us %7.0f GB/s %5.2f of copy", r.kernel.c_str(), r.scalar.c_str(), r.problem.c_str(),
+              1e6 * r.seconds, 1e-9 * r.bytes / r.seconds, r.bytes / r.seconds / copy_bandwidth);
+  if (r.rival_seconds) std::printf("  %s %9.1f us, ratio %.2f", r.rival.c_str(), 1e6 * *r.rival_seconds, *r.rival_seconds / r.seconds);
+  std::printf("  error %.1e\n", r.error);
+  std::fflush(stdout);
+  results.push_back(std::move(r));
+}
+
+template <class T>
+double error_of(const std::vector<T>& got, const std::vector<T>& expected) {
+  double size = 0, worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double d = double(std::abs(got[i] - expected[i]));
+    if (!(d <= worst)) worst = std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
+    size = std::max(size, double(std::abs(expected[i])));
+  }
+  return worst / std::max(size, 1e-300);
+}
+
+#ifdef TACIT_BENCH_RIVALS
+void check_blas(cublasStatus_t code, const char* call) {
+  if (code != CUBLAS_STATUS_SUCCESS) throw Error(ErrorKind::environment, message(call, ": ", cublasGetStatusString(code)));
+}
+void check_sparse(cusparseStatus_t code, const char* call) {
+  if (code != CUSPARSE_STATUS_SUCCESS) throw Error(ErrorKind::environment, message(call, ": ", cusparseGetErrorString(code)));
+}
+cublasHandle_t blas() {
+  static cublasHandle_t handle = [] {
+    cublasHandle_t h;
+    check_blas(cublasCreate(&h), "cublasCreate");
+    return h;
+  }();
+  return handle;
+}
+cusparseHandle_t sparse() {
+  static cusparseHandle_t handle = [] {
+    cusparseHandle_t h;
+    check_sparse(cusparseCreate(&h), "cusparseCreate");
+    return h;
+  }();
+  return handle;
+}
+template <class T>
+constexpr cudaDataType cuda_type = std::same_as<T, float>                 ? CUDA_R_32F
+                                   : std::same_as<T, double>              ? CUDA_R_64F
+                                   : std::same_as<T, std::complex<float>> ? CUDA_C_32F
+                                                                          : CUDA_C_64F;
+template <class T>
+void blas_axpy(std::size_t n, T a, const T* x, T* y) {
+  check_blas(cublasAxpyEx_64(blas(), n, &a, cuda_type<T>, x, cuda_type<T>, 1, y, cuda_type<T>, 1, cuda_type<T>), "cublasAxpyEx");
+}
+template <class T>
+void blas_scale(std::size_t n, T a, T* x) {
+  check_blas(cublasScalEx_64(blas(), n, &a, cuda_type<T>, x, cuda_type<T>, 1, cuda_type<T>), "cublasScalEx");
+}
+template <class T>
+T blas_dot(std::size_t n, const T* x, const T* y) {
+  T result{};
+  check_blas(cublasDotcEx_64(blas(), n, x, cuda_type<T>, 1, y, cuda_type<T>, 1, &result, cuda_type<T>, cuda_type<T>), "cublasDotcEx");
+  return result;
+}
+/// transposed: h = Q^H v, else v += Q h; Q is n x columns.
+template <class T>
+void blas_gemv(bool transposed, std::size_t n, int columns, const T* q, std::size_t stride, const T* x, T* y) {
+  const T one(1), zero(0), &beta = transposed ? zero : one;
+  const auto operation = !transposed ? CUBLAS_OP_N : is_complex<T> ? CUBLAS_OP_C : CUBLAS_OP_T;
+  cublasStatus_t code;
+  if constexpr (std::same_as<T, float>) code = cublasSgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
+  else if constexpr (std::same_as<T, double>) code = cublasDgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
+  else if constexpr (std::same_as<T, std::complex<float>>)
+    code = cublasCgemv_64(blas(), operation, n, columns, (const cuComplex*)&one, (const cuComplex*)q, stride, (const cuComplex*)x, 1, (const cuComplex*)&beta, (cuComplex*)y, 1);
+  else
+    code = cublasZgemv_64(blas(), operation, n, columns, (const cuDoubleComplex*)&one, (const cuDoubleComplex*)q, stride, (const cuDoubleComplex*)x, 1, (const cuDoubleComplex*)&beta, (cuDoubleComplex*)y, 1);
+  check_blas(code, "cublas gemv");
+}
+
+/// cuSPARSE's product with A: SpMV for one column, SpMM (row-major) for more. Seconds; fills y once before.
+template <class T>
+double sparse_seconds(cusparseSpMatDescr_t a, Local rows, Local columns, const T* x, T* y, int k, bool sell) {
+  const T one(1), zero(0);
+  void* buffer = nullptr;
+  std::size_t bytes = 0;
+  std::function<void()> call;
+  std::function<void()> clean;
+  if (k == 1) {
+    cusparseDnVecDescr_t vx, vy;
+    check_sparse(cusparseCreateDnVec(&vx, columns, const_cast<T*>(x), cuda_type<T>), "cusparseCreateDnVec");
+    check_sparse(cusparseCreateDnVec(&vy, rows, y, cuda_type<T>), "cusparseCreateDnVec");
+    const auto algorithm = sell ? CUSPARSE_SPMV_SELL_ALG1 : CUSPARSE_SPMV_CSR_ALG1;
+    check_sparse(cusparseSpMV_bufferSize(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, &bytes), "cusparseSpMV_bufferSize");
+    buffer = exec::device_allocate(std::max<std::size_t>(bytes, 16));
+    if (!sell) check_sparse(cusparseSpMV_preprocess(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, buffer), "cusparseSpMV_preprocess");
+    call = [=] { check_sparse(cusparseSpMV(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, buffer), "cusparseSpMV"); };
+    clean = [=] { cusparseDestroyDnVec(vx), cusparseDestroyDnVec(vy); };
+  } else {
+    cusparseDnMatDescr_t mx, my;
+    check_sparse(cusparseCreateDnMat(&mx, columns, k, k, const_cast<T*>(x), cuda_type<T>, CUSPARSE_ORDER_ROW), "cusparseCreateDnMat");
+    check_sparse(cusparseCreateDnMat(&my, rows, k, k, y, cuda_type<T>, CUSPARSE_ORDER_ROW), "cusparseCreateDnMat");
+    const auto n = CUSPARSE_OPERATION_NON_TRANSPOSE;
+    const auto algorithm = CUSPARSE_SPMM_CSR_ALG2;
+    check_sparse(cusparseSpMM_bufferSize(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, &bytes), "cusparseSpMM_bufferSize");
+    buffer = exec::device_allocate(std::max<std::size_t>(bytes, 16));
+    check_sparse(cusparseSpMM_preprocess(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer), "cusparseSpMM_preprocess");
+    call = [=] { check_sparse(cusparseSpMM(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer), "cusparseSpMM"); };
+    clean = [=] { cusparseDestroyDnMat(mx), cusparseDestroyDnMat(my); };
+  }
+  const double seconds = time_of(call);
+  clean();
+  exec::device_free(buffer);
+  return seconds;
+}
+#endif
+
+void measure_copy() {
+  const std::size_t n = std::size_t(quick ? 1 : 4) << 28;
+  exec::Array<float, Device> from(n), to(n);
+  exec::clear_on_device(to.data(), n * sizeof(float));
+  const auto some = numbers<float>(1 << 20, 1);
+  for (std::size_t i = 0; i < n; i += some.size()) exec::copy_to_device(from.data() + i, some.data(), some.size() * sizeof(float));
+  copy_bandwidth = 2. * n * sizeof(float) / time_of([&] { exec::copy_on_device(to.data(), from.data(), n * sizeof(float)); });
+  std::printf("device-to-device copy: %.0f GB/s read and written\n", 1e-9 * copy_bandwidth);
+}
+
+template <class T>
+void sweeps() {
+  const std::size_t n = ((std::size_t(quick ? 64 : 512) << 20) + 4096) / sizeof(T);
+  const std::string problem = message("n=", n), scalar = scalar_name<T>();
+  const auto hx = numbers<T>(n, 1), hy = numbers<T>(n, 2);
+  auto x = on_device(hx), y = on_device(hy);
+  T* const py = y.data();
+  const T a = number<T>(3, 3);
+  const auto spoil = [&] { y = on_device(std::vector<T>(n, poison<T>())); };
+
+  spoil();
+  sweep(reads(x), updates(), writes(y), Copy<T>{});
+  Result copy{"sweep copy", scalar, problem, "cudaMemcpyAsync"};
+  copy.error = to_host(y) == hx ? 0 : std::numeric_limits<double>::infinity();
+  copy.seconds = time_of([&] { sweep(reads(x), updates(), writes(y), Copy<T>{}); });
+  copy.rival_seconds = time_of([&] { exec::copy_on_device(y.data(), x.data(), n * sizeof(T)); });
+  copy.bytes = 2. * n * sizeof(T);
+  add(copy);
+
+  y = on_device(hy);
+  sweep(reads(x), updates(y), writes(), Axpy<T>{a});
+  Result axpy{"sweep axpy", scalar, problem, "cublasAxpyEx"};
+  auto expected = hy;
+#pragma omp parallel for
+  for (std::size_t i = 0; i < n; ++i) expected[i] += a * hx[i];
+  axpy.error = error_of(to_host(y), expected);
+  axpy.seconds = time_of([&] { sweep(reads(x), updates(y), writes(), Axpy<T>{a}); });
+  axpy.bytes = 3. * n * sizeof(T);
+#ifdef TACIT_BENCH_RIVALS
+  axpy.rival_seconds = time_of([&] { blas_axpy(n, a, x.data(), y.data()); });
+#endif
+  add(axpy);
+
+  y = on_device(hy);
+  Result dot{"sweep dot, to host", scalar, problem, "cublasDotcEx"};
+  const T got = sweep(reads(x, y), updates(), writes(), Dot<T>{})[0];
+  std::complex<double> sum = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::complex<double> p = std::conj(std::complex<double>(hx[i])) * std::complex<double>(hy[i]);
+    sum += p, size += std::abs(p);
+  }
+  dot.error = std::abs(std::complex<double>(got) - sum) / size;
+  dot.seconds = time_of([&] { sweep(reads(x, y), updates(), writes(), Dot<T>{}); });
+  dot.bytes = 2. * n * sizeof(T);
+#ifdef TACIT_BENCH_RIVALS
+  dot.rival_seconds = time_of([&] { blas_dot(n, x.data(), py); });
+#endif
+  add(dot);
+
+  // A short vector: what a sum costs when nothing else does, host clock.
+  const auto wall = [](const std::function<void()>& call) {
+    for (int i = 0; i < 20; ++i) call();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 300; ++i) call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 300;
+  };
+  Result latency{"sweep dot, latency", scalar, "n=1000, host clock", "cublasDotcEx"};
+  auto sx = x.view().part(0, 1000), sy = y.view().part(0, 1000);
+  latency.seconds = wall([&] { sweep(reads(sx, sy), updates(), writes(), Dot<T>{}); });
+  latency.bytes = 2000. * sizeof(T);
+#ifdef TACIT_BENCH_RIVALS
+  latency.rival_seconds = wall([&] { blas_dot(1000, x.data(), py); });
+#endif
+  add(latency);
+}
+
+/// The first half of a pipelined BiCGStab iteration, 14 vectors; the rival is the same in BLAS calls.
+template <class T>
+void forward() {
+  const std::size_t n = (std::size_t(quick ? 16 : 128) << 20) / sizeof(T);
+  std::vector<std::vector<T>> h;
+  std::vector<exec::Array<T, Device>> v;
+  for (int k = 0; k < 14; ++k) {
+    h.push_back(k < 11 ? numbers<T>(n, k) : std::vector<T>(n, poison<T>()));
+    v.push_back(on_device(h[k]));
+  }
+  const Forward<T> f{T(0.3), T(-0.7), T(0.9)};
+  const auto run = [&](auto&& at) {
+    return sweep(reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)), updates(at(7), at(8), at(9), at(10)),
+                 writes(at(11), at(12), at(13)), f);
+  };
+  Result r{"sweep p-BiCGStab half", scalar_name<T>(), message("14 vectors, n=", n), "20 cuBLAS calls"};
+  const auto got = run([&](int k) { return v[k].view(); });
+  const auto expected = run([&](int k) { return exec::View<T, Host>(h[k].data(), n); });
+  for (int k = 7; k < 14; ++k) r.error = std::max(r.error, error_of(to_host(v[k]), h[k]));
+  for (int k = 0; k < 2; ++k) r.error = std::max(r.error, double(std::abs(got[k] - expected[k])) / double(n));
+  r.bytes = (7. + 2 * 4 + 3) * n * sizeof(T);
+  r.seconds = time_of([&] { run([&](int k) { return v[k].view(); }); });
+#ifdef TACIT_BENCH_RIVALS
+  const auto p = [&](int k) { return v[k].data(); };
+  enum { R, RH, W, WH, TT, V, ZH, PH, S, SH, Z, Q, QH, Y };
+  const auto renew = [&](int to, int minus, int plus) {  // to = plus + beta (to - omega minus)
+    blas_axpy<T>(n, -f.omega, p(minus), p(to));
+    blas_scale<T>(n, f.beta, p(to));
+    blas_axpy<T>(n, T(1), p(plus), p(to));
+  };
+  const auto less = [&](int to, int from, int minus) {  // to = from - alpha minus
+    exec::copy_on_device(p(to), p(from), n * sizeof(T));
+    blas_axpy<T>(n, -f.alpha, p(minus), p(to));
+  };
+  r.rival_seconds = time_of([&] {
+    renew(PH, SH, RH), renew(S, Z, W), renew(SH, ZH, WH), renew(Z, V, TT);
+    less(Q, R, S), less(QH, RH, SH), less(Y, W, Z);
+    blas_dot<T>(n, p(Q), p(Y)), blas_dot<T>(n, p(Y), p(Y));
+  });
+#endif
+  add(r);
+}
+
+template <class T>
+void gram_schmidt(int columns) {
+  const std::size_t n = (std::size_t(quick ? 4 : 32) << 20) / sizeof(T) * 4;
+  const auto hq = numbers<T>(n * columns, 1), hv = numbers<T>(n, 2);
+  const auto q = on_device(hq);
+  auto v = on_device(hv);
+  const std::string problem = message("n=", n, ", ", columns, " columns");
+  std::vector<T> h(columns, poison<T>()), expected(columns);
+  exec::device_dots<T>(q.view(), n, v.view(), h);
+#pragma omp parallel for
+  for (int c = 0; c < columns; ++c) {
+    std::complex<double> sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += std::conj(std::complex<double>(hq[c * n + i])) * std::complex<double>(hv[i]);
+    if constexpr (is_complex<T>) expected[c] = T(sum);
+    else expected[c] = T(sum.real());
+  }
+  Result dots{"dots, to host", scalar_name<T>(), problem, "cublas gemv, on device"};
+  dots.error = error_of(h, expected);
+  dots.bytes = (columns + 1.) * n * sizeof(T);
+  dots.seconds = time_of([&] { exec::device_dots<T>(q.view(), n, v.view(), h); });
+  exec::Array<T, Device> dh(columns);
+#ifdef TACIT_BENCH_RIVALS
+  dots.rival_seconds = time_of([&] { blas_gemv<T>(true, n, columns, q.data(), n, v.data(), dh.data()); });
+#endif
+  add(dots);
+
+  auto factors = numbers<T>(columns, 3);
+  dh = on_device(factors);
+  v = on_device(hv);
+  exec::device_update<T>(q.view(), n, factors, v.view());
+  auto sum = hv;
+#pragma omp parallel for
+  for (std::size_t i = 0; i < n; ++i)
+    for (int c = 0; c < columns; ++c) sum[i] += factors[c] * hq[c * n + i];
+  Result update{"update", scalar_name<T>(), problem, "cublas gemv"};
+  update.error = error_of(to_host(v), sum);
+  update.bytes = (columns + 2.) * n * sizeof(T);
+  for (T& a : factors) a *= real_t<T>(1e-3);
+  update.seconds = time_of([&] { exec::device_update<T>(q.view(), n, factors, v.view()); });
+#ifdef TACIT_BENCH_RIVALS
+  update.rival_seconds = time_of([&] { blas_gemv<T>(false, n, columns, q.data(), n, dh.data(), v.data()); });
+#endif
+  add(update);
+}
+
+template <class T, class A>
+void product(const Matrix<T>& a, const A& stored, const std::string& format, const std::string& problem, int k,
+             const std::vector<T>& hx, const std::vector<T>& expected) {
+  const auto x = on_device(hx);
+  exec::Array<T, Device> y = on_device(std::vector<T>(std::size_t(a.rows) * k, poison<T>()));
+  const auto view = stored.view();
+  const auto call = [&] { op::device_product(view, x.view(), y.view(), k); };
+  call();
+  Result r{format, scalar_name<T>(), k == 1 ? problem : message(problem, " k=", k), ""};
+  r.error = error_of(to_host(y), expected);
+  r.seconds = time_of(call);
+  r.bytes = stored.bytes() + double(x.size() + y.size()) * sizeof(T);
+#ifdef TACIT_BENCH_RIVALS
+  if constexpr (std::same_as<std::remove_cvref_t<decltype(stored)>, Csr<T, std::int32_t, Local>>) {
+    cusparseSpMatDescr_t m;
+    check_sparse(cusparseCreateCsr(&m, a.rows, a.columns, a.entries(), const_cast<std::int32_t*>(stored.row_begin.data()),
+                                   const_cast<Local*>(stored.column.data()), const_cast<T*>(stored.value.data()), CUSPARSE_INDEX_32I,
+                                   CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateCsr");
+    r.rival = k == 1 ? "cusparseSpMV CSR" : "cusparseSpMM CSR";
+    r.rival_seconds = sparse_seconds<T>(m, a.rows, a.columns, x.data(), y.data(), k, false);
+    check_sparse(cusparseDestroySpMat(m), "cusparseDestroySpMat");
+  } else if constexpr (std::same_as<std::remove_cvref_t<decltype(stored)>, Sell<T, Local>>) {
+    if (k == 1 && stored.row.size() == 0) {
+      cusparseSpMatDescr_t m;
+      check_sparse(cusparseCreateSlicedEll(&m, a.rows, a.columns, a.entries(), stored.value.size(), stored.C,
+                                           const_cast<Global*>(stored.slice_begin.data()), const_cast<Local*>(stored.column.data()),
+                                           const_cast<T*>(stored.value.data()), CUSPARSE_INDEX_64I, CUSPARSE_INDEX_32I,
+                                           CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateSlicedEll");
+      r.rival = "cusparseSpMV SELL";
+      r.rival_seconds = sparse_seconds<T>(m, a.rows, a.columns, x.data(), y.data(), 1, true);
+      check_sparse(cusparseDestroySpMat(m), "cusparseDestroySpMat");
+    }
+  }
+#endif
+  add(r);
+}
+
+template <class T>
+void products(const Matrix<T>& a, const std::string& problem, int k, bool all) {
+  const auto x = numbers<T>(std::size_t(a.columns) * k, 4);
+  std::vector<T> expected(std::size_t(a.rows) * k);
+  host_product(a, x.data(), expected.data(), k, false);
+  product(a, Csr<T, std::int32_t, Local>(a), "csr", problem, k, x, expected);
+  product(a, Sell<T, Local>(a, 1), "sell", problem, k, x, expected);
+  if (!all) return;
+  product(a, Sell<T, Local>(a, 1024), "sell sorted", problem, k, x, expected);
+  if (is_narrow(a)) {
+    product(a, Csr<T, std::int64_t, std::int16_t>(a), "csr 16-bit", problem, k, x, expected);
+    product(a, Sell<T, std::int16_t>(a, 1), "sell 16-bit", problem, k, x, expected);
+  }
+}
+
+template <class T>
+void halo() {
+  const Local n = quick ? 1 << 22 : 1 << 25;
+  std::vector<Local> index(n);
+  for (Local i = 0; i < n; ++i) index[i] = 2 * i + below(2, 9, i);  // ascending, with holes, as a halo's
+  const auto hx = numbers<T>(2 * std::size_t(n), 5);
+  const auto x = on_device(hx);
+  const auto at = on_device(index);
+  auto out = on_device(std::vector<T>(n, poison<T>()));
+  exec::device_gather<T>(x.view(), at.view(), out.view());
+  std::vector<T> expected(n);
+  for (Local i = 0; i < n; ++i) expected[i] = hx[index[i]];
+  Result gather{"gather", scalar_name<T>(), message("every other of ", 2 * std::size_t(n)), "cusparseGather"};
+  gather.error = error_of(to_host(out), expected);
+  gather.bytes = double(n) * (sizeof(Local) + 3 * sizeof(T));  // x comes in whole lines
+  gather.seconds = time_of([&] { exec::device_gather<T>(x.view(), at.view(), out.view()); });
+#ifdef TACIT_BENCH_RIVALS
+  cusparseDnVecDescr_t dense;
+  cusparseSpVecDescr_t picked;
+  check_sparse(cusparseCreateDnVec(&dense, x.size(), const_cast<T*>(x.data()), cuda_type<T>), "cusparseCreateDnVec");
+  check_sparse(cusparseCreateSpVec(&picked, x.size(), n, const_cast<Local*>(at.data()), out.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateSpVec");
+  gather.rival_seconds = time_of([&] { check_sparse(cusparseGather(sparse(), dense, picked), "cusparseGather"); });
+  cusparseDestroyDnVec(dense), cusparseDestroySpVec(picked);
+#endif
+  add(gather);
+
+  auto y = on_device(hx);
+  exec::device_scatter_add<T>(out.view(), at.view(), y.view());
+  auto sum = hx;
+  for (Local i = 0; i < n; ++i) sum[index[i]] += expected[i];
+  Result scatter{"scatter-add", scalar_name<T>(), message("every other of ", 2 * std::size_t(n)), ""};
+  scatter.error = error_of(to_host(y), sum);
+  scatter.bytes = double(n) * (sizeof(Local) + 5 * sizeof(T));
+  scatter.seconds = time_of([&] { exec::device_scatter_add<T>(out.view(), at.view(), y.view()); });
+  add(scatter);
+}
+
+std::string quoted(const std::string& s) {
+  std::string q = "\"";
+  for (const char c : s) {
+    if (c == '"' || c == '\\') q += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) q += c;
+  }
+  return q + '"';
+}
+
+void write_json(const std::string& path, const std::string& commit) {
+  cudaDeviceProp p;
+  int driver = 0, runtime = 0;
+  check_cuda(cudaGetDeviceProperties(&p, 0), "cudaGetDeviceProperties");
+  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check_cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  std::ofstream out(path);
+  out.precision(9);
+  // JSON knows no infinity; an output that nothing wrote shows as an error of 1e308.
+  const auto finite = [](double v) { return std::isfinite(v) ? v : 1e308; };
+  out << "{\n  \"schema\": 1,\n  \"benchmark\": \"device\",\n  \"machine\": {\"device\": " << quoted(p.name)
+      << ", \"multiprocessors\": " << p.multiProcessorCount << ", \"l2_bytes\": " << p.l2CacheSize << ", \"memory_bytes\": " << p.totalGlobalMem
+      << ", \"driver\": " << driver << ", \"runtime\": " << runtime << "},\n  \"commit\": " << quoted(commit)
+      << ",\n  \"options\": {\"quick\": " << (quick ? "true" : "false") << ", \"timing\": \"median of CUDA events after 3 warm-up calls\"},\n"
+      << "  \"copy_bandwidth\": " << copy_bandwidth << ",\n  \"kernels\": [\n";
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Result& r = results[i];
+    out << "    {\"kernel\": " << quoted(r.kernel) << ", \"scalar\": " << quoted(r.scalar) << ", \"problem\": " << quoted(r.problem)
+        << ", \"seconds\": " << r.seconds << ", \"bytes\": " << r.bytes << ", \"gb_per_second\": " << 1e-9 * r.bytes / r.seconds
+        << ", \"fraction_of_copy\": " << r.bytes / r.seconds / copy_bandwidth << ", \"rival\": ";
+    if (r.rival_seconds)
+      out << quoted(r.rival) << ", \"rival_seconds\": " << *r.rival_seconds << ", \"ratio\": " << *r.rival_seconds / r.seconds;
+    else out << "null, \"rival_seconds\": null, \"ratio\": null";
+    out << ", \"max_relative_error\": " << finite(r.error) << "}" << (i + 1 < results.size() ? "," : "") << "\n";
+  }
+  out << "  ]\n}\n";
+  if (!out) throw Error(ErrorKind::environment, message("cannot write ", path));
+}
+
+void all() {
+  measure_copy();
+  sweeps<float>();
+  sweeps<double>();
+  sweeps<std::complex<double>>();
+  forward<float>();
+  forward<double>();
+  forward<std::complex<double>>();
+  gram_schmidt<double>(8);
+  gram_schmidt<double>(30);
+  gram_schmidt<std::complex<double>>(8);
+  const Local side = quick ? 96 : 200;
+  const std::string box = message("7-point ", side, "^3");
+  {
+    const auto a = seven_points<double>(side, 6);
+    products(a, box, 1, true);
+    products(a, box, 4, false);
+    products(a, box, 8, false);
+  }
+  products(seven_points<float>(side, 6), box, 1, false);
+  products(seven_points<std::complex<double>>(side, 6), box, 1, false);
+  const Local n = quick ? 1 << 18 : 3 << 20;
+  products(banded<double>(n, 10, 40, 16000, 7), message("band, 10 to 40 in a row, n=", n), 1, true);
+  products(banded<double>(n, 2, 6, 16000, 7), message("band, 2 to 6 in a row, n=", n), 1, true);
+  halo<double>();
+  halo<std::complex<float>>();
+}
+
+}  // namespace
+}  // namespace tacit::device
+
+int main(int count, char** words) {
+  using namespace tacit;
+  std::string path, commit = "unknown";
+  for (int i = 1; i < count; ++i)
+    if (std::strcmp(words[i], "--quick") == 0) device::quick = true;
+    else if (std::strcmp(words[i], "--commit") == 0 && i + 1 < count) commit = words[++i];
+    else path = words[i];
+  if (path.empty()) return std::fprintf(stderr, "usage: device_bench OUT.json [--commit TEXT] [--quick]\n"), 2;
+  if (!exec::device_available()) return std::puts("no GPU"), 77;
+  try {
+    std::printf("%s\n", exec::device_name().c_str());
+    device::all();
+    device::write_json(path, commit);
+  } catch (const std::exception& e) {
+    std::printf("FAILED  %s\n", e.what());
+    if (!device::results.empty()) device::write_json(path, commit);
+    return 1;
+  }
+  return 0;
+}

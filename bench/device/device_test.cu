@@ -1,0 +1,283 @@
+// The device's kernels against the host's on fresh random input: device_test [--small] [--seed N].
+// Exit code 0: all passed; 1: failures; 77: no GPU. Outputs are filled with NaN before every run.
+#include "problems.hpp"
+
+#include <tacit/exec/cuda.hpp>
+#include <tacit/exec/device_kernels.hpp>
+#include <tacit/exec/sweep.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <string>
+
+namespace tacit::device {
+namespace {
+
+int checks = 0, failures = 0;
+std::uint64_t seed = 1;
+bool small = false;
+
+void check(bool good, const std::string& what) {
+  ++checks;
+  if (good) return;
+  ++failures;
+  std::printf("FAILED  %s\n", what.c_str());
+}
+
+/// max |got - expected| <= terms eps max(1, |expected|), and no NaN.
+template <class T>
+void check_close(std::span<const T> got, std::span<const T> expected, double terms, const std::string& what) {
+  double size = 1, worst = 0;
+  bool finite = got.size() == expected.size();
+  for (std::size_t i = 0; i < got.size() && finite; ++i) {
+    finite = is_finite(got[i]);
+    size = std::max(size, double(std::abs(expected[i])));
+    worst = std::max(worst, double(std::abs(got[i] - expected[i])));
+  }
+  check(finite && worst <= terms * std::numeric_limits<real_t<T>>::epsilon() * size,
+        message(what, ": error ", worst, " at size ", size, finite ? "" : ", or an element that nothing wrote"));
+}
+
+/// n values on the device, `shift` of them in front, guards at both ends.
+template <class T>
+struct Guarded {
+  static constexpr std::size_t guard = 8;
+  std::size_t shift, n;
+  exec::Array<T, Device> memory;
+  Guarded(const std::vector<T>& v, std::size_t shift) : shift(shift), n(v.size()), memory(pad(v, shift)) {}
+  exec::View<T, Device> view() { return memory.view().part(guard + shift, n); }
+  std::vector<T> host() const {
+    std::vector<T> v(n);
+    if (n > 0) exec::copy_to_host(v.data(), memory.data() + guard + shift, n * sizeof(T));
+    return v;
+  }
+  bool intact() const {
+    const auto all = to_host(memory);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if ((i < guard + shift || i >= guard + shift + n) && all[i] != T(7)) return false;
+    return true;
+  }
+
+ private:
+  static exec::Array<T, Device> pad(const std::vector<T>& v, std::size_t shift) {
+    std::vector<T> all(v.size() + 2 * guard + shift, T(7));
+    for (std::size_t i = 0; i < v.size(); ++i) all[guard + shift + i] = v[i];
+    return on_device(all);
+  }
+};
+template <class T>
+exec::View<T, Host> host_view(std::vector<T>& v) {
+  return {v.data(), v.size()};
+}
+
+template <class T>
+void sweeps(std::size_t n, std::size_t shift) {
+  const std::string name = message(scalar_name<T>(), " n=", n, " shift=", shift);
+  const auto a = numbers<T>(n, seed), b = numbers<T>(n, seed + 1), c = numbers<T>(n, seed + 2);
+  std::vector<T> x = c, y(n, poison<T>()), xs = c, ys = y;
+  Guarded<T> da(a, shift), db(b, shift), dx(c, shift), dy(y, shift);
+  const Blend<T> blend{real_t<T>(0.5), number<T>(seed, 99)};
+  const auto expected = exec::sweep(exec::reads(host_view(xs = a), host_view(ys = b)), exec::updates(host_view(x)), exec::writes(host_view(y)), blend);
+  auto va = da.view(), vb = db.view(), vx = dx.view(), vy = dy.view();
+  const auto sums = exec::sweep(exec::reads(va, vb), exec::updates(vx), exec::writes(vy), blend);
+  const double terms = 8 + std::sqrt(double(n));
+  for (int k = 0; k < 3; ++k)
+    check(std::abs(sums[k] - expected[k]) <= terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::abs(expected[k])),
+          message("blend sum ", k, " ", name, ": ", sums[k], " for ", expected[k]));
+  check_close<T>(dx.host(), x, 8, "blend update " + name);
+  check_close<T>(dy.host(), y, 8, "blend write " + name);
+  check(da.intact() && db.intact() && dx.intact() && dy.intact() && da.host() == a && db.host() == b, "blend kept what it must not touch " + name);
+
+  exec::sweep(exec::reads(va), exec::updates(vy), exec::writes(), Axpy<T>{number<T>(seed, 5)});
+  exec::sweep(exec::reads(host_view(xs)), exec::updates(host_view(y)), exec::writes(), Axpy<T>{number<T>(seed, 5)});
+  check_close<T>(dy.host(), y, 16, "axpy " + name);
+  exec::sweep(exec::reads(vb), exec::updates(), exec::writes(vy), Copy<T>{});
+  check(dy.host() == b && dy.intact(), "copy " + name);
+
+  const T first = exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
+  bool same = true;
+  for (int i = 0; i < 5; ++i) same = same && first == exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
+  check(same, "dot has the same bits again " + name);
+  const T host_dot = exec::sweep(exec::reads(host_view(xs), host_view(ys)), exec::updates(), exec::writes(), Dot<T>{})[0];
+  check(std::abs(first - host_dot) <= terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::sqrt(double(n))), "dot " + name);
+}
+
+template <class T>
+void forward(std::size_t n) {
+  const std::string name = message("forward ", scalar_name<T>(), " n=", n);
+  std::vector<std::vector<T>> v;
+  for (int k = 0; k < 14; ++k) v.push_back(k < 11 ? numbers<T>(n, seed + k) : std::vector<T>(n, poison<T>()));
+  std::vector<Guarded<T>> d;
+  for (const auto& each : v) d.emplace_back(each, 0);
+  const Forward<T> f{T(0.3), T(-0.7), T(0.9)};
+  const auto run = [&](auto&& at) {
+    return exec::sweep(exec::reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)), exec::updates(at(7), at(8), at(9), at(10)),
+                       exec::writes(at(11), at(12), at(13)), f);
+  };
+  const auto got = run([&](int k) { return d[k].view(); });
+  const auto expected = run([&](int k) { return host_view(v[k]); });
+  for (int k = 0; k < 14; ++k) check_close<T>(d[k].host(), v[k], 16, message(name, " vector ", k));
+  for (int k = 0; k < 2; ++k)
+    check(std::abs(got[k] - expected[k]) <= (20 + std::sqrt(double(n))) * std::numeric_limits<real_t<T>>::epsilon() * (1 + double(n)), message(name, " sum ", k));
+}
+
+template <class T>
+void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
+  const std::string name = message(scalar_name<T>(), " n=", n, " stride=", stride, " columns=", columns, " shift=", shift);
+  const auto q = numbers<T>(stride * columns, seed + 3), v = numbers<T>(n, seed + 4);
+  Guarded<T> dq(q, shift), dv(v, shift);
+  std::vector<T> expected(columns), got(columns, poison<T>()), again(columns);
+  for (int c = 0; c < columns; ++c)
+    for (std::size_t i = 0; i < n; ++i) expected[c] += conj(q[c * stride + i]) * v[i];
+  exec::device_dots<T>(dq.view(), stride, dv.view(), got);
+  check_close<T>(got, expected, 10 + std::sqrt(double(n)), "dots " + name);
+  exec::device_dots<T>(dq.view(), stride, dv.view(), again);
+  check(got == again, "dots have the same bits again " + name);
+  const auto h = numbers<T>(columns, seed + 5);
+  auto w = v;
+  for (int c = 0; c < columns; ++c)
+    for (std::size_t i = 0; i < n; ++i) w[i] += h[c] * q[c * stride + i];
+  exec::device_update<T>(dq.view(), stride, h, dv.view());
+  check_close<T>(dv.host(), w, 8 + 2 * columns, "update " + name);
+  check(dv.intact() && dq.intact() && dq.host() == q, "update kept what it must not touch " + name);
+}
+
+template <class T, class A>
+void product(const Matrix<T>& a, const A& stored, int k, const std::string& format) {
+  const std::string name = message(format, " ", scalar_name<T>(), " ", a.rows, "x", a.columns, " entries=", a.entries(), " k=", k);
+  const auto x = numbers<T>(std::size_t(a.columns) * k, seed + 6), old = numbers<T>(std::size_t(a.rows) * k, seed + 7);
+  const auto dx = on_device(x);
+  for (const bool add : {false, true}) {
+    auto expected = old;
+    host_product(a, x.data(), expected.data(), k, add);
+    Guarded<T> dy(add ? old : std::vector<T>(old.size(), poison<T>()), 0);
+    op::device_product(stored.view(), dx.view(), dy.view(), k, add ? op::Into::add : op::Into::overwrite);
+    check_close<T>(dy.host(), expected, 64, name + (add ? " add" : ""));
+    check(dy.intact(), "within y: " + name);
+  }
+}
+
+template <class T>
+void products(const Matrix<T>& a) {
+  for (const int k : {1, 2, 3, 4, 8, 12}) {
+    if (small && k != 1 && k != 4) continue;
+    product(a, Csr<T, std::int32_t, Local>(a), k, "csr32");
+    product(a, Csr<T, std::int64_t, Local>(a), k, "csr64");
+    product(a, Csr<T, std::int64_t, std::int16_t>(a), k, "csr64 16-bit");
+    product(a, Sell<T, Local>(a, 256), k, "sell sorted");
+    product(a, Sell<T, Local>(a, 1), k, "sell");
+    product(a, Sell<T, std::int16_t>(a, 1), k, "sell 16-bit");
+  }
+}
+
+template <class T>
+void gathers(Local n, int k) {
+  const std::string name = message(scalar_name<T>(), " n=", n, " k=", k);
+  std::vector<Local> index(n), distinct(n);
+  for (Local i = 0; i < n; ++i) index[i] = below(n, seed + 8, i);
+  std::iota(distinct.rbegin(), distinct.rend(), 0);
+  const auto x = numbers<T>(std::size_t(n) * k, seed + 9);
+  const auto dx = on_device(x), d_from = on_device(x);
+  const auto di = on_device(index), dd = on_device(distinct);
+  Guarded<T> out(std::vector<T>(x.size(), poison<T>()), 0);
+  exec::device_gather<T>(dx.view(), di.view(), out.view(), k);
+  std::vector<T> expected(x.size());
+  for (Local i = 0; i < n; ++i)
+    for (int c = 0; c < k; ++c) expected[std::size_t(i) * k + c] = x[std::size_t(index[i]) * k + c];
+  check(out.host() == expected && out.intact(), "gather " + name);
+  for (const bool once : {true, false}) {
+    Guarded<T> y(x, 0);
+    auto sum = x;
+    const auto& to = once ? distinct : index;
+    for (Local i = 0; i < n; ++i)
+      for (int c = 0; c < k; ++c) sum[std::size_t(to[i]) * k + c] += x[std::size_t(i) * k + c];
+    exec::device_scatter_add<T>(d_from.view(), (once ? dd : di).view(), y.view(), k, once ? exec::Indices::distinct : exec::Indices::repeated);
+    check_close<T>(y.host(), sum, 64, "scatter " + name + (once ? " distinct" : ""));
+    check(y.intact(), "scatter stays inside " + name);
+  }
+}
+
+template <class T>
+void all() {
+  for (const std::size_t n : {0, 1, 2, 3, 31, 255, 256, 257, 1023, 4097, 100003, 3000001}) {
+    if (small && n > 5000) continue;
+    sweeps<T>(n, 0);
+    sweeps<T>(n, 1);
+    if (n < 1000000) forward<T>(n);
+  }
+  for (const std::size_t n : {0, 1, 7, 256, 1001, 70001})
+    for (const int columns : {1, 7, 8, 9, 70}) {
+      if (small && (n > 2000 || columns > 9)) continue;
+      basis<T>(n, (n + 3) / 4 * 4, columns, 0);
+      basis<T>(n, n + 1, columns, 1);
+    }
+  products(awkward<T>(0, 5, 3, false, seed));
+  products(awkward<T>(5, 0, 3, false, seed));
+  products(awkward<T>(1, 1, 1, true, seed));
+  products(awkward<T>(131, 97, 5, false, seed));
+  products(awkward<T>(1000, 1000, 40, true, seed));
+  if (!small) products(awkward<T>(30001, 30001, 100, true, seed));
+  for (const Local n : {0, 1, 33, 1000, 100001})
+    for (const int k : {1, 3})
+      if (!small || n < 2000) gathers<T>(n, k);
+}
+
+/// After the first calls nothing is allocated any more.
+void allocations() {
+  const auto v = numbers<double>(5000, 1);
+  Guarded<double> a(v, 0), q(v, 0);
+  auto view = a.view();
+  std::vector<double> h(4);
+  const auto work = [&] {
+    exec::sweep(exec::reads(view, view), exec::updates(), exec::writes(), Dot<double>{});
+    exec::device_dots<double>(q.view(), 1000, a.view().part(0, 1000), h);
+  };
+  work();
+  std::size_t before = 0, after = 0, total = 0;
+  exec::check_cuda(cudaMemGetInfo(&before, &total), "cudaMemGetInfo");
+  for (int i = 0; i < 100; ++i) work();
+  exec::check_cuda(cudaMemGetInfo(&after, &total), "cudaMemGetInfo");
+  check(before == after, "no allocation after the first call");
+}
+
+/// A call that CUDA refuses is an Error with its name and CUDA's words, and the next call works.
+void errors() {
+  std::string text;
+  try {
+    exec::device_allocate(std::size_t(1) << 60);
+  } catch (const Error& e) {
+    text = e.kind() == ErrorKind::environment ? e.what() : "wrong kind";
+  }
+  check(text.find("cudaMalloc") != std::string::npos && text.find("out of memory") != std::string::npos, "allocation error: " + text);
+  check(to_host(on_device(std::vector<int>{1, 2, 3})) == std::vector<int>{1, 2, 3}, "a copy after an error");
+}
+
+}  // namespace
+}  // namespace tacit::device
+
+int main(int count, char** words) {
+  using namespace tacit;
+  device::seed = std::uint64_t(std::time(nullptr));
+  for (int i = 1; i < count; ++i)
+    if (std::strcmp(words[i], "--small") == 0) device::small = true;
+    else if (std::strcmp(words[i], "--seed") == 0 && i + 1 < count) device::seed = std::strtoull(words[++i], nullptr, 10);
+    else return std::fprintf(stderr, "usage: device_test [--small] [--seed N]\n"), 2;
+  if (!exec::device_available()) return std::puts("no GPU"), 77;
+  try {
+    std::printf("%s, seed %llu\n", exec::device_name().c_str(), static_cast<unsigned long long>(device::seed));
+    device::all<float>();
+    device::all<double>();
+    device::all<std::complex<float>>();
+    device::all<std::complex<double>>();
+    device::allocations();
+    device::errors();
+  } catch (const std::exception& e) {
+    std::printf("FAILED  %s\n", e.what());
+    ++device::failures;
+  }
+  std::printf("%d checks, %d failures\n", device::checks, device::failures);
+  return device::failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,262 @@
+// Compose: operators made of operators. They hold their parts, start them and wait for them as one product.
+//
+//   auto B = product(A, P);                     // B = A P
+//   auto C = sum(T(2), A, T(-1), B);            // C = 2 A - B
+//   auto H = shift(A, T(-k * k));               // H = A - k^2 I
+//   auto N = product(adjoint(A), A);            // N = A^H A
+//
+// A product of a composition starts that of one part, and the others when it is waited for. So two products of a
+// composition may be under way even where one operator stands in it several times.
+#pragma once
+
+#include <tacit/op/operator.hpp>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+template <Scalar T, Memory M = Host>
+using OperatorPointer = std::shared_ptr<const Operator<T, M>>;
+
+namespace detail {
+
+// What the compositions share: room for two products under way, each with vectors between the parts.
+template <Scalar T, Memory M>
+class Composition : public Operator<T, M> {
+ protected:
+  struct Flight {
+    bool busy = false;
+    std::optional<Product<T, M>> part;
+    std::deque<Vector<T, M>> between;
+    /// The i-th vector of `space`, as many columns as asked for; made when it does not fit.
+    Vector<T, M>& vector(std::size_t i, const Space& space, int columns);
+    void wait() {
+      part->wait();
+      part.reset();
+    }
+  };
+  using Operator<T, M>::Operator;
+  /// Starts the first part's product.
+  virtual void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
+  /// Waits for it and does the rest.
+  virtual void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
+
+  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const final;
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const final;
+  void abandon(int token) const noexcept final;
+
+ private:
+  mutable Flight flights_[2];
+};
+
+}  // namespace detail
+
+/// x -> A (B x). Collective as its parts; cost: theirs. Vectors: one between, for each product under way.
+template <Scalar T, Memory M = Host>
+class ProductOf final : public detail::Composition<T, M> {
+ public:
+  /// Error(usage) unless B's range is A's domain.
+  ProductOf(OperatorPointer<T, M> a, OperatorPointer<T, M> b);
+  std::string name() const override { return a_->name() + " * " + b_->name(); }
+  bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
+  std::string fault() const override;
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  OperatorPointer<T, M> a_, b_;
+};
+
+/// x -> alpha A x + beta B x. Cost: theirs and a sweep of three vectors. Vectors: one for each product under way.
+template <Scalar T, Memory M = Host>
+class Sum final : public detail::Composition<T, M> {
+ public:
+  /// Error(usage) unless both have the same domain and the same range.
+  Sum(T alpha, OperatorPointer<T, M> a, T beta, OperatorPointer<T, M> b);
+  std::string name() const override { return a_->name() + " + " + b_->name(); }
+  bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
+  bool has_diagonal() const override { return a_->has_diagonal() && b_->has_diagonal(); }
+  std::vector<T> diagonal() const override;
+  /// |alpha| largest(A) + |beta| largest(B), a bound; 0 when either is unknown.
+  double largest() const override;
+  std::string fault() const override;
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  T alpha_, beta_;
+  OperatorPointer<T, M> a_, b_;
+};
+
+/// x -> A x + sigma x, A square. Cost: A's and a sweep of three vectors.
+template <Scalar T, Memory M = Host>
+class Shifted final : public detail::Composition<T, M> {
+ public:
+  /// Error(usage) unless A's domain is its range.
+  Shifted(OperatorPointer<T, M> a, T sigma);
+  std::string name() const override { return a_->name() + " shifted"; }
+  bool has_adjoint() const override { return a_->has_adjoint(); }
+  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::vector<T> diagonal() const override;
+  /// largest(A) + |sigma|, a bound; 0 when A's is unknown.
+  double largest() const override;
+  std::string fault() const override;
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  OperatorPointer<T, M> a_;
+  T sigma_;
+};
+
+/// x -> A^H x, and A x as its adjoint.
+template <Scalar T, Memory M = Host>
+class Adjoint final : public detail::Composition<T, M> {
+ public:
+  /// Error(usage) when A has no adjoint product.
+  explicit Adjoint(OperatorPointer<T, M> a);
+  std::string name() const override { return "adjoint of " + a_->name(); }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::vector<T> diagonal() const override;
+  double largest() const override { return a_->largest(); }
+  std::string fault() const override { return a_->fault(); }
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  OperatorPointer<T, M> a_;
+};
+
+/// x -> A^T x = conj(A^H conj(x)), without conjugation; its adjoint is conj(A conj(x)). For complex scalars two sweeps of
+/// two vectors beside A^H, and one vector for each product under way; for real ones the same as Adjoint.
+template <Scalar T, Memory M = Host>
+class Transpose final : public detail::Composition<T, M> {
+ public:
+  /// Error(usage) when A has no adjoint product.
+  explicit Transpose(OperatorPointer<T, M> a);
+  std::string name() const override { return "transpose of " + a_->name(); }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::vector<T> diagonal() const override { return a_->diagonal(); }
+  double largest() const override { return a_->largest(); }
+  std::string fault() const override { return a_->fault(); }
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  OperatorPointer<T, M> a_;
+};
+
+/// x -> D x, D diagonal. Local, no message. One sweep of three vectors; methods may fold it into theirs (pointwise()).
+template <Scalar T, Memory M = Host>
+class Diagonal final : public Operator<T, M> {
+ public:
+  /// One column. Collective (agrees on largest() and fault()).
+  explicit Diagonal(Vector<T, M> d);
+  std::string name() const override { return "diagonal"; }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return true; }
+  std::vector<T> diagonal() const override { return d_.to_host(); }
+  const Vector<T, M>* pointwise() const override { return &d_; }
+  double largest() const override { return largest_; }
+  std::string fault() const override { return fault_; }
+  Cost cost() const override;
+
+ protected:
+  int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
+
+ private:
+  Vector<T, M> d_;
+  double largest_ = 0;
+  std::string fault_;
+};
+
+/// x -> x. One copy.
+template <Scalar T, Memory M = Host>
+class Identity final : public Operator<T, M> {
+ public:
+  explicit Identity(Space space) : Operator<T, M>(space, space) {}
+  std::string name() const override { return "identity"; }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return true; }
+  std::vector<T> diagonal() const override { return std::vector<T>(std::size_t(this->range().local_size()), T(1)); }
+  double largest() const override { return 1; }
+  Cost cost() const override { return {0, 2.0 * this->range().local_size() * sizeof(T), 0, 0}; }
+
+ protected:
+  int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
+};
+
+/// x -> D_l A D_r x with diagonal D_l, D_r. Cost: A's, and a sweep for each. Vectors: one for each product under way.
+template <Scalar T, Memory M = Host>
+class DiagonalScaled final : public detail::Composition<T, M> {
+ public:
+  /// One column each, `left` of A's range and `right` of its domain; Error(usage) otherwise.
+  DiagonalScaled(Vector<T, M> left, OperatorPointer<T, M> a, Vector<T, M> right);
+  std::string name() const override { return a_->name() + " scaled"; }
+  bool has_adjoint() const override { return a_->has_adjoint(); }
+  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::vector<T> diagonal() const override;
+  std::string fault() const override { return a_->fault(); }
+  Cost cost() const override;
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  Vector<T, M> left_, right_;
+  OperatorPointer<T, M> a_;
+};
+
+// ---- the same as expressions, for pointers to any kind of operator ----
+
+template <class A>
+concept AnOperator = std::derived_from<A, Operator<typename A::scalar, typename A::memory>>;
+template <class A>
+using pointer_of = OperatorPointer<typename A::scalar, typename A::memory>;
+
+template <AnOperator A, AnOperator B>
+auto product(std::shared_ptr<A> a, std::shared_ptr<B> b) {
+  return std::make_shared<const ProductOf<typename A::scalar, typename A::memory>>(std::move(a), std::move(b));
+}
+template <AnOperator A, AnOperator B>
+auto sum(typename A::scalar alpha, std::shared_ptr<A> a, typename A::scalar beta, std::shared_ptr<B> b) {
+  return std::make_shared<const Sum<typename A::scalar, typename A::memory>>(alpha, std::move(a), beta, std::move(b));
+}
+template <AnOperator A>
+auto shift(std::shared_ptr<A> a, typename A::scalar sigma) {
+  return std::make_shared<const Shifted<typename A::scalar, typename A::memory>>(std::move(a), sigma);
+}
+template <AnOperator A>
+auto adjoint(std::shared_ptr<A> a) {
+  return std::make_shared<const Adjoint<typename A::scalar, typename A::memory>>(std::move(a));
+}
+template <AnOperator A>
+auto transpose(std::shared_ptr<A> a) {
+  return std::make_shared<const Transpose<typename A::scalar, typename A::memory>>(std::move(a));
+}
+template <AnOperator A>
+auto scale(Vector<typename A::scalar, typename A::memory> left, std::shared_ptr<A> a,
+           Vector<typename A::scalar, typename A::memory> right) {
+  return std::make_shared<const DiagonalScaled<typename A::scalar, typename A::memory>>(std::move(left), std::move(a),
+                                                                                        std::move(right));
+}
+
+}  // namespace tacit::op

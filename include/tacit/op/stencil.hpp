@@ -1,0 +1,130 @@
+// Stencil: a matrix with constant coefficients on a regular grid, applied without being stored, and the same matrix as
+// rows. Both read one table of coefficients.
+#pragma once
+
+#include <tacit/comm/exchange.hpp>
+#include <tacit/layout/space.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+/// What stands for a neighbour outside of the grid.
+enum class Boundary {
+  dirichlet,  ///< zero: the equations of the boundary points are eliminated
+  neumann,    ///< the nearest point inside: no flux through the face between the two
+  periodic    ///< the point at the other end of the axis
+};
+
+/// A box of points. Point (x, y, z) has the global index x + nx (y + ny z).
+struct Grid {
+  int dimensions = 1;
+  std::array<Global, 3> points{1, 1, 1};
+  std::array<Boundary, 3> boundary{};
+
+  /// Error(usage) unless there are 1 to 3 dimensions of at least one point each, and fewer than 2^62 points together.
+  Grid(std::vector<Global> points, std::vector<Boundary> boundary);
+  explicit Grid(std::vector<Global> points, Boundary everywhere = Boundary::dirichlet);
+  Global size() const { return points[0] * points[1] * points[2]; }
+  /// Points of one slab: those that share their place on the slowest axis.
+  Global slab() const { return size() / points[std::size_t(dimensions) - 1]; }
+  /// Whole slabs for every part, their numbers differing by one at most. Parts beyond the number of slabs are empty.
+  layout::Partition slabs(int parts) const;
+};
+
+/// Coefficients of a point's equation: at(dx, dy, dz) multiplies the neighbour at that distance, each of -1, 0, 1. Those
+/// along axes that the grid lacks are ignored.
+template <Scalar T>
+struct Weights {
+  std::array<T, 27> value{};
+
+  T& at(int dx, int dy = 0, int dz = 0) { return value[std::size_t(13 + dx + 3 * dy + 9 * dz)]; }
+  const T& at(int dx, int dy = 0, int dz = 0) const { return value[std::size_t(13 + dx + 3 * dy + 9 * dz)]; }
+  /// By the number of axes along which the neighbour is off: 0 the point itself, 1, 2 (in the plane: the diagonals), 3.
+  static Weights of(T center, T face, T edge = T(0), T corner = T(0));
+  /// A + sigma I: with -1 times a squared wave number, Helmholtz.
+  Weights shifted(T sigma) const {
+    Weights w = *this;
+    w.at(0) += sigma;
+    return w;
+  }
+  friend Weights operator+(Weights a, const Weights& b) {
+    for (std::size_t i = 0; i < 27; ++i) a.value[i] += b.value[i];
+    return a;
+  }
+  friend Weights operator*(T alpha, Weights a) {
+    for (T& v : a.value) v *= alpha;
+    return a;
+  }
+};
+
+/// -Laplace u by second differences: 3, 5 or 7 points. `spacing`: distance of points along each axis.
+template <Scalar T>
+Weights<T> laplacian(int dimensions, std::array<double, 3> spacing = {1, 1, 1});
+
+/// -Laplace u by 9 (plane) or 27 (box) points, its leading error a multiple of Laplace Laplace u in every direction;
+/// on a line, the second difference. Faces, edges and corners weigh 4 : 1 in the plane and 14 : 3 : 1 in the box: what the
+/// second and fourth moments ask for. Source (box): O'Reilly and Beck, A family of large-stencil discrete Laplacian
+/// approximations in three dimensions (2006).
+template <Scalar T>
+Weights<T> isotropic_laplacian(int dimensions, double spacing = 1);
+
+enum class Convection {
+  upwind,  ///< first differences against the flow: an M-matrix for any velocity
+  central  ///< second order; oscillates where |velocity| spacing exceeds twice the diffusion
+};
+/// velocity . grad u.
+template <Scalar T>
+Weights<T> convection(int dimensions, std::array<double, 3> velocity, Convection how,
+                      std::array<double, 3> spacing = {1, 1, 1});
+
+/// Rows [begin, end) of the matrix that Stencil applies. Every row has the points of the shape that its boundaries leave:
+/// 2 d + 1 when no weight couples diagonally, else 3^d, also where a weight is zero. Local; O(rows).
+template <Scalar T>
+Rows<T> stencil_rows(const Grid& grid, const Weights<T>& weights, Global begin, Global end);
+
+/// y = A x with A the stencil's matrix, for k columns at once; A^H too. Every row is summed in one order, so the result
+/// does not depend on the number of ranks or threads beyond rounding. Two products may be under way.
+/// Memory: none but the halo, one slab a side. A product reads x once and writes y once where a few slabs (or, for large
+/// slabs, tiles of them) fit the cache.
+template <Scalar T>
+class Stencil final : public Operator<T, Host> {
+ public:
+  /// Over grid.slabs(comm.size()). Collective.
+  Stencil(comm::Communicator comm, const Grid& grid, const Weights<T>& weights);
+  /// Over a space of your own. Collective. Error(usage) unless every rank owns whole slabs.
+  Stencil(Space space, const Grid& grid, const Weights<T>& weights);
+  ~Stencil() override;
+
+  std::string name() const override { return "stencil"; }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return true; }
+  std::vector<T> diagonal() const override;
+  double largest() const override { return largest_; }
+  std::string fault() const override { return fault_; }
+  Cost cost() const override;
+  const Grid& grid() const { return grid_; }
+  const Weights<T>& weights() const { return weights_; }
+  /// This rank's rows of the matrix.
+  Rows<T> rows() const { return stencil_rows(grid_, weights_, this->range().begin(), this->range().end()); }
+
+ protected:
+  int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
+  void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Parts;
+  comm::Exchange& exchange(int columns) const;
+  Grid grid_;
+  Weights<T> weights_;
+  double largest_ = 0;
+  std::string fault_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tacit::op

@@ -1,0 +1,20 @@
+#include "compose_impl.hpp"
+
+namespace tacit::op {
+
+#define TACIT_INSTANTIATE(T)                  \
+  template class detail::Composition<T, Host>; \
+  template class ProductOf<T, Host>;          \
+  template class Sum<T, Host>;                \
+  template class Shifted<T, Host>;            \
+  template class Adjoint<T, Host>;            \
+  template class Transpose<T, Host>;          \
+  template class Diagonal<T, Host>;           \
+  template class Identity<T, Host>;           \
+  template class DiagonalScaled<T, Host>;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

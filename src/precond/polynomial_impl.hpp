@@ -1,0 +1,124 @@
+// Polynomial over both memory spaces; instantiated by polynomial.cpp (host) and, in builds with CUDA, for the device.
+#pragma once
+
+#include <tacit/exec/sweep.hpp>
+#include <tacit/op/spectrum.hpp>
+#include <tacit/precond/polynomial.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tacit::precond {
+
+namespace formula {
+template <class T>
+struct PolynomialStart {
+  T b;
+  bool adjoint;
+  TACIT_HD void operator()(T scaling, T x, T& r, T& p, T& y) const {
+    r = x;
+    p = b * ((adjoint ? conj(scaling) : scaling) * x);
+    y = p;
+  }
+};
+template <class T>
+struct PolynomialStep {
+  T a, b;
+  bool adjoint;
+  TACIT_HD void operator()(T scaling, T v, T& r, T& p, T& y) const {
+    r = r - v;
+    p = a * p + b * ((adjoint ? conj(scaling) : scaling) * r);
+    y = y + p;
+  }
+};
+}  // namespace formula
+
+template <Scalar T, Memory M>
+Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOptions& options)
+    : op::Operator<T, M>(A.domain(), A.range()), a_(A), options_(options) {
+  comm::collective(A.range().comm(), [&] {
+    require(options.degree >= 0, "the polynomial preconditioner's degree is ", options.degree, "; a number >= 0 is needed");
+    require(A.has_diagonal(), "the polynomial preconditioner needs the diagonal, which the ", A.name(),
+            " operator does not know");
+    require(!options.lambda_min || (std::isfinite(*options.lambda_min) && *options.lambda_min > 0), "lambda_min is ",
+            options.lambda_min.value_or(0), "; a number > 0 is needed");
+    require(!options.lambda_max || (std::isfinite(*options.lambda_max) && *options.lambda_max > options.lambda_min.value_or(0)),
+            "lambda_max is ", options.lambda_max.value_or(0), "; a number above lambda_min is needed");
+    require(!options.relaxation || (std::isfinite(*options.relaxation) && *options.relaxation != 0), "relaxation is ",
+            options.relaxation.value_or(0), "; a finite number other than 0 is needed");
+    jacobi_ = std::make_unique<Jacobi<T, M>>(A);
+    const bool chebyshev = options.kind == PolynomialKind::chebyshev;
+    if (chebyshev) {
+      const auto d = jacobi_->diagonal();
+      for (std::size_t i = 0; i < d.size(); ++i)
+        require(real(d[i]) > 0 && std::abs(d[i] - T(real(d[i]))) <= std::abs(d[i]) * real_t<T>(1e-5),
+                "the chebyshev polynomial needs a positive diagonal; row ", A.range().begin() + Global(i),
+                " (counted from 0) has another");
+    }
+    const bool estimates = chebyshev ? !options.lambda_min || !options.lambda_max : !options.relaxation;
+    const auto found = estimates ? op::estimate_spectrum(A, static_cast<const op::Operator<T, M>*>(jacobi_.get()), 20)
+                                 : op::Spectrum{};
+    lambda_max_ = options.lambda_max.value_or(1.1 * found.lambda_max);
+    lambda_min_ = options.lambda_min.value_or(found.lambda_min);
+    if (chebyshev) {
+      require(A.range().size() == 0 || lambda_max_ > 0,
+              "the chebyshev polynomial needs a positive definite matrix; this one was found not to be");
+      require(A.range().size() == 0 || lambda_min_ < lambda_max_, "lambda_min is ", lambda_min_,
+              ", not below lambda_max, estimated as ", lambda_max_);
+      const double theta = (lambda_max_ + lambda_min_) / 2, delta = (lambda_max_ - lambda_min_) / 2, sigma = theta / delta;
+      double rho = 1 / sigma;
+      steps_.push_back({0, real_t<T>(1 / theta)});
+      for (int i = 0; i < options.degree; ++i) {
+        const double next = 1 / (2 * sigma - rho);
+        steps_.push_back({real_t<T>(next * rho), real_t<T>(2 * next / delta)});
+        rho = next;
+      }
+    } else {
+      relaxation_ = options.relaxation.value_or(lambda_max_ > 1.9 ? 1.9 / lambda_max_ : 1);
+      steps_.assign(std::size_t(options.degree) + 1, Step{0, real_t<T>(relaxation_)});
+    }
+  });
+}
+
+template <Scalar T, Memory M>
+typename Polynomial<T, M>::Work& Polynomial<T, M>::work(int columns) const {
+  auto& w = work_[columns];
+  if (!w) {
+    const Vector<T, M> zero(this->domain(), columns);
+    w = std::make_unique<Work>(Work{zero, zero, zero});
+  }
+  return *w;
+}
+
+template <Scalar T, Memory M>
+void Polynomial<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int) const {
+  using namespace exec;
+  const Span span("polynomial", "precond");
+  auto& [r, p, v] = work(x.columns());
+  const auto& scaling = jacobi_->inverse(x.columns());
+  sweep(reads(scaling, x), updates(), writes(r, p, y), formula::PolynomialStart<T>{T(steps_[0].b), adjoint});
+  for (std::size_t i = 1; i < steps_.size(); ++i) {
+    if (adjoint) a_.apply_adjoint(p, v);
+    else a_.apply(p, v);
+    sweep(reads(scaling, v), updates(r, p, y), writes(), formula::PolynomialStep<T>{T(steps_[i].a), T(steps_[i].b), adjoint});
+  }
+}
+
+template <Scalar T, Memory M>
+std::string Polynomial<T, M>::name() const {
+  return message("polynomial (", options_.kind == PolynomialKind::chebyshev ? "chebyshev" : "neumann", ", degree ",
+                 options_.degree, ")");
+}
+
+template <Scalar T, Memory M>
+op::Cost Polynomial<T, M>::cost() const {
+  const double n = double(this->domain().local_size()), k = options_.degree;
+  op::Cost c = a_.cost();
+  c.flops = k * c.flops + (is_complex<T> ? 24 : 7) * (k + 1) * n;
+  c.bytes = k * c.bytes + (5 + 8 * k) * n * sizeof(T);
+  c.messages *= k;
+  c.message_bytes *= k;
+  return c;
+}
+
+}  // namespace tacit::precond

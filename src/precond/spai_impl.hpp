@@ -1,0 +1,256 @@
+// Spai over both memory spaces; instantiated by spai.cpp (host) and, in builds with CUDA, for the device.
+#pragma once
+
+#include "small.hpp"
+
+#include <tacit/base/trace.hpp>
+#include <tacit/precond/spai.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+namespace tacit::precond {
+
+namespace detail {
+
+/// A row of a distributed matrix: global columns, ascending.
+template <Scalar T>
+struct RowView {
+  const Global* column = nullptr;
+  const T* value = nullptr;
+  std::size_t size = 0;
+};
+
+/// Rows that are owned here, and copies of some that are not.
+template <Scalar T>
+class RowSet {
+ public:
+  /// Fetches the rows `needed` (ascending, owned elsewhere). Collective; two messages for each pair of ranks that share.
+  RowSet(const layout::Space& space, op::Rows<T> own, const std::vector<Global>& needed) : begin_(space.begin()), own_(std::move(own)) {
+    using Parcel = comm::Communicator::Parcel;
+    const auto& comm = space.comm();
+    std::vector<Parcel> questions;
+    for (std::size_t i = 0; i < needed.size();) {
+      const int owner = space.partition().owner(needed[i]);
+      std::size_t end = i;
+      while (end < needed.size() && needed[end] < space.partition().end(owner)) ++end;
+      const auto bytes = std::as_bytes(std::span(needed).subspan(i, end - i));
+      questions.push_back({owner, {bytes.begin(), bytes.end()}});
+      i = end;
+    }
+    std::vector<Parcel> answers;
+    for (const auto& q : comm.sparse_exchange(questions)) {
+      Parcel answer{q.rank, {}};
+      const auto put = [&](const void* p, std::size_t n) {
+        const auto* b = static_cast<const std::byte*>(p);
+        answer.bytes.insert(answer.bytes.end(), b, b + n);
+      };
+      for (std::size_t i = 0; i < q.bytes.size() / sizeof(Global); ++i) {
+        Global row;
+        std::memcpy(&row, q.bytes.data() + i * sizeof(Global), sizeof row);
+        const auto r = this->row(row);
+        const Global n = Global(r.size);
+        put(&row, sizeof row);
+        put(&n, sizeof n);
+        put(r.column, r.size * sizeof(Global));
+        put(r.value, r.size * sizeof(T));
+      }
+      answers.push_back(std::move(answer));
+    }
+    for (const auto& a : comm.sparse_exchange(answers)) {
+      const std::byte* p = a.bytes.data();
+      const auto take = [&](void* to, std::size_t n) {
+        if (n) std::memcpy(to, p, n);
+        p += n;
+      };
+      while (p < a.bytes.data() + a.bytes.size()) {
+        Global row, n;
+        take(&row, sizeof row);
+        take(&n, sizeof n);
+        auto& [column, value] = fetched_[row];
+        column.resize(std::size_t(n));
+        value.resize(std::size_t(n));
+        take(column.data(), column.size() * sizeof(Global));
+        take(value.data(), value.size() * sizeof(T));
+      }
+    }
+  }
+  const op::Rows<T>& own() const { return own_; }
+  RowView<T> row(Global g) const {
+    if (const Global i = g - begin_; i >= 0 && i < own_.count()) {
+      const auto from = std::size_t(own_.start[i]);
+      return {own_.column.data() + from, own_.value.data() + from, std::size_t(own_.start[i + 1]) - from};
+    }
+    const auto found = fetched_.find(g);
+    if (found == fetched_.end()) return {};
+    return {found->second.first.data(), found->second.second.data(), found->second.first.size()};
+  }
+
+ private:
+  Global begin_;
+  op::Rows<T> own_;
+  std::unordered_map<Global, std::pair<std::vector<Global>, std::vector<T>>> fetched_;
+};
+
+/// The columns of own row i and i itself, ascending; only those up to i when `lower`.
+template <Scalar T>
+void pattern_of(const op::Rows<T>& rows, Local i, Global global, bool lower, std::vector<Global>& pattern) {
+  pattern.clear();
+  for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+    if (!lower || rows.column[k] < global) pattern.push_back(rows.column[k]);
+  const auto at = std::lower_bound(pattern.begin(), pattern.end(), global);
+  if (at == pattern.end() || *at != global) pattern.insert(at, global);
+}
+
+template <Scalar T>
+op::Rows<T> adjoint_rows(const layout::Space& space, const op::Rows<T>& rows) {
+  std::vector<Global> row, column;
+  std::vector<T> value;
+  for (Local i = 0; i < rows.count(); ++i)
+    for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
+      row.push_back(rows.column[k]);
+      column.push_back(space.begin() + i);
+      value.push_back(conj(rows.value[k]));
+    }
+  return op::assemble<T>(space.comm(), space.partition(), space.size(), row, column, value);
+}
+
+}  // namespace detail
+
+template <Scalar T, Memory M>
+Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
+    : op::Operator<T, M>(A.domain(), A.range()), options_(options) {
+  const auto& space = A.range();
+  const auto& comm = space.comm();
+  comm::collective(comm, [&] {
+    const Span span("sparse inverse", "precond");
+    const char* const kind = options.factorised ? "fsai" : "spai";
+    require(A.range() == A.domain(), kind, " needs a square matrix with rows and columns spread alike; this one is ",
+            A.range().size(), " by ", A.domain().size());
+    require(A.fault().empty(), kind, ": ", A.fault());
+    op::Rows<T> rows = A.rows();
+    if (options.factorised)
+      require(op::is_hermitian<T>(comm, space.partition(), rows), "fsai needs a Hermitian matrix; this one is not");
+    if (options.local) {
+      op::Rows<T> inside;
+      for (Local i = 0; i < rows.count(); ++i) {
+        for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+          if (rows.column[k] >= space.begin() && rows.column[k] < space.end())
+            inside.column.push_back(rows.column[k]), inside.value.push_back(rows.value[k]);
+        inside.start.push_back(Global(inside.column.size()));
+      }
+      rows = std::move(inside);
+    }
+    // Squares of entries are safe after this; an even exponent, so that G takes half of it.
+    const int e = A.largest() > 0 ? std::ilogb(A.largest()) / 2 * 2 : 0;
+    for (T& a : rows.value) a = times_power(a, -e);
+    // ||A M - I|| by columns of M is ||M^H A^H - I|| by rows of M^H.
+    if (!options.factorised) rows = detail::adjoint_rows(space, rows);
+
+    std::vector<Global> needed;
+    for (Local i = 0; i < rows.count(); ++i)
+      for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+        if (const Global c = rows.column[k]; (c < space.begin() || c >= space.end()) && (!options.factorised || c < space.begin() + i))
+          needed.push_back(c);
+    std::sort(needed.begin(), needed.end());
+    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+    const detail::RowSet<T> set(space, std::move(rows), needed);
+
+    const Local n = space.local_size();
+    std::vector<std::vector<Global>> columns(n);
+    std::vector<std::vector<T>> values(n);
+    Global by_diagonal = 0;
+    Local bad_row = n;
+#pragma omp parallel for schedule(dynamic, 64) reduction(+ : by_diagonal) reduction(min : bad_row) if (n > 1000)
+    for (Local i = 0; i < n; ++i) {
+      const Global g = space.begin() + i;
+      auto& pattern = columns[i];
+      detail::pattern_of(set.own(), i, g, options.factorised, pattern);
+      const int width = int(pattern.size());
+      if (options.factorised) {
+        std::vector<T> a(std::size_t(width) * width);
+        for (int p = 0; p < width; ++p) {
+          const auto row = set.row(pattern[p]);
+          std::size_t k = 0;
+          for (int q = 0; q < width; ++q) {
+            while (k < row.size && row.column[k] < pattern[q]) ++k;
+            if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
+          }
+        }
+        const real_t<T> d = real(a.back());
+        if (!(d > 0)) {
+          bad_row = std::min(bad_row, i);
+          continue;
+        }
+        values[i].assign(width, T(0));
+        if (!last_row_of_inverse_factor(a, width, values[i])) {
+          std::fill(values[i].begin(), values[i].end(), T(0));
+          values[i].back() = T(1 / std::sqrt(d));
+          ++by_diagonal;
+        }
+      } else {
+        // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
+        std::vector<Global> reach;
+        for (const Global p : pattern) {
+          const auto row = set.row(p);
+          reach.insert(reach.end(), row.column, row.column + row.size);
+        }
+        reach.push_back(g);
+        std::sort(reach.begin(), reach.end());
+        reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
+        const int height = int(reach.size());
+        std::vector<T> c(std::size_t(height) * width), rhs(height);
+        for (int p = 0; p < width; ++p) {
+          const auto row = set.row(pattern[p]);
+          for (std::size_t k = 0, h = 0; k < row.size; ++k) {
+            while (reach[h] < row.column[k]) ++h;
+            c[std::size_t(p) * height + h] = row.value[k];
+          }
+        }
+        rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
+        values[i] = least_squares(c, rhs, height, width);
+      }
+    }
+    require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row, " (counted from 0) has another");
+    by_diagonal = comm.all_sum(by_diagonal);
+    if (by_diagonal)
+      note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",
+                      " the diagonal alone: the small matrix there is not positive definite");
+    op::Rows<T> found;
+    for (Local i = 0; i < n; ++i) {
+      found.column.insert(found.column.end(), columns[i].begin(), columns[i].end());
+      for (const T v : values[i]) found.value.push_back(times_power(v, options.factorised ? -e / 2 : -e));
+      found.start.push_back(Global(found.column.size()));
+    }
+    if (!options.factorised) found = detail::adjoint_rows(space, found);
+    matrix_ = std::make_unique<op::Csr<T, M>>(space, space, std::move(found));
+    require(matrix_->fault().empty(), kind, ": the inverse leaves the range of the scalar; scale the matrix");
+  });
+}
+
+template <Scalar T, Memory M>
+void Spai<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int) const {
+  if (!options_.factorised) return adjoint ? matrix_->apply_adjoint(x, y) : matrix_->apply(x, y);
+  if (!between_ || between_->columns() != x.columns())
+    between_ = std::make_unique<Vector<T, M>>(this->domain(), x.columns());
+  matrix_->apply(x, *between_);
+  matrix_->apply_adjoint(*between_, y);
+}
+
+template <Scalar T, Memory M>
+std::string Spai<T, M>::name() const {
+  return std::string(options_.factorised ? "fsai" : "spai") + (options_.local ? " (local)" : "");
+}
+
+template <Scalar T, Memory M>
+op::Cost Spai<T, M>::cost() const {
+  op::Cost c = matrix_->cost();
+  if (options_.factorised) c = {2 * c.flops, 2 * c.bytes, 2 * c.messages, 2 * c.message_bytes};
+  return c;
+}
+
+}  // namespace tacit::precond
