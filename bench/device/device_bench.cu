@@ -5,8 +5,8 @@
 // poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77: no GPU.
 #include "problems.hpp"
 
+#include <tacit/exec/basis.hpp>
 #include <tacit/exec/cuda.hpp>
-#include <tacit/exec/device_kernels.cuh>
 #include <tacit/exec/device_kernels.hpp>
 #include <tacit/exec/sweep.hpp>
 
@@ -308,7 +308,9 @@ void gram_schmidt(int columns) {
   auto v = on_device(hv);
   const std::string problem = message("n=", n, ", ", columns, " columns");
   std::vector<T> h(columns, poison<T>()), expected(columns);
-  exec::device_dots<T>(q.view(), n, v.view(), h);
+  std::vector<const T*> p;
+  for (int c = 0; c < columns; ++c) p.push_back(q.data() + c * n);
+  exec::basis_dots<T, Device>(p.data(), columns, v.data(), n, h.data(), false);
 #pragma omp parallel for
   for (int c = 0; c < columns; ++c) {
     std::complex<double> sum = 0;
@@ -316,10 +318,10 @@ void gram_schmidt(int columns) {
     if constexpr (is_complex<T>) expected[c] = T(sum);
     else expected[c] = T(sum.real());
   }
-  Result dots{"dots, to host", scalar_name<T>(), problem, "cublas gemv, on device"};
+  Result dots{"basis dots, to host", scalar_name<T>(), problem, "cublas gemv, on device"};
   dots.error = error_of(h, expected);
   dots.bytes = (columns + 1.) * n * sizeof(T);
-  dots.seconds = time_of([&] { exec::device_dots<T>(q.view(), n, v.view(), h); });
+  dots.seconds = time_of([&] { exec::basis_dots<T, Device>(p.data(), columns, v.data(), n, h.data(), false); });
   exec::Array<T, Device> dh(columns);
 #ifdef TACIT_BENCH_RIVALS
   dots.rival_seconds = time_of([&] { blas_gemv<T>(true, n, columns, q.data(), n, v.data(), dh.data()); });
@@ -329,16 +331,16 @@ void gram_schmidt(int columns) {
   auto factors = numbers<T>(columns, 3);
   dh = on_device(factors);
   v = on_device(hv);
-  exec::device_update<T>(q.view(), n, factors, v.view());
+  exec::basis_subtract<T, Device>(p.data(), columns, factors.data(), T(1), v.data(), n, false);
   auto sum = hv;
 #pragma omp parallel for
   for (std::size_t i = 0; i < n; ++i)
-    for (int c = 0; c < columns; ++c) sum[i] += factors[c] * hq[c * n + i];
-  Result update{"update", scalar_name<T>(), problem, "cublas gemv"};
+    for (int c = 0; c < columns; ++c) sum[i] -= factors[c] * hq[c * n + i];
+  Result update{"basis subtract", scalar_name<T>(), problem, "cublas gemv"};
   update.error = error_of(to_host(v), sum);
   update.bytes = (columns + 2.) * n * sizeof(T);
   for (T& a : factors) a *= real_t<T>(1e-3);
-  update.seconds = time_of([&] { exec::device_update<T>(q.view(), n, factors, v.view()); });
+  update.seconds = time_of([&] { exec::basis_subtract<T, Device>(p.data(), columns, factors.data(), T(1), v.data(), n, false); });
 #ifdef TACIT_BENCH_RIVALS
   update.rival_seconds = time_of([&] { blas_gemv<T>(false, n, columns, q.data(), n, dh.data(), v.data()); });
 #endif

@@ -2,6 +2,7 @@
 // Exit code 0: all passed; 1: failures; 77: no GPU. Outputs are filled with NaN before every run.
 #include "problems.hpp"
 
+#include <tacit/exec/basis.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/device_kernels.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -129,20 +130,27 @@ void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
   const std::string name = message(scalar_name<T>(), " n=", n, " stride=", stride, " columns=", columns, " shift=", shift);
   const auto q = numbers<T>(stride * columns, seed + 3), v = numbers<T>(n, seed + 4);
   Guarded<T> dq(q, shift), dv(v, shift);
-  std::vector<T> expected(columns), got(columns, poison<T>()), again(columns);
-  for (int c = 0; c < columns; ++c)
-    for (std::size_t i = 0; i < n; ++i) expected[c] += conj(q[c * stride + i]) * v[i];
-  exec::device_dots<T>(dq.view(), stride, dv.view(), got);
-  check_close<T>(got, expected, 10 + std::sqrt(double(n)), "dots " + name);
-  exec::device_dots<T>(dq.view(), stride, dv.view(), again);
-  check(got == again, "dots have the same bits again " + name);
+  std::vector<const T*> p;
+  for (int c = 0; c < columns; ++c) p.push_back(dq.view().data() + c * stride);
+  T* const x = dv.view().data();
+  std::vector<T> expected(columns + 1), got(columns + 1, poison<T>()), again(columns + 1);
+  for (int c = 0; c <= columns; ++c)
+    for (std::size_t i = 0; i < n; ++i) expected[c] += conj(c < columns ? q[c * stride + i] : v[i]) * v[i];
+  exec::basis_dots<T, Device>(p.data(), columns, x, n, got.data(), true);
+  check_close<T>(got, expected, 10 + std::sqrt(double(n)), "basis dots " + name);
+  exec::basis_dots<T, Device>(p.data(), columns, x, n, again.data(), true);
+  check(got == again, "basis dots have the same bits again " + name);
   const auto h = numbers<T>(columns, seed + 5);
+  const T scale = number<T>(seed + 6, 0);
   auto w = v;
+  T norm{};
   for (int c = 0; c < columns; ++c)
-    for (std::size_t i = 0; i < n; ++i) w[i] += h[c] * q[c * stride + i];
-  exec::device_update<T>(dq.view(), stride, h, dv.view());
-  check_close<T>(dv.host(), w, 8 + 2 * columns, "update " + name);
-  check(dv.intact() && dq.intact() && dq.host() == q, "update kept what it must not touch " + name);
+    for (std::size_t i = 0; i < n; ++i) w[i] -= h[c] * q[c * stride + i];
+  for (std::size_t i = 0; i < n; ++i) w[i] *= scale, norm += T(abs2(w[i]));
+  const T square = exec::basis_subtract<T, Device>(p.data(), columns, h.data(), scale, x, n, true);
+  check_close<T>(dv.host(), w, 8 + 2 * columns, "basis subtract " + name);
+  check_close<T>(std::span<const T>(&square, 1), std::span<const T>(&norm, 1), 10 + 2 * columns + std::sqrt(double(n)), "norm " + name);
+  check(dv.intact() && dq.intact() && dq.host() == q, "basis subtract kept what it must not touch " + name);
 }
 
 template <class T, class A>
@@ -209,7 +217,7 @@ void all() {
     if (n < 1000000) forward<T>(n);
   }
   for (const std::size_t n : {0, 1, 7, 256, 1001, 70001})
-    for (const int columns : {1, 7, 8, 9, 70}) {
+    for (const int columns : {0, 1, 7, 8, 9, 64, 70, 130}) {
       if (small && (n > 2000 || columns > 9)) continue;
       basis<T>(n, (n + 3) / 4 * 4, columns, 0);
       basis<T>(n, n + 1, columns, 1);
@@ -231,9 +239,12 @@ void allocations() {
   Guarded<double> a(v, 0), q(v, 0);
   auto view = a.view();
   std::vector<double> h(4);
+  const double* p[4];
+  for (int c = 0; c < 4; ++c) p[c] = q.view().data() + 1000 * c;
   const auto work = [&] {
     exec::sweep(exec::reads(view, view), exec::updates(), exec::writes(), Dot<double>{});
-    exec::device_dots<double>(q.view(), 1000, a.view().part(0, 1000), h);
+    exec::basis_dots<double, Device>(p, 4, a.view().data(), 1000, h.data(), false);
+    exec::basis_subtract<double, Device>(p, 4, h.data(), 1, a.view().data(), 1000, true);
   };
   work();
   std::size_t before = 0, after = 0, total = 0;

@@ -240,7 +240,10 @@ class Solve {
         layout::axpy(T(1), *d, x_);
       }
       norm = finite ? true_residual(r) : std::numeric_limits<double>::infinity();
-      if (!(norm < before) && !(norm <= goal_)) {  // the run did harm: take it back
+      // A run that failed and did harm is taken back. One that was only cut short is not: residuals of cg rise before they
+      // fall while its error falls all the time.
+      const bool cut_short = finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
+      if (!(norm < before) && !(norm <= goal_) && !cut_short) {
         if (in_place) layout::fill(x_, T(0));
         else if (finite) layout::axpy(T(-1), *d, x_);
         norm = before;
