@@ -1,8 +1,8 @@
 // The main function of all C++ tests.
 //
-// With TACIT_TEST_MPI=1 the tests run inside MPI (under mpiexec): rank 0 prints as usual, the others print their failures,
-// and the exit code is the worst of all ranks. A rank whose test failed may have left the others inside a collective call;
-// when they have not come to the end of the test some seconds later, it ends the job.
+// With TACIT_TEST_MPI=1 the tests run inside MPI (under mpiexec): rank 0 prints as usual, the others print their
+// failures, and the exit code is the worst of all ranks. A rank whose test failed may have left the others inside a
+// collective call; when they have not come to the end of the test some seconds later, it ends the job.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -37,7 +37,8 @@ class Watchdog {
       : thread_([this, rank, test = std::move(test), patience] {
           std::unique_lock lock(mutex_);
           if (done_.wait_for(lock, patience, [this] { return finished_; })) return;
-          std::fprintf(stderr, "[rank %d] %s failed here, and other ranks do not come to its end: giving up\n", rank, test.c_str());
+          std::fprintf(stderr, "[rank %d] %s failed here, and other ranks do not come to its end: giving up\n", rank,
+                       test.c_str());
           std::fflush(nullptr);
           std::_Exit(1);  // mpiexec ends the other ranks
         }) {}
@@ -70,7 +71,8 @@ class Together : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     const bool failed = test.result()->Failed();
     std::optional<Watchdog> watchdog;
-    if (failed) watchdog.emplace(comm_.rank(), std::string(test.test_suite_name()) + "." + test.name(), std::chrono::seconds(15));
+    if (failed)
+      watchdog.emplace(comm_.rank(), std::string(test.test_suite_name()) + "." + test.name(), std::chrono::seconds(15));
     const auto failures = comm_.all_sum(tacit::Global(failed));
     if (failures > 0 && !failed && comm_.rank() == 0)
       std::fprintf(stderr, "[rank 0] %s.%s failed on %lld other rank(s)\n", test.test_suite_name(), test.name(),

@@ -1,8 +1,9 @@
 // Every device kernel timed beside its library rival and its roofline: device_bench OUT.json [--commit TEXT] [--quick].
 //
-// Roofline: the bytes that the kernel must move (inputs once, outputs once) over the bandwidth of a device-to-device copy
-// measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every output is
-// poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77: no GPU.
+// Roofline: the bytes that the kernel must move (inputs once, outputs once) over the bandwidth of a device-to-device
+// copy measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every
+// output is poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77:
+// no GPU.
 #include "problems.hpp"
 
 #include <tacit/exec/basis.hpp>
@@ -67,9 +68,10 @@ struct Result {
 std::vector<Result> results;
 
 void add(Result r) {
-  std::printf("%-22s %-10s %-34s %9.1f us %7.0f GB/s %5.2f of copy", r.kernel.c_str(), r.scalar.c_str(), r.problem.c_str(),
-              1e6 * r.seconds, 1e-9 * r.bytes / r.seconds, r.bytes / r.seconds / copy_bandwidth);
-  if (r.rival_seconds) std::printf("  %s %9.1f us, ratio %.2f", r.rival.c_str(), 1e6 * *r.rival_seconds, *r.rival_seconds / r.seconds);
+  std::printf("%-22s %-10s %-34s %9.1f us %7.0f GB/s %5.2f of copy", r.kernel.c_str(), r.scalar.c_str(),
+              r.problem.c_str(), 1e6 * r.seconds, 1e-9 * r.bytes / r.seconds, r.bytes / r.seconds / copy_bandwidth);
+  if (r.rival_seconds)
+    std::printf("  %s %9.1f us, ratio %.2f", r.rival.c_str(), 1e6 * *r.rival_seconds, *r.rival_seconds / r.seconds);
   std::printf("  error %.1e\n", r.error);
   std::fflush(stdout);
   results.push_back(std::move(r));
@@ -88,10 +90,12 @@ double error_of(const std::vector<T>& got, const std::vector<T>& expected) {
 
 #ifdef TACIT_BENCH_RIVALS
 void check_blas(cublasStatus_t code, const char* call) {
-  if (code != CUBLAS_STATUS_SUCCESS) throw Error(ErrorKind::environment, message(call, ": ", cublasGetStatusString(code)));
+  if (code != CUBLAS_STATUS_SUCCESS)
+    throw Error(ErrorKind::environment, message(call, ": ", cublasGetStatusString(code)));
 }
 void check_sparse(cusparseStatus_t code, const char* call) {
-  if (code != CUSPARSE_STATUS_SUCCESS) throw Error(ErrorKind::environment, message(call, ": ", cusparseGetErrorString(code)));
+  if (code != CUSPARSE_STATUS_SUCCESS)
+    throw Error(ErrorKind::environment, message(call, ": ", cusparseGetErrorString(code)));
 }
 cublasHandle_t blas() {
   static cublasHandle_t handle = [] {
@@ -116,7 +120,8 @@ constexpr cudaDataType cuda_type = std::same_as<T, float>                 ? CUDA
                                                                           : CUDA_C_64F;
 template <class T>
 void blas_axpy(std::size_t n, T a, const T* x, T* y) {
-  check_blas(cublasAxpyEx_64(blas(), n, &a, cuda_type<T>, x, cuda_type<T>, 1, y, cuda_type<T>, 1, cuda_type<T>), "cublasAxpyEx");
+  check_blas(cublasAxpyEx_64(blas(), n, &a, cuda_type<T>, x, cuda_type<T>, 1, y, cuda_type<T>, 1, cuda_type<T>),
+             "cublasAxpyEx");
 }
 template <class T>
 void blas_scale(std::size_t n, T a, T* x) {
@@ -125,7 +130,8 @@ void blas_scale(std::size_t n, T a, T* x) {
 template <class T>
 T blas_dot(std::size_t n, const T* x, const T* y) {
   T result{};
-  check_blas(cublasDotcEx_64(blas(), n, x, cuda_type<T>, 1, y, cuda_type<T>, 1, &result, cuda_type<T>, cuda_type<T>), "cublasDotcEx");
+  check_blas(cublasDotcEx_64(blas(), n, x, cuda_type<T>, 1, y, cuda_type<T>, 1, &result, cuda_type<T>, cuda_type<T>),
+             "cublasDotcEx");
   return result;
 }
 /// transposed: h = Q^H v, else v += Q h; Q is n x columns.
@@ -134,12 +140,16 @@ void blas_gemv(bool transposed, std::size_t n, int columns, const T* q, std::siz
   const T one(1), zero(0), &beta = transposed ? zero : one;
   const auto operation = !transposed ? CUBLAS_OP_N : is_complex<T> ? CUBLAS_OP_C : CUBLAS_OP_T;
   cublasStatus_t code;
-  if constexpr (std::same_as<T, float>) code = cublasSgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
-  else if constexpr (std::same_as<T, double>) code = cublasDgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
+  if constexpr (std::same_as<T, float>)
+    code = cublasSgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
+  else if constexpr (std::same_as<T, double>)
+    code = cublasDgemv_64(blas(), operation, n, columns, &one, q, stride, x, 1, &beta, y, 1);
   else if constexpr (std::same_as<T, std::complex<float>>)
-    code = cublasCgemv_64(blas(), operation, n, columns, (const cuComplex*)&one, (const cuComplex*)q, stride, (const cuComplex*)x, 1, (const cuComplex*)&beta, (cuComplex*)y, 1);
+    code = cublasCgemv_64(blas(), operation, n, columns, (const cuComplex*)&one, (const cuComplex*)q, stride,
+                          (const cuComplex*)x, 1, (const cuComplex*)&beta, (cuComplex*)y, 1);
   else
-    code = cublasZgemv_64(blas(), operation, n, columns, (const cuDoubleComplex*)&one, (const cuDoubleComplex*)q, stride, (const cuDoubleComplex*)x, 1, (const cuDoubleComplex*)&beta, (cuDoubleComplex*)y, 1);
+    code = cublasZgemv_64(blas(), operation, n, columns, (const cuDoubleComplex*)&one, (const cuDoubleComplex*)q,
+                          stride, (const cuDoubleComplex*)x, 1, (const cuDoubleComplex*)&beta, (cuDoubleComplex*)y, 1);
   check_blas(code, "cublas gemv");
 }
 
@@ -156,21 +166,36 @@ double sparse_seconds(cusparseSpMatDescr_t a, Local rows, Local columns, const T
     check_sparse(cusparseCreateDnVec(&vx, columns, const_cast<T*>(x), cuda_type<T>), "cusparseCreateDnVec");
     check_sparse(cusparseCreateDnVec(&vy, rows, y, cuda_type<T>), "cusparseCreateDnVec");
     const auto algorithm = sell ? CUSPARSE_SPMV_SELL_ALG1 : CUSPARSE_SPMV_CSR_ALG1;
-    check_sparse(cusparseSpMV_bufferSize(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, &bytes), "cusparseSpMV_bufferSize");
+    check_sparse(cusparseSpMV_bufferSize(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy,
+                                         cuda_type<T>, algorithm, &bytes),
+                 "cusparseSpMV_bufferSize");
     buffer = exec::device_allocate(std::max<std::size_t>(bytes, 16));
-    if (!sell) check_sparse(cusparseSpMV_preprocess(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, buffer), "cusparseSpMV_preprocess");
-    call = [=] { check_sparse(cusparseSpMV(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>, algorithm, buffer), "cusparseSpMV"); };
+    if (!sell)
+      check_sparse(cusparseSpMV_preprocess(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy,
+                                           cuda_type<T>, algorithm, buffer),
+                   "cusparseSpMV_preprocess");
+    call = [=] {
+      check_sparse(cusparseSpMV(sparse(), CUSPARSE_OPERATION_NON_TRANSPOSE, &one, a, vx, &zero, vy, cuda_type<T>,
+                                algorithm, buffer),
+                   "cusparseSpMV");
+    };
     clean = [=] { cusparseDestroyDnVec(vx), cusparseDestroyDnVec(vy); };
   } else {
     cusparseDnMatDescr_t mx, my;
-    check_sparse(cusparseCreateDnMat(&mx, columns, k, k, const_cast<T*>(x), cuda_type<T>, CUSPARSE_ORDER_ROW), "cusparseCreateDnMat");
+    check_sparse(cusparseCreateDnMat(&mx, columns, k, k, const_cast<T*>(x), cuda_type<T>, CUSPARSE_ORDER_ROW),
+                 "cusparseCreateDnMat");
     check_sparse(cusparseCreateDnMat(&my, rows, k, k, y, cuda_type<T>, CUSPARSE_ORDER_ROW), "cusparseCreateDnMat");
     const auto n = CUSPARSE_OPERATION_NON_TRANSPOSE;
     const auto algorithm = CUSPARSE_SPMM_CSR_ALG2;
-    check_sparse(cusparseSpMM_bufferSize(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, &bytes), "cusparseSpMM_bufferSize");
+    check_sparse(cusparseSpMM_bufferSize(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, &bytes),
+                 "cusparseSpMM_bufferSize");
     buffer = exec::device_allocate(std::max<std::size_t>(bytes, 16));
-    check_sparse(cusparseSpMM_preprocess(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer), "cusparseSpMM_preprocess");
-    call = [=] { check_sparse(cusparseSpMM(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer), "cusparseSpMM"); };
+    check_sparse(cusparseSpMM_preprocess(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer),
+                 "cusparseSpMM_preprocess");
+    call = [=] {
+      check_sparse(cusparseSpMM(sparse(), n, n, &one, a, mx, &zero, my, cuda_type<T>, algorithm, buffer),
+                   "cusparseSpMM");
+    };
     clean = [=] { cusparseDestroyDnMat(mx), cusparseDestroyDnMat(my); };
   }
   const double seconds = time_of(call);
@@ -185,8 +210,10 @@ void measure_copy() {
   exec::Array<float, Device> from(n), to(n);
   exec::clear_on_device(to.data(), n * sizeof(float));
   const auto some = numbers<float>(1 << 20, 1);
-  for (std::size_t i = 0; i < n; i += some.size()) exec::copy_to_device(from.data() + i, some.data(), some.size() * sizeof(float));
-  copy_bandwidth = 2. * n * sizeof(float) / time_of([&] { exec::copy_on_device(to.data(), from.data(), n * sizeof(float)); });
+  for (std::size_t i = 0; i < n; i += some.size())
+    exec::copy_to_device(from.data() + i, some.data(), some.size() * sizeof(float));
+  copy_bandwidth =
+      2. * n * sizeof(float) / time_of([&] { exec::copy_on_device(to.data(), from.data(), n * sizeof(float)); });
   std::printf("device-to-device copy: %.0f GB/s read and written\n", 1e-9 * copy_bandwidth);
 }
 
@@ -314,7 +341,8 @@ void gram_schmidt(int columns) {
 #pragma omp parallel for
   for (int c = 0; c < columns; ++c) {
     std::complex<double> sum = 0;
-    for (std::size_t i = 0; i < n; ++i) sum += std::conj(std::complex<double>(hq[c * n + i])) * std::complex<double>(hv[i]);
+    for (std::size_t i = 0; i < n; ++i)
+      sum += std::conj(std::complex<double>(hq[c * n + i])) * std::complex<double>(hv[i]);
     if constexpr (is_complex<T>) expected[c] = T(sum);
     else expected[c] = T(sum.real());
   }
@@ -340,7 +368,8 @@ void gram_schmidt(int columns) {
   update.error = error_of(to_host(v), sum);
   update.bytes = (columns + 2.) * n * sizeof(T);
   for (T& a : factors) a *= real_t<T>(1e-3);
-  update.seconds = time_of([&] { exec::basis_subtract<T, Device>(p.data(), columns, factors.data(), T(1), v.data(), n, false); });
+  update.seconds =
+      time_of([&] { exec::basis_subtract<T, Device>(p.data(), columns, factors.data(), T(1), v.data(), n, false); });
 #ifdef TACIT_BENCH_RIVALS
   update.rival_seconds = time_of([&] { blas_gemv<T>(false, n, columns, q.data(), n, dh.data(), v.data()); });
 #endif
@@ -362,19 +391,23 @@ void product(const Matrix<T>& a, const A& stored, const std::string& format, con
 #ifdef TACIT_BENCH_RIVALS
   if constexpr (std::same_as<std::remove_cvref_t<decltype(stored)>, Csr<T, std::int32_t, Local>>) {
     cusparseSpMatDescr_t m;
-    check_sparse(cusparseCreateCsr(&m, a.rows, a.columns, a.entries(), const_cast<std::int32_t*>(stored.row_begin.data()),
-                                   const_cast<Local*>(stored.column.data()), const_cast<T*>(stored.value.data()), CUSPARSE_INDEX_32I,
-                                   CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateCsr");
+    check_sparse(
+        cusparseCreateCsr(&m, a.rows, a.columns, a.entries(), const_cast<std::int32_t*>(stored.row_begin.data()),
+                          const_cast<Local*>(stored.column.data()), const_cast<T*>(stored.value.data()),
+                          CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>),
+        "cusparseCreateCsr");
     r.rival = k == 1 ? "cusparseSpMV CSR" : "cusparseSpMM CSR";
     r.rival_seconds = sparse_seconds<T>(m, a.rows, a.columns, x.data(), y.data(), k, false);
     check_sparse(cusparseDestroySpMat(m), "cusparseDestroySpMat");
   } else if constexpr (std::same_as<std::remove_cvref_t<decltype(stored)>, Sell<T, Local>>) {
     if (k == 1 && stored.row.size() == 0) {
       cusparseSpMatDescr_t m;
-      check_sparse(cusparseCreateSlicedEll(&m, a.rows, a.columns, a.entries(), stored.value.size(), stored.C,
-                                           const_cast<Global*>(stored.slice_begin.data()), const_cast<Local*>(stored.column.data()),
-                                           const_cast<T*>(stored.value.data()), CUSPARSE_INDEX_64I, CUSPARSE_INDEX_32I,
-                                           CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateSlicedEll");
+      check_sparse(
+          cusparseCreateSlicedEll(&m, a.rows, a.columns, a.entries(), stored.value.size(), stored.C,
+                                  const_cast<Global*>(stored.slice_begin.data()),
+                                  const_cast<Local*>(stored.column.data()), const_cast<T*>(stored.value.data()),
+                                  CUSPARSE_INDEX_64I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>),
+          "cusparseCreateSlicedEll");
       r.rival = "cusparseSpMV SELL";
       r.rival_seconds = sparse_seconds<T>(m, a.rows, a.columns, x.data(), y.data(), 1, true);
       check_sparse(cusparseDestroySpMat(m), "cusparseDestroySpMat");
@@ -419,7 +452,9 @@ void halo() {
   cusparseDnVecDescr_t dense;
   cusparseSpVecDescr_t picked;
   check_sparse(cusparseCreateDnVec(&dense, x.size(), const_cast<T*>(x.data()), cuda_type<T>), "cusparseCreateDnVec");
-  check_sparse(cusparseCreateSpVec(&picked, x.size(), n, const_cast<Local*>(at.data()), out.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>), "cusparseCreateSpVec");
+  check_sparse(cusparseCreateSpVec(&picked, x.size(), n, const_cast<Local*>(at.data()), out.data(), CUSPARSE_INDEX_32I,
+                                   CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>),
+               "cusparseCreateSpVec");
   gather.rival_seconds = time_of([&] { check_sparse(cusparseGather(sparse(), dense, picked), "cusparseGather"); });
   cusparseDestroyDnVec(dense), cusparseDestroySpVec(picked);
 #endif
@@ -456,17 +491,20 @@ void write_json(const std::string& path, const std::string& commit) {
   // JSON knows no infinity; an output that nothing wrote shows as an error of 1e308.
   const auto finite = [](double v) { return std::isfinite(v) ? v : 1e308; };
   out << "{\n  \"schema\": 1,\n  \"benchmark\": \"device\",\n  \"machine\": {\"device\": " << quoted(p.name)
-      << ", \"multiprocessors\": " << p.multiProcessorCount << ", \"l2_bytes\": " << p.l2CacheSize << ", \"memory_bytes\": " << p.totalGlobalMem
-      << ", \"driver\": " << driver << ", \"runtime\": " << runtime << "},\n  \"commit\": " << quoted(commit)
-      << ",\n  \"options\": {\"quick\": " << (quick ? "true" : "false") << ", \"timing\": \"median of CUDA events after 3 warm-up calls\"},\n"
+      << ", \"multiprocessors\": " << p.multiProcessorCount << ", \"l2_bytes\": " << p.l2CacheSize
+      << ", \"memory_bytes\": " << p.totalGlobalMem << ", \"driver\": " << driver << ", \"runtime\": " << runtime
+      << "},\n  \"commit\": " << quoted(commit) << ",\n  \"options\": {\"quick\": " << (quick ? "true" : "false")
+      << ", \"timing\": \"median of CUDA events after 3 warm-up calls\"},\n"
       << "  \"copy_bandwidth\": " << copy_bandwidth << ",\n  \"kernels\": [\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r = results[i];
-    out << "    {\"kernel\": " << quoted(r.kernel) << ", \"scalar\": " << quoted(r.scalar) << ", \"problem\": " << quoted(r.problem)
-        << ", \"seconds\": " << r.seconds << ", \"bytes\": " << r.bytes << ", \"gb_per_second\": " << 1e-9 * r.bytes / r.seconds
+    out << "    {\"kernel\": " << quoted(r.kernel) << ", \"scalar\": " << quoted(r.scalar)
+        << ", \"problem\": " << quoted(r.problem) << ", \"seconds\": " << r.seconds << ", \"bytes\": " << r.bytes
+        << ", \"gb_per_second\": " << 1e-9 * r.bytes / r.seconds
         << ", \"fraction_of_copy\": " << r.bytes / r.seconds / copy_bandwidth << ", \"rival\": ";
     if (r.rival_seconds)
-      out << quoted(r.rival) << ", \"rival_seconds\": " << *r.rival_seconds << ", \"ratio\": " << *r.rival_seconds / r.seconds;
+      out << quoted(r.rival) << ", \"rival_seconds\": " << *r.rival_seconds
+          << ", \"ratio\": " << *r.rival_seconds / r.seconds;
     else out << "null, \"rival_seconds\": null, \"ratio\": null";
     out << ", \"max_relative_error\": " << finite(r.error) << "}" << (i + 1 < results.size() ? "," : "") << "\n";
   }

@@ -81,16 +81,19 @@ void sweeps(std::size_t n, std::size_t shift) {
   std::vector<T> x = c, y(n, poison<T>()), xs = c, ys = y;
   Guarded<T> da(a, shift), db(b, shift), dx(c, shift), dy(y, shift);
   const Blend<T> blend{real_t<T>(0.5), number<T>(seed, 99)};
-  const auto expected = exec::sweep(exec::reads(host_view(xs = a), host_view(ys = b)), exec::updates(host_view(x)), exec::writes(host_view(y)), blend);
+  const auto expected = exec::sweep(exec::reads(host_view(xs = a), host_view(ys = b)), exec::updates(host_view(x)),
+                                    exec::writes(host_view(y)), blend);
   auto va = da.view(), vb = db.view(), vx = dx.view(), vy = dy.view();
   const auto sums = exec::sweep(exec::reads(va, vb), exec::updates(vx), exec::writes(vy), blend);
   const double terms = 8 + std::sqrt(double(n));
   for (int k = 0; k < 3; ++k)
-    check(std::abs(sums[k] - expected[k]) <= terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::abs(expected[k])),
+    check(std::abs(sums[k] - expected[k]) <=
+              terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::abs(expected[k])),
           message("blend sum ", k, " ", name, ": ", sums[k], " for ", expected[k]));
   check_close<T>(dx.host(), x, 8, "blend update " + name);
   check_close<T>(dy.host(), y, 8, "blend write " + name);
-  check(da.intact() && db.intact() && dx.intact() && dy.intact() && da.host() == a && db.host() == b, "blend kept what it must not touch " + name);
+  check(da.intact() && db.intact() && dx.intact() && dy.intact() && da.host() == a && db.host() == b,
+        "blend kept what it must not touch " + name);
 
   exec::sweep(exec::reads(va), exec::updates(vy), exec::writes(), Axpy<T>{number<T>(seed, 5)});
   exec::sweep(exec::reads(host_view(xs)), exec::updates(host_view(y)), exec::writes(), Axpy<T>{number<T>(seed, 5)});
@@ -100,10 +103,13 @@ void sweeps(std::size_t n, std::size_t shift) {
 
   const T first = exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
   bool same = true;
-  for (int i = 0; i < 5; ++i) same = same && first == exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
+  for (int i = 0; i < 5; ++i)
+    same = same && first == exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
   check(same, "dot has the same bits again " + name);
-  const T host_dot = exec::sweep(exec::reads(host_view(xs), host_view(ys)), exec::updates(), exec::writes(), Dot<T>{})[0];
-  check(std::abs(first - host_dot) <= terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::sqrt(double(n))), "dot " + name);
+  const T host_dot =
+      exec::sweep(exec::reads(host_view(xs), host_view(ys)), exec::updates(), exec::writes(), Dot<T>{})[0];
+  check(std::abs(first - host_dot) <= terms * std::numeric_limits<real_t<T>>::epsilon() * (1 + std::sqrt(double(n))),
+        "dot " + name);
 }
 
 template <class T>
@@ -115,19 +121,22 @@ void forward(std::size_t n) {
   for (const auto& each : v) d.emplace_back(each, 0);
   const Forward<T> f{T(0.3), T(-0.7), T(0.9)};
   const auto run = [&](auto&& at) {
-    return exec::sweep(exec::reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)), exec::updates(at(7), at(8), at(9), at(10)),
-                       exec::writes(at(11), at(12), at(13)), f);
+    return exec::sweep(exec::reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)),
+                       exec::updates(at(7), at(8), at(9), at(10)), exec::writes(at(11), at(12), at(13)), f);
   };
   const auto got = run([&](int k) { return d[k].view(); });
   const auto expected = run([&](int k) { return host_view(v[k]); });
   for (int k = 0; k < 14; ++k) check_close<T>(d[k].host(), v[k], 16, message(name, " vector ", k));
   for (int k = 0; k < 2; ++k)
-    check(std::abs(got[k] - expected[k]) <= (20 + std::sqrt(double(n))) * std::numeric_limits<real_t<T>>::epsilon() * (1 + double(n)), message(name, " sum ", k));
+    check(std::abs(got[k] - expected[k]) <=
+              (20 + std::sqrt(double(n))) * std::numeric_limits<real_t<T>>::epsilon() * (1 + double(n)),
+          message(name, " sum ", k));
 }
 
 template <class T>
 void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
-  const std::string name = message(scalar_name<T>(), " n=", n, " stride=", stride, " columns=", columns, " shift=", shift);
+  const std::string name =
+      message(scalar_name<T>(), " n=", n, " stride=", stride, " columns=", columns, " shift=", shift);
   const auto q = numbers<T>(stride * columns, seed + 3), v = numbers<T>(n, seed + 4);
   Guarded<T> dq(q, shift), dv(v, shift);
   std::vector<const T*> p;
@@ -149,13 +158,15 @@ void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
   for (std::size_t i = 0; i < n; ++i) w[i] *= scale, norm += T(abs2(w[i]));
   const T square = exec::basis_subtract<T, Device>(p.data(), columns, h.data(), scale, x, n, true);
   check_close<T>(dv.host(), w, 8 + 2 * columns, "basis subtract " + name);
-  check_close<T>(std::span<const T>(&square, 1), std::span<const T>(&norm, 1), 10 + 2 * columns + std::sqrt(double(n)), "norm " + name);
+  check_close<T>(std::span<const T>(&square, 1), std::span<const T>(&norm, 1), 10 + 2 * columns + std::sqrt(double(n)),
+                 "norm " + name);
   check(dv.intact() && dq.intact() && dq.host() == q, "basis subtract kept what it must not touch " + name);
 }
 
 template <class T, class A>
 void product(const Matrix<T>& a, const A& stored, int k, const std::string& format) {
-  const std::string name = message(format, " ", scalar_name<T>(), " ", a.rows, "x", a.columns, " entries=", a.entries(), " k=", k);
+  const std::string name =
+      message(format, " ", scalar_name<T>(), " ", a.rows, "x", a.columns, " entries=", a.entries(), " k=", k);
   const auto x = numbers<T>(std::size_t(a.columns) * k, seed + 6), old = numbers<T>(std::size_t(a.rows) * k, seed + 7);
   const auto dx = on_device(x);
   for (const bool add : {false, true}) {
@@ -202,7 +213,8 @@ void gathers(Local n, int k) {
     const auto& to = once ? distinct : index;
     for (Local i = 0; i < n; ++i)
       for (int c = 0; c < k; ++c) sum[std::size_t(to[i]) * k + c] += x[std::size_t(i) * k + c];
-    exec::device_scatter_add<T>(d_from.view(), (once ? dd : di).view(), y.view(), k, once ? exec::Indices::distinct : exec::Indices::repeated);
+    exec::device_scatter_add<T>(d_from.view(), (once ? dd : di).view(), y.view(), k,
+                                once ? exec::Indices::distinct : exec::Indices::repeated);
     check_close<T>(y.host(), sum, 64, "scatter " + name + (once ? " distinct" : ""));
     check(y.intact(), "scatter stays inside " + name);
   }
@@ -262,7 +274,8 @@ void errors() {
   } catch (const Error& e) {
     text = e.kind() == ErrorKind::environment ? e.what() : "wrong kind";
   }
-  check(text.find("cudaMalloc") != std::string::npos && text.find("out of memory") != std::string::npos, "allocation error: " + text);
+  check(text.find("cudaMalloc") != std::string::npos && text.find("out of memory") != std::string::npos,
+        "allocation error: " + text);
   check(to_host(on_device(std::vector<int>{1, 2, 3})) == std::vector<int>{1, 2, 3}, "a copy after an error");
 }
 
@@ -274,7 +287,8 @@ int main(int count, char** words) {
   device::seed = std::uint64_t(std::time(nullptr));
   for (int i = 1; i < count; ++i)
     if (std::strcmp(words[i], "--small") == 0) device::small = true;
-    else if (std::strcmp(words[i], "--seed") == 0 && i + 1 < count) device::seed = std::strtoull(words[++i], nullptr, 10);
+    else if (std::strcmp(words[i], "--seed") == 0 && i + 1 < count)
+      device::seed = std::strtoull(words[++i], nullptr, 10);
     else return std::fprintf(stderr, "usage: device_test [--small] [--seed N]\n"), 2;
   if (!exec::device_available()) return std::puts("no GPU"), 77;
   try {

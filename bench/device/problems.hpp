@@ -24,7 +24,9 @@ inline std::uint64_t word(std::uint64_t seed, std::uint64_t i) {
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
-inline int below(int n, std::uint64_t seed, std::uint64_t i) { return static_cast<int>(word(seed, i) % static_cast<unsigned>(n)); }
+inline int below(int n, std::uint64_t seed, std::uint64_t i) {
+  return static_cast<int>(word(seed, i) % static_cast<unsigned>(n));
+}
 
 /// Uniform in [-1, 1], for both parts.
 template <class T>
@@ -85,7 +87,8 @@ struct Blend {
 template <class T>
 struct Forward {
   T alpha, beta, omega;
-  TACIT_HD exec::Sums<2, T> operator()(T r, T rh, T w, T wh, T t, T v, T zh, T& ph, T& s, T& sh, T& z, T& q, T& qh, T& y) const {
+  TACIT_HD exec::Sums<2, T> operator()(T r, T rh, T w, T wh, T t, T v, T zh, T& ph, T& s, T& sh, T& z, T& q, T& qh,
+                                       T& y) const {
     ph = rh + beta * (ph - omega * sh);
     s = w + beta * (s - omega * z);
     sh = wh + beta * (sh - omega * zh);

@@ -33,18 +33,27 @@ thread_local BuffersOfThread buffers_of_thread;
 }  // namespace
 
 void check_cuda(cudaError_t code, const char* call) {
-  if (code == cudaSuccess) [[likely]] return;
+  if (code == cudaSuccess) [[likely]]
+    return;
   cudaGetLastError();  // the next call starts clean, unless the device itself is lost
-  throw Error(ErrorKind::environment,
-              message(call, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ", CUDA error ", int(code), ")"));
+  throw Error(ErrorKind::environment, message(call, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code),
+                                              ", CUDA error ", int(code), ")"));
 }
 
-cudaStream_t current_stream() noexcept { return stream_of_thread; }
+cudaStream_t current_stream() noexcept {
+  return stream_of_thread;
+}
 
-StreamScope::StreamScope(cudaStream_t stream) noexcept : before_(stream_of_thread) { stream_of_thread = stream; }
-StreamScope::~StreamScope() { stream_of_thread = before_; }
+StreamScope::StreamScope(cudaStream_t stream) noexcept : before_(stream_of_thread) {
+  stream_of_thread = stream;
+}
+StreamScope::~StreamScope() {
+  stream_of_thread = before_;
+}
 
-void wait_for_device() { check_cuda(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize"); }
+void wait_for_device() {
+  check_cuda(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize");
+}
 
 ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_bytes) {
   int device = 0;
@@ -95,10 +104,13 @@ void* device_allocate(std::size_t bytes) {
   return p;
 }
 
-void device_free(void* p) noexcept { cudaFree(p); }
+void device_free(void* p) noexcept {
+  cudaFree(p);
+}
 
 void copy_to_device(void* device, const void* host, std::size_t bytes) {
-  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, current_stream()), "cudaMemcpyAsync to device");
+  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, current_stream()),
+             "cudaMemcpyAsync to device");
   wait_for_device();  // the caller may change `host` as soon as this returns
 }
 

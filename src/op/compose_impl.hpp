@@ -127,6 +127,11 @@ inline constexpr double product_flops = is_complex<T> ? 6 : 1;
 template <class T>
 inline constexpr double sum_flops = is_complex<T> ? 2 : 1;
 
+template <Scalar T, Memory M>
+Cost cost_of(const Operator<T, M>& a, bool adjoint) {
+  return adjoint ? a.adjoint_cost() : a.cost();
+}
+
 template <class Pointer>
 Pointer there(Pointer a) {
   require(a != nullptr, "a composition of operators was given none");
@@ -161,8 +166,8 @@ std::string ProductOf<T, M>::fault() const {
   return detail::first_of(a_->fault(), b_->fault());
 }
 template <Scalar T, Memory M>
-Cost ProductOf<T, M>::cost() const {
-  return detail::operator+(a_->cost(), b_->cost());
+Cost ProductOf<T, M>::cost_of(bool adjoint) const {
+  return detail::operator+(detail::cost_of(*a_, adjoint), detail::cost_of(*b_, adjoint));
 }
 
 // ---- alpha A + beta B ----
@@ -207,9 +212,9 @@ std::string Sum<T, M>::fault() const {
   return detail::first_of(a_->fault(), b_->fault());
 }
 template <Scalar T, Memory M>
-Cost Sum<T, M>::cost() const {
+Cost Sum<T, M>::cost_of(bool adjoint) const {
   const Cost sweep = detail::sweep_cost<T>(this->range().local_size(), 3, 2 * detail::product_flops<T> + detail::sum_flops<T>);
-  return detail::operator+(detail::operator+(a_->cost(), b_->cost()), sweep);
+  return detail::operator+(detail::operator+(detail::cost_of(*a_, adjoint), detail::cost_of(*b_, adjoint)), sweep);
 }
 
 // ---- A + sigma I ----
@@ -246,8 +251,8 @@ std::string Shifted<T, M>::fault() const {
   return is_finite(sigma_) ? a_->fault() : "the shift of an operator is not finite";
 }
 template <Scalar T, Memory M>
-Cost Shifted<T, M>::cost() const {
-  return detail::operator+(a_->cost(), detail::sweep_cost<T>(this->range().local_size(), 3,
+Cost Shifted<T, M>::cost_of(bool adjoint) const {
+  return detail::operator+(detail::cost_of(*a_, adjoint), detail::sweep_cost<T>(this->range().local_size(), 3,
                                                              detail::product_flops<T> + detail::sum_flops<T>));
 }
 
@@ -274,8 +279,8 @@ std::vector<T> Adjoint<T, M>::diagonal() const {
   return d;
 }
 template <Scalar T, Memory M>
-Cost Adjoint<T, M>::cost() const {
-  return a_->cost();
+Cost Adjoint<T, M>::cost_of(bool adjoint) const {
+  return detail::cost_of(*a_, !adjoint);
 }
 
 // ---- A^T ----
@@ -303,11 +308,11 @@ void Transpose<T, M>::rest(Flight& flight, const Vector<T, M>&, Vector<T, M>& y,
     exec::sweep(exec::reads(), exec::updates(y), exec::writes(), formula::ConjugateInPlace<T>{});
 }
 template <Scalar T, Memory M>
-Cost Transpose<T, M>::cost() const {
-  if constexpr (!is_complex<T>) return a_->cost();
+Cost Transpose<T, M>::cost_of(bool adjoint) const {
+  if constexpr (!is_complex<T>) return detail::cost_of(*a_, !adjoint);
   const Cost sweeps = detail::operator+(detail::sweep_cost<T>(this->domain().local_size(), 2, 0),
                                         detail::sweep_cost<T>(this->range().local_size(), 2, 0));
-  return detail::operator+(a_->cost(), sweeps);
+  return detail::operator+(detail::cost_of(*a_, !adjoint), sweeps);
 }
 
 // ---- D ----
@@ -333,7 +338,7 @@ void Diagonal<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint
   detail::times(d_, x, y, adjoint);
 }
 template <Scalar T, Memory M>
-Cost Diagonal<T, M>::cost() const {
+Cost Diagonal<T, M>::cost_of(bool) const {
   return detail::sweep_cost<T>(this->range().local_size(), 3, detail::product_flops<T>);
 }
 
@@ -376,11 +381,11 @@ std::vector<T> DiagonalScaled<T, M>::diagonal() const {
   return d;
 }
 template <Scalar T, Memory M>
-Cost DiagonalScaled<T, M>::cost() const {
+Cost DiagonalScaled<T, M>::cost_of(bool adjoint) const {
   const Cost sweeps =
       detail::operator+(detail::sweep_cost<T>(this->domain().local_size(), 3, detail::product_flops<T>),
                         detail::sweep_cost<T>(this->range().local_size(), 3, detail::product_flops<T>));
-  return detail::operator+(a_->cost(), sweeps);
+  return detail::operator+(detail::cost_of(*a_, adjoint), sweeps);
 }
 
 }  // namespace tacit::op

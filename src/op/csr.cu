@@ -31,7 +31,8 @@ std::vector<T> to_host(const exec::Array<T, Device>& a) {
 template <Scalar T>
 class DeviceMatrix {
  public:
-  DeviceMatrix(const LocalRows<T>& a, Format format) : rows_(a.count()), columns_(a.columns), row_begin_(on_device(a.start)) {
+  DeviceMatrix(const LocalRows<T>& a, Format format)
+      : rows_(a.count()), columns_(a.columns), row_begin_(on_device(a.start)) {
     constexpr Local C = device_slice_rows;
     const Local slices = (rows_ + C - 1) / C;
     narrow_ = true;
@@ -69,7 +70,8 @@ class DeviceMatrix {
     a.value.reserve(start.back());
     for (Local r = 0; r < rows_; ++r)
       for (Global j = 0; j < start[r + 1] - start[r]; ++j) {
-        const Global at = sell_ ? slice_begin[r / device_slice_rows] + j * device_slice_rows + r % device_slice_rows : start[r] + j;
+        const Global at =
+            sell_ ? slice_begin[r / device_slice_rows] + j * device_slice_rows + r % device_slice_rows : start[r] + j;
         a.column.push_back(narrow_ ? r + narrow[at] : wide[at]);
         a.value.push_back(value[at]);
       }
@@ -87,14 +89,17 @@ class DeviceMatrix {
  private:
   template <class Column>
   void store(const LocalRows<T>& a, const std::vector<Global>& slice_begin, exec::Array<Column, Device>& columns) {
-    const auto stored = [](Local column, Local row) { return Column(std::same_as<Column, Local> ? column : column - row); };
+    const auto stored = [](Local column, Local row) {
+      return Column(std::same_as<Column, Local> ? column : column - row);
+    };
     const std::size_t size = sell_ ? slice_begin.back() : a.column.size();
     std::vector<Column> column(size, no_column<Column>);
     std::vector<T> value(size);
     for (Local r = 0; r < rows_; ++r)
       for (Global e = a.start[r]; e < a.start[r + 1]; ++e) {
         const Global j = e - a.start[r];
-        const Global at = sell_ ? slice_begin[r / device_slice_rows] + j * device_slice_rows + r % device_slice_rows : e;
+        const Global at =
+            sell_ ? slice_begin[r / device_slice_rows] + j * device_slice_rows + r % device_slice_rows : e;
         column[at] = stored(a.column[e], r);
         value[at] = a.value[e];
       }
@@ -106,7 +111,8 @@ class DeviceMatrix {
   void multiply(const exec::Array<Column, Device>& column, const T* x, T* y, int k) const {
     const exec::View<const T, Device> in(x, std::size_t(columns_) * k);
     const exec::View<T, Device> out(y, std::size_t(rows_) * k);
-    if (sell_) device_product(DeviceSell<T, Column>{rows_, slice_begin_.view(), column.view(), value_.view()}, in, out, k);
+    if (sell_)
+      device_product(DeviceSell<T, Column>{rows_, slice_begin_.view(), column.view(), value_.view()}, in, out, k);
     else device_product(DeviceCsr<T, Global, Column>{row_begin_.view(), column.view(), value_.view()}, in, out, k);
   }
 
@@ -137,81 +143,83 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
 }  // namespace
 
 // The members that differ from the host's are specialised for each scalar: a template may be defined once only.
-#define TACIT_SPECIALISE(T)                                                                                            \
-  template <>                                                                                                          \
-  struct LocalMatrix<T, Device>::Storage : DeviceMatrix<T> {                                                           \
-    using DeviceMatrix<T>::DeviceMatrix;                                                                               \
-  };                                                                                                                   \
-  template <>                                                                                                          \
-  LocalMatrix<T, Device>::LocalMatrix(const LocalRows<T>& a, Format format)                                            \
-      : s_(std::make_unique<Storage>(a, format)) {}                                                                    \
-  template <>                                                                                                          \
-  LocalMatrix<T, Device>::~LocalMatrix() = default;                                                                    \
-  template <>                                                                                                          \
-  LocalMatrix<T, Device>::LocalMatrix(LocalMatrix&&) noexcept = default;                                               \
-  template <>                                                                                                          \
-  void LocalMatrix<T, Device>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {         \
-    s_->multiply(x, y, columns);                                                                                       \
-    comm.poll();                                                                                                       \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  LocalRows<T> LocalMatrix<T, Device>::rows() const {                                                                  \
-    return s_->rows();                                                                                                 \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  double LocalMatrix<T, Device>::bytes() const {                                                                       \
-    return s_->bytes();                                                                                                \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  std::string LocalMatrix<T, Device>::storage() const {                                                                \
-    return s_->storage();                                                                                              \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  RowList<T, Device>::RowList(const LocalRows<T>& a) : column_(on_device(a.column)), value_(on_device(a.value)) {      \
-    std::vector<Local> row;                                                                                            \
-    std::vector<Global> start{0};                                                                                      \
-    for (Local r = 0; r < a.count(); ++r)                                                                              \
-      if (a.start[r + 1] > a.start[r]) row.push_back(r), start.push_back(a.start[r + 1]);                              \
-    row_ = on_device(row);                                                                                             \
-    start_ = on_device(start);                                                                                         \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void RowList<T, Device>::multiply_add(const T* x, T* y, int columns) const {                                         \
-    if (count() == 0) return;                                                                                          \
-    /* A list knows neither the length of x nor of y, and the product looks at neither: views of no elements. */       \
-    device_product(DeviceCsr<T, Global>{start_.view(), column_.view(), value_.view(), row_.view()},                    \
-                   exec::View<const T, Device>(x, 0), exec::View<T, Device>(y, 0), columns, Into::add);                \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  double RowList<T, Device>::bytes() const {                                                                           \
-    return double(value_.size()) * (sizeof(T) + sizeof(Local)) + double(row_.size()) * (sizeof(Local) + sizeof(Global)); \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  LocalRows<T> RowList<T, Device>::rows(Local total, Local columns) const {                                            \
-    return spread<T>(total, columns, to_host(row_), to_host(start_), to_host(column_), to_host(value_));               \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void pack<T, Device>(const T* x, const exec::Array<Local, Device>& index, int columns, T* out) {                     \
-    const std::size_t n = index.size() * columns;                                                                      \
-    if (n == 0) return;                                                                                                \
-    T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                                \
-    exec::device_gather<T>(exec::View<const T, Device>(x, 0), index.view(), exec::View<T, Device>(packed, n), columns); \
-    exec::copy_to_host(out, packed, n * sizeof(T));                                                                    \
-  }                                                                                                                    \
-  /* The same element may be needed by several neighbours: atomic, so the last bits depend on timing. */               \
-  template <>                                                                                                          \
-  void unpack_add<T, Device>(const T* in, const exec::Array<Local, Device>& index, int columns, T* y) {                \
-    const std::size_t n = index.size() * columns;                                                                      \
-    if (n == 0) return;                                                                                                \
-    T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                                \
-    exec::copy_to_device(packed, in, n * sizeof(T));                                                                   \
-    exec::device_scatter_add<T>(exec::View<const T, Device>(packed, n), index.view(), exec::View<T, Device>(y, 0),     \
-                                columns, exec::Indices::repeated);                                                     \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void receive<T, Device>(const T* in, std::size_t n, exec::Array<T, Device>& out) {                                   \
-    if (n > 0) exec::copy_to_device(out.data(), in, n * sizeof(T));                                                    \
-  }                                                                                                                    \
+#define TACIT_SPECIALISE(T)                                                                                        \
+  template <>                                                                                                      \
+  struct LocalMatrix<T, Device>::Storage : DeviceMatrix<T> {                                                       \
+    using DeviceMatrix<T>::DeviceMatrix;                                                                           \
+  };                                                                                                               \
+  template <>                                                                                                      \
+  LocalMatrix<T, Device>::LocalMatrix(const LocalRows<T>& a, Format format)                                        \
+      : s_(std::make_unique<Storage>(a, format)) {}                                                                \
+  template <>                                                                                                      \
+  LocalMatrix<T, Device>::~LocalMatrix() = default;                                                                \
+  template <>                                                                                                      \
+  LocalMatrix<T, Device>::LocalMatrix(LocalMatrix&&) noexcept = default;                                           \
+  template <>                                                                                                      \
+  void LocalMatrix<T, Device>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {     \
+    s_->multiply(x, y, columns);                                                                                   \
+    comm.poll();                                                                                                   \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  LocalRows<T> LocalMatrix<T, Device>::rows() const {                                                              \
+    return s_->rows();                                                                                             \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  double LocalMatrix<T, Device>::bytes() const {                                                                   \
+    return s_->bytes();                                                                                            \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  std::string LocalMatrix<T, Device>::storage() const {                                                            \
+    return s_->storage();                                                                                          \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  RowList<T, Device>::RowList(const LocalRows<T>& a) : column_(on_device(a.column)), value_(on_device(a.value)) {  \
+    std::vector<Local> row;                                                                                        \
+    std::vector<Global> start{0};                                                                                  \
+    for (Local r = 0; r < a.count(); ++r)                                                                          \
+      if (a.start[r + 1] > a.start[r]) row.push_back(r), start.push_back(a.start[r + 1]);                          \
+    row_ = on_device(row);                                                                                         \
+    start_ = on_device(start);                                                                                     \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  void RowList<T, Device>::multiply_add(const T* x, T* y, int columns) const {                                     \
+    if (count() == 0) return;                                                                                      \
+    /* A list knows neither the length of x nor of y, and the product looks at neither: views of no elements. */   \
+    device_product(DeviceCsr<T, Global>{start_.view(), column_.view(), value_.view(), row_.view()},                \
+                   exec::View<const T, Device>(x, 0), exec::View<T, Device>(y, 0), columns, Into::add);            \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  double RowList<T, Device>::bytes() const {                                                                       \
+    return double(value_.size()) * (sizeof(T) + sizeof(Local)) +                                                   \
+           double(row_.size()) * (sizeof(Local) + sizeof(Global));                                                 \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  LocalRows<T> RowList<T, Device>::rows(Local total, Local columns) const {                                        \
+    return spread<T>(total, columns, to_host(row_), to_host(start_), to_host(column_), to_host(value_));           \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  void pack<T, Device>(const T* x, const exec::Array<Local, Device>& index, int columns, T* out) {                 \
+    const std::size_t n = index.size() * columns;                                                                  \
+    if (n == 0) return;                                                                                            \
+    T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                            \
+    exec::device_gather<T>(exec::View<const T, Device>(x, 0), index.view(), exec::View<T, Device>(packed, n),      \
+                           columns);                                                                               \
+    exec::copy_to_host(out, packed, n * sizeof(T));                                                                \
+  }                                                                                                                \
+  /* The same element may be needed by several neighbours: atomic, so the last bits depend on timing. */           \
+  template <>                                                                                                      \
+  void unpack_add<T, Device>(const T* in, const exec::Array<Local, Device>& index, int columns, T* y) {            \
+    const std::size_t n = index.size() * columns;                                                                  \
+    if (n == 0) return;                                                                                            \
+    T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                            \
+    exec::copy_to_device(packed, in, n * sizeof(T));                                                               \
+    exec::device_scatter_add<T>(exec::View<const T, Device>(packed, n), index.view(), exec::View<T, Device>(y, 0), \
+                                columns, exec::Indices::repeated);                                                 \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  void receive<T, Device>(const T* in, std::size_t n, exec::Array<T, Device>& out) {                               \
+    if (n > 0) exec::copy_to_device(out.data(), in, n * sizeof(T));                                                \
+  }                                                                                                                \
   template class Csr<T, Device>;
 TACIT_SPECIALISE(float)
 TACIT_SPECIALISE(double)

@@ -44,9 +44,12 @@ void device_product(const DeviceCsr<T, Offset, Column>& a, exec::View<const T, D
   const Local rows = checked_cast<Local>(a.row_begin.size() - 1, "the number of rows");
   require(columns > 0 && x.size() % columns == 0 && y.size() % columns == 0, "x has ", x.size(), " elements and y ",
           y.size(), ", which is no multiple of ", columns, " columns");
-  if (a.row.size() == 0) require(y.size() == std::size_t(rows) * columns, rows, " rows with ", columns, " columns: y has ", y.size(), " elements");
+  if (a.row.size() == 0)
+    require(y.size() == std::size_t(rows) * columns, rows, " rows with ", columns, " columns: y has ", y.size(),
+            " elements");
   else require(a.row.size() == std::size_t(rows), rows, " rows go to ", a.row.size(), " places");
-  require(a.value.size() == a.column.size(), "a matrix of ", a.value.size(), " values and ", a.column.size(), " columns");
+  require(a.value.size() == a.column.size(), "a matrix of ", a.value.size(), " values and ", a.column.size(),
+          " columns");
   require(exec::is_aligned<1>(a.value.data()) && exec::is_aligned<1>(x.data()) && exec::is_aligned<1>(y.data()),
           "a product's device arrays start at multiples of ", sizeof(T), " bytes");
   using U = kernel_scalar_t<T>;
@@ -73,12 +76,12 @@ void device_product(const DeviceCsr<T, Offset, Column>& a, exec::View<const T, D
   else on.template launch<32, 1>();
 }
 
-#define TACIT_INSTANTIATE_AS(T, O, C)                                                                                \
+#define TACIT_INSTANTIATE_AS(T, O, C)                                                                                  \
   template void device_product<T, O, C>(const DeviceCsr<T, O, C>&, exec::View<const T, Device>, exec::View<T, Device>, \
                                         int, Into);
-#define TACIT_INSTANTIATE(T)                          \
-  TACIT_INSTANTIATE_AS(T, std::int32_t, Local)        \
-  TACIT_INSTANTIATE_AS(T, std::int64_t, Local)        \
+#define TACIT_INSTANTIATE(T)                   \
+  TACIT_INSTANTIATE_AS(T, std::int32_t, Local) \
+  TACIT_INSTANTIATE_AS(T, std::int64_t, Local) \
   TACIT_INSTANTIATE_AS(T, std::int64_t, std::int16_t)
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -185,6 +185,14 @@ Cost Csr<T, M>::cost() const {
 }
 
 template <Scalar T, Memory M>
+Cost Csr<T, M>::adjoint_cost() const {
+  Cost c = cost();
+  c.messages = double(pattern_->receive_ranks.size());
+  c.message_bytes = double(pattern_->ghost_count()) * sizeof(T);
+  return c;
+}
+
+template <Scalar T, Memory M>
 Rows<T> Csr<T, M>::rows() const {
   const LocalRows<T> own = parts_->own->rows();
   const LocalRows<T> ghost = parts_->ghost->rows(own.count(), pattern_->ghost_count());

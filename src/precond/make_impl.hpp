@@ -124,7 +124,7 @@ std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T,
           o.lambda_min = read.number<double>("lambda_min");
           o.lambda_max = read.number<double>("lambda_max");
         } else {
-          o.relaxation = read.number<double>("relaxation");
+          o.relaxation = read.number<double>("relaxation").value_or(o.relaxation);
         }
         read.refuse_the_rest();
         return std::make_unique<Polynomial<T, M>>(A, o);

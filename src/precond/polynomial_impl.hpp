@@ -44,8 +44,8 @@ Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOption
             options.lambda_min.value_or(0), "; a number > 0 is needed");
     require(!options.lambda_max || (std::isfinite(*options.lambda_max) && *options.lambda_max > options.lambda_min.value_or(0)),
             "lambda_max is ", options.lambda_max.value_or(0), "; a number above lambda_min is needed");
-    require(!options.relaxation || (std::isfinite(*options.relaxation) && *options.relaxation != 0), "relaxation is ",
-            options.relaxation.value_or(0), "; a finite number other than 0 is needed");
+    require(std::isfinite(options.relaxation) && options.relaxation != 0, "relaxation is ", options.relaxation,
+            "; a finite number other than 0 is needed");
     jacobi_ = std::make_unique<Jacobi<T, M>>(A);
     const bool chebyshev = options.kind == PolynomialKind::chebyshev;
     if (chebyshev) {
@@ -55,12 +55,14 @@ Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOption
                 "the chebyshev polynomial needs a positive diagonal; row ", A.range().begin() + Global(i),
                 " (counted from 0) has another");
     }
-    const bool estimates = chebyshev ? !options.lambda_min || !options.lambda_max : !options.relaxation;
-    const auto found = estimates ? op::estimate_spectrum(A, static_cast<const op::Operator<T, M>*>(jacobi_.get()), 20)
-                                 : op::Spectrum{};
-    lambda_max_ = options.lambda_max.value_or(1.1 * found.lambda_max);
-    lambda_min_ = options.lambda_min.value_or(found.lambda_min);
     if (chebyshev) {
+      lambda_min_ = options.lambda_min.value_or(0);
+      lambda_max_ = options.lambda_max.value_or(0);
+      if (!options.lambda_min || !options.lambda_max) {
+        const auto found = op::estimate_spectrum(A, static_cast<const op::Operator<T, M>*>(jacobi_.get()), 20);
+        if (!options.lambda_min) lambda_min_ = found.lambda_min;
+        if (!options.lambda_max) lambda_max_ = 1.1 * found.lambda_max;
+      }
       require(A.range().size() == 0 || lambda_max_ > 0,
               "the chebyshev polynomial needs a positive definite matrix; this one was found not to be");
       require(A.range().size() == 0 || lambda_min_ < lambda_max_, "lambda_min is ", lambda_min_,
@@ -74,8 +76,7 @@ Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOption
         rho = next;
       }
     } else {
-      relaxation_ = options.relaxation.value_or(lambda_max_ > 1.9 ? 1.9 / lambda_max_ : 1);
-      steps_.assign(std::size_t(options.degree) + 1, Step{0, real_t<T>(relaxation_)});
+      steps_.assign(std::size_t(options.degree) + 1, Step{0, real_t<T>(options.relaxation)});
     }
   });
 }

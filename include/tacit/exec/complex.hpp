@@ -1,8 +1,8 @@
 // Complex<R>: the complex number of device code.
 //
 // std::complex is no type for a kernel: its members are host functions, and nvcc drops their arithmetic without a word.
-// thrust::complex is none for a formula: it is aligned to 2 sizeof(R), so a formula that holds a real coefficient beside
-// complex ones is laid out differently on host and device. Complex<R> has the size, alignment and order of
+// thrust::complex is none for a formula: it is aligned to 2 sizeof(R), so a formula that holds a real coefficient
+// beside complex ones is laid out differently on host and device. Complex<R> has the size, alignment and order of
 // std::complex<R>, so a host's formula becomes a device's by copying its bytes.
 #pragma once
 

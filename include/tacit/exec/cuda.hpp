@@ -18,11 +18,12 @@ namespace tacit::exec {
 /// Throws Error(environment) naming the call and CUDA's own words, unless `code` is success.
 void check_cuda(cudaError_t code, const char* call);
 
-/// The stream that this host thread's device work goes to, in order. At first the legacy default stream, which orders the
-/// work of all host threads one after another.
+/// The stream that this host thread's device work goes to, in order. At first the legacy default stream, which orders
+/// the work of all host threads one after another.
 cudaStream_t current_stream() noexcept;
 
-/// Sends this thread's device work to `stream` while it lives. Arrays that several streams touch are the caller's to order.
+/// Sends this thread's device work to `stream` while it lives. Arrays that several streams touch are the caller's to
+/// order.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t stream) noexcept;
@@ -37,8 +38,8 @@ class StreamScope {
 /// Waits until this thread's device work is done; Error(environment) when a kernel failed.
 void wait_for_device();
 
-/// Where a reduction of this host thread and its current stream leaves what it has. Kept and reused: after the first call
-/// of a size nothing is allocated.
+/// Where a reduction of this host thread and its current stream leaves what it has. Kept and reused: after the first
+/// call of a size nothing is allocated.
 struct ReductionSpace {
   void* partial;  ///< device memory
   void* result;   ///< pinned host memory that kernels write to; read it after wait_for_device()

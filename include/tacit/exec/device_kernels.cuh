@@ -8,7 +8,10 @@
 
 namespace tacit::exec {
 
-/// How device_dots cuts its work.
+/// Basis vectors that one launch takes: their pointers are its arguments.
+inline constexpr int basis_at_once = 64;
+
+/// How basis_dots cuts its work.
 template <class T>
 struct DotsPlan {
   static constexpr int columns_at_once = 8;
@@ -16,33 +19,34 @@ struct DotsPlan {
   Global groups, slices;
   DotsPlan(Global n, int columns, int width)
       : groups((columns + columns_at_once - 1) / columns_at_once),
-        slices(std::clamp<Global>((n + threads * width - 1) / (threads * width), 1,
-                                  std::max<Global>(1, most_blocks / std::max<Global>(1, groups)))) {}
-  /// Bytes for the partial sums: the same for all numbers of columns up to 8 most_blocks.
-  std::size_t bytes() const { return std::max(most_blocks, slices * groups) * columns_at_once * sizeof(T); }
+        slices(std::clamp<Global>((n + threads * width - 1) / (threads * width), 1, most_blocks / groups)) {}
+  /// Bytes that hold the partial sums of any plan.
+  static constexpr std::size_t bytes = most_blocks * columns_at_once * sizeof(T);
 };
 
-/// out[c] = q_c^H v, `out` in memory that the device can write; `partial` holds DotsPlan<T>::bytes().
+/// out[c] = q_c^H v for c < columns <= basis_at_once, `out` in memory that the device can write, `partial` of
+/// DotsPlan<T>::bytes. W: 16 bytes' worth where everything is aligned, else 0.
 template <int W, class T>
-void launch_dots(Global n, const T* q, Global stride, int columns, const T* v, T* partial, T* out) {
+void launch_dots(Global n, const T* const* q, int columns, const T* v, T* partial, T* out) {
   using Plan = DotsPlan<T>;
-  using Kernel = BasisDots<T, Plan::columns_at_once, W, Plan::threads>;
+  using Kernel = BasisDots<T, basis_at_once, Plan::columns_at_once, W, Plan::threads>;
   const Plan plan(n, columns, Kernel::width);
-  launch_cuda(plan.slices * plan.groups, Kernel{n, stride, columns, plan.slices, q, v, partial});
+  Kernel kernel{n, columns, plan.slices, v, partial, {}};
+  std::copy_n(q, columns, kernel.q);
+  launch_cuda(plan.slices * plan.groups, kernel);
   launch_cuda(columns, SumParts<T, 128>{plan.slices, columns, partial, out});
 }
 
-/// v += sum of a_c q_c.
+/// v = scale (v - sum of h_c q_c) for c < columns <= basis_at_once; with `out`, also *out = v^H v of the new v.
 template <int W, class T>
-void launch_update(Global n, const T* q, Global stride, int columns, const T* a, T* v) {
-  constexpr int at_once = 64;
-  using Kernel = BasisUpdate<T, at_once, W, 256>;
+void launch_update(Global n, const T* const* q, int columns, const T* h, T scale, T* v, T* partial, T* out) {
+  using Kernel = BasisUpdate<T, basis_at_once, W, 256>;
   const Global blocks = blocks_for(n, Global(Kernel::threads) * Kernel::width);
-  for (int first = 0; first < columns && n > 0; first += at_once) {
-    Kernel kernel{n, stride, std::min(at_once, columns - first), blocks, q + first * stride, v, {}};
-    for (int c = 0; c < kernel.columns; ++c) kernel.a[c] = a[first + c];
-    launch_cuda(blocks, kernel);
-  }
+  Kernel kernel{n, columns, blocks, scale, v, out ? partial : nullptr, {}, {}};
+  std::copy_n(q, columns, kernel.q);
+  for (int c = 0; c < columns; ++c) kernel.a[c] = -h[c];
+  launch_cuda(blocks, kernel);
+  if (out) launch_cuda(1, SumParts<T, 128>{blocks, 1, partial, out});
 }
 
 template <class T>

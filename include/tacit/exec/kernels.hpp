@@ -14,8 +14,8 @@ namespace tacit::exec {
 
 struct NothingShared {};
 
-/// Blocks of a kernel that returns sums, at most: eight teams on each of the 132 multiprocessors of an H200. A constant,
-/// so that sums have the same bits on every device.
+/// Blocks of a kernel that returns sums, at most: eight teams on each of the 132 multiprocessors of an H200. A
+/// constant, so that sums have the same bits on every device.
 inline constexpr Global most_blocks = 1056;
 
 /// Blocks for `items` pieces of work of which a team does `per_block` at a time: at least one, most_blocks at most.
@@ -57,7 +57,8 @@ struct SweepPass<F, Types<R...>, Types<U...>, Types<V...>, W, Threads> {
   static constexpr int threads = Threads;
   static constexpr int width = Packet<char, W>::count;
   using Shared = NothingShared;
-  using Result = decltype(std::declval<const F&>()(std::declval<const R&>()..., std::declval<U&>()..., std::declval<V&>()...));
+  using Result =
+      decltype(std::declval<const F&>()(std::declval<const R&>()..., std::declval<U&>()..., std::declval<V&>()...));
   static constexpr bool has_sums = !std::is_void_v<Result>;
   using Total = std::conditional_t<has_sums, Result, NothingShared>;
 
@@ -99,15 +100,15 @@ struct SweepPass<F, Types<R...>, Types<U...>, Types<V...>, W, Threads> {
     for (int j = 0; j < Packet<char, Width>::count; ++j) {
       if constexpr (has_sums)
         add_to(total, f(static_cast<const R&>(get<r>(a).v[j])..., get<u>(b).v[j]..., get<v>(c).v[j]...));
-      else
-        f(static_cast<const R&>(get<r>(a).v[j])..., get<u>(b).v[j]..., get<v>(c).v[j]...);
+      else f(static_cast<const R&>(get<r>(a).v[j])..., get<u>(b).v[j]..., get<v>(c).v[j]...);
     }
     (get<u>(b).store(get<u>(io) + i), ...);
     (get<v>(c).store(get<v>(out) + i), ...);
   }
 };
 
-/// out[c] = sum over p < parts of partial[p columns + c], one block for each column c. The order depends on `parts` alone.
+/// out[c] = sum over p < parts of partial[p columns + c], one block for each column c. The order depends on `parts`
+/// alone.
 template <class V, int Threads>
 struct SumParts {
   static constexpr int threads = Threads;
@@ -125,19 +126,20 @@ struct SumParts {
   }
 };
 
-/// partial[s columns + c] = slice s' share of q_c^H v = sum_i conj(q[c stride + i]) v[i], for all c < columns.
-/// A block does one slice of the rows and C columns; blocks of one slice stand together, so that v comes from memory once.
-template <class T, int C, int W, int Threads>
+/// partial[s columns + c] = slice s' share of q_c^H v = sum_i conj(q_c[i]) v[i], for all c < columns <= Most.
+/// A block does one slice of the rows and C columns; blocks of one slice stand together, so that v comes from memory
+/// once. The pointers to the columns travel with the launch.
+template <class T, int Most, int C, int W, int Threads>
 struct BasisDots {
   static constexpr int threads = Threads;
   static constexpr int width = Packet<char, W>::count;
   using Shared = NothingShared;
-  Global n, stride;
+  Global n;
   int columns;
   Global slices;
-  const T* q;
   const T* v;
   T* partial;
+  const T* q[Most];
 
   /// Groups of C columns; the kernel has slices * groups() blocks.
   TACIT_HD int groups() const { return (columns + C - 1) / C; }
@@ -166,11 +168,10 @@ struct BasisDots {
   template <int Width>
   TACIT_HD void step(Global i, int first, int count, Sums<C, T>& total) const {
     const auto x = Packet<T, Width>::load(v + i);
-    const T* column = q + first * stride + i;
     Packet<T, Width> a[C];
     TACIT_UNROLL
     for (int c = 0; c < C; ++c)
-      if (c < count) a[c] = Packet<T, Width>::load(column + c * stride);
+      if (c < count) a[c] = Packet<T, Width>::load(q[first + c] + i);
       else a[c] = {};
     TACIT_UNROLL
     for (int c = 0; c < C; ++c) {
@@ -180,46 +181,58 @@ struct BasisDots {
   }
 };
 
-/// v += sum over c < columns of a_c q_c, at most C columns in one pass; the factors travel with the launch.
-template <class T, int C, int W, int Threads>
+/// v = scale (v + sum over c < columns of a_c q_c), at most Most columns in one pass; where `partial` is not null,
+/// partial[block] = the block's share of v^H v of the new v. Pointers and factors travel with the launch.
+template <class T, int Most, int W, int Threads>
 struct BasisUpdate {
   static constexpr int threads = Threads;
   static constexpr int width = Packet<char, W>::count;
   using Shared = NothingShared;
-  Global n, stride;
+  Global n;
   int columns;
   Global blocks;
-  const T* q;
+  T scale;
   T* v;
-  Sums<C, T> a;
+  T* partial;
+  const T* q[Most];
+  T a[Most];
 
   template <Team U>
   TACIT_HD void operator()(const U& team, Shared&) const {
     const Global packets = n / width;
+    T total{};
     for_items<Threads>(team, [&](int t) {
-      for (Global p = team.block() * Threads + t; p < packets; p += blocks * Threads) step<W>(p * width);
+      for (Global p = team.block() * Threads + t; p < packets; p += blocks * Threads) step<W>(p * width, total);
       if constexpr (width > 1)
-        if (const Global i = packets * width + t; team.block() == 0 && i < n) step<0>(i);
+        if (const Global i = packets * width + t; team.block() == 0 && i < n) step<0>(i, total);
     });
+    if (partial) {
+      total = team.sum(total);
+      if (team.rank() == 0) partial[team.block()] = total;
+    }
   }
 
  private:
   template <int Width>
-  TACIT_HD void step(Global i) const {
+  TACIT_HD void step(Global i, T& total) const {
     auto x = Packet<T, Width>::load(v + i);
-    const T* column = q + i;
     TACIT_UNROLL_BY(4)
-    for (int c = 0; c < columns; ++c, column += stride) {
-      const auto b = Packet<T, Width>::load(column);
+    for (int c = 0; c < columns; ++c) {
+      const auto b = Packet<T, Width>::load(q[c] + i);
       TACIT_UNROLL
       for (int j = 0; j < Packet<T, Width>::count; ++j) x.v[j] += a[c] * b.v[j];
+    }
+    TACIT_UNROLL
+    for (int j = 0; j < Packet<T, Width>::count; ++j) {
+      x.v[j] *= scale;
+      total += T(abs2(x.v[j]));
     }
     x.store(v + i);
   }
 };
 
-/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side. x and out are aligned to
-/// sizeof(T).
+/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side. x and out are aligned
+/// to sizeof(T).
 template <class T, int Threads>
 struct Gather {
   static constexpr int threads = Threads;

@@ -80,11 +80,10 @@ auto device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io,
   constexpr int wide = detail::sweep_width<typename R::scalar..., typename U::scalar..., typename W::scalar...>;
   const auto fits = [](const auto&... view) { return (is_aligned<wide>(kernel_pointer(view.data())) && ...); };
   const auto launch = [&]<int width>(std::integral_constant<int, width>) {
-    return launch_sweep<width>(static_cast<Global>(n), g, Types<kernel_scalar_t<typename R::scalar>...>{},
-                               Types<kernel_scalar_t<typename U::scalar>...>{},
-                               Types<kernel_scalar_t<typename W::scalar>...>{}, in.v, io.v, out.v,
-                               std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
-                               std::index_sequence_for<W...>{});
+    return launch_sweep<width>(
+        static_cast<Global>(n), g, Types<kernel_scalar_t<typename R::scalar>...>{},
+        Types<kernel_scalar_t<typename U::scalar>...>{}, Types<kernel_scalar_t<typename W::scalar>...>{}, in.v, io.v,
+        out.v, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{}, std::index_sequence_for<W...>{});
   };
   if (std::apply(fits, in.v) && std::apply(fits, io.v) && std::apply(fits, out.v))
     return launch(std::integral_constant<int, wide>{});

@@ -74,7 +74,8 @@ class Lanes {
   TACIT_HD explicit Lanes(const T& team) : team_(team) {}
   TACIT_HD int lane() const { return team_.rank() % width; }
   TACIT_HD int group() const { return team_.rank() / width; }
-  /// v added up over this member's group, pairwise with the halves first; given to every lane of it. The whole team calls.
+  /// v added up over this member's group, pairwise with the halves first; given to every lane of it. The whole team
+  /// calls.
   template <class V>
   TACIT_HD V sum(const V& v) const {
     if constexpr (width == 1) return v;
@@ -106,7 +107,8 @@ class SerialTeam {
   Global block_;
 };
 
-/// N real threads with a real barrier. Sums are formed in the order of the GPU's: within warps of 32, then warp by warp.
+/// N real threads with a real barrier. Sums are formed in the order of the GPU's: within warps of 32, then warp by
+/// warp.
 template <int N>
 class ThreadTeam {
  public:
@@ -232,8 +234,9 @@ void launch_serial(Global blocks, const Kernel& kernel) {
   }
 }
 
-/// Runs the kernel with a real thread for every member of a team, and two teams side by side that nothing orders: what a
-/// race checker sees is what the GPU may do. For tests: slow. What teams share is filled with 0xff (NaN) before each block.
+/// Runs the kernel with a real thread for every member of a team, and two teams side by side that nothing orders: what
+/// a race checker sees is what the GPU may do. For tests: slow. What teams share is filled with 0xff (NaN) before each
+/// block.
 template <class Kernel>
 void launch_threads(Global blocks, const Kernel& kernel) {
   constexpr int N = Kernel::threads;

@@ -64,10 +64,12 @@ class ProductOf final : public detail::Composition<T, M> {
   std::string name() const override { return a_->name() + " * " + b_->name(); }
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   std::string fault() const override;
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   OperatorPointer<T, M> a_, b_;
@@ -86,10 +88,12 @@ class Sum final : public detail::Composition<T, M> {
   /// |alpha| largest(A) + |beta| largest(B), a bound; 0 when either is unknown.
   double largest() const override;
   std::string fault() const override;
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   T alpha_, beta_;
@@ -109,10 +113,12 @@ class Shifted final : public detail::Composition<T, M> {
   /// largest(A) + |sigma|, a bound; 0 when A's is unknown.
   double largest() const override;
   std::string fault() const override;
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   OperatorPointer<T, M> a_;
@@ -131,10 +137,12 @@ class Adjoint final : public detail::Composition<T, M> {
   std::vector<T> diagonal() const override;
   double largest() const override { return a_->largest(); }
   std::string fault() const override { return a_->fault(); }
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   OperatorPointer<T, M> a_;
@@ -153,10 +161,12 @@ class Transpose final : public detail::Composition<T, M> {
   std::vector<T> diagonal() const override { return a_->diagonal(); }
   double largest() const override { return a_->largest(); }
   std::string fault() const override { return a_->fault(); }
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   OperatorPointer<T, M> a_;
@@ -175,13 +185,15 @@ class Diagonal final : public Operator<T, M> {
   const Vector<T, M>* pointwise() const override { return &d_; }
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
 
  private:
+  Cost cost_of(bool adjoint) const;
   Vector<T, M> d_;
   double largest_ = 0;
   std::string fault_;
@@ -215,10 +227,12 @@ class DiagonalScaled final : public detail::Composition<T, M> {
   bool has_diagonal() const override { return a_->has_diagonal(); }
   std::vector<T> diagonal() const override;
   std::string fault() const override { return a_->fault(); }
-  Cost cost() const override;
+  Cost cost() const override { return cost_of(false); }
+  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool adjoint) const;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   Vector<T, M> left_, right_;

@@ -42,6 +42,7 @@ class Csr final : public Operator<T, M> {
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
   Cost cost() const override;
+  Cost adjoint_cost() const override;
 
   /// Entries of the matrix, over all ranks.
   Global entries() const { return entries_; }

@@ -112,6 +112,8 @@ class Operator {
   virtual std::string fault() const { return {}; }
   /// Of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
+  /// The same of A^H, whose messages may go the other way.
+  virtual Cost adjoint_cost() const { return cost(); }
   /// Products started on this rank since the operator was made.
   std::int64_t applies() const { return applies_; }
 

@@ -23,7 +23,7 @@ using Options = std::map<std::string, std::string>;
 /// | block-jacobi | solver (ilu0: ilu0, ic0, spai, fsai), blocks (1; ilu0 and ic0) |
 /// | ilu0, ic0 | blocks (1) |
 /// | spai, fsai | local (false) |
-/// | polynomial | kind (chebyshev: chebyshev, neumann), degree (4), lambda_min, lambda_max, relaxation |
+/// | polynomial | kind (chebyshev: chebyshev, neumann), degree (4); chebyshev: lambda_min, lambda_max; neumann: relaxation (1) |
 ///
 /// block-jacobi with solver spai or fsai is the local form of these. "polynomial" refers to A. ilu0 and ic0 work in host
 /// memory. Collective. Error(usage): a name or an option that does not exist (with the nearest that does), a value that

@@ -20,9 +20,9 @@ struct PolynomialOptions {
   int degree = 4;  ///< k >= 0: products with A in an apply
   /// Chebyshev: the interval; the spectrum of D^-1 A is estimated (20 steps) for what is absent: lambda_min as found,
   /// lambda_max 1.1 times what was found.
-  std::optional<double> lambda_min, lambda_max;
-  /// Neumann: omega; when absent 1, or 1.9 / lambda_max where the estimate is larger than 1.9 (1 when A is not definite).
-  std::optional<double> relaxation;
+  std::optional<double> lambda_min = {}, lambda_max = {};
+  /// Neumann: omega. The series converges where Jacobi's iteration with this relaxation does.
+  double relaxation = 1;
 };
 
 /// y = p(D^-1 A) D^-1 x, D the diagonal of A and p a fixed polynomial of degree k.
@@ -33,8 +33,8 @@ struct PolynomialOptions {
 /// A linear operator, Hermitian when A is; positive definite when A is and no eigenvalue of D^-1 A lies above lambda_max
 /// (neumann: above 2 / omega).
 ///
-/// Refers to A, which must outlive it; products are counted by A too. Construction is collective and may cost 20 products
-/// and 41 reductions. An apply is collective: k products, no reduction, k + 1 sweeps of 3 to 8 vectors. Vectors kept: 4.
+/// Refers to A, which must outlive it; products are counted by A too. Construction is collective; chebyshev may cost 20
+/// products and 41 reductions. An apply is collective: k products, no reduction, k + 1 sweeps of 3 to 8 vectors. Vectors kept: 4.
 /// Error(usage): an A without a diagonal, a zero in it (chebyshev: anything but positive numbers), a degree < 0, an interval
 /// that is not positive, a spectrum that the estimate finds not positive.
 template <Scalar T, Memory M = Host>
@@ -44,9 +44,9 @@ class Polynomial final : public op::Operator<T, M> {
   std::string name() const override;
   bool has_adjoint() const override { return a_.has_adjoint(); }
   op::Cost cost() const override;
+  /// The interval of chebyshev.
   double lambda_min() const { return lambda_min_; }
   double lambda_max() const { return lambda_max_; }
-  double relaxation() const { return relaxation_; }
 
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
@@ -63,7 +63,7 @@ class Polynomial final : public op::Operator<T, M> {
   const op::Operator<T, M>& a_;
   PolynomialOptions options_;
   std::unique_ptr<Jacobi<T, M>> jacobi_;
-  double lambda_min_ = 0, lambda_max_ = 0, relaxation_ = 0;
+  double lambda_min_ = 0, lambda_max_ = 0;
   std::vector<Step> steps_;
   mutable std::map<int, std::unique_ptr<Work>> work_;  // by number of columns
 };

@@ -1,0 +1,86 @@
+// What the binding files share: one file binds one floor; no defaults and no documentation for users here, both are the
+// Python layer's.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/types.hpp>
+
+#include <complex>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tacit::python {
+
+namespace nb = nanobind;
+
+void bind_core(nb::module_& m);
+void bind_comm(nb::module_& m);
+void bind_layout(nb::module_& m);
+void bind_io(nb::module_& m);
+void bind_op(nb::module_& m);
+void bind_precond(nb::module_& m);
+void bind_krylov(nb::module_& m);
+
+/// Elements of a NumPy or DLPack array, read where they lie.
+template <class T>
+using Elements = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// "solve" -> "solve_float64": one name for each scalar; the Python layer chooses.
+template <Scalar T>
+std::string named(const char* name) {
+  return std::string(name) + "_" + scalar_name<T>();
+}
+
+/// Calls f<T>() for each scalar that Tacit is built for.
+template <class F>
+void for_each_scalar(F&& f) {
+  f.template operator()<float>();
+  f.template operator()<double>();
+  f.template operator()<std::complex<float>>();
+  f.template operator()<std::complex<double>>();
+}
+
+/// A NumPy array over `data`, which belongs to `owner` (kept alive by the array).
+template <class T>
+nb::object array_over(T* data, std::size_t n, nb::handle owner) {
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, {n}, owner));
+}
+
+/// A NumPy array of rows x columns (columns = 0: one-dimensional) that takes `owned` over; its data() is what is shown.
+template <class T, class Owner>
+nb::object array_of(Owner&& owned, std::size_t rows, std::size_t columns = 0) {
+  auto kept = std::make_unique<std::decay_t<Owner>>(std::forward<Owner>(owned));
+  T* const data = kept->data();
+  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::decay_t<Owner>*>(p); });
+  kept.release();
+  if (columns) return nb::cast(nb::ndarray<nb::numpy, T>(data, {rows, columns}, owner));
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, {rows}, owner));
+}
+template <class T>
+nb::object array_of(std::vector<T>&& values) {
+  const std::size_t n = values.size();
+  return array_of<T, std::vector<T>>(std::move(values), n);
+}
+
+/// The Error that carries a Python exception to the other ranks; its type travels in the text. Needs the GIL.
+Error error_of(nb::python_error& e);
+
+/// Runs Python code for a rank of `ranks`: with the GIL; an exception passes unchanged on one rank and as an Error else.
+template <class F>
+auto call_python(int ranks, F&& f) -> decltype(f()) {
+  nb::gil_scoped_acquire gil;
+  try {
+    return f();
+  } catch (nb::python_error& e) {
+    if (ranks == 1) throw;
+    throw error_of(e);
+  }
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,121 @@
+// tacit::comm for Python: communicators, and exceptions that reach all ranks.
+#include "bindings.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/comm/communicator.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace tacit::python {
+namespace {
+
+using comm::Communicator;
+
+// Set while ranks are threads and the user asked to stop: no rank runs on Python's main thread then.
+std::atomic<bool> stop_threads{false};
+
+/// Whether the user wants to stop. Python's signals are seen by its main thread only.
+bool interrupted() {
+  if (stop_threads.load()) return true;
+  if (!Py_IsInitialized()) return false;
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0) return false;
+  if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) nb::raise_python_error();
+  PyErr_Clear();
+  return true;
+}
+
+/// comm::run_threads from a thread of its own, so that this one can see Ctrl-C.
+void run_threads(int n, const std::function<void(const Communicator&)>& f) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  std::exception_ptr error;
+  std::jthread runner([&] {
+    try {
+      comm::run_threads(n, f);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::lock_guard lock(mutex);
+    done = true;
+    ended.notify_one();
+  });
+  for (;;) {
+    {
+      std::unique_lock lock(mutex);
+      if (ended.wait_for(lock, std::chrono::milliseconds(20), [&] { return done; })) break;
+    }
+    if (interrupted()) stop_threads.store(true);
+  }
+  runner.join();
+  stop_threads.store(false);
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+void bind_comm(nb::module_& m) {
+  using release = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<Communicator>(m, "Communicator")
+      .def_prop_ro("rank", &Communicator::rank)
+      .def_prop_ro("size", &Communicator::size)
+      .def_prop_ro("kind", &Communicator::kind)
+      .def("__eq__", [](const Communicator& a, nb::handle b) {
+        return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
+      })
+      .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
+      .def("duplicate", &Communicator::duplicate, release())
+      .def("barrier", [](const Communicator& c) { c.agree(); }, release())
+      .def("all_sum", [](const Communicator& c, Global v) { return c.all_sum(v); }, release())
+      .def("all_min", [](const Communicator& c, Global v) { return c.all_min(v); }, release())
+      .def("all_max", [](const Communicator& c, Global v) { return c.all_max(v); }, release())
+      .def("all_max_real", [](const Communicator& c, double v) { return c.all_max(v); }, release())
+      .def("all_gather",
+           [](const Communicator& c, nb::bytes mine) {
+             std::vector<std::vector<std::byte>> all;
+             const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
+             {
+               nb::gil_scoped_release free;
+               all = comm::collective(c, [&] { return c.all_gather_bytes(bytes); });
+             }
+             nb::list parts;
+             for (const auto& part : all) parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
+             return parts;
+           })
+      // f's result; if f raises on any rank, every rank raises the same (on one rank: what f raised, unchanged).
+      .def("collective",
+           [](const Communicator& c, nb::object f) {
+             nb::object result;
+             if (c.size() == 1) return result = f();
+             {
+               nb::gil_scoped_release free;
+               comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
+             }
+             return result;
+           });
+
+  m.def("self_comm", &Communicator::self);
+  m.def("mpi_built", &comm::mpi_built);
+  m.def("mpi_launched", &comm::mpi_launched);
+  m.def("mpi_library", &comm::mpi_library);
+  m.def("mpi_world", &comm::mpi_world, release());
+  m.def("mpi_from_fortran", &comm::mpi_from_fortran, release());
+  m.def("run_threads", [](int n, nb::object f) {
+    nb::gil_scoped_release free;
+    run_threads(n, [&](const Communicator& c) {
+      call_python(c.size(), [&] { f(nb::cast(c)); });
+    });
+  });
+  comm::set_interrupt_check(&interrupted);
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,185 @@
+// The Python module tacit._core: errors, traces, threads; the floors are bound in files of their own.
+#include "bindings.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/memory.hpp>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <cctype>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace tacit::python {
+namespace {
+
+// Python's types for the kinds of Error; made once, kept until the process ends.
+PyObject *base_error, *usage_error, *input_error, *environment_error;
+
+// In the text of an Error: the name of the Python type that was raised, between two of these.
+constexpr char mark = '\x1f';
+
+// The exception of this thread that became an Error; shown as its cause where the Error arrives.
+struct Cause {
+  PyObject* value = nullptr;
+  void keep(PyObject* other) { Py_XDECREF(std::exchange(value, other)); }
+  ~Cause() {
+    if (!value || !Py_IsInitialized()) return;
+    nb::gil_scoped_acquire gil;
+    keep(nullptr);
+  }
+};
+thread_local Cause cause;
+
+PyObject* make_error(nb::module_& m, const char* name, const char* text, nb::object bases) {
+  const std::string full = std::string("tacit.") + name;
+  PyObject* type = PyErr_NewExceptionWithDoc(full.c_str(), text, bases.ptr(), nullptr);
+  if (!type) nb::raise_python_error();
+  m.attr(name) = nb::handle(type);
+  return type;
+}
+
+/// Of "rank 0: rank 1: ...", which nested collective calls give, only the last.
+void collapse_ranks(std::string& text) {
+  const auto prefix = [&](std::size_t from) {  // where a "rank N: " at `from` ends, or `from`
+    std::size_t i = from + 5;
+    if (text.compare(from, 5, "rank ") != 0 || i >= text.size() || !std::isdigit(static_cast<unsigned char>(text[i]))) return from;
+    while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) ++i;
+    return text.compare(i, 2, ": ") == 0 ? i + 2 : from;
+  };
+  for (std::size_t first = prefix(0); first != 0 && prefix(first) != first; first = prefix(0)) text.erase(0, first);
+}
+
+void translate(const std::exception_ptr& p, void*) {
+  try {
+    std::rethrow_exception(p);
+  } catch (const Error& e) {
+    std::string text = e.what();
+    PyObject* type = e.kind() == ErrorKind::usage         ? usage_error
+                     : e.kind() == ErrorKind::input       ? input_error
+                     : e.kind() == ErrorKind::interrupted ? PyExc_KeyboardInterrupt
+                                                          : environment_error;
+    bool named = false;
+    const auto from = text.find(mark), to = from == std::string::npos ? from : text.find(mark, from + 1);
+    if (to != std::string::npos) {
+      const std::string name = text.substr(from + 1, to - from - 1);
+      text.erase(from, to - from + 1);
+      nb::module_ builtins = nb::module_::import_("builtins");
+      if (nb::hasattr(builtins, name.c_str())) {
+        PyObject* const builtin = nb::object(builtins.attr(name.c_str())).ptr();  // builtins keeps it
+        // Types whose constructor takes one text; the others are told by name.
+        if (PyExceptionClass_Check(builtin) && !PyObject_IsSubclass(builtin, PyExc_UnicodeError) &&
+            !PyObject_IsSubclass(builtin, PyExc_StopIteration)) {
+          type = builtin;
+          named = true;
+        }
+      }
+      if (!named) text.insert(from, name + ": ");
+    }
+    collapse_ranks(text);
+    PyObject* const words = PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace");
+    PyObject* const raised = words ? PyObject_CallFunctionObjArgs(type, words, nullptr) : nullptr;
+    Py_XDECREF(words);
+    PyObject* const original = std::exchange(cause.value, nullptr);
+    if (raised && original) PyException_SetCause(raised, original);  // takes the reference
+    else Py_XDECREF(original);
+    if (raised) PyErr_SetObject(type, raised);
+    Py_XDECREF(raised);
+  }
+}
+
+using EventTuple = std::tuple<std::string, std::string, double, double, int, int, std::int64_t>;
+
+// Events of ranks that are threads of this process: each takes its own.
+std::vector<EventTuple> take_events(int rank, double origin) {
+  static std::mutex mutex;
+  static std::map<int, std::vector<EventTuple>> waiting;
+  std::lock_guard lock(mutex);
+  for (const auto& e : Trace::take())
+    waiting[e.rank].emplace_back(e.name, e.category, e.begin, e.end, e.rank, e.thread, e.bytes);
+  auto events = std::move(waiting[rank]);
+  waiting.erase(rank);
+  for (auto& e : events) std::get<2>(e) -= origin, std::get<3>(e) -= origin;
+  return events;
+}
+
+}  // namespace
+
+Error error_of(nb::python_error& e) {
+  const auto kind = e.matches(PyExc_KeyboardInterrupt)                                      ? ErrorKind::interrupted
+                    : e.matches(PyExc_ValueError) || e.matches(PyExc_TypeError) ? ErrorKind::usage
+                                                                                            : ErrorKind::environment;
+  const nb::handle value = e.value();
+  std::string text;
+  // The text of a KeyError is quoted; its argument is what was meant.
+  const nb::object arguments = value.attr("args");
+  const bool plain = nb::isinstance<nb::tuple>(arguments) && nb::len(arguments) == 1 && nb::isinstance<nb::str>(arguments[0]);
+  const auto shown = plain ? nb::object(arguments[0]) : nb::steal(PyObject_Str(value.ptr()));
+  if (shown.is_valid()) text = nb::str(shown).c_str();
+  else PyErr_Clear();
+  // Errors of Tacit that travel on keep their kind.
+  const bool ours = PyObject_IsInstance(value.ptr(), base_error) == 1;
+  if (!ours && kind != ErrorKind::interrupted) {
+    std::string name = nb::cast<std::string>(e.type().attr("__name__"));
+    text = mark + name + mark + text;
+  }
+  cause.keep(value.inc_ref().ptr());
+  const bool input = ours && PyObject_IsInstance(value.ptr(), input_error) == 1;
+  return {input ? ErrorKind::input : kind, text};
+}
+
+void bind_core(nb::module_& m) {
+  const nb::object exception = nb::borrow(PyExc_Exception), value = nb::borrow(PyExc_ValueError),
+                   runtime = nb::borrow(PyExc_RuntimeError);
+  base_error = make_error(m, "Error", "What Tacit raises; every rank of a collective call raises the same.",
+                          nb::make_tuple(exception));
+  const nb::object base = nb::borrow(base_error);
+  usage_error = make_error(m, "UsageError", "Arguments that do not fit: shapes, spaces, options.", nb::make_tuple(base, value));
+  input_error = make_error(m, "InputError", "A file that cannot be accepted; the text names the file and the place.",
+                           nb::make_tuple(base, value));
+  environment_error = make_error(m, "EnvironmentFailure", "Memory, MPI, device, file system, or another rank.",
+                                 nb::make_tuple(base, runtime));
+  nb::register_exception_translator(translate);
+
+  m.def("version", [] { return TACIT_VERSION; });
+  m.def("wall_time", &wall_time);
+  m.def("trace_start", &Trace::start);
+  m.def("trace_stop", &Trace::stop);
+  m.def("trace_rank", &Trace::rank);
+  m.def("take_events", &take_events);
+  m.def("device_available", &exec::device_available);
+  m.def("device_name", &exec::device_name);
+#ifdef _OPENMP
+  m.def("threads", [] { return omp_get_max_threads(); });
+  m.def("set_threads", [](int n) { omp_set_num_threads(n); });
+#else
+  m.def("threads", [] { return 1; });
+  m.def("set_threads", [](int) {});
+#endif
+#ifdef TACIT_HAVE_CUDA
+  m.attr("cuda_built") = true;
+#else
+  m.attr("cuda_built") = false;
+#endif
+}
+
+}  // namespace tacit::python
+
+NB_MODULE(_core, m) {
+  using namespace tacit::python;
+  m.doc() = "The compiled part of Tacit.";
+  bind_core(m);
+  bind_comm(m);
+  bind_layout(m);
+  bind_io(m);
+  bind_op(m);
+  bind_precond(m);
+  bind_krylov(m);
+}

@@ -1,0 +1,137 @@
+// tacit::krylov for Python: options in, report out, a callback in between.
+#include "bindings.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/krylov/solve.hpp>
+
+#include <functional>
+#include <optional>
+
+namespace tacit::python {
+namespace {
+
+using krylov::Options;
+using krylov::Report;
+using layout::Vector;
+
+/// What a callback is given; `solution` makes this rank's part of x_k as long as the callback runs.
+struct CallbackState {
+  int iteration;
+  double residual_norm;
+  std::function<nb::object()> solution;
+};
+
+template <Scalar T>
+std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::handle callback) {
+  return [=](const krylov::State& s) {
+    return call_python(ranks, [&] {
+      nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm, [&s, n] {
+        std::vector<T> x(n);
+        {
+          nb::gil_scoped_release free;
+          s.solution(x.data());
+        }
+        return array_of(std::move(x));
+      }});
+      auto* const held = nb::inst_ptr<CallbackState>(state);
+      struct Ends {
+        CallbackState* state;
+        ~Ends() { state->solution = nullptr; }
+      } ends{held};
+      return nb::cast<bool>(callback(state));
+    });
+  };
+}
+
+template <Scalar T>
+void bind_scalar(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
+  // (this rank's part of x, report)
+  m.def(named<T>("solve").c_str(),
+        [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
+           nb::object callback, bool hermitian) {
+          std::unique_ptr<Vector<T>> x;
+          Report report;
+          {
+            nb::gil_scoped_release free;
+            const auto& comm = a.range().comm();
+            x = comm::collective(comm, [&] {
+              auto solution = std::make_unique<Vector<T>>(a.domain());
+              if (x0) solution->assign({x0->data(), x0->size()});
+              Vector<T> right(a.range());
+              right.assign({b.data(), b.size()});
+              if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
+              report = krylov::solve<T, Host>(a, precond, right, *solution, options, hermitian);
+              return solution;
+            });
+          }
+          const std::size_t n = x->size();
+          return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
+        },
+        nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+}
+
+}  // namespace
+
+void bind_krylov(nb::module_& m) {
+  nb::class_<CallbackState>(m, "CallbackState")
+      .def_ro("iteration", &CallbackState::iteration)
+      .def_ro("residual_norm", &CallbackState::residual_norm)
+      .def("solution", [](const CallbackState& s) {
+        require(bool(s.solution), "state.x can be asked for only while the callback runs; copy what is needed later");
+        return s.solution();
+      });
+
+  nb::class_<Options>(m, "Options")
+      .def(nb::init<>())
+      .def_prop_rw("method", [](const Options& o) { return krylov::to_string(o.method); },
+                   [](Options& o, const std::string& name) { o.method = krylov::method_of(name); })
+      .def_prop_rw("side", [](const Options& o) { return krylov::to_string(o.side); },
+                   [](Options& o, const std::string& name) { o.side = krylov::side_of(name); })
+      .def_prop_rw("orthogonalisation", [](const Options& o) { return krylov::to_string(o.orthogonalisation); },
+                   [](Options& o, const std::string& name) { o.orthogonalisation = krylov::orthogonalisation_of(name); })
+      .def_rw("rtol", &Options::rtol)
+      .def_rw("atol", &Options::atol)
+      .def_rw("max_iterations", &Options::max_iterations, nb::arg().none())
+      .def_rw("restart", &Options::restart)
+      .def_rw("relaxation", &Options::relaxation)
+      .def_rw("lambda_min", &Options::lambda_min, nb::arg().none())
+      .def_rw("lambda_max", &Options::lambda_max, nb::arg().none())
+      .def_rw("divergence", &Options::divergence)
+      .def_rw("history", &Options::history);
+  m.def("method_names", &krylov::method_names);
+
+  nb::class_<Report>(m, "Report")
+      .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })
+      .def_ro("detail", &Report::detail)
+      .def_ro("advice", &Report::advice)
+      .def_prop_ro("converged", &Report::converged)
+      .def_ro("iterations", &Report::iterations)
+      .def_ro("restarts", &Report::restarts)
+      .def_ro("residual_norm", &Report::residual_norm)
+      .def_ro("recurrence_residual_norm", &Report::recurrence_residual_norm)
+      .def_ro("b_norm", &Report::b_norm)
+      .def_prop_ro("history", [](const Report& r) { return array_of(std::vector<double>(r.history)); })
+      .def_ro("method", &Report::method)
+      .def_ro("precond", &Report::precond)
+      .def_ro("seconds", &Report::seconds)
+      .def_ro("warnings", &Report::warnings)
+      .def_prop_ro("counts", [](const Report& r) {
+        nb::dict d;
+        d["reductions"] = r.counts.reductions;
+        d["operator_applies"] = r.counts.operator_applies;
+        d["preconditioner_applies"] = r.counts.preconditioner_applies;
+        d["exchanges"] = r.counts.exchanges;
+        d["messages"] = r.counts.messages;
+        d["bytes"] = r.counts.bytes;
+        return d;
+      });
+  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,357 @@
+// tacit::op for Python: one handle for every operator of a scalar, and the operators themselves.
+#include "bindings.hpp"
+
+#include <nanobind/stl/complex.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/op/compose.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/operator.hpp>
+#include <tacit/op/stencil.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+namespace tacit::python {
+namespace {
+
+using comm::Communicator;
+using layout::Partition;
+using layout::Space;
+using layout::Vector;
+using Offsets = std::vector<Global>;
+
+template <class T>
+using Columns = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;  // (n) or (n, k)
+
+/// The spaces of a matrix; one and the same where rows and columns are spread alike.
+std::pair<Space, Space> spaces(const Communicator& comm, const Offsets& rows, const Offsets& columns) {
+  const Space range = Space::distributed(comm, Partition(rows));
+  return {range, rows == columns ? range : Space::distributed(comm, Partition(columns))};
+}
+
+/// Rows [begin, end) of a matrix whose arrays start at row `first`: ascending columns, duplicates added in their order.
+template <Scalar T, class Index>
+op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value, Global first,
+                Global begin, Global end) {
+  const Index *s = start.data(), *c = column.data();
+  const T* v = value.data();
+  require(first <= begin && end <= first + Global(start.size()) - 1, "a matrix with rows ", first, " to ",
+          first + Global(start.size()) - 2, " where rows ", begin, " to ", end - 1, " are needed");
+  require(column.size() == value.size(), "a matrix with ", column.size(), " column indices and ", value.size(), " values");
+  op::Rows<T> rows;
+  rows.start.reserve(std::size_t(end - begin) + 1);
+  const Index entries = s[end - first] - s[begin - first];
+  if (entries > 0 && std::size_t(entries) <= value.size()) rows.column.reserve(entries), rows.value.reserve(entries);
+  std::vector<std::pair<Global, T>> row;
+  for (Global i = begin - first; i < end - first; ++i) {
+    require(s[i] >= 0 && s[i] <= s[i + 1] && std::size_t(s[i + 1]) <= value.size(), "the row pointers of row ", first + i,
+            " are ", s[i], " and ", s[i + 1], " in a matrix of ", value.size(), " entries");
+    bool ascending = true;
+    for (Index k = s[i] + 1; k < s[i + 1]; ++k) ascending = ascending && c[k - 1] < c[k];
+    if (ascending) {
+      rows.column.insert(rows.column.end(), c + s[i], c + s[i + 1]);
+      rows.value.insert(rows.value.end(), v + s[i], v + s[i + 1]);
+    } else {
+      row.clear();
+      for (Index k = s[i]; k < s[i + 1]; ++k) row.emplace_back(c[k], v[k]);
+      std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      const std::size_t from = rows.column.size();
+      for (const auto& [col, val] : row) {
+        if (rows.column.size() > from && rows.column.back() == col) rows.value.back() += val;
+        else rows.column.push_back(col), rows.value.push_back(val);
+      }
+    }
+    rows.start.push_back(Global(rows.column.size()));
+  }
+  return rows;
+}
+
+/// An operator that is a Python function. `whole`: it maps whole vectors (gathered for it), every rank calling it alike;
+/// otherwise this rank's part to this rank's part, and what it exchanges is its own affair.
+template <Scalar T>
+class PythonOperator final : public op::Operator<T, Host> {
+ public:
+  PythonOperator(Space range, Space domain, std::string name, nb::object product, nb::object adjoint, bool whole)
+      : op::Operator<T, Host>(std::move(range), std::move(domain)), name_(std::move(name)), product_(std::move(product)),
+        adjoint_(std::move(adjoint)), whole_(whole) {}
+  std::string name() const override { return name_; }
+  bool has_adjoint() const override { return !adjoint_.is_none(); }
+
+ protected:
+  int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
+  void finish(const Vector<T>& x, Vector<T>& y, bool backward, int) const override {
+    const Space &from = x.space(), &to = y.space();
+    const Communicator& comm = from.comm();
+    require(x.columns() == 1, "the ", name_, " operator takes one vector at a time");
+    const bool gather = whole_ && comm.size() > 1;
+    // The function may keep its argument: it gets an array of its own.
+    std::vector<T> argument =
+        gather ? comm.all_gather(std::span<const T>(x.data(), x.size())) : std::vector<T>(x.data(), x.data() + x.size());
+    call_python(comm.size(), [&] {
+      const nb::object result = (backward ? adjoint_ : product_)(array_of(std::move(argument)));
+      const auto values = nb::cast<Elements<T>>(result);
+      const std::size_t n = gather ? std::size_t(to.size()) : y.size();
+      require(values.size() == n, "the ", name_, " operator gave ", values.size(), " elements where ", n, " are needed");
+      std::copy_n(values.data() + (gather ? to.begin() : 0), y.size(), y.data());
+    });
+  }
+
+ private:
+  std::string name_;
+  nb::object product_, adjoint_;
+  bool whole_;
+};
+
+op::Grid grid_of(const std::vector<Global>& points, const std::vector<std::string>& boundary) {
+  std::vector<op::Boundary> kinds;
+  for (const auto& name : boundary)
+    kinds.push_back(name == "dirichlet" ? op::Boundary::dirichlet
+                    : name == "neumann" ? op::Boundary::neumann
+                                        : op::Boundary::periodic);
+  return op::Grid(points, kinds);
+}
+
+/// The three values of a list of at most three, `rest` where it is shorter.
+std::array<double, 3> three(const std::vector<double>& values, double rest) {
+  std::array<double, 3> all{rest, rest, rest};
+  std::copy_n(values.begin(), std::min<std::size_t>(values.size(), 3), all.begin());
+  return all;
+}
+
+/// f(dx, dy, dz, weight) for the weights along the axes that the grid has.
+template <Scalar T, class F>
+void each_weight(const op::Weights<T>& w, const op::Grid& grid, F&& f) {
+  const int ly = grid.dimensions > 1, lz = grid.dimensions > 2;
+  for (int dz = -lz; dz <= lz; ++dz)
+    for (int dy = -ly; dy <= ly; ++dy)
+      for (int dx = -1; dx <= 1; ++dx) f(dx, dy, dz, w.at(dx, dy, dz));
+}
+
+template <Scalar T>
+bool couples_diagonally(const op::Weights<T>& w, const op::Grid& grid) {
+  bool found = false;
+  each_weight(w, grid, [&](int dx, int dy, int dz, T value) {
+    found = found || (std::abs(dx) + std::abs(dy) + std::abs(dz) > 1 && value != T(0));
+  });
+  return found;
+}
+
+/// Entries of the matrix: neighbours outside of the grid fall away or onto points inside.
+Global entries_of(const op::Grid& grid, bool box) {
+  Global product = 1, star = grid.size();
+  for (int axis = 0; axis < grid.dimensions; ++axis) {
+    const Global n = grid.points[std::size_t(axis)];
+    const bool periodic = grid.boundary[std::size_t(axis)] == op::Boundary::periodic;
+    const Global pairs = n == 1 ? 1 : periodic && n == 2 ? 4 : periodic ? 3 * n : 3 * n - 2;  // of neighbours, and itself
+    product *= pairs;
+    star += (pairs - n) * (grid.size() / n);
+  }
+  return box ? product : star;
+}
+
+/// Whether the matrix is Hermitian, where its weights alone tell.
+template <Scalar T>
+std::optional<bool> hermitian_by_weights(const op::Grid& grid, const op::Weights<T>& w) {
+  const bool neumann = std::count(grid.boundary.begin(), grid.boundary.begin() + grid.dimensions, op::Boundary::neumann) > 0;
+  bool same = true, real_only = true;
+  each_weight(w, grid, [&](int dx, int dy, int dz, T value) {
+    same = same && value == conj(w.at(-dx, -dy, -dz));
+    if constexpr (is_complex<T>) real_only = real_only && value.imag() == 0;
+  });
+  if (same && (!neumann || (real_only && !couples_diagonally(w, grid)))) return true;
+  return {};
+}
+
+template <Scalar T>
+void bind_scalar(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
+  using Matrix = op::Csr<T, Host>;
+  using release = nb::gil_scoped_release;
+
+  nb::class_<Base>(m, named<T>("Operator").c_str())
+      .def_prop_ro("name", &Base::name)
+      .def_prop_ro("rows", [](const Base& a) { return a.range().size(); })
+      .def_prop_ro("columns", [](const Base& a) { return a.domain().size(); })
+      .def_prop_ro("range_offsets", [](const Base& a) {
+        const auto o = a.range().partition().offsets();
+        return Offsets(o.begin(), o.end());
+      })
+      .def_prop_ro("domain_offsets", [](const Base& a) {
+        const auto o = a.domain().partition().offsets();
+        return Offsets(o.begin(), o.end());
+      })
+      .def_prop_ro("comm", [](const Base& a) { return a.range().comm(); })
+      .def_prop_ro("has_adjoint", &Base::has_adjoint)
+      .def_prop_ro("has_diagonal", &Base::has_diagonal)
+      .def_prop_ro("fault", &Base::fault)
+      .def_prop_ro("applies", &Base::applies)
+      .def_prop_ro("same_spaces", [](const Base& a) { return a.range() == a.domain(); })
+      .def("cost", [](const Base& a) {
+        const auto c = a.cost();
+        return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
+      })
+      .def("diagonal", [](const Base& a) {
+        std::vector<T> d;
+        {
+          release free;
+          d = a.diagonal();
+        }
+        return array_of(std::move(d));
+      })
+      // This rank's part of A x or A^H x; x is this rank's part, with k columns where it has two dimensions.
+      .def("apply", [](const Base& a, const Columns<T>& x, bool adjoint) {
+        const bool many = x.ndim() == 2;
+        std::unique_ptr<Vector<T>> y;
+        {
+          release free;
+          y = comm::collective(a.range().comm(), [&] {
+            const int k = many ? checked_cast<int>(x.shape(1), "the number of columns") : 1;
+            const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+            Vector<T> in(from, k);
+            auto out = std::make_unique<Vector<T>>(to, k);
+            in.assign({x.data(), x.size()});
+            if (adjoint) a.apply_adjoint(in, *out);
+            else a.apply(in, *out);
+            return out;
+          });
+        }
+        const std::size_t k = many ? std::size_t(y->columns()) : 0, n = std::size_t(y->space().local_size());
+        return array_of<T>(std::move(*y), n, k);
+      });
+
+  nb::class_<Matrix, Base>(m, named<T>("Csr").c_str())
+      .def_prop_ro("entries", &Matrix::entries)
+      .def_prop_ro("storage", &Matrix::storage)
+      .def_prop_ro("ghosts", [](const Matrix& a) { return a.pattern().ghost_count(); })
+      // This rank's rows: (starts, global columns, values).
+      .def("local_rows", [](const Matrix& a) {
+        op::Rows<T> rows;
+        {
+          release free;
+          rows = a.rows();
+        }
+        return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                              array_of(std::move(rows.value)));
+      })
+      .def("is_hermitian", [](const Matrix& a) {
+        if (!(a.range() == a.domain())) return false;
+        release free;
+        return comm::collective(a.range().comm(),
+                                [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
+      });
+
+  using Stencil = op::Stencil<T>;
+  nb::class_<Stencil, Base>(m, named<T>("Stencil").c_str())
+      // Of the stored matrix.
+      .def_prop_ro("entries", [](const Stencil& a) { return entries_of(a.grid(), couples_diagonally(a.weights(), a.grid())); })
+      .def("is_hermitian", [](const Stencil& a) {
+        if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
+        release free;
+        return comm::collective(a.range().comm(),
+                                [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
+      })
+      .def("assemble", [](const Stencil& a) {
+        release free;
+        return comm::collective(a.range().comm(), [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
+      });
+  m.def(named<T>("stencil").c_str(), [](const Communicator& comm, const std::vector<Global>& points,
+                                        const std::vector<std::string>& boundary, const Elements<T>& table) {
+    release free;
+    return comm::collective(comm, [&] {
+      op::Weights<T> weights;
+      require(table.size() == weights.value.size(), "a stencil has 27 weights; ", table.size(), " were given");
+      std::copy_n(table.data(), table.size(), weights.value.begin());
+      return std::make_shared<Stencil>(comm, grid_of(points, boundary), weights);
+    });
+  });
+  m.def(named<T>("poisson").c_str(),
+        [](const Communicator& comm, const std::vector<Global>& points, const std::vector<std::string>& boundary,
+           const std::vector<double>& spacing, const std::vector<double>& velocity, bool central, bool isotropic, T shift) {
+          release free;
+          return comm::collective(comm, [&] {
+            const op::Grid grid = grid_of(points, boundary);
+            const int d = grid.dimensions;
+            const auto h = three(spacing, 1);
+            auto weights = isotropic ? op::isotropic_laplacian<T>(d, h[0]) : op::laplacian<T>(d, h);
+            if (!velocity.empty())
+              weights = weights + op::convection<T>(d, three(velocity, 0),
+                                                    central ? op::Convection::central : op::Convection::upwind, h);
+            return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
+          });
+        });
+
+  const auto from_rows = [&]<class Index>(Index) {
+    m.def(named<T>("csr").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,
+                                      const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value) {
+      release free;
+      return comm::collective(comm, [&] {
+        const auto [range, domain] = spaces(comm, rows, columns);
+        return std::make_shared<Matrix>(range, domain, cut<T, Index>(start, column, value, first, range.begin(), range.end()));
+      });
+    });
+  };
+  from_rows(std::int32_t{});
+  from_rows(std::int64_t{});
+
+  m.def(named<T>("assemble").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
+                                         const Elements<Global>& row, const Elements<Global>& column, const Elements<T>& value) {
+    release free;
+    return comm::collective(comm, [&] {
+      const auto [range, domain] = spaces(comm, rows, columns);
+      auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
+                                  {column.data(), column.size()}, {value.data(), value.size()});
+      return std::make_shared<Matrix>(range, domain, std::move(mine));
+    });
+  });
+
+  using Handle = std::shared_ptr<Base>;
+  const auto compose = [](auto&& make, const Base& a) {
+    release free;
+    return comm::collective(a.range().comm(), [&]() -> Handle { return make(); });
+  };
+  m.def(named<T>("adjoint").c_str(), [compose](const Handle& a) {
+    return compose([&] { return std::make_shared<op::Adjoint<T>>(a); }, *a);
+  });
+  m.def(named<T>("transpose").c_str(), [compose](const Handle& a) {
+    return compose([&] { return std::make_shared<op::Transpose<T>>(a); }, *a);
+  });
+  m.def(named<T>("product").c_str(), [compose](const Handle& a, const Handle& b) {
+    return compose([&] { return std::make_shared<op::ProductOf<T>>(a, b); }, *a);
+  });
+  m.def(named<T>("sum").c_str(), [compose](T alpha, const Handle& a, T beta, const Handle& b) {
+    return compose([&] { return std::make_shared<op::Sum<T>>(alpha, a, beta, b); }, *a);
+  });
+  m.def(named<T>("shift").c_str(), [compose](const Handle& a, T sigma) {
+    return compose([&] { return std::make_shared<op::Shifted<T>>(a, sigma); }, *a);
+  });
+  // alpha I on the range of a.
+  m.def(named<T>("multiple").c_str(), [compose](const Base& a, T alpha) {
+    return compose([&] {
+      Vector<T> d(a.range());
+      layout::fill(d, alpha);
+      return std::make_shared<op::Diagonal<T>>(std::move(d));
+    }, a);
+  });
+
+  m.def(named<T>("function").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
+                                         const std::string& name, nb::object product, nb::object adjoint, bool whole) {
+    const auto [range, domain] = spaces(comm, rows, columns);
+    return std::shared_ptr<Base>(std::make_shared<PythonOperator<T>>(range, domain, name, std::move(product),
+                                                                     std::move(adjoint), whole));
+  }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+}
+
+}  // namespace
+
+void bind_op(nb::module_& m) {
+  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+}
+
+}  // namespace tacit::python

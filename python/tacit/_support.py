@@ -1,0 +1,177 @@
+"""What every submodule needs: scalars, names, arrays, threads, and errors that reach all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+
+T = TypeVar("T")
+Array = npt.NDArray[Any]
+
+SCALARS = ("float32", "float64", "complex64", "complex128")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name with the smallest edit distance to `name`."""
+
+    def distance(a: str, b: str) -> int:
+        row = list(range(len(b) + 1))
+        for i, x in enumerate(a, 1):
+            diagonal, row[0] = row[0], i
+            for j, y in enumerate(b, 1):
+                diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+        return row[-1]
+
+    return min(known, key=lambda other: distance(name, other))
+
+
+def unknown_option(where: str, name: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    if not known:
+        return f"{where} has no option {name!r}; it takes none"
+    return f"{where} has no option {name!r}; did you mean {nearest(name, known)!r}? ({', '.join(known)})"
+
+
+def refuse_unknown(where: str, options: dict[str, Any], known: Iterable[str]) -> None:
+    for name in options:
+        raise TypeError(unknown_option(where, name, known))
+
+
+def choose(what: str, value: object, known: Iterable[str]) -> str:
+    """`value`, if it is one of the known names."""
+    known = list(known)
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}; one of {', '.join(known)} is needed")
+    if value not in known:
+        raise ValueError(f"unknown {what} {value!r}; did you mean {nearest(value, known)!r}? ({', '.join(known)})")
+    return value
+
+
+def scalar_name(dtype: npt.DTypeLike, what: str) -> str:
+    """The one of Tacit's four scalars that holds numbers of this dtype: integers and booleans become float64."""
+    try:
+        d = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{what} has elements of type {dtype!r}; numbers are needed") from None
+    if d.kind in "biu":
+        return "float64"
+    if d.kind == "f":
+        return "float32" if d.itemsize <= 4 else "float64"
+    if d.kind == "c":
+        return "complex64" if d.itemsize <= 8 else "complex128"
+    raise TypeError(f"{what} has elements of type {d}; numbers are needed")
+
+
+def common_scalar(*names: str) -> str:
+    """The smallest of the four scalars that holds all of these."""
+    return np.result_type(*names).name
+
+
+def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
+    """What the user wrote as scalar=, as one of the four names."""
+    if scalar is None:
+        return None
+    try:
+        name = np.dtype(scalar).name
+    except TypeError:
+        name = str(scalar)
+    return choose("scalar", name, SCALARS)
+
+
+def core(name: str, scalar: str) -> Any:
+    """The compiled function or class of this name for a scalar."""
+    return getattr(_core, f"{name}_{scalar}")
+
+
+def to_scalar(array: Array, scalar: str, what: str) -> Array:
+    """The elements as `scalar`, contiguous; no copy where they are that already."""
+    if array.dtype.kind == "c" and not scalar.startswith("complex"):
+        raise TypeError(f"{what} is complex and cannot be taken as {scalar}; use scalar='complex128'")
+    with np.errstate(over="ignore"):  # an overflow becomes Inf, which is reported by place
+        return np.ascontiguousarray(array, dtype=scalar)
+
+
+def as_array(value: Any, what: str) -> Array:
+    """NumPy's view of an array of whatever library (NumPy, DLPack, __array__, lists); no copy where none is needed."""
+    if isinstance(value, np.ndarray):
+        array: Array = np.asarray(value)
+    elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        try:
+            array = np.from_dlpack(value)
+        except Exception as e:
+            raise TypeError(
+                f"{what} is a {type(value).__name__} that NumPy cannot see: {e}; move it to the host"
+            ) from e
+    elif value is None or isinstance(value, (str, bytes, dict, set)):
+        raise TypeError(f"{what} is {value!r}; an array is needed")
+    else:
+        try:
+            array = np.asarray(value)
+        except Exception as e:
+            raise TypeError(f"{what} is a {type(value).__name__} that is no array: {e}") from e
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{what} has elements of type {array.dtype}; numbers are needed")
+    return array
+
+
+def as_vector(value: Any, what: str) -> Array:
+    """A vector of n elements from shape (n,) or (n, 1)."""
+    array = as_array(value, what)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        more = "; solve the columns one by one" if array.ndim == 2 and what == "b" else ""
+        raise ValueError(f"{what} has shape {array.shape}; a vector, shape (n,) or (n, 1), is needed{more}")
+    return array
+
+
+def like(result: Array, model: Any) -> Any:
+    """`result` as an array of the library that `model` comes from, without a copy; NumPy's own where that is not known."""
+    if isinstance(model, np.ndarray) or not hasattr(model, "__dlpack__"):
+        return result
+    module = sys.modules.get(type(model).__module__.partition(".")[0])
+    convert = getattr(module, "from_dlpack", None)
+    try:
+        return convert(result) if convert is not None else result
+    except (BufferError, TypeError, ValueError, RuntimeError):
+        return result
+
+
+def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:
+    """f(), on all ranks; if it raises on any, every rank raises the same. Collective; f itself must send no messages of
+    its own that other ranks would wait for."""
+    return comm.collective(f)
+
+
+def default_threads(comm: _core.Communicator) -> int:
+    """Threads of a rank where the user has not said: OMP_NUM_THREADS, or this node's cores shared among its ranks."""
+    if "OMP_NUM_THREADS" in os.environ or comm.size == 1:
+        return _core.threads()
+    cores = len(os.sched_getaffinity(0))
+    if comm.kind == "mpi":
+        if cores < (os.cpu_count() or 1):
+            return cores  # the launcher has bound this rank to its cores
+        for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+            if name in os.environ:
+                return max(1, cores // max(1, int(os.environ[name])))
+    return max(1, cores // comm.size)
+
+
+@contextlib.contextmanager
+def using_threads(n: int) -> Iterator[None]:
+    before = _core.threads()
+    if n != before:
+        _core.set_threads(n)
+    try:
+        yield
+    finally:
+        if n != before:
+            _core.set_threads(before)

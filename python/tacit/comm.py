@@ -1,0 +1,139 @@
+"""The ranks that work together.
+
+A communicator is given to Tacit as ``comm=``: one of this module's, or mpi4py's. Without one, Tacit takes all ranks if the
+program was started by mpiexec, and one rank otherwise. Importing Tacit starts no MPI; the first communicator over MPI does.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import _core
+
+__all__ = ["Communicator", "launched", "library", "resolve", "run_threads", "self_", "world"]
+
+T = TypeVar("T")
+Communicator = _core.Communicator
+
+
+@functools.cache
+def self_() -> Communicator:
+    """One rank, no messages.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.comm.self_().size
+    1
+    """
+    return _core.self_comm()
+
+
+@functools.cache
+def world() -> Communicator:
+    """All ranks that mpiexec started; starts MPI if nobody has. Collective over them.
+
+    Raises
+    ------
+    RuntimeError
+        In a build without MPI, and when mpiexec belongs to another MPI than the one Tacit was built with.
+    """
+    return _core.mpi_world()
+
+
+def launched() -> bool:
+    """Whether mpiexec started this process (or MPI runs already). Starts nothing."""
+    return _core.mpi_launched()
+
+
+def library() -> str:
+    """The MPI that Tacit was built with, as "Open MPI 4.1.4"; "" without one."""
+    return _core.mpi_library()
+
+
+def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
+    """Calls ``f(comm)`` on `n` threads that are the ranks of a communicator; a way to try several ranks without mpiexec.
+
+    Parameters
+    ----------
+    n : int
+        Number of ranks.
+    f : callable
+        Called once on every rank, with its communicator.
+
+    Returns
+    -------
+    list
+        What f returned, by rank.
+
+    Raises
+    ------
+    Exception
+        If f raises on any rank, what it raised, with the rank in its text (on one rank: unchanged).
+
+    Notes
+    -----
+    Python runs one rank at a time; while a rank is in Tacit's compiled code the others run.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.comm.run_threads(3, lambda comm: comm.rank)
+    [0, 1, 2]
+    """
+    results: dict[int, T] = {}
+
+    def rank(comm: Communicator) -> None:
+        results[comm.rank] = f(comm)
+
+    _core.run_threads(n, rank)
+    return [results[r] for r in range(n)]
+
+
+@functools.cache
+def _keyval() -> int:
+    from mpi4py import MPI
+
+    keyval: int = MPI.Comm.Create_keyval()
+    return keyval
+
+
+def _of_mpi4py(comm: Any) -> Communicator:
+    """Tacit's duplicate of an mpi4py communicator, made once and kept with it. Collective the first time."""
+    from mpi4py import MPI
+
+    if comm == MPI.COMM_NULL:
+        raise ValueError("comm is MPI.COMM_NULL; this process is no rank of it")
+    kept = comm.Get_attr(_keyval())
+    if isinstance(kept, Communicator):
+        return kept
+    made = _core.mpi_from_fortran(comm.py2f(), MPI.Get_library_version())
+    comm.Set_attr(_keyval(), made)
+    return made
+
+
+def resolve(comm: Any = None) -> Communicator:
+    """The communicator that `comm` stands for: one of Tacit's, one of mpi4py's, or None for the default.
+
+    Parameters
+    ----------
+    comm : tacit.comm.Communicator, mpi4py.MPI.Comm or None
+
+    Raises
+    ------
+    TypeError
+        When it is neither.
+    RuntimeError
+        When mpi4py uses another MPI than Tacit.
+    """
+    if comm is None:
+        return world() if _core.mpi_built() and launched() else self_()
+    if isinstance(comm, Communicator):
+        return comm
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and isinstance(comm, mpi.Comm):
+        return _of_mpi4py(comm)
+    raise TypeError(f"comm is {comm!r}; a communicator of tacit.comm or of mpi4py is needed")

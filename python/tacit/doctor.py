@@ -1,0 +1,328 @@
+"""`tacit doctor`: whether MPI, threads and GPU work here, and what cures what does not."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes.util
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tacit import launch, report
+
+SCHEMA = "tacit.doctor/1"
+
+GOOD, NOTE, BAD = "ok", "note", "problem"
+MARKS = {GOOD: ("ok", "green"), NOTE: ("--", "cyan"), BAD: ("!!", "bold red")}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. A `note` is worth knowing and stops nothing; a `problem` stops something."""
+
+    name: str
+    state: str
+    value: str
+    cure: str = ""
+
+
+def main(json: str | None = None) -> int:
+    """Looks at everything, prints it as it is found, and returns 0, or 5 if there is a problem."""
+    out = report.console(stderr=json == "-")
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        mark, colour = MARKS[finding.state]
+        out.print(f"[{colour}]{mark}[/]  [bold]{finding.name:<13}[/]", end=" ")
+        out.print(finding.value, markup=False, soft_wrap=True)
+        if finding.cure:
+            out.print(f"    {'':<13} [yellow]cure:[/]", end=" ")
+            out.print(finding.cure, markup=False, soft_wrap=True)
+    problems = sum(finding.state == BAD for finding in findings)
+    out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
+    if json:
+        facts = {
+            "schema": SCHEMA,
+            "version": report.version(),
+            "healthy": problems == 0,
+            "findings": [asdict(finding) for finding in findings],
+            "machine": report.machine(),
+        }
+        report.write_json(facts, json)
+    return 0 if problems == 0 else 5
+
+
+def examine() -> Iterator[Finding]:
+    """Findings one after the other. None of the examinations can fail the others."""
+    yield Finding("python", GOOD, f"{sys.version.split()[0]}, {sys.executable}")
+    module = _module()
+    yield module
+    if module.state == BAD:
+        return
+    for look in (_packages, _processor, _threads, _mpi, _mpi4py, _gpu):
+        try:
+            yield from look()
+        except Exception as error:
+            name = look.__name__.removeprefix("_")
+            yield Finding(name, BAD, f"could not be examined: {type(error).__name__}: {error}", "please report this")
+
+
+def _module() -> Finding:
+    try:
+        import tacit
+        from tacit import _core
+    except ImportError as error:
+        return Finding(
+            "tacit",
+            BAD,
+            f"the compiled module cannot be imported: {error}",
+            "build it: ./run in the source folder, or pip install . with a C++ compiler, CMake and an MPI installed",
+        )
+    return Finding("tacit", GOOD, f"{_core.version()}, {os.path.dirname(tacit.__file__)}")
+
+
+def _packages() -> Iterator[Finding]:
+    for name, least, needed in (("numpy", (1, 26), True), ("scipy", (1, 11), True), ("matplotlib", (3, 8), False)):
+        if importlib.util.find_spec(name) is None:
+            state, what = (BAD, "missing") if needed else (NOTE, "missing: no plots")
+            yield Finding(name, state, what, f"pip install {name}")
+            continue
+        from importlib import metadata
+
+        version = metadata.version(name)
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        if numbers < least:
+            wanted = ".".join(map(str, least))
+            yield Finding(name, BAD if needed else NOTE, f"{version}, older than {wanted}", f"pip install -U {name}")
+        else:
+            yield Finding(name, GOOD, version)
+
+
+# What the kernels gain from, in the words of /proc/cpuinfo.
+_FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
+
+
+def _processor() -> Iterator[Finding]:
+    flags: list[str] = []
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("flags", "Features")):
+                present = set(line.partition(":")[2].split())
+                flags = [flag for flag in _FLAGS if flag in present]
+                break
+    known = f"; {' '.join(flags)}" if flags else ""
+    machine, mine = os.cpu_count() or 1, launch.cores()
+    yield Finding("processor", GOOD, f"{report.processor()}{known}")
+    limit = _quota()
+    if limit is not None and limit < mine:
+        yield Finding(
+            "cores",
+            NOTE,
+            f"{mine}, but this container may use the time of {limit:.1f}",
+            f"set OMP_NUM_THREADS={max(1, int(limit))}, or give the container more",
+        )
+    else:
+        yield Finding("cores", GOOD, f"{mine}" + (f" of the machine's {machine}" if mine < machine else ""))
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = dict(line.split(":", 1) for line in open("/proc/meminfo", encoding="utf-8") if ":" in line)  # noqa: SIM115
+        total, free = (int(fields[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
+        yield Finding("memory", GOOD, f"{report.size(total)}, {report.size(free)} available")
+
+
+def _quota() -> float | None:
+    """Cores' worth of time that the control group allows, if it sets a limit."""
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+        quota, period = file.read().split()
+        return int(quota) / int(period)
+    return None
+
+
+def _threads() -> Iterator[Finding]:
+    from tacit import _core
+
+    threads, mine = int(_core.threads()), launch.cores()
+    asked = os.environ.get("OMP_NUM_THREADS")
+    told = f"OMP_NUM_THREADS={asked}" if asked else "OMP_NUM_THREADS is not set"
+    if threads > mine:
+        value = f"{threads} on {mine} cores ({told}): they will wait for each other"
+        yield Finding("threads", NOTE, value, f"export OMP_NUM_THREADS={mine}")
+    elif threads == 1 and mine > 1 and not asked:
+        value = f"1 on {mine} cores: this build has no OpenMP"
+        yield Finding("threads", NOTE, value, "build with -DTACIT_OPENMP=ON to use the others")
+    else:
+        yield Finding("threads", GOOD, f"{threads} in a rank ({told})")
+
+
+# Run by two ranks: times of small sums, and how many ranks each finds.
+_PROBE = """
+import time
+from tacit import comm
+world = comm.world()
+for _ in range(20):
+    world.all_sum(1)
+start = time.perf_counter()
+for _ in range(200):
+    total = world.all_sum(1)
+each = (time.perf_counter() - start) / 200
+if world.rank == 0:
+    print("probe", world.size, total, each)
+world.barrier()
+"""
+
+
+def _mpi() -> Iterator[Finding]:
+    from tacit import comm
+
+    if launch.launched() is not None:
+        yield Finding("mpi", NOTE, f"{comm.library()}; this is a rank of mpiexec: without it more can be tested")
+        return
+    mine = launch.library()
+    if not mine:
+        yield Finding(
+            "mpi",
+            NOTE,
+            "not built in: one rank",
+            "install an MPI (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again",
+        )
+        return
+    yield Finding("mpi", GOOD, mine)
+    try:
+        launcher = launch.find_mpiexec()
+    except launch.LaunchError as error:
+        text, _, cure = str(error).partition(": ")
+        yield Finding("mpiexec", BAD, text, cure)
+        return
+    first = shutil.which("mpiexec")
+    value = f"{launcher.path} ({launcher.family} {launcher.version})"
+    state, cure = GOOD, ""
+    number = launch.version_number(mine)
+    if launcher.family != launch.family(mine):
+        state, cure = BAD, "unset TACIT_MPIEXEC, or name an mpiexec of the right MPI in it"
+        value += f", which is not of {mine}"
+    elif number and launcher.version and number.split(".")[0] != launcher.version.split(".")[0]:
+        state, cure = NOTE, f"if ranks do not start, name the mpiexec of {mine} in TACIT_MPIEXEC"
+        value += f", of another release than {mine}"
+    elif first and os.path.realpath(first) != os.path.realpath(launcher.path):
+        state = NOTE
+        value += f"; the mpiexec in PATH is another, {first}"
+        cure = f"start ranks by --ranks or tacit mpirun, or by {launcher.path}"
+    yield Finding("mpiexec", state, value, cure)
+    yield _two_ranks()
+    if os.getuid() == 0 and launcher.family == "Open MPI" and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
+        yield Finding(
+            "root",
+            NOTE,
+            "this is root, whom Open MPI refuses to start ranks for (--ranks and tacit mpirun see to that)",
+            "for mpiexec itself: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+        )
+
+
+def _two_ranks() -> Finding:
+    """Starts two ranks that add up numbers."""
+    from tacit import cli
+
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(
+            [*cli.own_command()[:-2], "-c", _CALL],
+            capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        cure = "a firewall or a VPN may stop messages: try OMPI_MCA_btl=self,vader"
+        return Finding("two ranks", BAD, "they did not end within 90 s", cure)
+    whole = time.perf_counter() - start
+    words = next((line.split() for line in done.stdout.splitlines() if line.startswith("probe")), None)
+    if done.returncode != 0 or words is None:
+        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        text = next((line for line in lines if line.startswith("tacit.")), lines[-1] if lines else "no text")
+        cure = "see the text; try another mpiexec: TACIT_MPIEXEC=/path/of/mpiexec"
+        return Finding("two ranks", BAD, f"exit code {done.returncode}: {text}", cure)
+    size, total, each = int(words[1]), int(words[2]), float(words[3])
+    if size != 2 or total != 2:
+        return Finding(
+            "two ranks",
+            BAD,
+            f"started 2, but each finds {size}: mpiexec and Tacit's MPI do not belong together",
+            "name the mpiexec of Tacit's MPI in TACIT_MPIEXEC, or build Tacit with the MPI of this mpiexec",
+        )
+    return Finding("two ranks", GOOD, f"work: {report.seconds(whole)} in all, {each * 1e6:.1f} us for a sum")
+
+
+_CALL = f"""
+import sys
+from tacit import launch
+sys.exit(launch.run(2, [sys.executable, "-P", "-c", {_PROBE!r}], 1, status=False))
+"""
+
+
+def _mpi4py() -> Iterator[Finding]:
+    """Whether mpi4py speaks the same MPI. It is asked in a process of its own: a wrong one may end it."""
+    if importlib.util.find_spec("mpi4py") is None:
+        yield Finding("mpi4py", NOTE, "not installed: needed only to pass its communicators", "pip install mpi4py")
+        return
+    mine = launch.library()
+    ask = "from mpi4py import MPI; print('\\nlibrary', ' '.join(MPI.Get_library_version().split()))"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ask],
+            capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False,
+            env=launch.environment(1),
+        )  # fmt: skip
+        text = done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        done, text = None, "no answer within 60 s"
+    found = next((line.removeprefix("library ") for line in text.splitlines() if line.startswith("library ")), "")
+    rebuild = "pip install --no-binary=mpi4py --force-reinstall mpi4py, with mpicc of that MPI first in PATH"
+    if not found:
+        last = text.strip().splitlines()[-1] if text.strip() else "no answer"
+        yield Finding("mpi4py", NOTE, f"does not load: {last}", f"build it against {mine or 'your MPI'}: {rebuild}")
+    elif mine and [f(found) for f in (launch.family, launch.version_number)] != [
+        f(mine) for f in (launch.family, launch.version_number)
+    ]:
+        other = f"{launch.family(found)} {launch.version_number(found)}"
+        yield Finding("mpi4py", NOTE, f"speaks {other}, Tacit {mine}: its communicators will be refused", rebuild)
+    else:
+        from importlib import metadata
+
+        yield Finding("mpi4py", GOOD, metadata.version("mpi4py") + (", the same MPI" if mine else ""))
+
+
+def _gpu() -> Iterator[Finding]:
+    from tacit import _core
+
+    cards = ""
+    if shutil.which("nvidia-smi"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(
+                ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
+                capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+            if done.returncode == 0:
+                cards = "; ".join(done.stdout.strip().splitlines())
+    built, usable = bool(_core.cuda_built), _works(_core.device_available)
+    driver = bool(cards) or ctypes.util.find_library("cuda") is not None
+    if usable:
+        yield Finding("gpu", GOOD, cards or str(_core.device_name()))
+    elif built and cards:
+        value = f"{cards}; CUDA is built in, but finds no device"
+        yield Finding("gpu", BAD, value, "update the driver, or see CUDA_VISIBLE_DEVICES")
+    elif built:
+        value = "CUDA is built in; this machine shows no device" + (" though it has a driver" if driver else "")
+        yield Finding("gpu", NOTE, value)
+    elif cards:
+        yield Finding("gpu", NOTE, f"{cards}, but CUDA is not built in", "build with -DTACIT_CUDA=ON")
+    else:
+        yield Finding("gpu", NOTE, "none (CUDA is not built in)")
+
+
+def _works(ask: Callable[[], Any]) -> bool:
+    try:
+        return bool(ask())
+    except Exception:
+        return False

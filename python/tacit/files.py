@@ -1,0 +1,291 @@
+"""What the command line does with files: read for a solve, info, check, convert."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit import cli, io, report
+
+INFO_SCHEMA = "tacit.info/1"
+
+KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz": "NumPy archive", "npy": "NumPy array"}
+
+
+# --- for a solve ------------------------------------------------------------------------------------------------------
+
+
+def read_matrix(path: str, comm: Any, scalar: str | None) -> Any:
+    """The distributed operator of a matrix file. Collective."""
+    import tacit
+
+    return tacit.read(path, comm=comm, scalar=scalar)
+
+
+def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
+    """Numbers `first` to `last` (excluded) of one sequence in [-1, 1), whoever asks for which part of it."""
+    # Philox makes four numbers for each value of its counter.
+    made = np.random.Generator(np.random.Philox(key=seed, counter=first // 4)).random(last - first + first % 4)
+    return 2 * made[first % 4 :] - 1
+
+
+def right_hand_side(what: str, A: Any, comm: Any) -> Any:
+    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file.
+
+    Its scalar is A's, unless it is complex and A is not.
+    """
+    first, last = A.own_range
+    if what == "ones":
+        return np.ones(last - first, A.dtype)
+    if what == "random" or what.startswith("random:"):
+        return uniform(int(what.partition(":")[2] or 0), first, last).astype(A.dtype)
+    b = comm.collective(lambda: io.read_vector(what))
+    if b.ndim == 2 and b.shape[1] == 1:
+        b = b[:, 0]
+    if b.shape != (A.shape[0],):
+        found = " x ".join(map(str, b.shape))
+        raise cli.BadInput(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
+    own = np.ascontiguousarray(b[first:last])
+    return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
+
+
+def write_vector(path: str, whole: npt.NDArray[Any]) -> None:
+    """Writes a vector as the suffix of `path` says; the file appears whole or not at all."""
+    with report.replacing(path) as temporary:
+        io.write_vector(temporary, whole)
+
+
+def header_of(path: str) -> io.Header:
+    """As io.header, also of an archive that holds one vector."""
+    if io.detect(path) == "npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if len(archive.namelist()) == 1:
+                values = io.read_vector(path)
+                columns = values.shape[1] if values.ndim == 2 else 1
+                return io.Header("npz", len(values), columns, values.size, str(values.dtype), True)
+    return io.header(path)
+
+
+# --- info -------------------------------------------------------------------------------------------------------------
+
+
+def banner(path: str) -> dict[str, str]:
+    """What the first line of a Matrix Market file says: format, field, symmetry."""
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if zipped else open(path, "rb") as file:
+        words = file.readline(1024).decode("ascii", "replace").lower().split()
+    return {"format": words[2], "field": words[3], "symmetry": words[4]}
+
+
+def info(path: str, json: str | None) -> int:
+    """Prints what a file holds. ValueError when it cannot be accepted."""
+    facts = describe(path)
+    if json:
+        report.write_json(facts, json)
+    out = report.console(stderr=json == "-")
+    out.print(path, style="bold", markup=False)
+    report.print_facts(_sentences(facts), out)
+    return 0
+
+
+def describe(path: str) -> dict[str, Any]:
+    header = header_of(path)
+    facts: dict[str, Any] = {
+        "schema": INFO_SCHEMA,
+        "version": report.version(),
+        "file": path,
+        "bytes": os.path.getsize(path),
+        "kind": header.kind,
+        "rows": header.rows,
+        "columns": header.columns,
+        "entries": header.entries,
+        "scalar": header.scalar,
+        "dense": header.dense,
+    }
+    if header.kind == "matrix_market":
+        facts |= banner(path)
+    vector = header.dense and min(header.rows, header.columns) <= 1
+    facts["what"] = "vector" if vector else "matrix"
+    if vector or header.dense:
+        return facts | {"values": _spread(np.abs(io.read_vector(path)).ravel())}
+    return facts | _matrix(path, header)
+
+
+def _spread(magnitudes: npt.NDArray[Any]) -> dict[str, Any]:
+    """Largest and smallest magnitude that is not zero, and how many are."""
+    some = magnitudes[magnitudes > 0]
+    return {
+        "largest": float(some.max()) if len(some) else 0.0,
+        "smallest": float(some.min()) if len(some) else 0.0,
+        "zeros": int(len(magnitudes) - len(some)),
+    }
+
+
+def _counts(lengths: npt.NDArray[Any]) -> dict[str, Any] | None:
+    if not len(lengths):
+        return None
+    return {"least": int(lengths.min()), "mean": float(lengths.mean()), "most": int(lengths.max())}
+
+
+def _matrix(path: str, header: io.Header) -> dict[str, Any]:
+    from scipy.sparse import coo_array
+
+    rows, columns, share = io.read_share(path, header.scalar)
+    stored = len(share.value)
+    A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
+    A.sum_duplicates()
+    row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(A.indptr))
+    below = row - A.indices
+    lengths = np.diff(A.indptr)
+    magnitude = abs(A)
+    facts: dict[str, Any] = {
+        "nonzeros": int(A.nnz),
+        "duplicates": int(stored - A.nnz),
+        "row_entries": _counts(lengths),
+        "empty_rows": int((lengths == 0).sum()),
+        "empty_columns": int(columns - len(np.unique(A.indices))),
+        "bandwidth": {"lower": int(max(0, below.max(initial=0))), "upper": int(max(0, (-below).max(initial=0)))},
+        "values": _spread(magnitude.data),
+        "row_norms": _spread(np.asarray(magnitude.max(axis=1).todense()).ravel()) if A.nnz else None,
+        "column_norms": _spread(np.asarray(magnitude.max(axis=0).todense()).ravel()) if A.nnz else None,
+    }
+    if rows != columns:
+        return facts | {"square": False}
+    diagonal = A.diagonal()
+    inside = np.abs(diagonal)
+    outside = np.asarray(magnitude.sum(axis=1)).ravel() - inside
+    pattern = A.copy()
+    pattern.data = np.ones(A.nnz)
+    mirrored = int((pattern - pattern.T.tocsr()).count_nonzero() == 0)
+    scale = float(magnitude.data.max(initial=0.0))
+    defect = abs(A - A.conj().T.tocsr())
+    numeric = float(defect.data.max(initial=0.0)) / scale if scale else 0.0
+    positive = bool(np.all(diagonal.real > 0) and np.all(diagonal.imag == 0))
+    return facts | {
+        "square": True,
+        "diagonal": _spread(inside) | {"positive": positive},
+        "dominant_rows": int((inside >= outside).sum()),
+        "symmetric_pattern": bool(mirrored),
+        "hermitian": numeric == 0.0,
+        "hermitian_defect": numeric,
+        "advice": _advice(header.scalar, numeric, positive, int((inside == 0).sum())),
+    }
+
+
+def hermitian(scalar: str) -> str:
+    return "Hermitian" if scalar.startswith("complex") else "symmetric"
+
+
+def _advice(scalar: str, defect: float, positive: bool, zeros: int) -> str:
+    """Which method and preconditioner to begin with."""
+    name = hermitian(scalar)
+    if defect == 0 and positive:
+        return f"{name} with a positive diagonal: --method cg --precond ic0, if it is positive definite"
+    if zeros:
+        return f"{report.plural(zeros, 'zero')} on the diagonal: --method gmres --precond spai"
+    if defect == 0:
+        return f"{name} but not positive definite: --method gmres --precond ilu0"
+    return f"not {name}: --method gmres or bicgstab, --precond ilu0"
+
+
+def _range(spread: dict[str, Any] | None) -> str:
+    if not spread or not spread["largest"]:
+        return "all zero"
+    zeros = f", {report.plural(spread['zeros'], 'zero')}" if spread["zeros"] else ""
+    return f"{spread['smallest']:.3g} to {spread['largest']:.3g}{zeros}"
+
+
+def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    words = [KINDS[facts["kind"]], *(facts[key] for key in ("format", "field", "symmetry") if key in facts)]
+    yield "file", f"{' '.join(words)}, {report.size(facts['bytes'])}"
+    shape = f"{report.count(facts['rows'])} x {report.count(facts['columns'])} {facts['what']}, {facts['scalar']}"
+    if "nonzeros" not in facts:
+        yield "holds", shape
+        yield "magnitudes", _range(facts["values"])
+        return
+    yield "holds", f"{shape}, {report.plural(facts['nonzeros'], 'nonzero')}"
+    notes = [f"{report.plural(facts['entries'], 'entry')} stored"]
+    if facts["duplicates"]:
+        notes.append(f"{report.plural(facts['duplicates'], 'duplicate')} added up")
+    yield "", ", ".join(notes)
+    if facts["row_entries"]:
+        r = facts["row_entries"]
+        empty = "".join(
+            f", {report.count(facts[f'empty_{what}'])} {what} empty"
+            for what in ("rows", "columns")
+            if facts[f"empty_{what}"]
+        )
+        yield "in a row", f"{r['least']} to {r['most']} nonzeros, {r['mean']:.3g} on average{empty}"
+    lower, upper = (report.count(facts["bandwidth"][side]) for side in ("lower", "upper"))
+    yield "bandwidth", f"{lower} below, {upper} above"
+    yield "magnitudes", _range(facts["values"])
+    yield "largest in", f"a row {_range(facts['row_norms'])}; a column {_range(facts['column_norms'])}"
+    if facts["square"]:
+        sign = ", all positive" if facts["diagonal"]["positive"] else ""
+        yield "diagonal", f"{_range(facts['diagonal'])}{sign}; dominant in {report.count(facts['dominant_rows'])} rows"
+        pattern = "symmetric" if facts["symmetric_pattern"] else "not symmetric"
+        name = hermitian(facts["scalar"])
+        values = name if facts["hermitian"] else f"not {name} (by {facts['hermitian_defect']:.1e} of the largest)"
+        yield "symmetry", f"pattern {pattern}, values {values}"
+        yield "try", facts["advice"]
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def check(path: str) -> int:
+    """Reads all of a file and says that it is valid; ValueError with the place if it is not."""
+    header = header_of(path)
+    shape = f"{report.count(header.rows)} x {report.count(header.columns)}"
+    if header.dense:
+        values = io.read_vector(path)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        what = f"{shape}, dense"
+    else:
+        share = io.read_share(path, header.scalar)[2]
+        wrong = np.flatnonzero(~np.isfinite(share.value))
+        entries = report.plural(header.entries, "entry")
+        what = f"{shape}, {entries}"
+    if len(wrong):
+        raise cli.BadInput(f"{path}: value {wrong[0] + 1} is not finite")
+    print(f"{path}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
+    return 0
+
+
+# --- convert ----------------------------------------------------------------------------------------------------------
+
+
+def convert(source: str, target: str) -> int:
+    """Writes what `source` holds as the suffix of `target` says. The file appears whole or not at all."""
+    from scipy.sparse import coo_array
+
+    header = header_of(source)
+    if header.dense:
+        values = io.read_vector(source)
+        write_vector(target, values)
+        held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
+        _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
+        return 0
+    if target.endswith(".npy"):
+        raise cli.WrongUse(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
+    rows, columns, share = io.read_share(source, header.scalar)
+    A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
+    del share
+    A.sum_duplicates()
+    suffix = ".mtx.gz" if target.endswith(".mtx.gz") else None
+    with report.replacing(target, suffix) as temporary:
+        io.write_entries(temporary, rows, columns, A.indptr.astype(np.int64), A.indices.astype(np.int64), A.data)
+    _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
+    return 0
+
+
+def _said(source: str, target: str, what: str) -> None:
+    before, after = report.size(os.path.getsize(source)), report.size(os.path.getsize(target))
+    print(f"{source} ({before}) -> {target} ({after}): {what}")

@@ -1,0 +1,433 @@
+"""Files of matrices and vectors, read strictly: what is damaged or strange is refused with the file and the place.
+
+The kind of a file follows from its first bytes, whatever its name: Matrix Market (plain or gzip), PETSc binary, SciPy's
+``save_npz`` layout, and NumPy's ``.npy`` (vectors). Nothing in a file is ever executed. :func:`tacit.read` makes an operator
+of a matrix file; the functions here are local to a process.
+"""
+
+from __future__ import annotations
+
+import io as _io
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scalar
+
+__all__ = ["Header", "Share", "detect", "header", "read_share", "read_vector", "write_entries", "write_vector"]
+
+# A compressed array may not claim more than this multiple of its file (and 1 MiB).
+_EXPANSION = 1100
+# And NumPy's headers are short.
+_HEADER = 4096
+
+
+class Header(NamedTuple):
+    """What a matrix file says about itself."""
+
+    kind: str  #: "matrix_market", "petsc_binary", "npz" or "npy"
+    rows: int
+    columns: int
+    entries: int  #: stored in the file
+    scalar: str  #: "float64" or "complex128" for text and PETSc files; the array's own for NumPy's
+    dense: bool
+
+
+class Share(NamedTuple):
+    """Entries of a matrix: value[k] at (row[k], column[k]), counted from 0; those at one place are to be added."""
+
+    row: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int64]
+    value: Array
+    parsed: int  #: entries of the file that were read for this share
+
+
+def _refuse(path: str, text: str) -> NoReturn:
+    raise _core.InputError(f"{path}: {text}")
+
+
+def _path(path: Any) -> str:
+    text = os.fspath(path)
+    return os.fsdecode(text)
+
+
+def detect(path: str | os.PathLike[str]) -> str:
+    """The kind of a file by its first bytes: "matrix_market", "petsc_binary", "npz", "npy" or "unknown"."""
+    name = _path(path)
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"{name}: no such file")
+    return _core.detect(name)
+
+
+def _known(path: str) -> str:
+    kind = detect(path)
+    if kind == "unknown":
+        _refuse(path, "expected a Matrix Market, PETSc binary, .npz or .npy file; its first bytes are of none of these")
+    return kind
+
+
+# --- NumPy's files ----------------------------------------------------------------------------------------------------
+
+
+def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
+    """One array in NumPy's format from a stream of `size` bytes; sizes are compared before memory is taken."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            _refuse(path, f"{what} has version {version} of NumPy's format; 1.0, 2.0 or 3.0 is needed")
+        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = reader(stream, max_header_size=_HEADER)
+    except _core.Error:
+        raise
+    except Exception as e:
+        _refuse(path, f"{what} has a damaged header: {e}")
+    if dtype.hasobject:
+        _refuse(path, f"{what} holds pickled objects, which are never loaded")
+    if any(n < 0 for n in shape):
+        _refuse(path, f"{what} has the shape {shape}")
+    count = 1
+    for n in shape:
+        count *= n
+    if count * dtype.itemsize > size:
+        _refuse(path, f"{what} claims {count} elements of {dtype.itemsize} bytes, but there are {size} bytes at most")
+    data = stream.read(count * dtype.itemsize)
+    if len(data) != count * dtype.itemsize:
+        _refuse(path, f"{what} ends after {len(data)} of {count * dtype.itemsize} bytes")
+    if stream.read(1):
+        _refuse(path, f"{what} has something behind its last element")
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _open_npz(path: str) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    limit = _EXPANSION * os.path.getsize(path) + (1 << 20)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if len(entries) > 64 or sum(e.file_size for e in entries) > limit:
+                _refuse(
+                    path,
+                    f"expected a few arrays, found {len(entries)} that claim {sum(e.file_size for e in entries)} bytes",
+                )
+            for entry in entries:
+                name = entry.filename.removesuffix(".npy")
+                if name in arrays:
+                    _refuse(path, f"{name} is there twice")
+                with archive.open(entry) as stream:
+                    arrays[name] = _read_npy(path, stream, entry.file_size, name)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        OverflowError,
+    ) as e:
+        if isinstance(e, _core.Error):
+            raise
+        _refuse(path, f"damaged archive: {e}")
+    return arrays
+
+
+def _integers(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> npt.NDArray[np.int64]:
+    if name not in arrays:
+        _refuse(path, f"expected an array {name}; found {', '.join(sorted(arrays)) or 'none'}")
+    array = arrays[name]
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        _refuse(path, f"{name} has shape {array.shape} and type {array.dtype}; a list of integers is needed")
+    wrong = np.flatnonzero((array < low) | (array > high))
+    if len(wrong):
+        _refuse(path, f"{name}[{wrong[0]}] is {array[wrong[0]]}; it runs from {low} to {high}")
+    return array.astype(np.int64)
+
+
+def _npz_entries(path: str) -> tuple[int, int, Share]:
+    """All entries of a matrix in the layout of scipy.sparse.save_npz: csr, csc, coo, bsr or dia."""
+    arrays = _open_npz(path)
+    missing = [name for name in ("format", "shape", "data") if name not in arrays]
+    if missing:
+        _refuse(path, f"expected the layout of scipy.sparse.save_npz; there is no array {missing[0]}")
+    word = arrays["format"]
+    if word.shape != () or word.dtype.kind not in "SU":
+        _refuse(path, "format is no word")
+    kind = word.item().decode("ascii", "replace") if word.dtype.kind == "S" else str(word.item())
+    if arrays["shape"].shape != (2,):
+        _refuse(path, f"shape has {arrays['shape'].size} numbers; 2 are needed")
+    rows, columns = (int(n) for n in _integers(path, arrays, "shape", 0, 2**62))
+    data = arrays["data"]
+    if max(rows, columns) > 2**24 + 64 * data.size:
+        _refuse(path, f"a matrix of {rows} by {columns} with {data.size} values")
+    if data.dtype.kind not in "biufc":
+        _refuse(path, f"data has type {data.dtype}; numbers are needed")
+
+    def compressed(lines: int, others: int) -> tuple[Array, Array]:
+        start = _integers(path, arrays, "indptr", 0, len(data))
+        index = _integers(path, arrays, "indices", 0, others - 1)
+        if len(start) != lines + 1 or start[0] != 0 or start[-1] != len(index) or len(index) != len(data):
+            _refuse(
+                path,
+                f"indptr has {len(start)} numbers up to {start[-1] if len(start) else 0} for {lines} rows or columns"
+                f" and {len(index)} indices with {len(data)} values",
+            )
+        fall = np.flatnonzero(np.diff(start) < 0)
+        if len(fall):
+            _refuse(path, f"indptr falls behind position {fall[0]}")
+        return np.repeat(np.arange(lines, dtype=np.int64), np.diff(start)), index
+
+    if kind in ("csr", "csc", "coo") and data.ndim != 1:
+        _refuse(path, f"data has shape {data.shape}; a list is needed")
+    if kind == "csr":
+        row, column = compressed(rows, columns)
+    elif kind == "csc":
+        column, row = compressed(columns, rows)
+    elif kind == "coo":
+        row, column = _integers(path, arrays, "row", 0, rows - 1), _integers(path, arrays, "col", 0, columns - 1)
+        if not len(row) == len(column) == len(data):
+            _refuse(path, f"{len(row)} rows, {len(column)} columns and {len(data)} values")
+    elif kind == "bsr":
+        if data.ndim != 3 or not all(data.shape[1:]) or rows % data.shape[1] or columns % data.shape[2]:
+            _refuse(path, f"blocks of shape {data.shape[1:]} in a matrix of {rows} by {columns}")
+        high, wide = data.shape[1:]
+        brow, bcolumn = compressed(rows // high, columns // wide)
+        i, j = np.arange(high, dtype=np.int64)[:, None], np.arange(wide, dtype=np.int64)[None, :]
+        row = np.broadcast_to(brow[:, None, None] * high + i, data.shape).ravel()
+        column = np.broadcast_to(bcolumn[:, None, None] * wide + j, data.shape).ravel()
+        data = data.ravel()
+    elif kind == "dia":
+        offsets = _integers(path, arrays, "offsets", -(2**62), 2**62)
+        if data.ndim != 2 or len(data) != len(offsets) or len(set(offsets.tolist())) != len(offsets):
+            _refuse(path, f"{len(offsets)} offsets and diagonals of shape {data.shape}")
+        column = np.broadcast_to(np.arange(data.shape[1], dtype=np.int64), data.shape)
+        row = column - offsets[:, None]
+        inside = (row >= 0) & (row < rows) & (column < columns)
+        row, column, data = row[inside], column[inside], data[inside]
+    else:
+        _refuse(path, f"format {kind!r}; csr, csc, coo, bsr or dia is needed")
+    return rows, columns, Share(row, column, data, len(data))
+
+
+def _numpy_vector(path: str, kind: str) -> Array:
+    if kind == "npy":
+        with open(path, "rb") as stream:
+            return _read_npy(path, _io.BytesIO(stream.read()), os.path.getsize(path), "the array")
+    arrays = _open_npz(path)
+    if len(arrays) != 1:
+        _refuse(path, f"expected one array, found {len(arrays)}: {', '.join(sorted(arrays))}")
+    return next(iter(arrays.values()))
+
+
+# --- all kinds --------------------------------------------------------------------------------------------------------
+
+
+def header(path: str | os.PathLike[str]) -> Header:
+    """What a matrix or vector file says about itself; reads no further than that needs (NumPy's files: all)."""
+    name = _path(path)
+    kind = _known(name)
+    if kind == "npy":
+        a = _numpy_vector(name, kind)
+        shape = (*a.shape, 1) if a.ndim == 1 else a.shape
+        if len(shape) != 2:
+            _refuse(name, f"the array has shape {a.shape}; a vector or a matrix is needed")
+        return Header(kind, *shape, a.size, scalar_name(a.dtype, name), True)
+    if kind == "npz":
+        rows, columns, share = _npz_entries(name)
+        return Header(kind, rows, columns, share.parsed, scalar_name(share.value.dtype, name), False)
+    rows, columns, entries, field, dense = _core.read_header(name, kind == "petsc_binary")
+    return Header(kind, rows, columns, entries, "complex128" if field == "complex" else "float64", dense)
+
+
+def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: int = 1) -> tuple[int, int, Share]:
+    """The `part`-th of `parts` shares of a matrix file's entries, and the matrix' rows and columns.
+
+    Parameters
+    ----------
+    path : path-like
+    scalar : str
+        "float32", "float64", "complex64" or "complex128".
+    part, parts : int
+        Which share; the shares of all parts together are the file.
+
+    Returns
+    -------
+    rows, columns : int
+    share : Share
+
+    Raises
+    ------
+    ValueError
+        When the file cannot be accepted, with the file and the line (or byte).
+
+    Notes
+    -----
+    Local. Of text files each part parses its own range of bytes, of PETSc files its own rows; NumPy's are read whole.
+    """
+    name = _path(path)
+    kind = _known(name)
+    if kind in ("npz", "npy"):
+        if kind == "npz":
+            rows, columns, all_ = _npz_entries(name)
+        else:
+            array = _numpy_vector(name, kind)
+            if array.ndim != 2:
+                _refuse(
+                    name, f"the array has shape {array.shape}; a matrix is needed (tacit.read_vector reads vectors)"
+                )
+            rows, columns = array.shape
+            row, column = np.nonzero(array)
+            all_ = Share(row, column, array[row, column], len(row))
+        mine = slice(all_.parsed * part // parts, all_.parsed * (part + 1) // parts)
+        try:
+            value = to_scalar(all_.value[mine], scalar, name)
+        except TypeError as e:
+            _refuse(name, str(e))
+        row = np.ascontiguousarray(all_.row[mine], dtype=np.int64)
+        column = np.ascontiguousarray(all_.column[mine], dtype=np.int64)
+        return rows, columns, Share(row, column, value, len(value))
+    petsc = kind == "petsc_binary"
+    rows, columns, _, _, dense = _core.read_header(name, petsc)
+    if dense:
+        if petsc:
+            _refuse(name, "expected a matrix, found a PETSc vector (tacit.read_vector reads those)")
+        rows, columns, values = core("read_dense", scalar)(name, False)
+        table = values.reshape((rows, columns), order="F")
+        row, column = np.nonzero(table)
+        mine = slice(len(row) * part // parts, len(row) * (part + 1) // parts)
+        row, column = np.ascontiguousarray(row[mine], np.int64), np.ascontiguousarray(column[mine], np.int64)
+        return rows, columns, Share(row, column, np.ascontiguousarray(table[row, column]), len(row))
+    row, column, value, parsed = core("read_triplets", scalar)(name, petsc, part, parts)
+    return rows, columns, Share(row, column, value, parsed)
+
+
+def check_count(path: str | os.PathLike[str], total: int) -> None:
+    """ValueError unless `total` entries in all shares are what a Matrix Market file announces; other kinds need no check."""
+    name = _path(path)
+    if detect(name) == "matrix_market" and not _core.read_header(name, False)[4]:
+        _core.check_entry_count(name, total)
+
+
+def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = None) -> Array:
+    """A vector (or dense block) from a Matrix Market, PETSc Vec, .npy or .npz file.
+
+    Parameters
+    ----------
+    path : path-like
+    scalar : dtype, optional
+        float32, float64, complex64 or complex128; default: what the file holds.
+
+    Returns
+    -------
+    ndarray
+        Shape (n,), or (n, k) for a block of k columns. The whole vector, on every rank that calls. Local.
+
+    Raises
+    ------
+    ValueError
+        When the file cannot be accepted, with the file and the line (or byte).
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, tacit
+    >>> path = os.path.join(tempfile.mkdtemp(), "b.mtx")
+    >>> tacit.write(path, np.array([1.0, 2.5]))
+    >>> tacit.read_vector(path)
+    array([1. , 2.5])
+    """
+    name = _path(path)
+    kind = _known(name)
+    wanted = chosen_scalar(scalar)
+    if kind in ("npy", "npz"):
+        array = _numpy_vector(name, kind)
+        if array.dtype.kind not in "biufc" or array.ndim not in (1, 2):
+            _refuse(name, f"an array of shape {array.shape} and type {array.dtype}; a vector of numbers is needed")
+        try:
+            return to_scalar(array, wanted or scalar_name(array.dtype, name), name)
+        except TypeError as e:
+            _refuse(name, str(e))
+    petsc = kind == "petsc_binary"
+    rows, columns, _, field, dense = _core.read_header(name, petsc)
+    if petsc and not dense:
+        _refuse(name, "expected a vector, found a PETSc matrix (tacit.read reads those)")
+    wanted = wanted or ("complex128" if field == "complex" else "float64")
+    rows, columns, values = core("read_dense", wanted)(name, petsc)
+    array = values if columns == 1 else np.ascontiguousarray(values.reshape((rows, columns), order="F"))
+    return array
+
+
+def _written_kind(path: str) -> str:
+    """The kind of file to write, by the name's ending."""
+    name = Path(path).name
+    for ending, kind in (
+        (".mtx", "mtx"),
+        (".mtx.gz", "mtx"),
+        (".npz", "npz"),
+        (".npy", "npy"),
+        (".petsc", "petsc"),
+        (".dat", "petsc"),
+        (".bin", "petsc"),
+    ):
+        if name.endswith(ending):
+            return kind
+    raise ValueError(
+        f"{path}: the ending tells what to write: .mtx, .mtx.gz, .npz, .npy (vectors), or .petsc, .dat, .bin (PETSc)"
+    )
+
+
+def write_vector(path: str | os.PathLike[str], vector: Any) -> None:
+    """Writes a vector or dense block as the ending of `path` says. Local."""
+    name = _path(path)
+    kind = _written_kind(name)
+    array = as_array(vector, "the vector")
+    if array.ndim not in (1, 2):
+        raise ValueError(f"the vector has shape {array.shape}; (n,) or (n, k) is needed")
+    scalar = scalar_name(array.dtype, "the vector")
+    array = to_scalar(array, scalar, "the vector")
+    if kind in ("npy", "npz"):
+        temporary = f"{name}.part"
+        with open(temporary, "wb") as stream:
+            if kind == "npy":
+                np.save(stream, array, allow_pickle=False)
+            else:
+                np.savez_compressed(stream, x=array)
+        os.replace(temporary, name)
+        return
+    rows, columns = array.shape[0], 1 if array.ndim == 1 else array.shape[1]
+    if kind == "petsc" and columns != 1:
+        raise ValueError(f"a PETSc vector has one column; this block has {columns}")
+    core("write_dense", scalar)(name, kind == "petsc", rows, columns, np.ascontiguousarray(array.ravel(order="F")))
+
+
+def write_entries(
+    path: str | os.PathLike[str], shape: tuple[int, int], start: Array, column: Array, value: Array
+) -> None:
+    """Writes a matrix given by its compressed rows as the ending of `path` says. Local."""
+    name = _path(path)
+    kind = _written_kind(name)
+    rows, columns = shape
+    if kind == "npy":
+        raise ValueError(f"{name}: .npy holds vectors; write a matrix as .mtx, .mtx.gz, .npz or .petsc")
+    if kind == "npz":
+        narrow = np.int32 if max(rows, columns, len(column)) < 2**31 else np.int64
+        temporary = f"{name}.part"
+        with open(temporary, "wb") as stream:
+            np.savez_compressed(
+                stream,
+                format=np.array(b"csr"),
+                shape=np.array([rows, columns]),
+                data=value,
+                indices=column.astype(narrow),
+                indptr=start.astype(narrow),
+            )
+        os.replace(temporary, name)
+        return
+    row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(start))
+    write = core("write_triplets", value.dtype.name)
+    write(name, kind == "petsc", rows, columns, row, np.ascontiguousarray(column, np.int64), value)

@@ -1,0 +1,781 @@
+"""Solving A x = b by Krylov and stationary methods.
+
+``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``bicgstab``, ``gmres``, ``richardson`` and
+``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was recomputed at the end.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, layout, op
+from . import comm as _comm
+from . import precond as _precond
+from ._support import (
+    Array,
+    agreed,
+    as_array,
+    as_vector,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    core,
+    default_threads,
+    like,
+    refuse_unknown,
+    scalar_name,
+    to_scalar,
+    using_threads,
+)
+
+__all__ = [
+    "CallbackState",
+    "NotConverged",
+    "Result",
+    "TraceEvent",
+    "bicgstab",
+    "cg",
+    "chebyshev",
+    "gmres",
+    "methods",
+    "richardson",
+    "solve",
+]
+
+
+class NotConverged(_core.Error, RuntimeError):
+    """Raised for ``raise_on_failure=True``; ``result`` holds what there is."""
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.result)
+
+
+class TraceEvent(NamedTuple):
+    """What ran from `begin` to `end`, in seconds since the solve began."""
+
+    name: str
+    category: str
+    begin: float
+    end: float
+    rank: int
+    thread: int
+    bytes: int
+
+
+class CallbackState:
+    """What a callback of :func:`tacit.solve` sees after an iteration.
+
+    Attributes
+    ----------
+    iteration : int
+    residual_norm : float
+        The recurrence's ||r|| / ||b||.
+    x : ndarray
+        The iterate, in the form that the result will have; formed when asked for, which costs a few vectors of work. On
+        several ranks collective where x is whole: then all ranks ask, or none.
+    """
+
+    __slots__ = ("_form", "_state", "iteration", "residual_norm")
+
+    def __init__(self, state: _core.CallbackState, form: Callable[[Array], Array]) -> None:
+        self._state, self._form = state, form
+        self.iteration: int = state.iteration
+        self.residual_norm: float = state.residual_norm
+
+    @property
+    def x(self) -> Array:
+        return self._form(self._state.solution())
+
+    def __repr__(self) -> str:
+        return f"<iteration {self.iteration}: residual {self.residual_norm:.3e}>"
+
+
+class Result:
+    """How a solve ended. Unpacks as ``x, info``.
+
+    Attributes
+    ----------
+    x : ndarray
+        The best solution found; finite, whatever happened.
+    info : int
+        SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or numbers that
+        are not finite (-3).
+    converged : bool
+        Whether the recomputed residual is at or below max(rtol ||b||, atol).
+    reason : str
+        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite" or "stopped".
+    detail, advice : str
+        What happened and what to try, a sentence each; "" when there is nothing to say.
+    iterations, restarts : int
+        Restarts: times the residual was recomputed and the method started anew from it.
+    residual_norm : float
+        ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
+    recurrence_residual_norm : float
+        What the method believed, on the same scale.
+    history : ndarray
+        The recurrence's ||r|| / ||b|| from iteration 0 on.
+    seconds : dict
+        "setup" (conversion, partition, preconditioner) and "solve"; the longest over ranks.
+    counts : dict
+        "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes" (all ranks').
+    trace : list of TraceEvent or None
+        Of all ranks, with ``trace=True``.
+    warnings : list of str
+        Fallbacks taken, and the like.
+    method, precond, scalar, device : str
+        What was used.
+    unknowns, nonzeros, ranks, threads : int
+        nonzeros is 0 when the operator does not know them.
+    """
+
+    def __init__(self, x: Any, report: _core.Report, **facts: Any) -> None:
+        self.x: Any = x
+        self.converged: bool = report.converged
+        self.reason: str = report.reason
+        self.detail: str = report.detail
+        self.advice: str = report.advice
+        self.iterations: int = report.iterations
+        self.restarts: int = report.restarts
+        self.residual_norm: float = report.residual_norm
+        self.recurrence_residual_norm: float = report.recurrence_residual_norm
+        self.history: npt.NDArray[np.float64] = report.history
+        self.counts: dict[str, int] = report.counts
+        self.warnings: list[str] = list(report.warnings)
+        self.method: str = report.method
+        self.precond: str = report.precond
+        self.seconds: dict[str, float] = facts.pop("seconds")
+        self.unknowns: int = facts.pop("unknowns")
+        self.nonzeros: int = facts.pop("nonzeros")
+        self.ranks: int = facts.pop("ranks")
+        self.rank: int = facts.pop("rank")
+        self.threads: int = facts.pop("threads")
+        self.scalar: str = facts.pop("scalar")
+        self.device: str = facts.pop("device")
+        self.rtol: float = facts.pop("rtol")
+        self.atol: float = facts.pop("atol")
+        self.trace: list[TraceEvent] | None = facts.pop("trace")
+
+    @property
+    def info(self) -> int:
+        if self.converged:
+            return 0
+        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3}
+        return failed.get(self.reason, max(1, self.iterations))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.x, self.info))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: int) -> Any:
+        return (self.x, self.info)[i]
+
+    def __repr__(self) -> str:
+        with_ = f" with {self.precond}" if self.precond not in ("", "none") else ""
+        return (
+            f"<tacit.Result: {self.reason} after {self.iterations} iterations of {self.method}{with_},"
+            f" residual {self.residual_norm:.2e}>"
+        )
+
+    def summary(self) -> str:
+        """A few lines for people: what was solved, how it ended, what it took."""
+        count = self.counts
+        lines = [
+            f"{self.reason}: ||b - A x|| / ||b|| = {self.residual_norm:.2e} (recomputed; the recurrence said"
+            f" {self.recurrence_residual_norm:.2e})",
+            f"  {self.method}, precond {self.precond}: {self.iterations} iterations, {self.restarts} restarts",
+            f"  {self.unknowns} unknowns, {self.nonzeros or '?'} nonzeros, {self.scalar}; ranks {self.ranks}, threads"
+            f" {self.threads}, {self.device}",
+            f"  setup {self.seconds['setup']:.3g} s, solve {self.seconds['solve']:.3g} s",
+            f"  {count['operator_applies']} products, {count['preconditioner_applies']} preconditioner applies,"
+            f" {count['reductions']} reductions, {count['messages']} messages, {count['bytes']} bytes",
+        ]
+        lines += [f"  {text}" for text in (self.detail, self.advice) if text]
+        lines += [f"  warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace of all ranks as Chrome JSON, for chrome://tracing or Perfetto. Local; rank 0 writes.
+
+        Raises
+        ------
+        ValueError
+            When the solve was not traced.
+        """
+        if self.trace is None:
+            raise ValueError("there is no trace: solve with trace=True")
+        if self.rank != 0:
+            return
+        events: list[dict[str, Any]] = [
+            {"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}
+            for rank in range(self.ranks)
+        ]
+        for e in self.trace:
+            events.append(
+                {
+                    "name": e.name,
+                    "cat": e.category,
+                    "ph": "X",
+                    "ts": round(e.begin * 1e6, 3),
+                    "dur": round((e.end - e.begin) * 1e6, 3),
+                    "pid": e.rank,
+                    "tid": e.thread,
+                    "args": {"bytes": e.bytes},
+                }
+            )
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"displayTimeUnit": "ms", "traceEvents": events}, out)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draws the residual over the iterations into a file (needs matplotlib). Rank 0 draws."""
+        if self.rank != 0:
+            return
+        from . import plotting
+
+        label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
+        curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
+        plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
+
+
+def methods() -> list[str]:
+    """The names that ``method=`` knows.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> "gmres" in tacit.methods()
+    True
+    """
+    return list(_core.method_names())
+
+
+def _real(value: Any, what: str) -> float:
+    """`value` as a float; TypeError naming it otherwise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{what} is {value!r}; a number is needed")
+    return float(value)
+
+
+def _whole(value: Any, what: str) -> int:
+    number = _real(value, what)
+    if not number.is_integer():
+        raise ValueError(f"{what} is {value!r}; a whole number is needed")
+    if abs(number) >= 2**31:
+        raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
+    return int(number)
+
+
+def _stops(callback: Callable[[Any], Any], form: Callable[[Array], Array]) -> Callable[[_core.CallbackState], bool]:
+    def call(state: _core.CallbackState) -> bool:
+        try:
+            answer = callback(CallbackState(state, form))
+        except StopIteration:
+            return True
+        return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+    return call
+
+
+class _Prepared(NamedTuple):
+    b: Array
+    x0: Array | None
+    scalar: str
+    options: _core.Options
+
+
+def solve(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    method: str = "auto",
+    precond: Any = None,
+    rtol: float = 1e-8,
+    atol: float = 0.0,
+    max_iterations: int | None = None,
+    restart: int = 30,
+    side: str = "right",
+    orthogonalisation: str = "one-reduction",
+    relaxation: float = 1.0,
+    lambda_min: float | None = None,
+    lambda_max: float | None = None,
+    comm: Any = None,
+    callback: Callable[[CallbackState], Any] | None = None,
+    partition: str = "rows",
+    ordering: str = "none",
+    threads: int | None = None,
+    device: str = "host",
+    scalar: npt.DTypeLike | None = None,
+    history: bool = True,
+    trace: bool = False,
+    raise_on_failure: bool = False,
+    **unknown: Any,
+) -> Result:
+    """Solves A x = b.
+
+    Parameters
+    ----------
+    A : operator, sparse matrix, array, LinearOperator or callable with shape
+        Square, n x n. On several ranks: an operator of Tacit (distributed), or the same matrix on every rank.
+    b : array_like
+        Shape (n,) or (n, 1), whole; or this rank's own part. NumPy or DLPack; not copied where type and layout fit.
+    x0 : array_like, optional
+        First guess, in the form of b. Default: zero.
+    method : str
+        "auto" (cg for a Hermitian matrix with a positive diagonal, changing to gmres should it break down; gmres for the rest),
+        "cg", "bicgstab", "gmres", "richardson" or "chebyshev".
+    precond : str, dict or operator, optional
+        An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything that A may be.
+    rtol, atol : float
+        Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
+    max_iterations : int, optional
+        Of products with A (bicgstab: pairs of them), whatever the method. Default: 10 n, at least 1000, at most 50000.
+    restart : int
+        gmres: vectors in a cycle.
+    side : str
+        gmres: "right", "left" or "flexible" (for a preconditioner that changes from call to call).
+    orthogonalisation : str
+        gmres: "one-reduction", "cgs", "cgs2" or "mgs".
+    relaxation : float
+        richardson: omega.
+    lambda_min, lambda_max : float, optional
+        chebyshev: bounds of the (preconditioned) spectrum; estimated where absent.
+    comm : communicator, optional
+        Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
+    callback : callable, optional
+        ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
+        StopIteration ends the solve ("stopped").
+    partition : str
+        "rows": blocks of rows as they come; "graph": rows renumbered so that ranks share few entries (METIS).
+    ordering : str
+        "none", or "rcm": reverse Cuthill-McKee within each rank, for memory locality and incomplete factors.
+    threads : int, optional
+        Threads of this rank. Default: OMP_NUM_THREADS, or this node's cores shared among its ranks.
+    device : str
+        "host", or "cuda" for the current GPU.
+    scalar : dtype, optional
+        float32, float64, complex64 or complex128. Default: what A, b and x0 ask for; integers count as float64.
+    history : bool
+        Keep the residual of every iteration.
+    trace : bool
+        Keep what ran when, on all ranks.
+    raise_on_failure : bool
+        Raise :class:`NotConverged` instead of returning a result that has not converged.
+
+    Returns
+    -------
+    Result
+        Unpacks as ``x, info``. Numerical trouble is a reason in it, never an exception.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes, types, names and numbers that do not fit, before any work; the same on every rank.
+    KeyboardInterrupt
+        On every rank, when the user asked one of them to stop.
+    Exception
+        What a callback or a user's operator raises: on one rank unchanged, on several on all ranks, with the rank in its text.
+
+    Notes
+    -----
+    Collective. Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp, tacit
+    >>> A = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(100, 100))
+    >>> x, info = tacit.solve(A, np.ones(100))
+    >>> info, bool(np.linalg.norm(1 - A @ x) <= 1e-8 * 10)
+    (0, True)
+    >>> result = tacit.solve(A, np.ones(100), method="gmres", precond="ilu0")
+    >>> result.reason, result.method
+    ('converged', 'gmres')
+    """
+    begin = _core.wall_time()
+    on = A.comm if comm is None and isinstance(A, op.Operator) else _comm.resolve(comm)
+
+    def prepare() -> _Prepared:
+        refuse_unknown("solve", unknown, _OPTIONS)
+        right, guess = as_vector(b, "b"), None if x0 is None else as_vector(x0, "x0")
+        wanted = chosen_scalar(scalar)
+        if wanted is None:
+            parts = [op.scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
+            if isinstance(A, (list, tuple)):
+                parts.append(scalar_name(as_array(A, "A").dtype, "A"))
+            if guess is not None:
+                parts.append(scalar_name(guess.dtype, "x0"))
+            wanted = common_scalar(*(p for p in parts if p is not None))
+            if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.Stencil)):
+                wanted = A.dtype.name if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
+        o = _core.Options()
+        o.method = choose("method", method, methods())
+        o.side = choose("side", side, ("right", "left", "flexible"))
+        o.orthogonalisation = choose("orthogonalisation", orthogonalisation, ("one-reduction", "cgs", "cgs2", "mgs"))
+        o.rtol, o.atol = _real(rtol, "rtol"), _real(atol, "atol")
+        o.max_iterations = None if max_iterations is None else _whole(max_iterations, "max_iterations")
+        o.restart = _whole(restart, "restart")
+        o.relaxation = _real(relaxation, "relaxation")
+        o.lambda_min = None if lambda_min is None else _real(lambda_min, "lambda_min")
+        o.lambda_max = None if lambda_max is None else _real(lambda_max, "lambda_max")
+        o.history = bool(history)
+        for name, low in (("rtol", 0.0), ("atol", 0.0)):
+            value = getattr(o, name)
+            if not (value >= low and math.isfinite(value)):
+                raise ValueError(f"{name} is {value}; a number >= 0 is needed")
+        choose("partition", partition, ("rows", "graph"))
+        choose("ordering", ordering, ("none", "rcm"))
+        choose("device", device, ("host", "cuda"))
+        if threads is not None and _whole(threads, "threads") < 1:
+            raise ValueError(f"threads is {threads}; at least 1 is needed")
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
+        if device == "cuda" and not (_core.cuda_built and _core.device_available()):
+            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
+            raise _core.EnvironmentFailure(f"device='cuda': {why}")
+        return _Prepared(right, guess, wanted, o)
+
+    ready = agreed(on, prepare)
+    used_threads = default_threads(on) if threads is None else int(threads)
+    with using_threads(used_threads):
+        if trace:
+            on.barrier()
+            _core.trace_start()
+        origin = _core.wall_time()
+        try:
+            result = _solve(
+                A,
+                b,
+                ready,
+                on,
+                precond,
+                callback,
+                begin,
+                origin,
+                partition,
+                ordering,
+                used_threads,
+                device,
+                bool(trace),
+            )
+        finally:
+            if trace:
+                _core.trace_stop()
+    if raise_on_failure and not result.converged:
+        text = ": ".join(part for part in (result.reason, result.detail) if part)
+        raise NotConverged(
+            f"{text} (residual {result.residual_norm:.2e} after {result.iterations} iterations). {result.advice}".strip(),
+            result,
+        )
+    return result
+
+
+_OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]
+
+
+def _solve(
+    A: Any,
+    b: Any,
+    ready: _Prepared,
+    on: _core.Communicator,
+    precond: Any,
+    callback: Any,
+    begin: float,
+    origin: float,
+    partition: str,
+    ordering: str,
+    threads: int,
+    device: str,
+    trace: bool,
+) -> Result:
+    matrix = op.as_operator(A, on, ready.scalar)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
+    scalar = matrix.dtype.name
+    offsets = matrix._handle.range_offsets
+    whole = layout.is_whole(on, len(ready.b), offsets, "b")
+    whole_guess = whole if ready.x0 is None else layout.is_whole(on, len(ready.x0), offsets, "x0")
+
+    def cut() -> tuple[Array, Array | None]:
+        right = to_scalar(layout.own_part(ready.b, on, offsets, whole), scalar, "b")
+        guess = (
+            None if ready.x0 is None else to_scalar(layout.own_part(ready.x0, on, offsets, whole_guess), scalar, "x0")
+        )
+        return right, guess
+
+    right, guess = agreed(on, cut)
+    M, symmetric = _precond.build(matrix, precond)
+    hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
+
+    def form(own: Array) -> Array:
+        x = layout.gather(own, on) if whole else own
+        shape = np.shape(b)
+        return x.reshape(-1, 1) if len(shape) == 2 else x
+
+    call = None if callback is None else _stops(callback, form)
+    setup = on.all_max_real(_core.wall_time() - begin)
+    own, report = core("solve", scalar)(
+        matrix._handle, None if M is None else M._handle, right, guess, ready.options, call, hermitian
+    )
+    x = like(form(own), b)
+    return Result(
+        x,
+        report,
+        seconds={"setup": setup, "solve": report.seconds},
+        unknowns=matrix.shape[0],
+        nonzeros=matrix.nnz,
+        ranks=on.size,
+        rank=on.rank,
+        threads=threads,
+        scalar=scalar,
+        device=device,
+        rtol=ready.options.rtol,
+        atol=ready.options.atol,
+        trace=_gather_trace(on, origin) if trace else None,
+    )
+
+
+def _gather_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:
+    """The events of all ranks, on every rank. Collective."""
+    _core.trace_stop()
+    on.barrier()
+    mine = _core.take_events(_core.trace_rank(), origin)
+    events: list[TraceEvent] = []
+    for part in on.all_gather(json.dumps(mine).encode()):
+        events += [TraceEvent(*e) for e in json.loads(part)]
+    return sorted(events, key=lambda e: (e.rank, e.begin, -e.end))
+
+
+# --- SciPy's signatures -----------------------------------------------------------------------------------------------
+
+
+def _scipy(
+    name: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    rtol: float,
+    atol: float,
+    maxiter: int | None,
+    M: Any,
+    callback: Callable[[Any], Any] | None,
+    as_norm: bool = False,
+    **more: Any,
+) -> Result:
+    def call(state: CallbackState) -> bool:
+        assert callback is not None
+        callback(state.residual_norm if as_norm else np.ravel(state.x))
+        return False
+
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
+    result = solve(
+        A,
+        b,
+        x0,
+        method=name,
+        precond=M,
+        rtol=rtol,
+        atol=atol,
+        max_iterations=maxiter,
+        callback=None if callback is None else call,
+        **more,
+    )
+    if isinstance(result.x, np.ndarray):
+        result.x = result.x.reshape(-1)
+    return result
+
+
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+) -> Result:
+    """Conjugate gradients with SciPy's signature: ``x, info = tacit.cg(A, b)``.
+
+    Parameters
+    ----------
+    A : as for :func:`tacit.solve`
+        Hermitian positive definite.
+    b, x0 : array_like
+        Shape (n,) or (n, 1).
+    rtol, atol : float
+        Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
+    maxiter : int, optional
+        Iterations.
+    M : operator or name, optional
+        Approximates the inverse of A; Hermitian positive definite.
+    callback : callable, optional
+        ``callback(xk)`` after each iteration; raising StopIteration ends the solve. What it returns is ignored.
+
+    Returns
+    -------
+    Result
+        Unpacks as ``x, info`` with x of shape (n,); info is 0 (converged), > 0 (iterations done) or < 0 (breakdown).
+
+    References
+    ----------
+    Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems (1952), doi 10.6028/jres.049.044.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.cg(np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [0.090909, 0.636364])
+    """
+    return _scipy("cg", A, b, x0, rtol, atol, maxiter, M, callback)
+
+
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+) -> Result:
+    """BiCGStab with SciPy's signature, for any square A; parameters and result as in :func:`tacit.cg`.
+
+    References
+    ----------
+    van der Vorst, Bi-CGSTAB (1992), doi 10.1137/0913035.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.bicgstab(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([1.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [0.0, 1.0])
+    """
+    return _scipy("bicgstab", A, b, x0, rtol, atol, maxiter, M, callback)
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], Any] | None = None,
+    callback_type: str | None = None,
+) -> Result:
+    """GMRES with SciPy's signature, for any square A; parameters and result as in :func:`tacit.cg`, and:
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle; default min(20, n).
+    maxiter : int, optional
+        Iterations, that is products with A. (SciPy counts cycles here.)
+    callback_type : {"x", "pr_norm", "legacy"}, optional
+        What ``callback`` is given after each iteration: x_k ("x"), or ||r_k|| / ||b|| ("pr_norm", "legacy" and None).
+
+    References
+    ----------
+    Saad and Schultz, GMRES (1986), doi 10.1137/0907058.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> norms = []
+    >>> A = np.array([[4.0, 1.0], [0.0, 3.0]])
+    >>> x, info = tacit.gmres(A, np.array([1.0, 3.0]), callback=norms.append, callback_type="pr_norm")
+    >>> info, len(norms)
+    (0, 2)
+    """
+    if callback_type is not None:
+        choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
+    return _scipy(
+        "gmres",
+        A,
+        b,
+        x0,
+        rtol,
+        atol,
+        maxiter,
+        M,
+        callback,
+        callback_type != "x",
+        restart=20 if restart is None else restart,
+    )
+
+
+def richardson(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    relaxation: float = 1.0,
+) -> Result:
+    """Richardson's iteration x += relaxation M (b - A x); parameters and result as in :func:`tacit.cg`.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.richardson(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([1.0, 2.0]))
+    >>> info
+    0
+    """
+    return _scipy("richardson", A, b, x0, rtol, atol, maxiter, M, callback, relaxation=relaxation)
+
+
+def chebyshev(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    lambda_min: float | None = None,
+    lambda_max: float | None = None,
+) -> Result:
+    """Chebyshev's iteration for a Hermitian positive definite A: no reductions but those that watch the residual; parameters and
+    result as in :func:`tacit.cg`, and:
+
+    Parameters
+    ----------
+    lambda_min, lambda_max : float, optional
+        Bounds of the spectrum of M A; estimated where absent.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.chebyshev(np.diag([1.0, 2.0, 3.0]), np.ones(3), lambda_min=1.0, lambda_max=3.0)
+    >>> info
+    0
+    """
+    return _scipy("chebyshev", A, b, x0, rtol, atol, maxiter, M, callback, lambda_min=lambda_min, lambda_max=lambda_max)

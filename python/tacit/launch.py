@@ -1,0 +1,322 @@
+"""Starts ranks: the mpiexec that belongs to Tacit's MPI, the variables it needs, and an end that leaves nobody behind.
+
+`python -m tacit.launch SCRIPT ARGS` runs a script as one rank: what it does not catch ends the whole job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+# Rank 0 leaves the exit code in this file. Ranks then end with 0: mpiexec has nothing to comment on.
+STATUS = "TACIT_STATUS_FILE"
+# How many ranks the launcher asked for: a process that finds itself alone was started by a foreign mpiexec.
+RANKS = "TACIT_RANKS"
+# Width of the terminal that the launcher writes to; absent if it writes to something else.
+TERMINAL = "TACIT_TERMINAL"
+
+# Rank and size as Open MPI, and MPICH and its kin, show them to their processes.
+_SHOWN = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+
+
+class LaunchError(RuntimeError):
+    """The environment does not allow ranks to be started; the text says what to do."""
+
+
+def launched() -> tuple[int, int] | None:
+    """(rank, size) of this process if mpiexec started it, by its environment alone."""
+    for rank, size in _SHOWN:
+        with contextlib.suppress(KeyError, ValueError):
+            return int(os.environ[rank]), int(os.environ[size])
+    with contextlib.suppress(KeyError, ValueError):
+        if "PMIX_RANK" in os.environ:
+            return int(os.environ["PMIX_RANK"]), int(os.environ["SLURM_STEP_NUM_TASKS"])
+    return None
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def family(version: str) -> str:
+    """The MPI that a version text speaks of: of MPI_Get_library_version or of `mpiexec --version`."""
+    for pattern, name in (
+        (r"Open ?MPI|OpenRTE|PRRTE|prterun", "Open MPI"),
+        (r"Intel", "Intel MPI"),
+        (r"MVAPICH", "MVAPICH"),
+        (r"MPICH|HYDRA", "MPICH"),
+    ):
+        if re.search(pattern, version, re.IGNORECASE):
+            return name
+    return ""
+
+
+def version_number(text: str) -> str:
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", text)
+    return found[0] if found else ""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """An mpiexec: where it is and what it says about itself."""
+
+    path: str
+    family: str
+    version: str
+
+
+def examine(path: str) -> Launcher | None:
+    """What the mpiexec at `path` is; None if it does not run."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    text = done.stdout + done.stderr
+    name = family(text)
+    return Launcher(path, name, version_number(text)) if name else None
+
+
+def library() -> str:
+    """The MPI that Tacit was built with ("Open MPI 4.1.4"); "" in a build without MPI."""
+    from tacit import comm
+
+    return str(comm.library())
+
+
+def recorded() -> str:
+    """The mpiexec that was found when Tacit was built, or ""."""
+    from tacit import comm
+
+    ask: Callable[[], str] | None = getattr(comm, "mpiexec", None)
+    return str(ask()) if ask is not None else ""
+
+
+def candidates() -> Iterator[str]:
+    """Paths of mpiexec, the most likely first; those that exist, each once."""
+    seen = set()
+    names = ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra", "mpirun")
+    found = [recorded(), *(str(Path(sys.executable).parent / name) for name in names), *map(shutil.which, names)]
+    for path in found:
+        if path and os.access(path, os.X_OK) and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            yield path
+
+
+def find_mpiexec() -> Launcher:
+    """The mpiexec of Tacit's MPI: TACIT_MPIEXEC, else the first of the same family. LaunchError if there is none."""
+    chosen = os.environ.get("TACIT_MPIEXEC")
+    if chosen:
+        launcher = examine(shutil.which(chosen) or chosen)
+        if launcher is None:
+            raise LaunchError(f"TACIT_MPIEXEC is {chosen}, which does not run as an mpiexec: correct or unset it")
+        return launcher
+    mine = library()
+    if not mine:
+        raise LaunchError(
+            "this build of Tacit has no MPI, so it runs on one rank: install an MPI"
+            " (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again"
+        )
+    others = []
+    for path in candidates():
+        launcher = examine(path)
+        if launcher is None:
+            continue
+        if launcher.family == family(mine) or not family(mine):
+            return launcher
+        others.append(f"{path} ({launcher.family} {launcher.version})")
+    raise LaunchError(
+        f"found no mpiexec of {mine}, the MPI that Tacit was built with"
+        + (f", only {', '.join(others)}" if others else "")
+        + ": install it (Open MPI: apt install openmpi-bin; MPICH: apt install mpich, or pip install mpich),"
+        " or name it in TACIT_MPIEXEC"
+    )
+
+
+def threads_for(ranks: int) -> int:
+    """Threads of a rank when `ranks` share this machine."""
+    return max(1, cores() // ranks)
+
+
+def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
+    """This process's variables and those that `ranks` ranks need; what the user has set stays."""
+    each = threads or threads_for(ranks)
+    crowded = ranks * each > cores()
+    wanted = {
+        # Open MPI refuses root and more ranks than cores unless told otherwise (4, then 5).
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+    if crowded or each > 1:
+        # It binds two ranks to one core each: their threads would share it, and so would the ranks of another job.
+        wanted |= {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+    if crowded:
+        wanted |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}
+    result = wanted | os.environ
+    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        result["OMP_NUM_THREADS"] = str(each)
+    result[RANKS] = str(ranks)
+    result.pop(TERMINAL, None)
+    if sys.stdout.isatty():
+        result[TERMINAL] = str(shutil.get_terminal_size().columns)
+    return result
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What a child runs before its program so that it ends when this process is killed (Linux)."""
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    return lambda: prctl(1, int(signal.SIGTERM))  # PR_SET_PDEATHSIG
+
+
+def run(
+    ranks: int,
+    command: Sequence[str],
+    threads: int | None = None,
+    status: bool = True,
+    meanwhile: Callable[[], None] | None = None,
+) -> int:
+    """Runs `command` as `ranks` ranks and returns their common exit code; 130 after Ctrl-C, which ends them all.
+
+    `status`: the ranks are Tacit's own and leave their code in the status file (see `leave`). `meanwhile` is called a
+    few times a second. One rank runs without mpiexec. LaunchError if no fitting mpiexec is found.
+    """
+    starter = [find_mpiexec().path, "-n", str(ranks)] if ranks > 1 else []
+    variables = environment(ranks, threads)
+    with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
+        left = Path(folder) / "status"
+        variables.pop(STATUS, None)
+        if status:
+            left.touch()
+            variables[STATUS] = str(left)
+        code = _wait([*starter, *command], variables, meanwhile)
+        text = left.read_text() if status else ""
+    if code == 130:
+        return code
+    if text:
+        return int(text)
+    if code < 0:
+        return 128 - code
+    return code
+
+
+def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable[[], None] | None) -> int:
+    """Exit code of a command that runs in a process group of its own: it hears of Ctrl-C once, from here."""
+    asked: list[int] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        with contextlib.suppress(ProcessLookupError):
+            if len(asked) == 1:
+                job.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+            else:
+                os.killpg(job.pid, signal.SIGKILL)
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = {}
+    with subprocess.Popen(
+        command, env=variables, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=_die_with_parent()
+    ) as job:
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                before[number] = signal.signal(number, pass_on)
+            limit: float | None = None
+            while True:
+                try:
+                    code = job.wait(timeout=0.1)
+                    break
+                except subprocess.TimeoutExpired:
+                    if meanwhile is not None:
+                        meanwhile()
+                    if asked and limit is None:
+                        limit = time.monotonic() + 5
+                    if limit is not None and time.monotonic() > limit:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(job.pid, signal.SIGKILL)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    if asked:
+        return 128 + asked[0]
+    return code
+
+
+def leave(code: int) -> int:
+    """The exit code for a rank to end with when the run's code is `code`; rank 0 tells the launcher about it.
+
+    After a failure that not every rank shares, the others would wait for this one for ever; the alarm ends the job.
+    """
+    place = launched()
+    if place is None:
+        return code
+    if code not in (0, 3) and place[1] > 1:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+    file = os.environ.get(STATUS)
+    if not file or not os.path.exists(file):
+        return code
+    if place[0] == 0 or code not in (0, 3):
+        with contextlib.suppress(OSError), open(file, "w", encoding="ascii") as out:
+            out.write(str(code))
+    return 0
+
+
+def abort(code: int) -> None:
+    """Ends this process at once and with it the job: mpiexec ends ranks whose peer left without a farewell."""
+    leave(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def script(arguments: Sequence[str]) -> int:
+    """Runs a Python script as one rank. An exception that it does not catch ends all ranks, with the traceback."""
+    path, *rest = arguments
+    sys.argv = [path, *rest]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        code: Any = end.code
+        if code is None or code == 0:
+            return 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+        abort(code)
+    except BaseException as error:
+        place = launched()
+        if place is not None and place[1] > 1:
+            print(f"rank {place[0]} failed:", file=sys.stderr)
+        traceback.print_exception(error)
+        abort(130 if isinstance(error, KeyboardInterrupt) else 1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(script(sys.argv[1:]))

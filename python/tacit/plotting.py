@@ -1,0 +1,180 @@
+"""Figures: convergence, and fields on a plane. Drawn without a display."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit import report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colours that people with any colour vision can tell apart (M. Okabe, K. Ito, 2008), dark enough for thin lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", ":", "-.")
+
+_STYLE: dict[str, Any] = {
+    "font.size": 9.5,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "lines.linewidth": 1.6,
+    "savefig.dpi": 160,
+    "svg.fonttype": "path",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How one solve converged. `seconds[k]` is when `history[k]` was there; `verified` the recomputed residual."""
+
+    label: str
+    history: Sequence[float]
+    seconds: Sequence[float] | None = None
+    verified: float | None = None
+    group: int = 0  # curves of one group have one line style, curves with one label one colour
+    suffix: str = ""  # of the label in the legend
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure that needs no display. ImportError says how to get matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def style() -> Any:
+    import matplotlib
+
+    return matplotlib.rc_context(_STYLE)
+
+
+def _draw(axes: Axes, xs: Sequence[float], curve: Curve, colour: str, line: str) -> None:
+    points = [(x, r) for x, r in zip(xs, curve.history, strict=False) if math.isfinite(r) and r > 0]
+    if not points:
+        return
+    shown_x, shown_r = zip(*points, strict=True)
+    marker = "o" if len(points) < 2 else None
+    axes.plot(shown_x, shown_r, line, color=colour, label=curve.label + curve.suffix, marker=marker, markersize=3)
+    if curve.verified is not None and math.isfinite(curve.verified) and curve.verified > 0:
+        ring = {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 1.4}
+        axes.plot([shown_x[-1]], [curve.verified], "o", color=colour, **ring)
+
+
+def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.set_xlabel(label)
+    axes.set_xlim(left=0)
+    axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    values = [r for c in curves for r in (*c.history, c.verified or 0.0) if math.isfinite(r) and r > 0]
+    if values:
+        low, high = min([*values, goal] if goal else values), max(values)
+        axes.set_ylim(low / 4, high * 4)
+    if goal:
+        axes.axhline(goal, color="#777777", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+
+
+def convergence(
+    curves: Sequence[Curve], path: str | Path, *, title: str = "", goal: float | None = None, note: str = ""
+) -> None:
+    """Residual against iteration and, where the curves have times, against seconds; circles: recomputed residuals."""
+    timed = all(curve.seconds is not None for curve in curves)
+    names = list(dict.fromkeys(curve.label for curve in curves))
+    rows = math.ceil((len(curves) + 1) / 3)
+    with style():
+        made = figure(9.2 if timed else 5.6, 3.9 + 0.2 * rows)
+        panels: list[Axes] = list(made.subplots(1, 2, sharey=True) if timed else [made.subplots()])
+        for curve in curves:
+            colour = COLOURS[names.index(curve.label) % len(COLOURS)]
+            line = STYLES[curve.group % len(STYLES)]
+            _draw(panels[0], range(len(curve.history)), curve, colour, line)
+            if timed and curve.seconds is not None:
+                _draw(panels[1], curve.seconds, curve, colour, line)
+        _axes(panels[0], "iteration", goal, curves)
+        panels[0].set_ylabel("relative residual  |b − A x| / |b|")
+        if timed:
+            _axes(panels[1], "seconds, set-up included", goal, curves)
+        if goal:
+            panels[0].annotate(
+                f"asked for: {goal:.0e}", (1.0, goal), xycoords=("axes fraction", "data"), xytext=(-2, -3),
+                textcoords="offset points", ha="right", va="top", fontsize=8, color="#555555",
+            )  # fmt: skip
+        if title:
+            made.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+        handles, labels = panels[0].get_legend_handles_labels()
+        from matplotlib.lines import Line2D
+
+        if any(curve.verified is not None for curve in curves):
+            handles.append(
+                Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none", markersize=5)
+            )
+            labels.append("recomputed at the end")
+        made.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), handlelength=2.6)
+        if note:
+            made.text(0.995, 0.99, note, ha="right", va="top", fontsize=8, color="#555555")
+        _save(made, path)
+
+
+def field(
+    values: Any,
+    path: str | Path,
+    *,
+    title: str = "",
+    label: str = "",
+    note: str = "",
+    axes: tuple[str, str] = ("x", "y"),
+    flow: tuple[Any, Any] | None = None,
+) -> None:
+    """Values on the unit square: values[i, j] at x = (j + 1/2) / n, y = (i + 1/2) / m, as colours; and lines of a flow."""
+    import numpy as np
+
+    with style():
+        made = figure(6.0, 5.1)
+        panel: Axes = made.subplots()
+        panel.grid(False)
+        image = panel.imshow(values, origin="lower", extent=(0, 1, 0, 1), cmap="magma", interpolation="bilinear")
+        if flow is not None:
+            m, n = flow[0].shape
+            x, y = (np.arange(n) + 0.5) / n, (np.arange(m) + 0.5) / m
+            panel.streamplot(x, y, flow[0], flow[1], density=0.75, color=(1, 1, 1, 0.35), linewidth=0.6, arrowsize=0.7)
+            panel.set_xlim(0, 1)
+            panel.set_ylim(0, 1)
+        panel.set_xlabel(axes[0])
+        panel.set_ylabel(axes[1])
+        panel.set_title(title)
+        for side in panel.spines.values():
+            side.set_visible(False)
+        bar = made.colorbar(image, ax=panel, shrink=0.92, pad=0.02)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.set_label(label)
+        if note:
+            made.supxlabel(note, fontsize=8, color="#555555")
+        _save(made, path)
+
+
+def _save(made: Figure, path: str | Path) -> None:
+    with report.replacing(path) as temporary:
+        made.savefig(temporary, format=Path(path).suffix.removeprefix(".") or "png")

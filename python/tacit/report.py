@@ -1,0 +1,253 @@
+"""What a run leaves: the JSON document of a solve, the one-page report made from it, and files that appear whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit import launch
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+SCHEMA = "tacit.solve/1"
+
+
+def version() -> str:
+    """The version of Tacit, without loading its compiled part."""
+    try:
+        return metadata.version("tacit")
+    except metadata.PackageNotFoundError:
+        from tacit import _core
+
+        return str(_core.version())
+
+
+def processor() -> str:
+    """The processor's name, or its architecture where the system does not tell."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def machine() -> dict[str, Any]:
+    """Where a run happened, as far as its numbers depend on it."""
+    return {
+        "processor": processor(),
+        "cores": launch.cores(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+# --- files and JSON ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, suffix: str | None = None) -> Iterator[Path]:
+    """A path to write to, with the suffix of `path`; becomes `path` if all goes well, and vanishes otherwise."""
+    path = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=suffix or path.suffix, dir=path.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's own types. What JSON cannot say (NaN, the infinities) becomes null."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return str(value)
+
+
+def dump(document: Any) -> str:
+    """`document` as JSON text. Lists of numbers stay on one line."""
+    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False).replace("\r", "") + "\n"
+
+
+def write_json(document: Any, target: str) -> None:
+    """Writes to a file, or to standard output when `target` is "-"."""
+    text = dump(document)
+    if target == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        with replacing(target) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+# --- the document of a solve ------------------------------------------------------------------------------------------
+
+COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes")
+
+
+def document(result: Any, *, command: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
+    """What `--json` writes about a tacit.Result. `more`: further facts (file, rtol, atol, ...)."""
+    seconds = {"read": read_seconds, "setup": result.seconds["setup"], "solve": result.seconds["solve"]}
+    facts: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": version(),
+        "command": command,
+        "method": result.method,
+        "precond": result.precond or "none",
+        "converged": bool(result.converged),
+        "reason": str(result.reason),
+        "detail": result.detail,
+        "advice": result.advice,
+        "warnings": list(result.warnings),
+        "iterations": int(result.iterations),
+        "restarts": int(result.restarts),
+        "residual_norm": float(result.residual_norm),
+        "recurrence_residual_norm": float(result.recurrence_residual_norm),
+        "history": [float(value) for value in result.history],
+        "unknowns": int(result.unknowns),
+        "nonzeros": int(result.nonzeros),
+        "ranks": int(result.ranks),
+        "threads": int(result.threads),
+        "device": result.device,
+        "scalar": result.scalar,
+        "seconds": {name: float(value) for name, value in seconds.items()},
+        "counts": {name: int(result.counts[name]) for name in COUNTS},
+        "machine": machine(),
+    }
+    return plain(facts | more)  # type: ignore[no-any-return]
+
+
+# --- words and numbers ------------------------------------------------------------------------------------------------
+
+
+def count(value: float | None) -> str:
+    return "?" if value is None else f"{value:,.0f}"
+
+
+def plural(number: int, word: str) -> str:
+    if number != 1:
+        word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count(number)} {word}"
+
+
+def residual(value: float | None) -> str:
+    return "not finite" if value is None or not math.isfinite(value) else f"{value:.2e}"
+
+
+def size(amount: float) -> str:
+    """Bytes in a unit that leaves few digits."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}" if unit != "bytes" else f"{amount:.0f} bytes"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def seconds(value: float) -> str:
+    if value < 0.9995:
+        return f"{value * 1e3:.3g} ms"
+    return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
+
+
+def console(stderr: bool = False, quiet: bool = False) -> Console:
+    """Where this process prints. Behind mpiexec the terminal is the launcher's, which tells its width."""
+    from rich.console import Console
+
+    width = os.environ.get(launch.TERMINAL)
+    if width and not stderr:
+        return Console(force_terminal=True, width=int(width), highlight=False, quiet=quiet)
+    if launch.launched() is not None and launch.RANKS in os.environ:
+        return Console(force_terminal=False, stderr=stderr, highlight=False, quiet=quiet, width=100)
+    wide = None if (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ else 100
+    return Console(stderr=stderr, highlight=False, quiet=quiet, width=wide)
+
+
+def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
+    """Two columns: what, and its value."""
+    from rich.text import Text
+
+    for name, value in rows:
+        line = Text(f"{name:<15}", style="dim")
+        line.append(value if isinstance(value, Text) else Text(value))
+        out.print(line, soft_wrap=True)
+
+
+def show(facts: dict[str, Any], out: Console) -> None:
+    """The one-page report of a solve, from its document."""
+    from rich.text import Text
+
+    counts, times = facts["counts"], facts["seconds"]
+    good = facts["converged"]
+    file = facts.get("file", "")
+    precond = facts["precond"]
+    verdict = "converged" if good else f"NOT CONVERGED: {facts['reason'].replace('_', ' ')}"
+    system = f"{plural(facts['unknowns'], 'unknown')}, {plural(facts['nonzeros'], 'nonzero')}, {facts['scalar']}"
+    rows: list[tuple[str, str | Text]] = [
+        ("system", system),
+        ("method", facts["method"] + ("" if precond == "none" else f", preconditioned by {precond}")),
+        (
+            "ran on",
+            f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}",
+        ),
+        ("verdict", Text(verdict, style="bold green" if good else "bold red")),
+    ]
+    if facts["detail"]:
+        rows.append(("", Text(facts["detail"])))
+    if facts["advice"]:
+        rows.append(("advice", Text(facts["advice"], style="yellow")))
+    asked = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None else ""
+    rows += [
+        ("residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|, recomputed{asked}"),
+        ("", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"),
+        (
+            "iterations",
+            count(facts["iterations"]) + (f", {plural(facts['restarts'], 'restart')}" if facts["restarts"] else ""),
+        ),
+        (
+            "work",
+            f"{plural(counts['operator_applies'], 'product')} with A"
+            + ("" if precond == "none" else f", {count(counts['preconditioner_applies'])} with the preconditioner"),
+        ),
+        (
+            "communication",
+            f"{plural(counts['reductions'], 'reduction')}; {plural(counts['exchanges'], 'exchange')}:"
+            f" {plural(counts['messages'], 'message')}, {size(counts['bytes'])}",
+        ),
+        (
+            "time",
+            f"{seconds(times['read'])} reading, {seconds(times['setup'])} setting up,"
+            f" {seconds(times['solve'])} solving",
+        ),
+    ]
+    rows += [("warning", Text(text, style="yellow")) for text in facts["warnings"]]
+    rows += [("wrote", Text(f"{path} ({what})")) for what, path in facts.get("written", {}).items()]
+    if file:
+        out.print(Text(file, style="bold"))
+    print_facts(rows, out)

@@ -1,0 +1,56 @@
+"""Makes the package of this folder importable in the virtual environment that runs this file, as pip install -e would.
+
+Written by hand because it takes no build step: ./run builds the module with the same CMake folder as the C++ tests, and
+ranks that import at the same time must never start a build.
+"""
+
+import os
+import stat
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name, version = project["name"], project["version"]
+    site = Path(sysconfig.get_path("purelib"))
+    (site / f"{name}_source.pth").write_text(f"{ROOT / 'python'}\n")
+
+    info = site / f"{name}-{version}.dist-info"
+    for old in site.glob(f"{name}-*.dist-info"):
+        for file in old.iterdir():
+            file.unlink()
+        old.rmdir()
+    info.mkdir()
+    scripts = Path(sysconfig.get_path("scripts"))
+    entries = project.get("scripts", {})
+    files = {
+        info / "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        info / "INSTALLER": "tacit\n",
+        info / "entry_points.txt": "[console_scripts]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()),
+    }
+    for path, text in files.items():
+        path.write_text(text)
+    record = [*files, site / f"{name}_source.pth"]
+    for command, target in entries.items():
+        module, function = target.split(":")
+        # The second line is a string for Python and a command for sh: a #! line allows neither blanks nor long paths.
+        script = scripts / command
+        quote = '"' if "'" in sys.executable else "'"
+        script.write_text(
+            "#!/bin/sh\n"
+            f'\'exec\' {quote}{sys.executable}{quote} "$0" "$@"\n'
+            f"import sys\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+        )
+        script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        record.append(script)
+    record.append(info / "RECORD")
+    (info / "RECORD").write_text("".join(f"{os.path.relpath(path, site)},,\n" for path in record))
+
+
+if __name__ == "__main__":
+    main()

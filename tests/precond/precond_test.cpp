@@ -1,0 +1,698 @@
+// The preconditioners against their definitions: dense matrices, patterns, minima.
+#include <tacit/comm/communicator.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/spectrum.hpp>
+#include <tacit/precond/block_jacobi.hpp>
+#include <tacit/precond/jacobi.hpp>
+#include <tacit/precond/make.hpp>
+#include <tacit/precond/polynomial.hpp>
+#include <tacit/precond/spai.hpp>
+
+#include "support/communicators.hpp"
+#include "support/systems.hpp"
+
+#include <gtest/gtest.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::test {
+namespace {
+
+using layout::Space;
+using layout::Vector;
+using precond::BlockJacobi;
+using precond::Factorisation;
+using precond::Jacobi;
+using precond::Polynomial;
+using precond::PolynomialKind;
+using precond::PolynomialOptions;
+using precond::Spai;
+
+template <class T>
+double tolerance(double factor) {
+  return factor * double(std::numeric_limits<real_t<T>>::epsilon());
+}
+
+template <class T>
+class Precond : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(Precond, Scalars);
+
+std::string usage_error(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.what();
+  }
+  return "(nothing was thrown)";
+}
+
+/// <M x, y> = <x, M^H y>
+template <class T>
+void expect_adjoint(const op::Operator<T, Host>& m) {
+  const auto x = spread(m.domain(), random_vector<T>(m.domain().size(), 5));
+  const auto y = spread(m.domain(), random_vector<T>(m.domain().size(), 6));
+  Vector<T> mx(m.domain()), my(m.domain());
+  m.apply(x, mx);
+  m.apply_adjoint(y, my);
+  const auto left = layout::dot(y, mx), right = layout::dot(my, x);
+  EXPECT_LE(std::abs(left - right), tolerance<T>(100) * layout::norm(mx) * layout::norm(y));
+}
+/// <M x, y> = <x, M y>, <M x, x> > 0
+template <class T>
+void expect_symmetric_positive(const op::Operator<T, Host>& m) {
+  for (int seed = 0; seed < 4; ++seed) {
+    const auto x = spread(m.domain(), random_vector<T>(m.domain().size(), 50 + seed));
+    const auto y = spread(m.domain(), random_vector<T>(m.domain().size(), 60 + seed));
+    Vector<T> mx(m.domain()), my(m.domain());
+    m.apply(x, mx);
+    m.apply(y, my);
+    const auto left = layout::dot(y, mx), right = layout::dot(my, x);
+    EXPECT_LE(std::abs(left - right), tolerance<T>(100) * layout::norm(mx) * layout::norm(y));
+    EXPECT_GT(real(layout::dot(x, mx)), 0);
+  }
+}
+/// k interleaved columns give what each column gives alone.
+template <class T>
+void expect_columns(const op::Operator<T, Host>& m) {
+  const Space& space = m.domain();
+  Vector<T> x(space, 3), y(space, 3);
+  for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = noise_of<T>(9, 3 * space.begin() + i);
+  m.apply(x, y);
+  for (int c = 0; c < 3; ++c) {
+    Vector<T> xc(space), yc(space);
+    for (std::size_t i = 0; i < xc.size(); ++i) xc.data()[i] = x.data()[3 * i + c];
+    m.apply(xc, yc);
+    for (std::size_t i = 0; i < xc.size(); ++i)
+      EXPECT_LE(std::abs(yc.data()[i] - y.data()[3 * i + c]), tolerance<T>(50) * (std::abs(yc.data()[i]) + 1));
+  }
+}
+
+TYPED_TEST(Precond, JacobiIsTheInverseOfTheDiagonal) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = scattered<T>(17, 3, 1).map([](Global r, Global c, T v) { return r == c ? v * phase<T>(r + 1) : v; });
+    const auto A = a.on(comm);
+    const Jacobi<T> P(*A);
+    EXPECT_EQ(P.name(), "jacobi");
+    ASSERT_NE(P.pointwise(), nullptr);
+    const auto m = dense_of(P), d = a.dense();
+    for (Global i = 0; i < a.n; ++i)
+      for (Global j = 0; j < a.n; ++j) {
+        EXPECT_LE(std::abs(m[i][j] * (i == j ? d[i][i] : T(1)) - T(i == j)), i == j ? tolerance<T>(8) : 0);
+      }
+    expect_adjoint<T>(P);
+    expect_columns<T>(P);
+    const Jacobi<T> absolute(*A, true);
+    expect_symmetric_positive<T>(absolute);
+  });
+}
+
+TYPED_TEST(Precond, JacobiNamesTheRowThatCannotBeInverted) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  on_ranks([](const comm::Communicator& comm) {
+    for (const R bad : {R(0), std::numeric_limits<R>::quiet_NaN(), std::numeric_limits<R>::infinity(),
+                        std::numeric_limits<R>::denorm_min()}) {
+      const auto a = tridiagonal<T>(11, -1, 2, -1).map([&](Global r, Global c, T v) { return r == c && r >= 7 ? T(bad) : v; });
+      const auto A = a.on(comm);
+      const auto text = usage_error([&] { Jacobi<T> P(*A); });
+      EXPECT_NE(text.find("row 7 "), std::string::npos) << text;
+    }
+  });
+}
+
+TYPED_TEST(Precond, Ilu0OfATridiagonalIsExact) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = tridiagonal<T>(23, -1.5, 3, -1);
+    const auto A = a.on(comm);
+    const BlockJacobi<T> P(*A);
+    EXPECT_EQ(P.name(), "block-jacobi (ilu0)");
+    EXPECT_EQ(P.note(), "");
+    expect_adjoint<T>(P);
+    expect_columns<T>(P);
+    // The inverse of the matrix without the couplings between ranks.
+    const auto& part = A->range().partition();
+    const auto block = a.map([&](Global r, Global c, T v) { return part.owner(r) == part.owner(c) ? v : T(0); });
+    const auto x = random_vector<T>(a.n, 2);
+    Vector<T> y(A->range());
+    P.apply(spread(A->range(), x), y);
+    EXPECT_LE(relative_difference(whole(y), dense_solve(block.dense(), x)), tolerance<T>(100));
+  });
+}
+
+TYPED_TEST(Precond, Ilu0FactorsGiveBackTheMatrixOnItsPattern) {
+  using T = TypeParam;
+  for (const auto& a : {grid<T>(7, 5, 0.3), scattered<T>(40, 4, 3)}) {
+    const auto A = a.on(comm::Communicator::self());
+    const BlockJacobi<T> P(*A);
+    const auto f = P.factors(0);
+    Dense<T> l(a.n, std::vector<T>(a.n)), u = l;
+    for (Local i = 0; i < f.count(); ++i) {
+      l[i][i] = T(1);
+      for (Global k = f.start[i]; k < f.start[i + 1]; ++k) (f.column[k] < i ? l : u)[i][f.column[k]] = f.value[k];
+    }
+    const auto product = multiply(l, u);
+    a.each([&](Global r, Global c, T v) {
+      EXPECT_LE(std::abs(product[r][c] - v), tolerance<T>(40) * (std::abs(v) + 1)) << r << " " << c;
+    });
+    // Outside of the pattern something is left: the factors are incomplete.
+    double outside = 0;
+    const auto d = a.dense();
+    for (Global i = 0; i < a.n; ++i)
+      for (Global j = 0; j < a.n; ++j)
+        if (d[i][j] == T(0)) outside = std::max(outside, double(std::abs(product[i][j])));
+    EXPECT_GT(outside, 1e-3);
+  }
+}
+
+TYPED_TEST(Precond, Ic0FactorsGiveBackTheMatrixOnItsPattern) {
+  using T = TypeParam;
+  const auto a = grid<T>(6, 7);
+  const auto A = a.on(comm::Communicator::self());
+  const BlockJacobi<T> P(*A, Factorisation::ic0);
+  EXPECT_EQ(P.name(), "block-jacobi (ic0)");
+  EXPECT_EQ(P.shift(), 0);
+  const auto f = P.factors(0);
+  Dense<T> l(a.n, std::vector<T>(a.n)), lh = l;
+  for (Local i = 0; i < f.count(); ++i)
+    for (Global k = f.start[i]; k < f.start[i + 1]; ++k) l[i][f.column[k]] = f.value[k], lh[f.column[k]][i] = conj(f.value[k]);
+  const auto product = multiply(l, lh);
+  a.each([&](Global r, Global c, T v) { EXPECT_LE(std::abs(product[r][c] - v), tolerance<T>(40)) << r << " " << c; });
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto B = a.on(comm);
+    const BlockJacobi<T> Q(*B, Factorisation::ic0);
+    expect_symmetric_positive<T>(Q);
+    expect_columns<T>(Q);
+  });
+}
+
+TYPED_TEST(Precond, Ic0ShiftsWhenAPivotIsNotPositiveAndSaysSo) {
+  using T = TypeParam;
+  // Positive definite, but the incomplete factors break down (Kershaw's matrix, a ring of four).
+  Whole<T> a;
+  a.n = 4;
+  const double k[4][4] = {{3, -2, 0, 2}, {-2, 3, -2, 0}, {0, -2, 3, -2}, {2, 0, -2, 3}};
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j)
+      if (k[i][j] != 0) a.push(j, T(real_t<T>(k[i][j])));
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  const BlockJacobi<T> P(*A, Factorisation::ic0);
+  EXPECT_GT(P.shift(), 0);
+  EXPECT_LT(P.shift(), 1);
+  EXPECT_NE(P.name().find("shift"), std::string::npos);
+  EXPECT_NE(P.note().find("raised"), std::string::npos);
+  expect_symmetric_positive<T>(P);
+  // The factors are those of the shifted matrix.
+  const auto f = P.factors(0);
+  Dense<T> l(4, std::vector<T>(4)), lh = l;
+  for (Local i = 0; i < f.count(); ++i)
+    for (Global e = f.start[i]; e < f.start[i + 1]; ++e) l[i][f.column[e]] = f.value[e], lh[f.column[e]][i] = conj(f.value[e]);
+  const auto product = multiply(l, lh);
+  a.each([&](Global r, Global c, T v) {
+    const T expected = r == c ? v * real_t<T>(1 + P.shift()) : v;
+    EXPECT_LE(std::abs(product[r][c] - expected), tolerance<T>(40));
+  });
+}
+
+TYPED_TEST(Precond, Ic0RefusesWhatIsNotHermitianOrNotPositive) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    // Changed in the middle of rank 0's block or of the whole, so that it lies inside some block.
+    const auto lopsided = tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) { return r == 1 && c == 0 ? T(-3) : v; });
+    const auto A = lopsided.on(comm);
+    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*A, Factorisation::ic0); }).find("Hermitian"), std::string::npos);
+    const auto negative = tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) { return r == 13 && c == 13 ? -v : v; });
+    const auto B = negative.on(comm);
+    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*B, Factorisation::ic0); }).find("row 13 "), std::string::npos);
+    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*B, Factorisation::ilu0, 0); }).find("blocks"), std::string::npos);
+  });
+}
+
+TYPED_TEST(Precond, ZeroPivotsAreReplacedAndCounted) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    // Row 4: no diagonal at all. Row 9: nothing at all. Couplings absent, so that no fill saves the pivot.
+    Whole<T> a;
+    a.n = 12;
+    for (Global i = 0; i < a.n; ++i) {
+      if (i == 4) a.push(11, T(8));
+      else if (i != 9) a.push(i, T(2));
+      a.end_row();
+    }
+    const auto A = a.on(comm);
+    const BlockJacobi<T> P(*A);
+    EXPECT_EQ(P.perturbed_pivots(), 2);
+    EXPECT_NE(P.note().find("2 pivots"), std::string::npos);
+    Vector<T> x(A->range()), y(A->range());
+    layout::fill(x, T(1));
+    P.apply(x, y);
+    const auto all = whole(y);
+    const auto wanted = std::sqrt(std::numeric_limits<real_t<T>>::epsilon());
+    EXPECT_EQ(all[9], T(1));
+    EXPECT_EQ(all[0], T(real_t<T>(0.5)));
+    if (A->range().partition().owner(4) == A->range().partition().owner(11)) {
+      EXPECT_NEAR(std::abs(all[4] * (wanted * 8)), 3, 1e-3);  // (1 - 8 / 2) / pivot
+    }
+  });
+}
+
+TYPED_TEST(Precond, BlocksOfARankDropTheCouplingsBetweenThem) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = tridiagonal<T>(50, -1, 2.5, -1);
+    const auto A = a.on(comm);
+    const BlockJacobi<T> P(*A, Factorisation::ilu0, 3);
+    EXPECT_EQ(P.blocks(), 3);
+    const auto& space = A->range();
+    std::vector<Global> block(a.n);  // which block a row is in
+    Global number = 0;
+    for (int r = 0; r < comm.size(); ++r) {
+      const Global first = space.partition().begin(r), count = space.partition().end(r) - first;
+      for (int b = 0; b < 3; ++b, ++number)
+        for (Global i = 0; i < count / 3 + (b < count % 3); ++i)
+          block[first + count / 3 * b + std::min<Global>(b, count % 3) + i] = number;
+    }
+    const auto cut = a.map([&](Global r, Global c, T v) { return block[r] == block[c] ? v : T(0); });
+    const auto x = random_vector<T>(a.n, 2);
+    Vector<T> y(space);
+    P.apply(spread(space, x), y);
+    EXPECT_LE(relative_difference(whole(y), dense_solve(cut.dense(), x)), tolerance<T>(100));
+    const BlockJacobi<T> many(*A, Factorisation::ic0, 1000);  // more than there are rows: the diagonal
+    many.apply(spread(space, x), y);
+    auto expected = x;
+    for (T& v : expected) v *= real_t<T>(0.4);
+    EXPECT_LE(relative_difference(whole(y), expected), tolerance<T>(100));
+  });
+}
+
+/// || A M - I ||_F^2
+template <class T>
+long double defect(const Dense<T>& a, const Dense<T>& m) {
+  long double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t j = 0; j < a.size(); ++j) {
+      wide_t<T> s = i == j ? -1 : 0;
+      for (std::size_t k = 0; k < a.size(); ++k) s += widen(a[i][k]) * widen(m[k][j]);
+      sum += std::norm(s);
+    }
+  return sum;
+}
+
+TYPED_TEST(Precond, SpaiMinimisesTheDefectOnThePattern) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    for (const auto& a : {scattered<T>(14, 3, 7), grid<T>(4, 4, 0.2)}) {
+      const auto A = a.on(comm);
+      const Spai<T> P(*A);
+      const auto dense = a.dense();
+      auto m = dense_of(P);
+      const auto least = defect(dense, m);
+      EXPECT_LT(least, 0.9L * a.n);
+      for (Global i = 0; i < a.n; ++i)
+        for (Global j = 0; j < a.n; ++j) {
+          if (dense[i][j] == T(0)) {
+            EXPECT_EQ(m[i][j], T(0));
+            continue;
+          }
+          for (const T step : {T(real_t<T>(1e-2)), T(real_t<T>(-1e-2)), real_t<T>(1e-2) * phase<T>(2), real_t<T>(-1e-2) * phase<T>(2)}) {
+            const T kept = m[i][j];
+            m[i][j] += step;
+            EXPECT_GT(defect(dense, m), least) << i << " " << j;
+            m[i][j] = kept;
+          }
+        }
+      expect_adjoint<T>(P);
+      expect_columns<T>(P);
+    }
+  }, {2, 3});
+}
+
+TYPED_TEST(Precond, SpaiIsTheSameForAnyNumberOfRanksAndLocalIsNot) {
+  using T = TypeParam;
+  const auto x = random_vector<T>(36, 3);
+  on_ranks([&](const comm::Communicator& comm) {
+    for (const bool factorised : {false, true}) {
+      const auto a = grid<T>(6, 6, factorised ? 0 : 0.2);
+      const auto A = a.on(comm);
+      const auto one = a.on(comm::Communicator::self());
+      const Spai<T> P(*A, {factorised, false}), Q(*one, {factorised, false});
+      Vector<T> y(A->range()), z(one->range());
+      P.apply(spread(A->range(), x), y);
+      Q.apply(spread(one->range(), x), z);
+      EXPECT_LE(relative_difference(whole(y), whole(z)), tolerance<T>(20));
+      const Spai<T> local(*A, {factorised, true});
+      EXPECT_EQ(local.cost().messages, 0);
+      local.apply(spread(A->range(), x), y);
+      if (comm.size() > 1) {
+        EXPECT_GT(relative_difference(whole(y), whole(z)), 1e-3L);
+      }
+    }
+  });
+}
+
+TYPED_TEST(Precond, FsaiGivesAUnitDiagonalAndTheRightZeros) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = grid<T>(5, 4);
+    const auto A = a.on(comm);
+    const Spai<T> P(*A, {.factorised = true});
+    EXPECT_EQ(P.name(), "fsai");
+    EXPECT_EQ(P.note(), "");
+    expect_symmetric_positive<T>(P);
+    expect_columns<T>(P);
+    const auto g = dense_of(P.matrix()), d = a.dense();
+    const auto ga = multiply(g, d);
+    for (Global i = 0; i < a.n; ++i) {
+      T unit(0);
+      for (Global j = 0; j < a.n; ++j) unit += ga[i][j] * conj(g[i][j]);
+      EXPECT_LE(std::abs(unit - T(1)), tolerance<T>(20));
+      for (Global j = 0; j < i; ++j) {
+        EXPECT_LE(d[i][j] != T(0) ? std::abs(ga[i][j]) : 0, tolerance<T>(20));
+        EXPECT_EQ(g[j][i], T(0));
+      }
+    }
+    const auto m = dense_of(P);
+    T sum(0);
+    for (Global k = 0; k < a.n; ++k) sum += conj(g[k][0]) * g[k][1];
+    EXPECT_LE(std::abs(m[0][1] - sum), tolerance<T>(20));
+    const auto lopsided = grid<T>(5, 4, 0.5).on(comm);
+    EXPECT_NE(usage_error([&] { Spai<T> Q(*lopsided, {.factorised = true}); }).find("Hermitian"), std::string::npos);
+    const auto negative = a.map([](Global r, Global c, T v) { return r == c && r == 11 ? -v : v; }).on(comm);
+    EXPECT_NE(usage_error([&] { Spai<T> Q(*negative, {.factorised = true}); }).find("row 11 "), std::string::npos);
+  });
+}
+
+TYPED_TEST(Precond, InversesOfBadlyScaledMatricesScaleWithThem) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  const int e = std::same_as<R, double> ? 900 : 100;
+  const auto comm = comm::Communicator::self();
+  const auto a = grid<T>(5, 5);
+  const auto x = random_vector<T>(a.n, 4);
+  for (const int sign : {1, -1})
+    for (const char* name : {"jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial"}) {
+      const auto plain = a.on(comm);
+      const auto scaled = a.map([&](Global, Global, T v) { return v * std::ldexp(R(1), sign * e); }).on(comm);
+      const auto P = precond::make<T, Host>(name, *plain), Q = precond::make<T, Host>(name, *scaled);
+      Vector<T> y(plain->range()), z(scaled->range());
+      P->apply(spread(plain->range(), x), y);
+      Q->apply(spread(scaled->range(), x), z);
+      for (std::size_t i = 0; i < z.size(); ++i) z.data()[i] *= std::ldexp(R(1), sign * e);
+      EXPECT_LE(relative_difference(whole(z), whole(y)), tolerance<T>(50)) << name << " " << sign * e;
+    }
+}
+
+TYPED_TEST(Precond, ChebyshevPolynomialEqualsItsDenseForm) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = tridiagonal<T>(12, -1, 2.2, -1);
+    const auto A = a.on(comm);
+    for (const int degree : {0, 1, 2, 5}) {
+      PolynomialOptions o;
+      o.degree = degree;
+      o.lambda_min = 0.1;
+      o.lambda_max = 1.9;
+      const Polynomial<T> P(*A, o);
+      EXPECT_EQ(P.name(), "polynomial (chebyshev, degree " + std::to_string(degree) + ")");
+      // Eigenvectors of the Toeplitz matrix are sines (times the phases): p acts on each as a number.
+      for (const Global mode : {1, 4, 12}) {
+        const double t = (2.2 - 2 * std::cos(M_PI * double(mode) / 13)) / 2.2;
+        const double theta = 1.0, delta = 0.9;
+        const auto chebyshev = [&](double z) {
+          return std::abs(z) <= 1 ? std::cos((degree + 1) * std::acos(z))
+                                  : (z < 0 && (degree + 1) % 2 ? -1 : 1) * std::cosh((degree + 1) * std::acosh(std::abs(z)));
+        };
+        const double p = (1 - chebyshev((theta - t) / delta) / chebyshev(theta / delta)) / t;
+        std::vector<T> s(a.n), expected(a.n);
+        for (Global i = 0; i < a.n; ++i) {
+          s[i] = T(real_t<T>(std::sin(M_PI * double(mode * (i + 1)) / 13))) * phase<T>(i);
+          expected[i] = s[i] * real_t<T>(p / 2.2);
+        }
+        Vector<T> y(A->range());
+        P.apply(spread(A->range(), s), y);
+        EXPECT_LE(relative_difference(whole(y), expected), tolerance<T>(200)) << degree << " " << mode;
+      }
+      expect_symmetric_positive<T>(P);
+      expect_adjoint<T>(P);
+      expect_columns<T>(P);
+    }
+  });
+}
+
+TYPED_TEST(Precond, NeumannPolynomialIsTheSumOfItsSeries) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = scattered<T>(15, 3, 11);
+    const auto A = a.on(comm);
+    PolynomialOptions o;
+    o.kind = PolynomialKind::neumann;
+    o.degree = 3;
+    o.relaxation = 0.8;
+    const Polynomial<T> P(*A, o);
+    // sum_i (I - w D^-1 A)^i w D^-1
+    const auto d = a.dense();
+    Dense<T> term(a.n, std::vector<T>(a.n)), step = term, sum = term;
+    for (Global i = 0; i < a.n; ++i)
+      for (Global j = 0; j < a.n; ++j) {
+        step[i][j] = (i == j ? T(1) : T(0)) - d[i][j] / d[i][i] * real_t<T>(0.8);
+        term[i][j] = i == j ? T(real_t<T>(0.8)) / d[i][i] : T(0);
+      }
+    for (int k = 0; k <= 3; ++k) {
+      for (Global i = 0; i < a.n; ++i)
+        for (Global j = 0; j < a.n; ++j) sum[i][j] += term[i][j];
+      term = multiply(step, term);
+    }
+    const auto m = dense_of(P);
+    for (Global i = 0; i < a.n; ++i) EXPECT_LE(relative_difference(m[i], sum[i]), tolerance<T>(50));
+    expect_adjoint<T>(P);
+  });
+}
+
+TYPED_TEST(Precond, PolynomialUsesProductsOnly) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto A = grid<T>(6, 6).on(comm);
+    const Polynomial<T> P(*A, {.degree = 4});
+    EXPECT_GT(P.lambda_min(), 0.0);
+    EXPECT_LT(P.lambda_min(), 0.3);  // 1 - cos(pi / 7) = 0.0990
+    EXPECT_GT(P.lambda_max(), 1.9);  // 1 + cos(pi / 7) = 1.901
+    EXPECT_LT(P.lambda_max(), 2.2);
+    Vector<T> x(A->range()), y(A->range());
+    layout::fill(x, T(1));
+    const auto before = comm.counters();
+    const auto applies = A->applies();
+    P.apply(x, y);
+    EXPECT_EQ(A->applies() - applies, 4);
+    EXPECT_EQ((comm.counters() - before).reductions, 0);
+  });
+}
+
+TYPED_TEST(Precond, PolynomialRefusesWhatItCannotDo) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto A = grid<T>(4, 4).on(comm);
+    const auto says = [&](const op::Csr<T>& m, const PolynomialOptions& o, const char* word) {
+      const auto text = usage_error([&] { Polynomial<T> P(m, o); });
+      EXPECT_NE(text.find(word), std::string::npos) << text;
+    };
+    says(*A, {.degree = -1}, "degree");
+    says(*A, {.lambda_min = -1.0}, "lambda_min");
+    says(*A, {.lambda_min = 2.0, .lambda_max = 1.0}, "lambda_max");
+    says(*A, {.kind = PolynomialKind::neumann, .relaxation = 0.0}, "relaxation");
+    const auto negative = grid<T>(4, 4).map([](Global r, Global c, T v) { return r == c && r == 5 ? -v : v; }).on(comm);
+    says(*negative, {}, "row 5 ");
+    const auto indefinite = grid<T>(4, 4).map([](Global r, Global c, T v) { return r == c ? T(1) : v; }).on(comm);
+    says(*indefinite, {}, "positive definite");
+  });
+}
+
+TYPED_TEST(Precond, ResultsDoNotDependOnThreads) {
+#ifdef _OPENMP
+  using T = TypeParam;
+  if (under_mpi()) GTEST_SKIP();
+  // Wide levels: a block-diagonal matrix of many short chains, ordered so that a level is a run of rows.
+  Whole<T> chains;
+  const Global width = 5000;
+  chains.n = 4 * width;
+  for (Global i = 0; i < chains.n; ++i) {
+    if (i >= width) chains.push(i - width, T(-1));
+    chains.push(i, T(3));
+    if (i + width < chains.n) chains.push(i + width, T(-1));
+    chains.end_row();
+  }
+  const int before = omp_get_max_threads();
+  for (const auto& a : {grid<T>(60, 50), chains}) {
+    const auto x = random_vector<T>(a.n, 8);
+    for (const char* name : {"jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial"}) {
+      std::vector<T> first;
+      for (const int threads : {1, 2, 3}) {
+        omp_set_num_threads(threads);
+        const auto A = a.on(comm::Communicator::self());
+        const auto P = precond::make<T, Host>(name, *A);
+        Vector<T> y(A->range());
+        P->apply(spread(A->range(), x), y);
+        if (threads == 1) first = whole(y);
+        EXPECT_EQ(first, whole(y)) << name << " " << threads;
+      }
+    }
+  }
+  omp_set_num_threads(before);
+#endif
+}
+
+TYPED_TEST(Precond, EmptyRanksAndEmptyMatricesAreFine) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    for (const Global n : {0, 1, 2}) {
+      const auto a = tridiagonal<T>(n, -1, 3, -1);
+      const auto A = a.on(comm);
+      for (const auto& name : precond::names()) {
+        const auto P = precond::make<T, Host>(name, *A);
+        if (!P) continue;
+        Vector<T> x(A->range()), y(A->range());
+        layout::fill(x, T(1));
+        P->apply(x, y);
+        EXPECT_EQ(P->domain().size(), n);
+        for (std::size_t i = 0; i < y.size(); ++i) EXPECT_GT(real(y.data()[i]), 0.1) << name;
+      }
+    }
+  });
+}
+
+TEST(Make, KnowsItsNamesAndOptions) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto A = grid<double>(6, 6).on(comm);
+    const auto make = [&](const char* name, const precond::Options& o = {}) { return precond::make<double, Host>(name, *A, o); };
+    EXPECT_EQ(make("none"), nullptr);
+    EXPECT_EQ(make("jacobi")->name(), "jacobi");
+    EXPECT_EQ(make("jacobi", {{"absolute", "true"}})->name(), "jacobi (absolute values)");
+    EXPECT_EQ(make("ilu0")->name(), "block-jacobi (ilu0)");
+    EXPECT_EQ(make("block-jacobi")->name(), "block-jacobi (ilu0)");
+    EXPECT_EQ(make("block-jacobi", {{"solver", "ic0"}, {"blocks", "2"}})->name(), "block-jacobi (ic0, 2 blocks a rank)");
+    EXPECT_EQ(make("block-jacobi", {{"solver", "spai"}})->name(), "spai (local)");
+    EXPECT_EQ(make("ic0")->name(), "block-jacobi (ic0)");
+    EXPECT_EQ(make("spai", {{"local", "false"}})->name(), "spai");
+    EXPECT_EQ(make("fsai")->name(), "fsai");
+    EXPECT_EQ(make("polynomial", {{"degree", "3"}})->name(), "polynomial (chebyshev, degree 3)");
+    EXPECT_EQ(make("polynomial", {{"kind", "neumann"}, {"relaxation", "0.9"}})->name(), "polynomial (neumann, degree 4)");
+    const auto says = [&](const char* name, const precond::Options& o, std::initializer_list<const char*> words) {
+      const auto text = usage_error([&] { make(name, o); });
+      for (const char* w : words) EXPECT_NE(text.find(w), std::string::npos) << text;
+    };
+    says("jacoby", {}, {"jacoby", "did you mean \"jacobi\"", "block-jacobi"});
+    says("ilu", {}, {"\"ilu0\""});
+    says("none", {{"degree", "3"}}, {"no options", "degree"});
+    says("jacobi", {{"absolut", "1"}}, {"absolut", "did you mean \"absolute\""});
+    says("jacobi", {{"absolute", "maybe"}}, {"maybe"});
+    says("polynomial", {{"degree", "four"}}, {"four", "whole number"});
+    says("polynomial", {{"degree", "4x"}}, {"4x"});
+    says("polynomial", {{"degree", "99999999999999999999"}}, {"whole number"});
+    says("polynomial", {{"relaxation", "1"}}, {"relaxation"});  // an option of neumann
+    says("polynomial", {{"kind", "chebychev"}}, {"\"chebyshev\""});
+    says("block-jacobi", {{"solver", "lu"}}, {"\"ilu0\""});
+    says("block-jacobi", {{"solver", "spai"}, {"blocks", "2"}}, {"blocks"});
+    says("ilu0", {{"blocks", "0"}}, {"blocks"});
+  });
+}
+
+TEST(Make, RefusesAMatrixThatIsNotFinite) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = grid<double>(4, 4).map([](Global r, Global c, double v) { return r == 9 && c == 10 ? NAN : v; });
+    const auto A = a.on(comm);
+    for (const char* name : {"ilu0", "ic0", "spai", "fsai"}) {
+      const auto text = usage_error([&] { precond::make<double, Host>(name, *A); });
+      EXPECT_NE(text.find("row 9, column 10"), std::string::npos) << name << ": " << text;
+    }
+  });
+}
+
+TEST(Iterations, FallAsThePreconditionerGetsStronger) {
+  on_ranks([](const comm::Communicator& comm) {
+    // Jumps in the diagonal scaling: what jacobi is good for.
+    const auto s = [](Global i) { return std::pow(10.0, noise(3, std::uint64_t(i))); };
+    const auto a = grid<double>(24, 24).map([&](Global r, Global c, double v) { return v * s(r) * s(c); });
+    const auto A = a.on(comm);
+    const auto b = random_vector<double>(a.n, 12);
+    std::map<std::string, int> iterations;
+    for (const auto& name : precond::names()) {
+      const auto P = precond::make<double, Host>(name, *A);
+      const auto rhs = spread(A->range(), b);
+      Vector<double> x(A->range());
+      krylov::Options o;
+      o.method = name == "spai" ? krylov::Method::gmres : krylov::Method::cg;
+      o.restart = 200;
+      const auto report = krylov::solve<double, Host>(*A, P.get(), rhs, x, o);
+      EXPECT_TRUE(report.converged()) << name << ": " << report.detail;
+      EXPECT_LE(residual_of(a, b, whole(x)), 1.001e-8L) << name;
+      iterations[name] = report.iterations;
+    }
+    const auto& i = iterations;
+    EXPECT_LT(i.at("jacobi"), i.at("none") / 2);
+    EXPECT_LT(i.at("ic0"), i.at("jacobi"));
+    EXPECT_LT(i.at("fsai"), i.at("jacobi"));
+    EXPECT_LT(i.at("spai"), i.at("none") / 2);
+    EXPECT_LT(i.at("polynomial"), i.at("jacobi") / 2);
+    EXPECT_EQ(i.at("block-jacobi"), i.at("ilu0"));
+    EXPECT_LE(std::abs(i.at("ilu0") - i.at("ic0")), 2);  // the same operator, other arithmetic
+  }, {2, 4});
+}
+
+TYPED_TEST(Precond, SpectrumOfKnownMatrices) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto estimate = [&](const Whole<T>& a, int steps, const op::Operator<T, Host>* P = nullptr) {
+      return op::estimate_spectrum<T, Host>(*a.on(comm), P, steps);
+    };
+    const double near = std::same_as<real_t<T>, double> ? 1e-9 : 1e-4;
+    const auto one = estimate(diagonal<T>({3}), 20);
+    EXPECT_NEAR(one.lambda_min, 3, 3 * near);
+    EXPECT_NEAR(one.lambda_max, 3, 3 * near);
+    const auto identity = estimate(diagonal<T>(std::vector<double>(30, 1.0)), 20);
+    EXPECT_NEAR(identity.lambda_min, 1, near);
+    EXPECT_NEAR(identity.lambda_max, 1, near);
+    const auto three = estimate(diagonal<T>({1, 5, 2, 5, 1, 2, 2, 1, 5}), 20);  // three steps know all
+    EXPECT_NEAR(three.lambda_min, 1, near);
+    EXPECT_NEAR(three.lambda_max, 5, 5 * near);
+    for (const auto& a : {diagonal<T>({1, -1, 2, 3}), diagonal<T>({0, 0, 0}), diagonal<T>({}), diagonal<T>({-2})}) {
+      const auto none = estimate(a, 20);
+      EXPECT_EQ(none.lambda_min, 0);
+      EXPECT_EQ(none.lambda_max, 0);
+    }
+    const auto laplace = estimate(grid<T>(15, 15), 25);
+    const double c = std::cos(M_PI / 16);
+    EXPECT_LE(laplace.lambda_max, 4 + 4 * c + 1e-4);
+    EXPECT_GE(laplace.lambda_max, 0.98 * (4 + 4 * c));
+    EXPECT_GE(laplace.lambda_min, 4 - 4 * c - 1e-4);
+    // P A = I
+    const auto a = diagonal<T>({1, 10, 100, 1000, 7});
+    const auto A = a.on(comm);
+    const Jacobi<T> P(*A);
+    const auto flat = op::estimate_spectrum<T, Host>(*A, &P, 20);
+    EXPECT_NEAR(flat.lambda_min, 1, 10 * near);
+    EXPECT_NEAR(flat.lambda_max, 1, 10 * near);
+    const auto before = comm.counters();
+    const auto G = grid<T>(15, 15).on(comm);
+    op::estimate_spectrum<T, Host>(*G, nullptr, 10);
+    EXPECT_EQ((comm.counters() - before).reductions, 21);
+    EXPECT_EQ(G->applies(), 10);
+  });
+}
+
+TEST(Spectrum, IsTheSameForAnyNumberOfRanks) {
+  const auto a = grid<double>(12, 12);
+  const auto alone = op::estimate_spectrum<double, Host>(*a.on(comm::Communicator::self()), nullptr, 12);
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto found = op::estimate_spectrum<double, Host>(*a.on(comm), nullptr, 12);
+    EXPECT_NEAR(found.lambda_max, alone.lambda_max, 1e-9);
+    EXPECT_NEAR(found.lambda_min, alone.lambda_min, 1e-9);
+  });
+}
+
+}  // namespace
+}  // namespace tacit::test

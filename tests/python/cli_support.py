@@ -1,0 +1,71 @@
+"""What the tests of the command line share: running it, and small systems as files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MPI_SHOWN = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's variables without those of a launcher: the command starts as from a shell."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(MPI_SHOWN)}
+    return kept | {"OMP_NUM_THREADS": "1"} | more
+
+
+def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    """Runs `tacit WORDS` and fails the test unless it ends with this exit code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tacit", *map(str, words)],
+        cwd=cwd, env=clean_environment(**more), text=True, capture_output=True, timeout=240, stdin=subprocess.DEVNULL,
+        check=False,
+    )  # fmt: skip
+    shown = f"tacit {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == code, shown
+    assert "Traceback" not in done.stderr, shown
+    return done
+
+
+def has_mpi() -> bool:
+    from tacit import launch
+
+    try:
+        launch.find_mpiexec()
+    except launch.LaunchError:
+        return False
+    return True
+
+
+needs_mpi = [pytest.mark.mpi, pytest.mark.skipif(not has_mpi(), reason="no MPI, or no mpiexec of it")]
+
+
+def grid_entries(n: int, wind: float = 0.0) -> dict[tuple[int, int], float]:
+    """Five-point differences on n x n points, with a wind along x."""
+    entries = {}
+    for y in range(n):
+        for x in range(n):
+            row = y * n + x
+            entries[row, row] = 4.0 + wind
+            for dx, dy, value in ((-1, 0, -1.0 - wind), (1, 0, -1.0), (0, -1, -1.0), (0, 1, -1.0)):
+                if 0 <= x + dx < n and 0 <= y + dy < n:
+                    entries[row, row + dy * n + dx] = value
+    return entries
+
+
+def write_mtx(path: Path, size: tuple[int, int], entries: dict[tuple[int, int], float | complex], word: str = "real") -> Path:
+    def text(value: float | complex) -> str:
+        return f"{value.real!r} {value.imag!r}" if isinstance(value, complex) else repr(value)
+
+    lines = [f"%%MatrixMarket matrix coordinate {word} general", f"{size[0]} {size[1]} {len(entries)}"]
+    lines += [f"{i + 1} {j + 1} {text(value)}" for (i, j), value in entries.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def poisson(path: Path, n: int = 12, wind: float = 0.0) -> Path:
+    return write_mtx(path, (n * n, n * n), grid_entries(n, wind))

@@ -1,0 +1,193 @@
+"""The face of the package: importing it, its names, its examples."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+import tacit
+from conftest import laplacian, true_residual, unsymmetric
+from tacit import comm, io, krylov, layout, op, precond
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_import_is_quick_and_starts_nothing(python: Run) -> None:
+    done = python(
+        """
+        import sys, time
+        import numpy  # which the user has imported anyway
+        start = time.perf_counter()
+        import tacit
+        spent = time.perf_counter() - start
+        heavy = [m for m in ("scipy.sparse", "mpi4py", "matplotlib", "rich", "inspect_", "multiprocessing") if m in sys.modules]
+        assert not heavy, heavy
+        import ctypes
+        flag = ctypes.c_int(-1)
+        if tacit.comm.library():
+            ctypes.CDLL(None).MPI_Initialized(ctypes.byref(flag)) if hasattr(ctypes.CDLL(None), "MPI_Initialized") else None
+        assert flag.value in (-1, 0), "importing started MPI"
+        print(spent)
+        """
+    )
+    assert float(done.stdout) < 0.2
+
+
+def test_import_in_full_takes_a_fifth_of_a_second(python: Run) -> None:
+    code = "import time; start = time.perf_counter(); import tacit; print(time.perf_counter() - start)"
+    best = min(float(python(code).stdout) for _ in range(4))
+    assert best < 0.2, f"{best:.3f} s with NumPy"
+
+
+def test_names_are_there() -> None:
+    assert tacit.__version__
+    for name in tacit.__all__:
+        assert hasattr(tacit, name), name
+    assert not set(tacit.methods()) ^ {"auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"}
+
+
+@pytest.mark.parametrize("module", [tacit, comm, io, krylov, layout, op, precond], ids=lambda m: m.__name__)
+def test_examples_in_the_documentation(module: Any) -> None:
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert not failed
+
+
+def test_every_public_function_is_documented() -> None:
+    for module in (comm, io, krylov, layout, op, precond):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                assert inspect.getdoc(thing), f"{module.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+def test_signatures_are_scipys(name: str) -> None:
+    ours, theirs = inspect.signature(getattr(tacit, name)), inspect.signature(getattr(spl, name))
+    assert list(ours.parameters) == list(theirs.parameters)
+    for key, parameter in theirs.parameters.items():
+        assert ours.parameters[key].kind == parameter.kind, key
+        assert ours.parameters[key].default == parameter.default, key
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+@pytest.mark.parametrize("rtol", [1e-3, 1e-10])
+def test_same_answers_as_scipy(name: str, rtol: float) -> None:
+    a = laplacian(12, 11) if name == "cg" else unsymmetric(150)
+    b = np.random.default_rng(1).standard_normal(a.shape[0])
+    x, info = getattr(tacit, name)(a, b, rtol=rtol)
+    y, their_info = getattr(spl, name)(a, b, rtol=rtol)
+    assert info == their_info == 0
+    assert type(info) is int
+    assert x.shape == y.shape
+    assert x.dtype == y.dtype
+    assert true_residual(a, x, b) <= rtol * (1 + 1e-10)
+    # The condition number of these is below 500.
+    assert np.linalg.norm(x - y) <= 1000 * rtol * np.linalg.norm(y)
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "richardson", "chebyshev"])
+def test_scipy_meaning_of_info(name: str) -> None:
+    a, b = laplacian(60), np.ones(60)
+    result = getattr(tacit, name)(a, b, maxiter=3)
+    x, info = result
+    assert info == 3 or result.reason in ("diverged", "breakdown")
+    assert not result.converged
+    assert np.all(np.isfinite(x))
+    assert len(result) == 2
+    assert result[1] == info
+
+
+def test_info_of_breakdown_is_negative() -> None:
+    result = tacit.cg(np.diag([1.0, -1.0]), np.ones(2))
+    assert (result.reason, result.info) == ("breakdown", -1)
+    assert "(p, A p)" in result.detail
+    assert "gmres" in result.advice
+
+
+def test_atol_and_x0_as_in_scipy() -> None:
+    a, b = laplacian(40), np.ones(40)
+    x, info = tacit.cg(a, b, rtol=0.0, atol=0.5)
+    assert info == 0
+    assert np.linalg.norm(b - a @ x) <= 0.5
+    exact = spl.spsolve(a.tocsc(), b)
+    result = tacit.cg(a, b, exact, rtol=1e-6)
+    assert (result.info, result.iterations) == (0, 0)
+
+
+def test_preconditioner_as_in_scipy() -> None:
+    a, b = laplacian(40), np.ones(40)
+    inverse = sp.csr_array(np.linalg.inv(a.toarray()))
+    wrapped = spl.aslinearoperator(inverse)
+    for M in (inverse, inverse.toarray(), wrapped):
+        result = tacit.cg(a, b, M=M)
+        assert result.info == 0
+        assert result.iterations <= 2
+    assert tacit.cg(a, b, M="jacobi").info == 0
+
+
+def test_callbacks_as_in_scipy() -> None:
+    a, b = laplacian(30), np.ones(30)
+    iterates: list[np.ndarray] = []
+    result = tacit.cg(a, b, callback=iterates.append)
+    assert len(iterates) == result.iterations
+    assert np.array_equal(iterates[-1], result.x)
+    assert np.linalg.norm(b - a @ iterates[3]) == pytest.approx(result.history[4] * np.linalg.norm(b), rel=1e-8)
+
+    norms: list[float] = []
+    result = tacit.gmres(a, b, callback=norms.append, callback_type="pr_norm")
+    assert norms == result.history[1:].tolist()
+    iterates.clear()
+    result = tacit.gmres(a, b, callback=iterates.append, callback_type="x")
+    assert iterates[0].shape == (30,)
+    with pytest.raises(ValueError, match="did you mean 'pr_norm'"):
+        tacit.gmres(a, b, callback=norms.append, callback_type="prnorm")
+
+    def stop(_: np.ndarray) -> None:
+        raise StopIteration
+
+    assert tacit.cg(a, b, callback=stop).reason == "stopped"
+
+
+def test_result_tells_all() -> None:
+    a = laplacian(20, 20)
+    b = np.ones(400)
+    r = tacit.solve(a, b, precond="jacobi")
+    assert r.converged
+    assert r.reason == "converged"
+    assert r.info == 0
+    assert (r.detail, r.advice) == ("", "")
+    assert r.residual_norm == pytest.approx(true_residual(a, r.x, b), rel=1e-3)
+    assert r.recurrence_residual_norm <= 1e-8
+    assert len(r.history) == r.iterations + 1
+    assert r.history[0] == pytest.approx(1.0)
+    assert isinstance(r.history, np.ndarray)
+    assert set(r.seconds) == {"setup", "solve"}
+    assert all(value >= 0 for value in r.seconds.values())
+    assert set(r.counts) == {
+        "reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes",
+    }  # fmt: skip
+    assert r.counts["operator_applies"] >= r.iterations
+    assert r.counts["messages"] == 0
+    assert (r.method, r.precond) == ("cg", "jacobi")
+    assert (r.unknowns, r.nonzeros, r.ranks) == (400, a.nnz, 1)
+    assert (r.scalar, r.device) == ("float64", "host")
+    assert r.threads >= 1
+    assert r.warnings == []
+    assert r.trace is None
+    assert "converged" in repr(r)
+    assert "cg" in repr(r)
+    for word in ("converged", "jacobi", "400 unknowns", "reductions"):
+        assert word in r.summary()
+
+
+def test_version_is_the_packages() -> None:
+    assert sys.version_info >= (3, 11)
+    assert tacit.__version__.count(".") == 2

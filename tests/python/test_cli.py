@@ -1,0 +1,316 @@
+"""`tacit solve`: exit codes, what it prints and writes, ranks."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
+
+import tacit as library
+from tacit import cli, report
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    return poisson(tmp_path / "poisson.mtx")
+
+
+def residual(x: np.ndarray[Any, Any], b: np.ndarray[Any, Any], n: int = 12, wind: float = 0.0) -> float:
+    """|b - A x| / |b| of the grid's system, in sums that lose nothing."""
+    rows: dict[int, list[float]] = {i: [float(b[i])] for i in range(n * n)}
+    for (i, j), value in grid_entries(n, wind).items():
+        rows[i].append(-value * float(x[j]))
+    return math.hypot(*(math.fsum(parts) for parts in rows.values())) / math.hypot(*map(float, b))
+
+
+# --- wrong use ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["slove"], 'did you mean "solve"?'),
+        (["solve", "a.mtx", "--method", "gmrs"], 'did you mean "gmres"?'),
+        (["solve", "a.mtx", "--precond", "jacoby"], 'did you mean "jacobi"?'),
+        (["solve", "a.mtx", "--precond", "polynomial:degree"], "OPTION=VALUE"),
+        (["solve", "a.mtx", "--orthogonalisation", "cgs3"], 'did you mean "cgs"?'),
+        (["solve", "a.mtx", "--side", "rigth"], 'did you mean "right"?'),
+        (["solve", "a.mtx", "--scalar", "float46"], 'did you mean "float64"?'),
+        (["solve", "a.mtx", "--methd", "cg"], 'did you mean "--method"?'),
+        (["solve", "a.mtx", "--meth", "cg"], 'unknown option "--meth"'),
+        (["solve", "a.mtx", "b.mtx"], 'unexpected argument "b.mtx"'),
+        (["solve", "a.mtx", "--rtol", "-1"], "from 0"),
+        (["solve", "a.mtx", "--rtol", "nan"], "from 0"),
+        (["solve", "a.mtx", "--ranks", "0"], "from 1"),
+        (["solve", "a.mtx", "--rhs", "random:x"], "random:SEED"),
+        (["solve", "a.mtx", "--output", "x.txt"], ".mtx, .npy"),
+        (["solve", "a.mtx", "--output", "nowhere/x.npy"], "does not exist"),
+        (["solve", "a.mtx", "--output", "a.mtx"], "the same file"),
+        (["solve", "a.mtx", "--json", "x", "--trace", "x"], "the same file"),
+        (["solve"], "FILE"),
+        (["mpirun", "-n", "2"], "is missing"),
+        (["convert", "a.mtx", "a.mtx"], "the same file"),
+        (["demo", "--size", "xl"], 's, m, l'),
+        ([], "commands:"),
+    ],
+)  # fmt: skip
+def test_wrong_use(words: list[str], said: str, tmp_path: Path) -> None:
+    poisson(tmp_path / "a.mtx", 2)
+    done = tacit(*words, code=2, cwd=tmp_path)
+    assert said in done.stderr + done.stdout
+    assert [file.name for file in tmp_path.iterdir()] == ["a.mtx"]
+
+
+def test_an_option_that_a_preconditioner_lacks(system: Path) -> None:
+    assert "degree" in tacit("solve", system, "--precond", "polynomial:degre=3", code=2).stderr
+
+
+def test_names_are_those_of_the_library() -> None:
+    assert sorted(cli.METHODS) == sorted(library._core.method_names())
+    assert sorted(cli.PRECONDS) == sorted({"none", *library._core.precond_names()})
+
+
+def test_help_is_quick_and_version_is_known() -> None:
+    start = time.perf_counter()
+    out = tacit("--help").stdout
+    assert time.perf_counter() - start < 5  # on a busy machine; alone it takes a tenth of a second
+    assert all(name in out for name in ("solve", "info", "check", "convert", "doctor", "demo", "exit codes"))
+    assert tacit("--version").stdout.strip() == f"tacit {report.version()}"
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys; from tacit import cli; cli.build_parser(); print('numpy' in sys.modules)"],
+        capture_output=True, text=True, check=True, env=clean_environment(),
+    )  # fmt: skip
+    assert loaded.stdout.strip() == "False"
+
+
+# --- the result -----------------------------------------------------------------------------------------------------------
+
+TYPES: dict[str, Any] = {
+    "schema": str, "version": str, "command": list, "method": str, "precond": str, "converged": bool, "reason": str,
+    "advice": str, "iterations": int, "residual_norm": float, "recurrence_residual_norm": float, "history": list,
+    "unknowns": int, "nonzeros": int, "ranks": int, "threads": int, "device": str, "scalar": str, "seconds": dict,
+    "counts": dict,
+}  # fmt: skip
+
+
+def parsed(text: str) -> dict[str, Any]:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    facts: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    for name, kind in TYPES.items():
+        assert type(facts[name]) is kind, f"{name} is {facts[name]!r}"
+    assert facts["schema"] == "tacit.solve/1"
+    assert set(facts["seconds"]) == {"read", "setup", "solve"}
+    assert all(type(value) is float and value >= 0 for value in facts["seconds"].values())
+    assert set(facts["counts"]) == {
+        "reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes"
+    }  # fmt: skip
+    assert all(type(value) is int and value >= 0 for value in facts["counts"].values())
+    return facts
+
+
+def test_json_alone_on_standard_output(system: Path) -> None:
+    done = tacit("solve", system, "--method", "cg", "--precond", "jacobi", "--json", "-")
+    facts = parsed(done.stdout)
+    assert facts["method"].startswith("cg")
+    assert facts["precond"] == "jacobi"
+    assert facts["converged"] is True
+    assert facts["reason"] == "converged"
+    assert facts["residual_norm"] <= 1e-8
+    assert facts["unknowns"] == 144
+    assert facts["nonzeros"] == 144 * 5 - 4 * 12
+    assert facts["ranks"] == 1
+    assert len(facts["history"]) == facts["iterations"] + 1
+    assert facts["command"][:2] == ["tacit", "solve"]
+    assert "converged" in done.stderr  # the report for people
+
+
+def test_report(system: Path) -> None:
+    out = tacit("solve", system, "--method", "gmres", "--precond", "ilu0").stdout
+    for word in ("144 unknowns", "gmres", "ilu0", "1 rank", "converged", "recomputed", "iterations", "reductions", "ms"):
+        assert word in out
+
+
+def test_not_converged(system: Path, tmp_path: Path) -> None:
+    done = tacit("solve", system, "--method", "cg", "--max-iterations", "3", "--json", "r.json", "--output", "x.npy", code=3, cwd=tmp_path)
+    facts = parsed((tmp_path / "r.json").read_text())
+    assert facts["converged"] is False
+    assert facts["reason"] == "max_iterations"
+    assert facts["advice"]
+    assert facts["advice"].split()[0] in done.stdout
+    assert "NOT CONVERGED: max iterations" in done.stdout
+    assert len(np.load(tmp_path / "x.npy")) == 144
+
+
+def test_what_json_cannot_say_is_null() -> None:
+    text = report.dump({"a": math.nan, "b": [math.inf, 1.0], "c": np.float64(-math.inf), "d": np.arange(2), "e": 1j})
+    assert json.loads(text) == {"a": None, "b": [None, 1.0], "c": None, "d": [0, 1], "e": [0.0, 1.0]}
+
+
+@pytest.mark.parametrize("suffix", [".mtx", ".npy", ".npz", ".petsc"])
+def test_output(system: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    tacit("solve", system, "--rhs", "random:7", "--rtol", "1e-10", "--output", path)
+    x = np.asarray(library.read_vector(path)).ravel()
+    from tacit import files
+
+    assert residual(x, files.uniform(7, 0, 144)) < 1.01e-10
+    assert not list(tmp_path.glob(".*"))
+    # What was written can be a right-hand side.
+    assert parsed(tacit("solve", system, "--rhs", path, "--json", "-").stdout)["converged"] is True
+
+
+@pytest.mark.parametrize("rhs", ["ones", "random:3", "b.npy", "b.mtx"])
+def test_right_hand_sides(system: Path, tmp_path: Path, rhs: str) -> None:
+    from tacit import files
+
+    b = {"ones": np.ones(144), "random:3": files.uniform(3, 0, 144)}.get(rhs, np.linspace(-1, 2, 144))
+    if rhs.startswith("b."):
+        library.write(tmp_path / rhs, b)
+    tacit("solve", system, "--rhs", rhs, "--output", "x.npy", cwd=tmp_path)
+    assert residual(np.load(tmp_path / "x.npy"), b) < 1.01e-8
+
+
+def test_random_numbers_do_not_depend_on_who_asks() -> None:
+    from tacit import files
+
+    whole = files.uniform(5, 0, 100)
+    parts = [files.uniform(5, a, b) for a, b in ((0, 7), (7, 7), (7, 8), (8, 50), (50, 100))]
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert -1 <= whole.min() < 0 < whole.max() < 1
+    assert not np.array_equal(whole, files.uniform(6, 0, 100))
+
+
+def test_complex_system(tmp_path: Path) -> None:
+    entries = {place: complex(value, 0.5 * (place[0] == place[1])) for place, value in grid_entries(6).items()}
+    path = write_mtx(tmp_path / "c.mtx", (36, 36), entries, "complex")
+    facts = parsed(tacit("solve", path, "--method", "gmres", "--output", "x.npy", "--json", "-", cwd=tmp_path).stdout)
+    assert facts["scalar"] == "complex128"
+    assert np.load(tmp_path / "x.npy").dtype == np.complex128
+    assert "complex" in tacit("solve", path, "--scalar", "float64", code=4).stderr
+
+
+def test_options_reach_the_method(tmp_path: Path) -> None:
+    path = poisson(tmp_path / "wind.mtx", wind=1.5)
+
+    def run(*words: str) -> dict[str, Any]:
+        return parsed(tacit("solve", path, *words, "--json", "-").stdout)
+
+    one, mgs = (run("--method", "gmres", "--orthogonalisation", name) for name in ("one-reduction", "mgs"))
+    assert mgs["counts"]["reductions"] > 3 * one["counts"]["reductions"]
+    assert run("--method", "gmres", "--restart", "5")["iterations"] > one["iterations"]
+    assert run("--method", "bicgstab", "--scalar", "float32", "--rtol", "1e-4")["scalar"] == "float32"
+    assert run("--method", "gmres", "--precond", "polynomial:degree=2", "--side", "left")["counts"]["preconditioner_applies"] > 0
+    assert run("--method", "bicgstab", "--atol", "1e3", "--rtol", "0")["iterations"] == 0
+
+
+def test_monitor_writes_plain_lines(system: Path) -> None:
+    done = tacit("solve", system, "--method", "cg", "--monitor")
+    lines = [line.split() for line in done.stdout.splitlines() if line[:1] == " " and line.split()[0].isdigit()]
+    assert [int(words[0]) for words in lines[:3]] in ([0, 1, 2], [1, 2, 3])
+    values = [float(words[1]) for words in lines]
+    assert values[-1] <= 1e-8 < values[0]
+    assert "\x1b" not in done.stdout
+
+
+def test_plot_and_trace(system: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    tacit("solve", system, "--plot", "c.png", "--trace", "t.json", cwd=tmp_path)
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    events = json.loads((tmp_path / "t.json").read_text())
+    assert events["traceEvents"] if isinstance(events, dict) else events
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi)])
+def test_malformed_file(tmp_path: Path, ranks: int) -> None:
+    path = poisson(tmp_path / "bad.mtx", 4)
+    lines = path.read_text().splitlines()
+    lines[9] = "3 2 abc"
+    path.write_text("\n".join(lines) + "\n")
+    words = ["--output", "x.npy", "--json", "r.json", "--plot", "p.png", "--trace", "t.json"]
+    done = tacit("solve", path, *words, "--ranks", ranks, code=4, cwd=tmp_path)
+    assert f"{path}:10:" in done.stderr
+    assert done.stderr.count(":10:") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.mtx"]
+
+
+def test_other_bad_input(system: Path, tmp_path: Path) -> None:
+    assert "no such file" in tacit("solve", "nothing.mtx", code=4, cwd=tmp_path).stderr.lower()
+    (tmp_path / "junk").write_bytes(b"what is this?")
+    assert "junk" in tacit("solve", tmp_path / "junk", code=4).stderr
+    write_mtx(tmp_path / "wide.mtx", (2, 3), {(0, 0): 1.0})
+    assert "2 x 3" in tacit("solve", tmp_path / "wide.mtx", code=4).stderr
+    np.save(tmp_path / "short.npy", np.ones(7))
+    assert "144" in tacit("solve", system, "--rhs", tmp_path / "short.npy", code=4).stderr
+    assert "no such file" in tacit("solve", system, "--rhs", "nothing.npy", code=4, cwd=tmp_path).stderr.lower()
+
+
+def test_environment(system: Path) -> None:
+    done = tacit("solve", system, "--ranks", "2", code=5, TACIT_MPIEXEC="/bin/false")
+    assert "TACIT_MPIEXEC" in done.stderr
+    if not library._core.device_available():
+        assert tacit("solve", system, "--device", "cuda", code=5).stderr
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi), pytest.param(4, marks=needs_mpi)])
+def test_ranks(system: Path, tmp_path: Path, ranks: int) -> None:
+    words = ["--rhs", "random:1", "--method", "bicgstab", "--ranks", ranks, "--output", "x.npy", "--json", "-"]
+    done = tacit("solve", system, *words, cwd=tmp_path)
+    facts = parsed(done.stdout)
+    assert facts["ranks"] == ranks
+    assert facts["converged"] is True
+    assert (facts["counts"]["messages"] > 0) == (ranks > 1)
+    from tacit import files
+
+    assert residual(np.load(tmp_path / "x.npy"), files.uniform(1, 0, 144)) < 1.01e-8
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(needs_mpi[1].args[0], reason="no MPI")
+def test_codes_of_ranks(system: Path, tmp_path: Path) -> None:
+    done = tacit("solve", system, "--ranks", "2", "--method", "cg", "--max-iterations", "2", code=3)
+    assert done.stdout.count("NOT CONVERGED") == 1
+    assert done.stderr == ""
+    done = tacit("solve", system, "--ranks", "2", "--precond", "polynomial:degre=3", code=2)
+    assert done.stderr.count("degre") == 1
+    done = tacit("solve", system, "--ranks", "2", "--monitor", "--threads", "1")
+    assert done.stdout.count("converged") == 1
+    assert "\x1b" not in done.stdout
+    assert "2 ranks x 1 thread" in done.stdout
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(needs_mpi[1].args[0], reason="no MPI")
+def test_under_mpiexec(system: Path) -> None:
+    from tacit import launch
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        variables = launch.environment(2, 1)
+        for name in (launch.RANKS, launch.TERMINAL):
+            variables.pop(name, None)
+        return subprocess.run(
+            [launch.find_mpiexec().path, "-n", "2", sys.executable, "-m", "tacit", "solve", str(system), *words],
+            env=variables, text=True, capture_output=True, timeout=120, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+
+    done = run("--ranks", "2", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert parsed(done.stdout)["ranks"] == 2
+    done = run("--ranks", "3")
+    assert done.returncode == 2
+    assert done.stderr.count("--ranks 3, but mpiexec started 2") == 1
