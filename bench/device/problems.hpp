@@ -1,7 +1,7 @@
 // What the device's tests and benchmarks share: random numbers, formulas, matrices and their formats.
 #pragma once
 
-#include <tacit/exec/complex.hpp>
+#include <tacit/base/complex.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/sums.hpp>
 #include <tacit/op/kernels/csr.hpp>

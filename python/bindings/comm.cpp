@@ -65,16 +65,17 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
 
 void bind_comm(nb::module_& m) {
   using release = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<Communicator>(m, "Communicator")
-      .def_prop_ro("rank", &Communicator::rank)
-      .def_prop_ro("size", &Communicator::size)
-      .def_prop_ro("kind", &Communicator::kind)
+  // Users hold these themselves, so they are documented here.
+  nb::class_<Communicator>(m, "Communicator", "The ranks that work together; made by tacit.comm.")
+      .def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
+      .def_prop_ro("size", &Communicator::size, "Number of ranks.")
+      .def_prop_ro("kind", &Communicator::kind, "\"self\", \"threads\" or \"mpi\".")
       .def("__eq__", [](const Communicator& a, nb::handle b) {
         return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
       })
       .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
-      .def("duplicate", &Communicator::duplicate, release())
-      .def("barrier", [](const Communicator& c) { c.agree(); }, release())
+      .def("duplicate", &Communicator::duplicate, release(), "The same ranks, with messages of their own. Collective.")
+      .def("barrier", [](const Communicator& c) { c.agree(); }, release(), "Returns when all ranks are here. Collective.")
       .def("all_sum", [](const Communicator& c, Global v) { return c.all_sum(v); }, release())
       .def("all_min", [](const Communicator& c, Global v) { return c.all_min(v); }, release())
       .def("all_max", [](const Communicator& c, Global v) { return c.all_max(v); }, release())
@@ -90,8 +91,7 @@ void bind_comm(nb::module_& m) {
              nb::list parts;
              for (const auto& part : all) parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
              return parts;
-           })
-      // f's result; if f raises on any rank, every rank raises the same (on one rank: what f raised, unchanged).
+           }, "Every rank's bytes, by rank. Collective.")
       .def("collective",
            [](const Communicator& c, nb::object f) {
              nb::object result;
@@ -101,7 +101,7 @@ void bind_comm(nb::module_& m) {
                comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
              }
              return result;
-           });
+           }, "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
 
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);

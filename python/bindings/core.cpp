@@ -175,6 +175,7 @@ void bind_core(nb::module_& m) {
 NB_MODULE(_core, m) {
   using namespace tacit::python;
   m.doc() = "The compiled part of Tacit.";
+  nb::set_leak_warnings(false);  // what a user's program still holds when it ends is no concern of theirs
   bind_core(m);
   bind_comm(m);
   bind_layout(m);

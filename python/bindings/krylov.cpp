@@ -1,13 +1,17 @@
 // tacit::krylov for Python: options in, report out, a callback in between.
 #include "bindings.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/precond/make.hpp>
 
 #include <functional>
 #include <optional>
@@ -74,6 +78,34 @@ void bind_scalar(nb::module_& m) {
           return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
         },
         nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+#ifdef TACIT_HAVE_CUDA
+  // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to bring the matrix there).
+  m.def(named<T>("solve_cuda").c_str(),
+        [](const op::Csr<T, Host>& host, const std::string& name, const precond::Options& precond_options,
+           const Elements<T>& b, std::optional<Elements<T>> x0, Options options, nb::object callback, bool hermitian) {
+          std::vector<T> x;
+          Report report;
+          double setup = 0;
+          {
+            nb::gil_scoped_release free;
+            const auto& comm = host.range().comm();
+            comm::collective(comm, [&] {
+              const double from = wall_time();
+              const op::Csr<T, Device> a(host.range(), host.domain(), host.rows());
+              const auto precond = precond::make<T, Device>(name, a, precond_options);
+              Vector<T, Device> right(a.range()), solution(a.domain());
+              right.assign({b.data(), b.size()});
+              if (x0) solution.assign({x0->data(), x0->size()});
+              setup = comm.all_max(wall_time() - from);
+              if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), host.domain().local_size(), callback);
+              report = krylov::solve<T, Device>(a, precond.get(), right, solution, options, hermitian);
+              x = solution.to_host();
+            });
+          }
+          return nb::make_tuple(array_of(std::move(x)), std::move(report), setup);
+        },
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+#endif
 }
 
 }  // namespace

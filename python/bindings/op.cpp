@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/layout/partitioners.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/operator.hpp>
@@ -75,14 +76,27 @@ op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, con
 
 /// An operator that is a Python function. `whole`: it maps whole vectors (gathered for it), every rank calling it alike;
 /// otherwise this rank's part to this rank's part, and what it exchanges is its own affair.
+/// The Python objects that an operator holds, for the garbage collector: users' functions often refer to what holds them.
+struct HoldsPython {
+  virtual ~HoldsPython() = default;
+  virtual int visit(visitproc visit, void* arg) const = 0;
+  virtual void clear() = 0;
+};
+
 template <Scalar T>
-class PythonOperator final : public op::Operator<T, Host> {
+class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
  public:
   PythonOperator(Space range, Space domain, std::string name, nb::object product, nb::object adjoint, bool whole)
       : op::Operator<T, Host>(std::move(range), std::move(domain)), name_(std::move(name)), product_(std::move(product)),
         adjoint_(std::move(adjoint)), whole_(whole) {}
   std::string name() const override { return name_; }
   bool has_adjoint() const override { return !adjoint_.is_none(); }
+  int visit(visitproc visit, void* arg) const override {
+    Py_VISIT(product_.ptr());
+    Py_VISIT(adjoint_.ptr());
+    return 0;
+  }
+  void clear() override { product_ = adjoint_ = nb::none(); }
 
  protected:
   int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
@@ -108,6 +122,71 @@ class PythonOperator final : public op::Operator<T, Host> {
   nb::object product_, adjoint_;
   bool whole_;
 };
+
+/// An operator of the user's numbers, for vectors in other ones: its argument travels back, its result forth.
+template <Scalar T>
+class Renumbered final : public op::Operator<T, Host> {
+ public:
+  Renumbered(Space space, std::shared_ptr<const op::Operator<T, Host>> a, std::shared_ptr<const layout::Renumbering> numbers)
+      : op::Operator<T, Host>(space, space), a_(std::move(a)), numbers_(std::move(numbers)) {}
+  std::string name() const override { return a_->name(); }
+  bool has_adjoint() const override { return a_->has_adjoint(); }
+
+ protected:
+  int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
+  void finish(const Vector<T>& x, Vector<T>& y, bool backward, int) const override {
+    const auto& comm = this->range().comm();
+    Vector<T> in(a_->domain()), out(a_->range());
+    in.assign(numbers_->backward<T>(comm, {x.data(), x.size()}));
+    if (backward) a_->apply_adjoint(in, out);
+    else a_->apply(in, out);
+    y.assign(numbers_->forward<T>(comm, {out.data(), out.size()}));
+  }
+
+ private:
+  std::shared_ptr<const op::Operator<T, Host>> a_;
+  std::shared_ptr<const layout::Renumbering> numbers_;
+};
+
+/// The matrix with rows and columns in their new numbers, over their new owners. Collective.
+template <Scalar T>
+std::shared_ptr<op::Csr<T, Host>> renumbered(const op::Csr<T, Host>& a, const layout::Renumbering& numbers) {
+  const Communicator& comm = a.range().comm();
+  const op::Rows<T> rows = a.rows();
+  std::vector<Global> known(rows.column);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  const auto renamed = numbers.to_new(comm, known);
+  std::vector<Global> row(rows.column.size()), column(rows.column.size());
+  for (Local i = 0; i < rows.count(); ++i)
+    for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
+      row[k] = numbers.new_of_old()[i];
+      column[k] = renamed[std::lower_bound(known.begin(), known.end(), rows.column[k]) - known.begin()];
+    }
+  const Space space = Space::distributed(comm, numbers.after());
+  return std::make_shared<op::Csr<T, Host>>(
+      space, space, op::assemble<T>(comm, numbers.after(), space.size(), row, column, rows.value));
+}
+
+template <Scalar T>
+HoldsPython* held_by(PyObject* self) {
+  return nb::inst_ready(self) ? dynamic_cast<HoldsPython*>(nb::inst_ptr<op::Operator<T, Host>>(self)) : nullptr;
+}
+template <Scalar T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const HoldsPython* held = held_by<T>(self);
+  return held ? held->visit(visit, arg) : 0;
+}
+template <Scalar T>
+int clear(PyObject* self) {
+  if (HoldsPython* held = held_by<T>(self)) held->clear();
+  return 0;
+}
+template <Scalar T>
+PyType_Slot collected[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse<T>)},
+                           {Py_tp_clear, reinterpret_cast<void*>(&clear<T>)},
+                           {0, nullptr}};
 
 op::Grid grid_of(const std::vector<Global>& points, const std::vector<std::string>& boundary) {
   std::vector<op::Boundary> kinds;
@@ -175,7 +254,7 @@ void bind_scalar(nb::module_& m) {
   using Matrix = op::Csr<T, Host>;
   using release = nb::gil_scoped_release;
 
-  nb::class_<Base>(m, named<T>("Operator").c_str())
+  nb::class_<Base>(m, named<T>("Operator").c_str(), nb::type_slots(collected<T>))
       .def_prop_ro("name", &Base::name)
       .def_prop_ro("rows", [](const Base& a) { return a.range().size(); })
       .def_prop_ro("columns", [](const Base& a) { return a.domain().size(); })
@@ -339,6 +418,16 @@ void bind_scalar(nb::module_& m) {
       return std::make_shared<op::Diagonal<T>>(std::move(d));
     }, a);
   });
+
+  m.def(named<T>("renumbered").c_str(), [](const Matrix& a, const layout::Renumbering& numbers) {
+    release free;
+    return comm::collective(a.range().comm(), [&] { return renumbered<T>(a, numbers); });
+  });
+  // a, for vectors of `space_of`'s numbers.
+  m.def(named<T>("in_numbers_of").c_str(),
+        [](const Base& space_of, const Handle& a, std::shared_ptr<layout::Renumbering> numbers) {
+          return Handle(std::make_shared<Renumbered<T>>(space_of.range(), a, std::move(numbers)));
+        });
 
   m.def(named<T>("function").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
                                          const std::string& name, nb::object product, nb::object adjoint, bool whole) {

@@ -6,18 +6,63 @@
 >>> info
 0
 
-Start with :func:`tacit.solve`. Matrices come from SciPy, NumPy, files (:func:`tacit.read`), grids (:func:`tacit.poisson`,
-:func:`tacit.stencil`) and functions (:func:`tacit.function`); the same program runs on one rank and, started by mpiexec, on many.
+Start with :func:`tacit.solve`. Matrices come from SciPy, NumPy, files (:func:`tacit.read`), grids
+(:func:`tacit.poisson`, :func:`tacit.stencil`) and functions (:func:`tacit.function`); the same program runs on one rank
+and, started by mpiexec, on many.
 """
 
-from . import comm, io, krylov, layout, op, precond
-from ._core import EnvironmentFailure, Error, InputError, UsageError
-from ._core import version as _version
-from .io import read_vector
-from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
-from .op import Csr, Operator, Stencil, csr, function, poisson, read, stencil, write
+from __future__ import annotations
 
-__version__: str = _version()
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import comm, io, krylov, layout, op, precond
+    from ._core import EnvironmentFailure, Error, InputError, UsageError
+    from .io import read_vector
+    from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
+    from .op import Csr, Operator, Stencil, csr, function, poisson, read, stencil, write
+
+    __version__: str
+
+# Where each name lives; loaded when first asked for, so that importing Tacit costs next to nothing.
+_HOMES = {
+    "_core": ["EnvironmentFailure", "Error", "InputError", "UsageError"],
+    "io": ["read_vector"],
+    "krylov": [
+        "CallbackState",
+        "NotConverged",
+        "Result",
+        "bicgstab",
+        "cg",
+        "chebyshev",
+        "gmres",
+        "methods",
+        "richardson",
+        "solve",
+    ],
+    "op": ["Csr", "Operator", "Stencil", "csr", "function", "poisson", "read", "stencil", "write"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_FLOORS = ("comm", "io", "krylov", "layout", "op", "precond")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FLOORS:
+        return importlib.import_module(f"tacit.{name}")
+    if name == "__version__":
+        value = importlib.import_module("tacit._core").version()
+    elif name in _HOME_OF:
+        value = getattr(importlib.import_module(f"tacit.{_HOME_OF[name]}"), name)
+    else:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "CallbackState",

@@ -134,7 +134,9 @@ def as_vector(value: Any, what: str) -> Array:
 
 
 def like(result: Array, model: Any) -> Any:
-    """`result` as an array of the library that `model` comes from, without a copy; NumPy's own where that is not known."""
+    """`result` as an array of the library that `model` comes from, without a copy; NumPy's own where that is not
+    known.
+    """
     if isinstance(model, np.ndarray) or not hasattr(model, "__dlpack__"):
         return result
     module = sys.modules.get(type(model).__module__.partition(".")[0])

@@ -48,10 +48,6 @@ class WrongUse(Exception):
     """Arguments that do not fit."""
 
 
-class BadInput(Exception):
-    """A file that cannot be accepted."""
-
-
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
@@ -303,7 +299,8 @@ def guarded(run: Callable[[], int], name: str) -> int:
         code = code_of(error)
         if code is None:
             traceback.print_exc()
-            launch.abort(1) if (launch.launched() or (0, 1))[1] > 1 else None
+            if (launch.launched() or (0, 1))[1] > 1:
+                launch.abort(1)
             return 1
         return complain(name, describe(error), code)
 
@@ -327,7 +324,7 @@ def code_of(error: BaseException) -> int | None:
     """The exit code that an exception stands for; None for what should never happen."""
     if isinstance(error, WrongUse):
         return USAGE
-    if isinstance(error, BadInput | FileNotFoundError | IsADirectoryError | UnicodeError):
+    if isinstance(error, FileNotFoundError | IsADirectoryError | UnicodeError):
         return INPUT
     if isinstance(error, launch.LaunchError | OSError | MemoryError | ImportError):
         return ENVIRONMENT
@@ -405,7 +402,7 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     start = time.perf_counter()
     A = files.read_matrix(arguments.file, comm, arguments.scalar)
     if A.shape[0] != A.shape[1]:
-        raise BadInput(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
+        raise tacit.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, comm)
     read_seconds = time.perf_counter() - start
 
@@ -585,6 +582,6 @@ def mpirun(arguments: argparse.Namespace) -> int:
         raise WrongUse("this is a rank of mpiexec already")
     if program[0].endswith(".py"):
         if not os.path.exists(program[0]):
-            raise BadInput(f"{program[0]}: no such file")
+            raise FileNotFoundError(f"{program[0]}: no such file")
         program = [*own_command()[:-1], "tacit.launch", *program]
     return launch.run(arguments.ranks, program, arguments.threads, status=False)

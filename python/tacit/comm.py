@@ -1,7 +1,8 @@
 """The ranks that work together.
 
-A communicator is given to Tacit as ``comm=``: one of this module's, or mpi4py's. Without one, Tacit takes all ranks if the
-program was started by mpiexec, and one rank otherwise. Importing Tacit starts no MPI; the first communicator over MPI does.
+A communicator is given to Tacit as ``comm=``: one of this module's, or mpi4py's. Without one, Tacit takes all ranks
+if the program was started by mpiexec, and one rank otherwise. Importing Tacit starts no MPI; the first communicator
+over MPI does.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def library() -> str:
 
 
 def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
-    """Calls ``f(comm)`` on `n` threads that are the ranks of a communicator; a way to try several ranks without mpiexec.
+    """Calls ``f(comm)`` on `n` threads that are the ranks of a communicator; a way to try several ranks without
+    mpiexec.
 
     Parameters
     ----------

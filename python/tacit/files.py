@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import tacit
 from tacit import cli, io, report
 
 INFO_SCHEMA = "tacit.info/1"
@@ -23,8 +24,6 @@ KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz"
 
 def read_matrix(path: str, comm: Any, scalar: str | None) -> Any:
     """The distributed operator of a matrix file. Collective."""
-    import tacit
-
     return tacit.read(path, comm=comm, scalar=scalar)
 
 
@@ -50,7 +49,7 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
         b = b[:, 0]
     if b.shape != (A.shape[0],):
         found = " x ".join(map(str, b.shape))
-        raise cli.BadInput(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
+        raise tacit.InputError(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
     own = np.ascontiguousarray(b[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
@@ -58,7 +57,7 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
 def write_vector(path: str, whole: npt.NDArray[Any]) -> None:
     """Writes a vector as the suffix of `path` says; the file appears whole or not at all."""
     with report.replacing(path) as temporary:
-        io.write_vector(temporary, whole)
+        tacit.write(temporary, whole)
 
 
 def header_of(path: str) -> io.Header:
@@ -254,7 +253,7 @@ def check(path: str) -> int:
         entries = report.plural(header.entries, "entry")
         what = f"{shape}, {entries}"
     if len(wrong):
-        raise cli.BadInput(f"{path}: value {wrong[0] + 1} is not finite")
+        raise tacit.InputError(f"{path}: value {wrong[0] + 1} is not finite")
     print(f"{path}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
     return 0
 
@@ -281,7 +280,7 @@ def convert(source: str, target: str) -> int:
     A.sum_duplicates()
     suffix = ".mtx.gz" if target.endswith(".mtx.gz") else None
     with report.replacing(target, suffix) as temporary:
-        io.write_entries(temporary, rows, columns, A.indptr.astype(np.int64), A.indices.astype(np.int64), A.data)
+        tacit.write(temporary, A)
     _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
     return 0
 

@@ -1,8 +1,8 @@
 """Files of matrices and vectors, read strictly: what is damaged or strange is refused with the file and the place.
 
 The kind of a file follows from its first bytes, whatever its name: Matrix Market (plain or gzip), PETSc binary, SciPy's
-``save_npz`` layout, and NumPy's ``.npy`` (vectors). Nothing in a file is ever executed. :func:`tacit.read` makes an operator
-of a matrix file; the functions here are local to a process.
+``save_npz`` layout, and NumPy's ``.npy`` (vectors). Nothing in a file is ever executed. :func:`tacit.read` makes an
+operator of a matrix file; the functions here are local to a process.
 """
 
 from __future__ import annotations
@@ -308,7 +308,9 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
 
 
 def check_count(path: str | os.PathLike[str], total: int) -> None:
-    """ValueError unless `total` entries in all shares are what a Matrix Market file announces; other kinds need no check."""
+    """ValueError unless `total` entries in all shares are what a Matrix Market file announces; other kinds need no
+    check.
+    """
     name = _path(path)
     if detect(name) == "matrix_market" and not _core.read_header(name, False)[4]:
         _core.check_entry_count(name, total)

@@ -1,7 +1,7 @@
 """Solving A x = b by Krylov and stationary methods.
 
-``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``bicgstab``, ``gmres``, ``richardson`` and
-``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was recomputed at the end.
+``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``bicgstab``, ``gmres``, ``richardson``
+and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was recomputed at the end.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CallbackState:
         The recurrence's ||r|| / ||b||.
     x : ndarray
         The iterate, in the form that the result will have; formed when asked for, which costs a few vectors of work. On
-        several ranks collective where x is whole: then all ranks ask, or none.
+        several ranks collective where x is whole or renumbered: then all ranks ask, or none.
     """
 
     __slots__ = ("_form", "_state", "iteration", "residual_norm")
@@ -110,8 +110,8 @@ class Result:
     x : ndarray
         The best solution found; finite, whatever happened.
     info : int
-        SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or numbers that
-        are not finite (-3).
+        SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or
+        numbers that are not finite (-3).
     converged : bool
         Whether the recomputed residual is at or below max(rtol ||b||, atol).
     reason : str
@@ -129,7 +129,8 @@ class Result:
     seconds : dict
         "setup" (conversion, partition, preconditioner) and "solve"; the longest over ranks.
     counts : dict
-        "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes" (all ranks').
+        "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes"
+        (all ranks').
     trace : list of TraceEvent or None
         Of all ranks, with ``trace=True``.
     warnings : list of str
@@ -335,10 +336,11 @@ def solve(
     x0 : array_like, optional
         First guess, in the form of b. Default: zero.
     method : str
-        "auto" (cg for a Hermitian matrix with a positive diagonal, changing to gmres should it break down; gmres for the rest),
-        "cg", "bicgstab", "gmres", "richardson" or "chebyshev".
+        "auto" (cg for a Hermitian matrix with a positive diagonal, changing to gmres should it break down; gmres for
+        the rest), "cg", "bicgstab", "gmres", "richardson" or "chebyshev".
     precond : str, dict or operator, optional
-        An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything that A may be.
+        An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything
+        that A may be.
     rtol, atol : float
         Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
     max_iterations : int, optional
@@ -387,7 +389,8 @@ def solve(
     KeyboardInterrupt
         On every rank, when the user asked one of them to stop.
     Exception
-        What a callback or a user's operator raises: on one rank unchanged, on several on all ranks, with the rank in its text.
+        What a callback or a user's operator raises: on one rank unchanged, on several on all ranks, with the rank in
+        its text.
 
     Notes
     -----
@@ -516,22 +519,42 @@ def _solve(
         return right, guess
 
     right, guess = agreed(on, cut)
-    M, symmetric = _precond.build(matrix, precond)
+    solved, numbers = matrix, None
+    if partition != "rows" or ordering != "none":
+        # Numbers that are not finite are told with the user's indices: nothing is renumbered for them.
+        finite = np.isfinite(right).all() and (guess is None or np.isfinite(guess).all()) and not matrix._handle.fault
+        if on.all_min(int(finite)):
+            solved, numbers = op.renumbered(matrix, partition == "graph", ordering == "rcm")
+    on_device = device == "cuda"
+    if on_device:
+        solved = op.stored(solved, "device='cuda'")
+        name, options, symmetric = agreed(on, lambda: _precond.named(precond))
+    else:
+        M, symmetric = _precond.build(solved, precond, None if numbers is None else (matrix, numbers))
     hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
+    column = len(np.shape(b)) == 2
 
     def form(own: Array) -> Array:
+        if numbers is not None:
+            own = getattr(numbers, f"backward_{scalar}")(on, own)
         x = layout.gather(own, on) if whole else own
-        shape = np.shape(b)
-        return x.reshape(-1, 1) if len(shape) == 2 else x
+        return x.reshape(-1, 1) if column else x
 
+    if numbers is not None:
+        forward = getattr(numbers, f"forward_{scalar}")
+        right, guess = forward(on, right), None if guess is None else forward(on, guess)
     call = None if callback is None else _stops(callback, form)
     setup = on.all_max_real(_core.wall_time() - begin)
-    own, report = core("solve", scalar)(
-        matrix._handle, None if M is None else M._handle, right, guess, ready.options, call, hermitian
-    )
-    x = like(form(own), b)
+    if on_device:
+        own, report, moved = core("solve_cuda", scalar)(
+            solved._handle, name, options, right, guess, ready.options, call, hermitian
+        )
+        setup += moved
+    else:
+        handle = None if M is None else M._handle
+        own, report = core("solve", scalar)(solved._handle, handle, right, guess, ready.options, call, hermitian)
     return Result(
-        x,
+        like(form(own), b),
         report,
         seconds={"setup": setup, "solve": report.seconds},
         unknowns=matrix.shape[0],
@@ -763,8 +786,8 @@ def chebyshev(
     lambda_min: float | None = None,
     lambda_max: float | None = None,
 ) -> Result:
-    """Chebyshev's iteration for a Hermitian positive definite A: no reductions but those that watch the residual; parameters and
-    result as in :func:`tacit.cg`, and:
+    """Chebyshev's iteration for a Hermitian positive definite A: no reductions but those that watch the residual;
+    parameters and result as in :func:`tacit.cg`, and:
 
     Parameters
     ----------

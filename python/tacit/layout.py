@@ -25,7 +25,8 @@ def blocks(n: int, ranks: int) -> list[int]:
 
 
 def is_whole(comm: _core.Communicator, given: int, offsets: Sequence[int], what: str) -> bool:
-    """Whether `given` elements on this rank are the whole vector (on all ranks), or this rank's own part (on all ranks).
+    """Whether `given` elements on this rank are the whole vector (on all ranks), or this rank's own part (on all
+    ranks).
 
     Collective. ValueError on every rank when they are neither.
     """

@@ -1,8 +1,8 @@
 """Operators: linear maps whose rows are spread over ranks.
 
-Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply. On several
-ranks a vector is given either whole (the same on every rank) or as this rank's own part, on all ranks alike; what comes back
-has the same form. Products are collective.
+Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply.
+On several ranks a vector is given either whole (the same on every rank) or as this rank's own part, on all ranks
+alike; what comes back has the same form. Products are collective.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["Csr", "Operator", "Stencil", "as_operator", "csr", "function", "pois
 
 
 class Operator:
-    """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`, :func:`tacit.poisson`,
-    :func:`tacit.stencil` and :func:`tacit.function`.
+    """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
+    :func:`tacit.poisson`, :func:`tacit.stencil` and :func:`tacit.function`.
 
     Attributes
     ----------
@@ -151,7 +151,9 @@ class Operator:
 
     @property
     def H(self) -> Operator:
-        """The conjugate transpose, as an operator that refers to this one. ValueError when there is no adjoint product."""
+        """The conjugate transpose, as an operator that refers to this one. ValueError when there is no adjoint
+        product.
+        """
         return self._composed("adjoint", self._handle)
 
     @property
@@ -214,7 +216,9 @@ class Operator:
         )
 
     def is_hermitian(self) -> bool:
-        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries. Collective."""
+        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
+        Collective.
+        """
         return False
 
 
@@ -280,7 +284,9 @@ class Csr(Operator):
 
 
 class Stencil(Operator):
-    """A matrix with constant coefficients on a regular grid, applied without being stored. See :func:`tacit.stencil`."""
+    """A matrix with constant coefficients on a regular grid, applied without being stored. See
+    :func:`tacit.stencil`.
+    """
 
     __slots__ = ("grid",)
 
@@ -343,7 +349,9 @@ def scalar_of(a: Any, what: str) -> str | None:
 
 
 def _compressed(a: Any, what: str) -> tuple[tuple[int, int], Array, Array, Array]:
-    """(shape, starts, columns, values) of a SciPy sparse or dense matrix; the arrays of a csr matrix itself, uncopied."""
+    """(shape, starts, columns, values) of a SciPy sparse or dense matrix; the arrays of a csr matrix itself,
+    uncopied.
+    """
     if _is_sparse(a):
         shape = _shape_of(a, what)
         a = a.tocsr()
@@ -385,14 +393,14 @@ def as_operator(
     what: str = "A",
     offsets: Sequence[int] | None = None,
 ) -> Operator:
-    """An operator from whatever stands for a matrix: an operator of Tacit, a SciPy sparse matrix of any format, a dense array,
-    or anything with ``shape`` that has ``matvec`` or can be called.
+    """An operator from whatever stands for a matrix: an operator of Tacit, a SciPy sparse matrix of any format, a
+    dense array, or anything with ``shape`` that has ``matvec`` or can be called.
 
     Parameters
     ----------
     a : object
-        On several ranks the same on every rank; the rows that a rank owns are taken from it. Something with ``matvec`` maps
-        whole vectors, which are gathered for it.
+        On several ranks the same on every rank; the rows that a rank owns are taken from it. Something with
+        ``matvec`` maps whole vectors, which are gathered for it.
     comm : communicator, optional
     scalar : dtype, optional
         Default: that of `a`; integers and booleans become float64.
@@ -449,14 +457,40 @@ def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
     raise TypeError(f"{what} is a {a.name} operator of {a.dtype}; {name} is needed and it cannot be converted")
 
 
+def stored(a: Operator, what: str) -> Csr:
+    """The operator as a stored matrix, which `what` needs. Collective."""
+    if isinstance(a, Stencil):
+        a = a.assemble()
+    if not isinstance(a, Csr):
+        raise ValueError(f"{what} needs the entries of the matrix; the {a.name} operator knows products only")
+    return a
+
+
+def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumbering]:
+    """The matrix with its rows spread so that ranks share few entries (`graph`), and in reverse Cuthill-McKee order
+    within each rank (`rcm`); and the numbers. Collective; entries travel once or twice."""
+    a = stored(a, "partition and ordering")
+    on, scalar = a.comm, a.dtype.name
+    numbers: _core.Renumbering | None = None
+    for wanted, find in ((graph, _core.renumber_by_graph), (rcm, _core.renumber_inside)):
+        if not wanted:
+            continue
+        start, column, _ = a.local_rows()
+        step = find(on, a._handle.range_offsets, start, column)
+        a = Csr(core("renumbered", scalar)(a._handle, step), on, scalar)
+        numbers = step if numbers is None else numbers.then(on, step)
+    assert numbers is not None
+    return a, numbers
+
+
 def csr(a: Any, shape: tuple[int, int] | None = None, *, comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:
     """A sparse matrix over the ranks of a communicator.
 
     Parameters
     ----------
     a : matrix or tuple
-        A SciPy sparse matrix or array of any format, a dense array, or ``(data, indices, indptr)`` with `shape`. The same on
-        every rank, which takes its own rows.
+        A SciPy sparse matrix or array of any format, a dense array, or ``(data, indices, indptr)`` with `shape`. The
+        same on every rank, which takes its own rows.
     shape : tuple of int, optional
         With arrays only.
     comm : communicator, optional
@@ -538,8 +572,8 @@ def function(
         float32, float64, complex64 or complex128.
     comm : communicator, optional
     local : bool
-        False: the function maps whole vectors, which are gathered for it on every rank. True: it maps this rank's part to
-        this rank's part, and what it exchanges with other ranks is its own affair.
+        False: the function maps whole vectors, which are gathered for it on every rank. True: it maps this rank's
+        part to this rank's part, and what it exchanges with other ranks is its own affair.
     offsets : sequence of int, optional
         Rank r owns ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
     name : str
@@ -624,7 +658,8 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
 
 
 def write(path: str | os.PathLike[str], a: Any) -> None:
-    """Writes a matrix or a vector; the ending of `path` says how: .mtx, .mtx.gz, .npz, .npy (vectors), .petsc, .dat, .bin.
+    """Writes a matrix or a vector; the ending of `path` says how: .mtx, .mtx.gz, .npz, .npy (vectors), .petsc, .dat,
+    .bin.
 
     Parameters
     ----------
@@ -634,8 +669,8 @@ def write(path: str | os.PathLike[str], a: Any) -> None:
 
     Notes
     -----
-    With an operator on several ranks collective: the matrix is gathered and rank 0 writes. Otherwise local. The file appears
-    complete or not at all.
+    With an operator on several ranks collective: the matrix is gathered and rank 0 writes. Otherwise local. The file
+    appears complete or not at all.
 
     Examples
     --------
@@ -703,11 +738,11 @@ def stencil(
     shape : int or sequence of int
         Points along each axis. Unknowns are numbered as NumPy stores an array of this shape (the last axis fastest).
     weights : array_like
-        Shape (3,) * d: ``weights[1 + i, 1 + j]`` multiplies the neighbour at (i, j). Or d + 1 numbers at most: the point
-        itself, its neighbours along one axis, those off along two, off along three.
+        Shape (3,) * d: ``weights[1 + i, 1 + j]`` multiplies the neighbour at (i, j). Or d + 1 numbers at most: the
+        point itself, its neighbours along one axis, those off along two, off along three.
     boundary : str or sequence of str
-        What stands for neighbours outside: "dirichlet" (zero), "neumann" (the nearest point inside) or "periodic"; one, or
-        one for each axis.
+        What stands for neighbours outside: "dirichlet" (zero), "neumann" (the nearest point inside) or "periodic";
+        one, or one for each axis.
     comm : communicator, optional
         Whole slabs of the first axis are spread over its ranks.
     scalar : dtype, optional
@@ -785,7 +820,8 @@ def poisson(
     isotropic : bool
         9 or 27 points instead of 5 or 7 (one spacing for all axes).
     assembled : bool
-        True: a stored matrix (:class:`tacit.Csr`), which preconditioners need; False: a matrix-free :class:`tacit.Stencil`.
+        True: a stored matrix (:class:`tacit.Csr`), which preconditioners need; False: a matrix-free
+        :class:`tacit.Stencil`.
     comm : communicator, optional
         Whole slabs of the first axis are spread over its ranks.
     scalar : dtype, optional

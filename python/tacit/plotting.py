@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from tacit import report
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    Values = npt.NDArray[Any]
+
 # Colours that people with any colour vision can tell apart (M. Okabe, K. Ito, 2008), dark enough for thin lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = ("-", "--", ":", "-.")
+STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.size": 9.5,
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
@@ -44,11 +47,10 @@ class Curve:
     """How one solve converged. `seconds[k]` is when `history[k]` was there; `verified` the recomputed residual."""
 
     label: str
-    history: Sequence[float]
+    history: Sequence[float] | Values
     seconds: Sequence[float] | None = None
     verified: float | None = None
-    group: int = 0  # curves of one group have one line style, curves with one label one colour
-    suffix: str = ""  # of the label in the legend
+    group: str = ""  # curves of one group have one line style, curves with one label one colour
 
 
 def figure(width: float, height: float) -> Figure:
@@ -75,20 +77,20 @@ def _draw(axes: Axes, xs: Sequence[float], curve: Curve, colour: str, line: str)
         return
     shown_x, shown_r = zip(*points, strict=True)
     marker = "o" if len(points) < 2 else None
-    axes.plot(shown_x, shown_r, line, color=colour, label=curve.label + curve.suffix, marker=marker, markersize=3)
+    axes.plot(shown_x, shown_r, line, color=colour, marker=marker, markersize=3)
     if curve.verified is not None and math.isfinite(curve.verified) and curve.verified > 0:
-        ring = {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 1.4}
+        ring: dict[str, Any] = {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 1.4}
         axes.plot([shown_x[-1]], [curve.verified], "o", color=colour, **ring)
 
 
 def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator
 
     axes.set_yscale("log")
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
     values = [r for c in curves for r in (*c.history, c.verified or 0.0) if math.isfinite(r) and r > 0]
     if values:
         low, high = min([*values, goal] if goal else values), max(values)
@@ -97,19 +99,37 @@ def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -
         axes.axhline(goal, color="#777777", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
 
 
+def _legend(names: list[str], groups: list[str], verified: bool) -> list[Any]:
+    """What colours, line styles and circles mean."""
+    from matplotlib.lines import Line2D
+
+    some = [Line2D([], [], color=COLOURS[k % len(COLOURS)], label=name) for k, name in enumerate(names)]
+    if len(groups) > 1:
+        some += [
+            Line2D([], [], color="#444444", linestyle=STYLES[k % len(STYLES)], label=group)
+            for k, group in enumerate(groups)
+        ]
+    if verified:
+        ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markersize": 5, "linestyle": "none"}
+        some.append(Line2D([], [], color="#444444", label="recomputed at the end", **ring))
+    return some
+
+
 def convergence(
     curves: Sequence[Curve], path: str | Path, *, title: str = "", goal: float | None = None, note: str = ""
 ) -> None:
     """Residual against iteration and, where the curves have times, against seconds; circles: recomputed residuals."""
     timed = all(curve.seconds is not None for curve in curves)
     names = list(dict.fromkeys(curve.label for curve in curves))
-    rows = math.ceil((len(curves) + 1) / 3)
+    groups = list(dict.fromkeys(curve.group for curve in curves))
+    handles = _legend(names, groups, any(curve.verified is not None for curve in curves))
+    rows = math.ceil(len(handles) / 4)
     with style():
         made = figure(9.2 if timed else 5.6, 3.9 + 0.2 * rows)
         panels: list[Axes] = list(made.subplots(1, 2, sharey=True) if timed else [made.subplots()])
         for curve in curves:
             colour = COLOURS[names.index(curve.label) % len(COLOURS)]
-            line = STYLES[curve.group % len(STYLES)]
+            line = STYLES[groups.index(curve.group) % len(STYLES)]
             _draw(panels[0], range(len(curve.history)), curve, colour, line)
             if timed and curve.seconds is not None:
                 _draw(panels[1], curve.seconds, curve, colour, line)
@@ -119,20 +139,12 @@ def convergence(
             _axes(panels[1], "seconds, set-up included", goal, curves)
         if goal:
             panels[0].annotate(
-                f"asked for: {goal:.0e}", (1.0, goal), xycoords=("axes fraction", "data"), xytext=(-2, -3),
-                textcoords="offset points", ha="right", va="top", fontsize=8, color="#555555",
+                f"asked for: {goal:.0e}", (0.0, goal), xycoords=("axes fraction", "data"), xytext=(4, -6),
+                textcoords="offset points", ha="left", va="top", fontsize=8, color="#555555",
             )  # fmt: skip
         if title:
             made.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
-        handles, labels = panels[0].get_legend_handles_labels()
-        from matplotlib.lines import Line2D
-
-        if any(curve.verified is not None for curve in curves):
-            handles.append(
-                Line2D([], [], color="#444444", marker="o", markerfacecolor="white", linestyle="none", markersize=5)
-            )
-            labels.append("recomputed at the end")
-        made.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), handlelength=2.6)
+        made.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), handlelength=2.4)
         if note:
             made.text(0.995, 0.99, note, ha="right", va="top", fontsize=8, color="#555555")
         _save(made, path)
@@ -146,29 +158,37 @@ def field(
     label: str = "",
     note: str = "",
     axes: tuple[str, str] = ("x", "y"),
-    flow: tuple[Any, Any] | None = None,
+    lines: Any = None,
 ) -> None:
-    """Values on the unit square: values[i, j] at x = (j + 1/2) / n, y = (i + 1/2) / m, as colours; and lines of a flow."""
+    """Values from zero up on the unit square: values[i, j] at x = (j + 1/2) / n, y = (i + 1/2) / m. Colours go by their
+    square root; lines are those on which `lines`, spread over the square alike, stays the same."""
     import numpy as np
+    from matplotlib.colors import PowerNorm
 
     with style():
-        made = figure(6.0, 5.1)
+        made = figure(6.0, 5.2)
         panel: Axes = made.subplots()
         panel.grid(False)
-        image = panel.imshow(values, origin="lower", extent=(0, 1, 0, 1), cmap="magma", interpolation="bilinear")
-        if flow is not None:
-            m, n = flow[0].shape
+        shades = PowerNorm(0.5, vmin=0, vmax=float(np.max(values)))
+        image = panel.imshow(
+            values, origin="lower", extent=(0, 1, 0, 1), cmap="magma", norm=shades, interpolation="bicubic"
+        )
+        if lines is not None:
+            m, n = lines.shape
             x, y = (np.arange(n) + 0.5) / n, (np.arange(m) + 0.5) / m
-            panel.streamplot(x, y, flow[0], flow[1], density=0.75, color=(1, 1, 1, 0.35), linewidth=0.6, arrowsize=0.7)
-            panel.set_xlim(0, 1)
-            panel.set_ylim(0, 1)
+            most = float(np.abs(lines).max())
+            levels = most * np.array([-0.95, -0.75, -0.5, -0.25, -0.08, 0.08, 0.25, 0.5, 0.75, 0.95])
+            panel.contour(x, y, lines, levels=levels, colors=[(1, 1, 1, 0.3)], linewidths=0.7, linestyles="solid")
         panel.set_xlabel(axes[0])
         panel.set_ylabel(axes[1])
         panel.set_title(title)
         for side in panel.spines.values():
             side.set_visible(False)
-        bar = made.colorbar(image, ax=panel, shrink=0.92, pad=0.02)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar = made.colorbar(
+            image, ax=panel, shrink=0.92, pad=0.02, ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1], format="%g"
+        )
+        bar.outline.set_visible(False)
+        bar.ax.minorticks_off()
         bar.set_label(label)
         if note:
             made.supxlabel(note, fontsize=8, color="#555555")

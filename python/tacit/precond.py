@@ -1,7 +1,7 @@
 """Preconditioners: operators that approximate the inverse of a matrix.
 
-``precond=`` of :func:`tacit.solve` takes a name, a ``dict(name=..., option=...)``, anything that stands for an operator, or what
-the functions here make (to be used more than once).
+``precond=`` of :func:`tacit.solve` takes a name, a ``dict(name=..., option=...)``, anything that stands for an
+operator, or what the functions here make (to be used more than once).
 
 ================== ========================================================================== ========================
 name               what it does                                                               options
@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
-from ._support import agreed, core, refuse_unknown
-from .op import Csr, Operator, Stencil, as_operator
+from ._support import agreed, choose, core, refuse_unknown
+from .op import Csr, Operator, as_operator, stored
 
 __all__ = ["build", "make", "names"]
 
@@ -90,46 +90,54 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         agreed(A.comm, lambda: refuse_unknown("precond 'none'", options, ()))
         return None
     if chosen == "jacobi" and not isinstance(A, Csr):
-        agreed(
-            A.comm,
-            lambda: refuse_unknown(
-                "precond 'jacobi'", {k: v for k, v in options.items() if k != "absolute"}, ["absolute"]
-            ),
-        )
-        return Operator(core("jacobi", scalar)(A._handle, bool(options.get("absolute", False))), A.comm, A.dtype)
-    if isinstance(A, Stencil):
-        A = A.assemble()
-    if not isinstance(A, Csr):
-        raise ValueError(
-            f"the preconditioner {chosen!r} needs the entries of the matrix; the {A.name} operator knows products only"
-        )
+        others = {key: value for key, value in options.items() if key != "absolute"}
+
+        def absolute() -> bool:
+            refuse_unknown("precond 'jacobi'", others, ["absolute"])
+            return choose("absolute", _text(options.get("absolute", False)), ["false", "true"]) == "true"
+
+        return Operator(core("jacobi", scalar)(A._handle, agreed(A.comm, absolute)), A.comm, A.dtype)
+    A = stored(A, f"the preconditioner {chosen!r}")
     handle = core("precondition", scalar)(A._handle, chosen, {key: _text(value) for key, value in options.items()})
     return Operator(handle, A.comm, A.dtype)
 
 
-def build(A: Operator, given: Any) -> tuple[Operator | None, bool]:
-    """The operator that ``precond=given`` stands for, and whether cg may use it when `A` is positive definite. Collective."""
+def named(given: Any) -> tuple[str, dict[str, str], bool]:
+    """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
+    matrix.
+    """
     if given is None:
-        return None, True
+        return "none", {}, True
     if isinstance(given, str):
         given = {"name": given}
-    if isinstance(given, dict):
-        options = dict(given)
+    if not isinstance(given, dict):
+        raise ValueError(f"precond is a {type(given).__name__}; on the device it is given by name")
+    options = dict(given)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"precond is {given!r}; dict(name=..., ...) is needed")
+    name = name.replace("_", "-")
+    texts = {key: _text(value) for key, value in options.items()}
+    return name, texts, name in _SYMMETRIC and options.get("solver") != "spai"
 
-        def name_of() -> str:
-            if "name" not in options:
-                raise ValueError(f"precond is {given!r}; dict(name=..., ...) is needed")
-            return str(options.pop("name"))
 
-        name = agreed(A.comm, name_of)
-        made = make(A, name, **options)
-        name = name.replace("_", "-")
-        plain = name in _SYMMETRIC and options.get("solver") != "spai"
-        return made, plain
+def build(
+    A: Operator, given: Any, renumbered: tuple[Operator, _core.Renumbering] | None = None
+) -> tuple[Operator | None, bool]:
+    """The operator that ``precond=given`` stands for, and whether cg may use it when `A` is positive definite.
+
+    `renumbered`: the matrix in the user's numbers, where `A` has others, and the numbers. Collective.
+    """
+    if given is None or isinstance(given, (str, dict)):
+        name, options, symmetric = agreed(A.comm, lambda: named(given))
+        return make(A, name, **options), symmetric
+    users = A if renumbered is None else renumbered[0]
     if isinstance(given, Operator):
         M = as_operator(given, scalar=A.dtype, what="precond")
     else:
-        M = as_operator(given, A.comm, A.dtype, what="precond", offsets=A._handle.range_offsets)
+        M = as_operator(given, A.comm, A.dtype, what="precond", offsets=users._handle.range_offsets)
     if M.shape != A.shape:
         raise ValueError(f"precond has shape {M.shape}; the matrix has {A.shape}")
+    if renumbered is not None:
+        M = Operator(core("in_numbers_of", A.dtype.name)(A._handle, M._handle, renumbered[1]), A.comm, A.dtype)
     return M, True

@@ -194,9 +194,7 @@ def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
     from rich.text import Text
 
     for name, value in rows:
-        line = Text(f"{name:<15}", style="dim")
-        line.append(value if isinstance(value, Text) else Text(value))
-        out.print(line, soft_wrap=True)
+        out.print(Text.assemble((f"{name:<15}", "dim"), value), soft_wrap=True)
 
 
 def show(facts: dict[str, Any], out: Console) -> None:

@@ -171,14 +171,14 @@ void State::progress() {
     if (s->busy) advance(*s);
 }
 
-void State::check() {
-  if (settling) return;
+bool State::hears_of_failure() {
+  if (settling) return false;
   while (auto notice = transport->poll_notice()) {
     if (notice->epoch != epoch) continue;
     notices[notice->rank] = *notice;
     failed = true;
   }
-  if (failed) throw PeerFailure();
+  return failed;
 }
 
 }  // namespace detail

@@ -141,7 +141,7 @@ void Exchange::close(int which) {
   Slot& slot = slots_[which];
   if (!slot.open) return;
   // While an exception unwinds the messages may never complete: Communicator::fail gives them up.
-  if (std::uncaught_exceptions() > 0 || comm_.state_->failed) return;
+  if (std::uncaught_exceptions() > 0) return;
   comm_.state_->wait_until([&] {
     bool all = test(which);
     for (auto& t : slot.sends)

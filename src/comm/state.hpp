@@ -1,6 +1,7 @@
 // What the copies of a communicator share.
 #pragma once
 
+#include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
 
@@ -52,13 +53,24 @@ struct State {
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation);
   void advance(SumSlot& slot);
   void progress();
-  void check();
+  /// Another rank has failed.
+  bool hears_of_failure();
+  void check() {
+    if (hears_of_failure()) throw PeerFailure();
+  }
+  // What the failing rank sent before it failed still arrives: a wait that can end does, and the failure is met where
+  // this rank cannot go on, which is inside the collective call that it belongs to.
+  static constexpr double grace = 0.02;  // seconds
   template <class Condition>
   void wait_until(Condition&& condition) {
+    double heard_at = 0;
     for (int spins = 0;; ++spins) {
       if (condition()) return;
       progress();
-      if (spins % 64 == 63) check();
+      if (spins % 64 == 63 && hears_of_failure()) {
+        if (heard_at == 0) heard_at = wall_time();
+        else if (wall_time() - heard_at > grace) throw PeerFailure();
+      }
       if (spins > 128) transport->relax();
     }
   }

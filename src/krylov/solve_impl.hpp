@@ -149,9 +149,15 @@ class Solve {
 
   // From here on: A' = A / 2^a, P' = P 2^a, b' = b / 2^e, x' = x 2^(a - e). All exact.
   void balance_scales(double b_norm) {
-    b_exponent_ = balance<T>(b_norm);
-    if (b_exponent_) scale_by_power(b_, -b_exponent_);
-    b_norm_ = std::ldexp(b_norm, -b_exponent_);
+    if (!std::isfinite(b_norm)) {  // finite numbers, but their norm is not
+      b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
+      scale_by_power(b_, -b_exponent_);
+      b_norm = layout::norm(b_);
+    }
+    const int e = balance<T>(b_norm);
+    if (e) scale_by_power(b_, -e);
+    b_norm_ = std::ldexp(b_norm, -e);
+    b_exponent_ += e;
     double size = A_->largest();
     if (size == 0) {  // unknown: what it does to b
       Vector<T, M> y(space_);
@@ -175,15 +181,32 @@ class Solve {
     goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
   }
   void undo_scales() {
-    if (a_exponent_ != b_exponent_) {
-      scale_by_power(x_, b_exponent_ - a_exponent_);
-      if (first_non_finite(x_) >= 0) {
-        layout::fill(x_, T(0));
-        report_.reason = Reason::non_finite;
-        report_.detail = "the solution is too large for its scalar type";
-        report_.advice = "Scale the right-hand side down.";
-        report_.residual_norm = 1;
-      }
+    const int e = b_exponent_ - a_exponent_;
+    if (e == 0) return;
+    Vector<T, M> exact = x_;
+    scale_by_power(x_, e);
+    if (first_non_finite(x_) >= 0) {
+      layout::fill(x_, T(0));
+      report_.reason = Reason::non_finite;
+      report_.detail = "the solution is too large for its scalar type";
+      report_.advice = "Scale the right-hand side down.";
+      report_.residual_norm = 1;
+      return;
+    }
+    // Numbers that become subnormal lose digits, and smaller ones vanish: what x is now has another residual.
+    Vector<T, M> rounded = x_;
+    scale_by_power(rounded, -e);
+    layout::subtract(rounded, exact, exact);
+    if (layout::norm(exact) == 0) return;
+    std::swap(x_, rounded);
+    const double norm = true_residual(exact);
+    std::swap(x_, rounded);
+    report_.residual_norm = norm / b_norm_;
+    if (report_.converged() && norm > goal_) {
+      report_.reason = Reason::stagnated;
+      report_.detail = message("the solution is too small for its scalar type: what is left of it has a residual of ",
+                               report_.residual_norm, " of ||b||");
+      report_.advice = "Scale the right-hand side up.";
     }
   }
 
@@ -303,18 +326,19 @@ class Solve {
       case Method::cg: cg(run, monitor); break;
       case Method::bicgstab: bicgstab(run, monitor); break;
       case Method::gmres: gmres(run, monitor, options_.restart, options_.side, options_.orthogonalisation); break;
-      case Method::richardson: richardson(run, monitor, options_.relaxation); break;
+      case Method::richardson:
+        // The relaxation balances A where nothing else does.
+        richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_));
+        break;
       case Method::chebyshev: {
         if (!bounds_known_) {
           bounds_known_ = true;
-          bounds_ = {options_.lambda_min.value_or(0), options_.lambda_max.value_or(0)};
+          const int e = P_ ? 0 : -a_exponent_;
+          bounds_ = {std::ldexp(options_.lambda_min.value_or(0), e), std::ldexp(options_.lambda_max.value_or(0), e)};
           if (!options_.lambda_min || !options_.lambda_max) {
             const auto found = op::estimate_spectrum(*A_, P_, 20);
             if (!options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
             if (!options_.lambda_min) bounds_.lambda_min = found.lambda_min;
-          } else if (a_exponent_ && !P_) {
-            bounds_.lambda_min = std::ldexp(bounds_.lambda_min, -a_exponent_);
-            bounds_.lambda_max = std::ldexp(bounds_.lambda_max, -a_exponent_);
           }
         }
         if (!(bounds_.lambda_min > 0) || !(bounds_.lambda_max > bounds_.lambda_min)) {

@@ -204,7 +204,9 @@ std::vector<T> Sum<T, M>::diagonal() const {
 template <Scalar T, Memory M>
 double Sum<T, M>::largest() const {
   const double a = a_->largest(), b = b_->largest();
-  return a > 0 && b > 0 ? double(std::abs(alpha_)) * a + double(std::abs(beta_)) * b : 0;
+  // largest() is over real and imaginary parts; |Re(alpha a)| <= (|Re alpha| + |Im alpha|) max(|Re a|, |Im a|).
+  const auto parts = [](T v) { return double(std::abs(std::real(v))) + double(std::abs(std::imag(v))); };
+  return a > 0 && b > 0 ? parts(alpha_) * a + parts(beta_) * b : 0;
 }
 template <Scalar T, Memory M>
 std::string Sum<T, M>::fault() const {

@@ -43,6 +43,7 @@ struct LocalMatrix<T, M>::Storage {
   exec::Array<T, Host> value;
   exec::Array<std::uint8_t, Host> width;   // SELL: entries of each row that are not padding, capped
   std::vector<Local> long_width;           // the same where a row has more than 255
+  std::vector<Local> empty;                // SELL: rows without entries among others that have some
   std::vector<Local> block;                // first row of each block of about block_entries
 
   Local row_width(Local r) const { return long_width.empty() ? Local(width[r]) : long_width[r]; }
@@ -141,7 +142,9 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
           if (s.long_width.empty()) s.width[r] = std::uint8_t(count);
           else s.long_width[r] = Local(count);
         }
-        // Padding multiplies zero by an element the row reads anyway, so that a NaN elsewhere cannot leak into it.
+        // Padding multiplies zero by an element the row reads anyway, so that a NaN elsewhere cannot leak into it. A row
+        // that reads none is cleared afterwards.
+        if (r < n && !count && width) s.empty.push_back(r);
         const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
         for (Local j = 0; j < width; ++j) {
           const Global to = slice_start[q] + Global(j) * slice + l;
@@ -218,6 +221,8 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
     else if (s.sell) sell(begin, end, s.column.data(), false);
     else if (s.narrow) csr(begin, end, s.offset.data(), true);
     else csr(begin, end, s.column.data(), false);
+    for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
+      std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
     if (polling_thread()) comm.poll();
   }
 }

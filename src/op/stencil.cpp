@@ -385,7 +385,9 @@ Weights<T> isotropic_laplacian(int dimensions, double h) {
   const auto weights = [&](double center, double face, double edge, double corner, double divisor) {
     const double v = 1 / (divisor * h * h);
     const auto t = [&](double a) { return T(real_t<T>(a * v)); };
-    return Weights<T>::of(t(center), t(face), t(edge), t(corner));
+    auto w = Weights<T>::of(t(center), t(face), t(edge), t(corner));
+    for (int i = 0; dimensions == 2 && i < 9; ++i) w.value[i] = w.value[18 + i] = T(0);
+    return w;
   };
   return dimensions == 2 ? weights(20, -4, -1, 0, 6) : weights(128, -14, -3, -1, 30);
 }

@@ -1,7 +1,7 @@
 // What the tests of team kernels share: random scalars, errors, and the ways a kernel is run here.
 #pragma once
 
-#include <tacit/exec/complex.hpp>
+#include <tacit/base/complex.hpp>
 #include <tacit/exec/team.hpp>
 
 #include <gtest/gtest.h>

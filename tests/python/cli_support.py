@@ -25,7 +25,9 @@ def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -
         cwd=cwd, env=clean_environment(**more), text=True, capture_output=True, timeout=240, stdin=subprocess.DEVNULL,
         check=False,
     )  # fmt: skip
-    shown = f"tacit {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    shown = (
+        f"tacit {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
     assert done.returncode == code, shown
     assert "Traceback" not in done.stderr, shown
     return done
@@ -57,7 +59,9 @@ def grid_entries(n: int, wind: float = 0.0) -> dict[tuple[int, int], float]:
     return entries
 
 
-def write_mtx(path: Path, size: tuple[int, int], entries: dict[tuple[int, int], float | complex], word: str = "real") -> Path:
+def write_mtx(
+    path: Path, size: tuple[int, int], entries: dict[tuple[int, int], float | complex], word: str = "real"
+) -> Path:
     def text(value: float | complex) -> str:
         return f"{value.real!r} {value.imag!r}" if isinstance(value, complex) else repr(value)
 

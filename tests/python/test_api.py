@@ -13,44 +13,48 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
-import tacit
 from conftest import laplacian, true_residual, unsymmetric
+
+import tacit
 from tacit import comm, io, krylov, layout, op, precond
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_import_is_quick_and_starts_nothing(python: Run) -> None:
-    done = python(
+def test_import_is_quick(python: Run) -> None:
+    code = "import time; start = time.perf_counter(); import tacit; print(time.perf_counter() - start)"
+    assert min(float(python(code).stdout) for _ in range(3)) < 0.2
+    # With NumPy and the compiled part; processor time, since the machine may be busy with other tests.
+    code = (
+        "import numpy, time; start = time.process_time(); import tacit; tacit.solve; print(time.process_time() - start)"
+    )
+    assert min(float(python(code).stdout) for _ in range(3)) < 0.2
+
+
+def test_import_starts_nothing(python: Run) -> None:
+    python(
         """
-        import sys, time
-        import numpy  # which the user has imported anyway
-        start = time.perf_counter()
+        import sys
         import tacit
-        spent = time.perf_counter() - start
-        heavy = [m for m in ("scipy.sparse", "mpi4py", "matplotlib", "rich", "inspect_", "multiprocessing") if m in sys.modules]
+        assert "numpy" not in sys.modules
+        tacit.solve, tacit.comm, tacit.read, tacit.Error
+        heavy = [m for m in ("scipy", "mpi4py", "matplotlib", "rich", "multiprocessing") if m in sys.modules]
         assert not heavy, heavy
-        import ctypes
-        flag = ctypes.c_int(-1)
         if tacit.comm.library():
-            ctypes.CDLL(None).MPI_Initialized(ctypes.byref(flag)) if hasattr(ctypes.CDLL(None), "MPI_Initialized") else None
-        assert flag.value in (-1, 0), "importing started MPI"
-        print(spent)
+            assert not tacit.comm.launched()  # says yes once MPI is initialised
+        assert tacit.solve([[2.0]], [1.0]).ranks == 1
+        assert not tacit.comm.launched()
         """
     )
-    assert float(done.stdout) < 0.2
-
-
-def test_import_in_full_takes_a_fifth_of_a_second(python: Run) -> None:
-    code = "import time; start = time.perf_counter(); import tacit; print(time.perf_counter() - start)"
-    best = min(float(python(code).stdout) for _ in range(4))
-    assert best < 0.2, f"{best:.3f} s with NumPy"
 
 
 def test_names_are_there() -> None:
     assert tacit.__version__
     for name in tacit.__all__:
         assert hasattr(tacit, name), name
+        assert name in dir(tacit)
+    with pytest.raises(AttributeError, match="has no attribute 'slove'"):
+        _ = tacit.slove
     assert not set(tacit.methods()) ^ {"auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"}
 
 

@@ -31,7 +31,7 @@ def residual(x: np.ndarray[Any, Any], b: np.ndarray[Any, Any], n: int = 12, wind
     return math.hypot(*(math.fsum(parts) for parts in rows.values())) / math.hypot(*map(float, b))
 
 
-# --- wrong use ----------------------------------------------------------------------------------------------------------
+# --- wrong use --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_help_is_quick_and_version_is_known() -> None:
     assert loaded.stdout.strip() == "False"
 
 
-# --- the result -----------------------------------------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------------------------------
 
 TYPES: dict[str, Any] = {
     "schema": str, "version": str, "command": list, "method": str, "precond": str, "converged": bool, "reason": str,
@@ -136,12 +136,35 @@ def test_json_alone_on_standard_output(system: Path) -> None:
 
 def test_report(system: Path) -> None:
     out = tacit("solve", system, "--method", "gmres", "--precond", "ilu0").stdout
-    for word in ("144 unknowns", "gmres", "ilu0", "1 rank", "converged", "recomputed", "iterations", "reductions", "ms"):
+    for word in (
+        "144 unknowns",
+        "gmres",
+        "ilu0",
+        "1 rank",
+        "converged",
+        "recomputed",
+        "iterations",
+        "reductions",
+        "ms",
+    ):
         assert word in out
 
 
 def test_not_converged(system: Path, tmp_path: Path) -> None:
-    done = tacit("solve", system, "--method", "cg", "--max-iterations", "3", "--json", "r.json", "--output", "x.npy", code=3, cwd=tmp_path)
+    done = tacit(
+        "solve",
+        system,
+        "--method",
+        "cg",
+        "--max-iterations",
+        "3",
+        "--json",
+        "r.json",
+        "--output",
+        "x.npy",
+        code=3,
+        cwd=tmp_path,
+    )
     facts = parsed((tmp_path / "r.json").read_text())
     assert facts["converged"] is False
     assert facts["reason"] == "max_iterations"
@@ -209,7 +232,12 @@ def test_options_reach_the_method(tmp_path: Path) -> None:
     assert mgs["counts"]["reductions"] > 3 * one["counts"]["reductions"]
     assert run("--method", "gmres", "--restart", "5")["iterations"] > one["iterations"]
     assert run("--method", "bicgstab", "--scalar", "float32", "--rtol", "1e-4")["scalar"] == "float32"
-    assert run("--method", "gmres", "--precond", "polynomial:degree=2", "--side", "left")["counts"]["preconditioner_applies"] > 0
+    assert (
+        run("--method", "gmres", "--precond", "polynomial:degree=2", "--side", "left")["counts"][
+            "preconditioner_applies"
+        ]
+        > 0
+    )
     assert run("--method", "bicgstab", "--atol", "1e3", "--rtol", "0")["iterations"] == 0
 
 
@@ -230,7 +258,7 @@ def test_plot_and_trace(system: Path, tmp_path: Path) -> None:
     assert events["traceEvents"] if isinstance(events, dict) else events
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------------
+# --- bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi)])
@@ -246,15 +274,19 @@ def test_malformed_file(tmp_path: Path, ranks: int) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["bad.mtx"]
 
 
-def test_other_bad_input(system: Path, tmp_path: Path) -> None:
-    assert "no such file" in tacit("solve", "nothing.mtx", code=4, cwd=tmp_path).stderr.lower()
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi)])
+def test_other_bad_input(system: Path, tmp_path: Path, ranks: int) -> None:
+    def solve(*words: object) -> str:
+        return tacit("solve", *words, "--ranks", ranks, code=4, cwd=tmp_path).stderr
+
+    assert "no such file" in solve("nothing.mtx")
     (tmp_path / "junk").write_bytes(b"what is this?")
-    assert "junk" in tacit("solve", tmp_path / "junk", code=4).stderr
+    assert "junk" in solve("junk")
     write_mtx(tmp_path / "wide.mtx", (2, 3), {(0, 0): 1.0})
-    assert "2 x 3" in tacit("solve", tmp_path / "wide.mtx", code=4).stderr
+    assert "wide.mtx: expected a square matrix, found 2 x 3" in solve("wide.mtx")
     np.save(tmp_path / "short.npy", np.ones(7))
-    assert "144" in tacit("solve", system, "--rhs", tmp_path / "short.npy", code=4).stderr
-    assert "no such file" in tacit("solve", system, "--rhs", "nothing.npy", code=4, cwd=tmp_path).stderr.lower()
+    assert "short.npy: expected a vector of 144 elements, found 7" in solve(system, "--rhs", "short.npy")
+    assert "no such file" in solve(system, "--rhs", "nothing.npy")
 
 
 def test_environment(system: Path) -> None:
@@ -264,7 +296,7 @@ def test_environment(system: Path) -> None:
         assert tacit("solve", system, "--device", "cuda", code=5).stderr
 
 
-# --- ranks ------------------------------------------------------------------------------------------------------------------
+# --- ranks ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi), pytest.param(4, marks=needs_mpi)])
@@ -280,22 +312,22 @@ def test_ranks(system: Path, tmp_path: Path, ranks: int) -> None:
     assert residual(np.load(tmp_path / "x.npy"), files.uniform(1, 0, 144)) < 1.01e-8
 
 
-@pytest.mark.mpi
-@pytest.mark.skipif(needs_mpi[1].args[0], reason="no MPI")
+@needs_mpi[0]
+@needs_mpi[1]
 def test_codes_of_ranks(system: Path, tmp_path: Path) -> None:
     done = tacit("solve", system, "--ranks", "2", "--method", "cg", "--max-iterations", "2", code=3)
     assert done.stdout.count("NOT CONVERGED") == 1
     assert done.stderr == ""
     done = tacit("solve", system, "--ranks", "2", "--precond", "polynomial:degre=3", code=2)
-    assert done.stderr.count("degre") == 1
+    assert done.stderr.count("unknown option") == 1
     done = tacit("solve", system, "--ranks", "2", "--monitor", "--threads", "1")
     assert done.stdout.count("converged") == 1
     assert "\x1b" not in done.stdout
     assert "2 ranks x 1 thread" in done.stdout
 
 
-@pytest.mark.mpi
-@pytest.mark.skipif(needs_mpi[1].args[0], reason="no MPI")
+@needs_mpi[0]
+@needs_mpi[1]
 def test_under_mpiexec(system: Path) -> None:
     from tacit import launch
 

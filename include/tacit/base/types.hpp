@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #ifdef __CUDACC__
-#include <thrust/complex.h>
 #define TACIT_HD __host__ __device__
 #else
 #define TACIT_HD
@@ -37,13 +36,6 @@ struct scalar_traits<std::complex<R>> {
   using real = R;
   static constexpr bool is_complex = true;
 };
-#ifdef __CUDACC__
-template <class R>
-struct scalar_traits<thrust::complex<R>> {
-  using real = R;
-  static constexpr bool is_complex = true;
-};
-#endif
 
 template <class T>
 using real_t = typename scalar_traits<T>::real;
@@ -66,21 +58,6 @@ using real_or_self_t = typename real_or_self<T>::type;
 template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::complex<float>> ||
                  std::same_as<T, std::complex<double>>;
-
-// std::complex is no type for device code (its members miscompile there without a word), so kernels see thrust::complex,
-// which has the same layout.
-#ifdef __CUDACC__
-template <class T>
-struct device_scalar {
-  using type = T;
-};
-template <class R>
-struct device_scalar<std::complex<R>> {
-  using type = thrust::complex<R>;
-};
-template <class T>
-using device_scalar_t = typename device_scalar<T>::type;
-#endif
 
 /// Complex conjugate that stays real for real scalars (std::conj does not). The constraint on R makes these win over
 /// std::conj and std::real, which argument-dependent look-up finds too.
@@ -118,21 +95,6 @@ template <std::floating_point R>
 bool is_finite(const std::complex<R>& a) {
   return std::isfinite(a.real()) && std::isfinite(a.imag());
 }
-#ifdef __CUDACC__
-template <std::floating_point R>
-TACIT_HD thrust::complex<R> conj(const thrust::complex<R>& a) {
-  return thrust::conj(a);
-}
-template <std::floating_point R>
-TACIT_HD R real(const thrust::complex<R>& a) {
-  return a.real();
-}
-template <std::floating_point R>
-TACIT_HD R abs2(const thrust::complex<R>& a) {
-  return a.real() * a.real() + a.imag() * a.imag();
-}
-#endif
-
 /// "float32", "float64", "complex64", "complex128": NumPy's names, used in reports and on the command line.
 template <Scalar T>
 constexpr const char* scalar_name() {

@@ -2,7 +2,7 @@
 // sweep.cuh and src/exec/device_kernels.cu launch them on the GPU; tests/exec/team_kernels.cpp runs them here.
 #pragma once
 
-#include <tacit/exec/complex.hpp>
+#include <tacit/base/complex.hpp>
 #include <tacit/exec/team.hpp>
 
 #include <algorithm>

@@ -41,6 +41,10 @@ template <class V>
 auto view_of(const V& v) {
   return View<const typename V::scalar, typename V::memory>(v.data(), v.size());
 }
+template <class T, Memory M>
+auto view_of(const View<T, M>& v) {  // a view may be written through, whether or not it can be redirected
+  return v;
+}
 template <class V>
 auto view_of(V& v) {
   return View<std::remove_pointer_t<decltype(v.data())>, typename V::memory>(v.data(), v.size());

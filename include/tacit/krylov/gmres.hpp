@@ -14,16 +14,17 @@
 namespace tacit::krylov {
 
 /// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm it had left.
-/// h[j] = 0 when nothing but rounding was left (v is then not to be used). Collective.
+/// h[j] = 0 when nothing but rounding was left (v is then not to be used). With `careful`, one_reduction does two rounds
+/// where one would do. Collective. Allocates only where h must grow.
 template <Scalar T, Memory M>
 void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j, layout::Vector<T, M>& v,
-                   std::vector<T>& h) {
+                   std::vector<T>& h, bool careful = false) {
   using exec::basis_dots, exec::basis_subtract;
   const auto& space = v.space();
   const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
   const std::size_t n = v.size();
-  std::vector<T> c(j + 1);
-  h.assign(j + 1, T(0));
+  h.assign(2 * std::size_t(j + 1), T(0));
+  T* const c = h.data() + j + 1;  // this round's part of h
   const auto finish = [&](double before, double left) {
     // A vector of the span leaves rounding of its former length only.
     if (left <= 10 * epsilon * before) return h[j] = T(0), T(0);
@@ -36,21 +37,23 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   if (how == Orthogonalisation::one_reduction) {
     double before = 0;
     for (int round = 0;; ++round) {
-      basis_dots<T, M>(q.data(), j, v.data(), n, c.data(), true);
-      space.sum(c.data(), j + 1);
+      basis_dots<T, M>(q.data(), j, v.data(), n, c, true);
+      space.sum(c, j + 1);
       add();
       const double whole = real(c[j]);
       double inside = 0;
       for (int i = 0; i < j; ++i) inside += abs2(c[i]);
       const double left = whole - inside;
       if (round == 0) before = std::sqrt(whole);
-      // Relative error of the norm: epsilon whole / left.
-      if (left > 1e-6 * whole || round == 2 || !(whole > 0) || !std::isfinite(whole)) {
+      // Relative error of the norm: epsilon whole / left; here at most sqrt(epsilon) / 100.
+      const bool enough = left > 100 * std::sqrt(epsilon) * whole && (round > 0 || !careful);
+      if (enough || round == 2 || !(whole > 0) || !std::isfinite(whole)) {
         const T scale = std::isfinite(whole) ? finish(before, std::sqrt(std::max(left, 0.0))) : (h[j] = c[j]);
-        basis_subtract<T, M>(q.data(), j, c.data(), scale, v.data(), n, false);
+        basis_subtract<T, M>(q.data(), j, c, scale, v.data(), n, false);
+        h.resize(j + 1);
         return;
       }
-      basis_subtract<T, M>(q.data(), j, c.data(), T(1), v.data(), n, false);
+      basis_subtract<T, M>(q.data(), j, c, T(1), v.data(), n, false);
     }
   }
   T before{}, left{};
@@ -58,27 +61,29 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   for (int round = 0; round < rounds; ++round) {
     if (how == Orthogonalisation::mgs) {
       for (int i = 0; i < j; ++i) {
-        basis_dots<T, M>(q.data() + i, 1, v.data(), n, c.data(), i == 0);
-        space.sum(c.data(), i == 0 ? 2 : 1);
+        basis_dots<T, M>(q.data() + i, 1, v.data(), n, c, i == 0);
+        space.sum(c, i == 0 ? 2 : 1);
         if (i == 0) before = c[1];
         h[i] = c[0];
-        left = basis_subtract<T, M>(q.data() + i, 1, c.data(), T(1), v.data(), n, i == j - 1);
+        left = basis_subtract<T, M>(q.data() + i, 1, c, T(1), v.data(), n, i == j - 1);
       }
     } else {
       const bool first = round == 0;
-      basis_dots<T, M>(q.data(), j, v.data(), n, c.data(), first);
-      space.sum(c.data(), j + int(first));
+      basis_dots<T, M>(q.data(), j, v.data(), n, c, first);
+      space.sum(c, j + int(first));
       if (first) before = c[j];
       add();
-      left = basis_subtract<T, M>(q.data(), j, c.data(), T(1), v.data(), n, round == rounds - 1);
+      left = basis_subtract<T, M>(q.data(), j, c, T(1), v.data(), n, round == rounds - 1);
     }
   }
   space.sum(&left, 1);
   layout::scale(finish(std::sqrt(double(real(before))), std::sqrt(double(real(left)))), v);
+  h.resize(j + 1);
 }
 
 /// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes as
-/// in Orthogonalisation, 2 j + 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d.
+/// in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j + 4
+/// vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d.
 /// Left preconditioning measures ||P r||, scaled to ||r|| at the start of the cycle.
 /// Breakdown: R_jj of the projected problem, for singular A.
 template <Scalar T, Memory M>
@@ -108,15 +113,16 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   layout::scale(T(real_t<T>(1 / beta)), basis(0));
 
   std::vector<const T*> q;
-  std::vector<std::vector<T>> R;  // column j of the triangle
+  std::vector<T> R;  // the triangle, column after column
+  int columns = 0;
+  const auto R_at = [&](int i, int j) -> T& { return R[std::size_t(j) * (j + 1) / 2 + i]; };
   std::vector<T> g{T(real_t<T>(beta))}, sine, h;
   std::vector<real_t<T>> cosine;
   const auto coefficients = [&] {  // y = argmin || beta e_1 - H y ||
-    int k = int(R.size());
-    std::vector<T> y(g.begin(), g.begin() + k);
-    for (int i = k - 1; i >= 0; --i) {
-      for (int l = i + 1; l < k; ++l) y[i] -= R[l][i] * y[l];
-      y[i] /= R[i][i];
+    std::vector<T> y(g.begin(), g.begin() + columns);
+    for (int i = columns - 1; i >= 0; --i) {
+      for (int l = i + 1; l < columns; ++l) y[i] -= R_at(i, l) * y[l];
+      y[i] /= R_at(i, i);
     }
     return y;
   };
@@ -138,7 +144,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   };
   monitor.solution_by([&](void* x) {
     auto whole = d;
-    if (!R.empty()) combine(whole);
+    if (columns > 0) combine(whole);
     solution(whole, T(0), whole, x);
   });
 
@@ -146,7 +152,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   double largest = 0;
   bool stop = false;
   while (!stop && monitor.go_on(residual)) {
-    const int j = int(R.size());
+    const int j = columns;
     if (j == restart) {
       monitor.end(Outcome::cycle_end);
       break;
@@ -163,7 +169,10 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
       P->apply(basis(j), zj);
       A.apply(zj, v);
     }
-    orthogonalise(how, q, j + 1, v, h);
+    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den Eshof
+    // 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, twice.
+    const bool careful = residual * residual < std::sqrt(std::numeric_limits<real_t<T>>::epsilon()) * beta * beta;
+    orthogonalise(how, q, j + 1, v, h, careful);
     for (int i = 0; i < j; ++i) {  // the rotations so far
       const T upper = h[i], lower = h[i + 1];
       h[i] = cosine[i] * upper + sine[i] * lower;
@@ -183,8 +192,8 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     cosine.push_back(real_t<T>(diagonal / length));
     sine.push_back(phase * conj(h[j + 1]) / real_t<T>(length));
     h[j] = phase * real_t<T>(length);
-    h.resize(j + 1);
-    R.push_back(h);
+    R.insert(R.end(), h.begin(), h.begin() + j + 1);
+    ++columns;
     g.push_back(-conj(sine[j]) * g[j]);
     g[j] = cosine[j] * g[j];
     residual = std::abs(g[j + 1]);
@@ -195,7 +204,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     }
   }
   monitor.solution_by(nullptr);
-  if (!R.empty()) combine(d);
+  if (columns > 0) combine(d);
 }
 
 }  // namespace tacit::krylov

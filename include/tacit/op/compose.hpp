@@ -85,7 +85,7 @@ class Sum final : public detail::Composition<T, M> {
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   bool has_diagonal() const override { return a_->has_diagonal() && b_->has_diagonal(); }
   std::vector<T> diagonal() const override;
-  /// |alpha| largest(A) + |beta| largest(B), a bound; 0 when either is unknown.
+  /// A bound: largest(A) and largest(B), times |alpha| and |beta| (real plus imaginary parts); 0 when either is unknown.
   double largest() const override;
   std::string fault() const override;
   Cost cost() const override { return cost_of(false); }

@@ -1,0 +1,30 @@
+// A matrix in another numbering.
+#pragma once
+
+#include <tacit/layout/partitioners.hpp>
+#include <tacit/op/csr.hpp>
+
+namespace tacit::op {
+
+/// Rows of P_r A P_c^T, with P_r, P_c the permutations that `rows` and `columns` are: entry (i, j) goes to
+/// (rows.new(i), columns.new(j)) and to the rank that owns it. `a`: this rank's rows in rows.before().
+/// Collective; every entry travels once, its column is asked for once.
+template <Scalar T>
+Rows<T> renumber(const comm::Communicator& comm, const Rows<T>& a, const layout::Renumbering& rows,
+                 const layout::Renumbering& columns) {
+  return comm::collective(comm, [&] {
+    require(std::size_t(a.count()) == rows.new_of_old().size(), "a matrix of ", a.count(), " rows on rank ", comm.rank(),
+            " and a renumbering of ", rows.new_of_old().size());
+    const auto column = columns.to_new(comm, a.column);
+    std::vector<Global> row(column.size());
+    for (Local i = 0; i < a.count(); ++i)
+      for (Global k = a.start[i]; k < a.start[i + 1]; ++k) row[k] = rows.new_of_old()[i];
+    return assemble<T>(comm, rows.after(), columns.after().size(), row, column, a.value);
+  });
+}
+template <Scalar T>
+Rows<T> renumber(const comm::Communicator& comm, const Rows<T>& a, const layout::Renumbering& both) {
+  return renumber(comm, a, both, both);
+}
+
+}  // namespace tacit::op

@@ -1,0 +1,12 @@
+#include "spectrum_impl.hpp"
+
+namespace tacit::op {
+
+#define TACIT_INSTANTIATE(T) \
+  template Spectrum estimate_spectrum<T, Device>(const Operator<T, Device>&, const Operator<T, Device>*, int);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

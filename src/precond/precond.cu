@@ -1,0 +1,20 @@
+// The preconditioners that work in device memory.
+#include "jacobi_impl.hpp"
+#include "make_impl.hpp"
+#include "polynomial_impl.hpp"
+#include "spai_impl.hpp"
+
+namespace tacit::precond {
+
+#define TACIT_INSTANTIATE(T)                                                                                       \
+  template class Jacobi<T, Device>;                                                                                \
+  template class Spai<T, Device>;                                                                                  \
+  template class Polynomial<T, Device>;                                                                            \
+  template std::unique_ptr<op::Operator<T, Device>> make<T, Device>(std::string_view, const op::Csr<T, Device>&,   \
+                                                                    const Options&);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::precond

@@ -1,0 +1,185 @@
+// Every operator of the op floor beside its matrix.
+#pragma once
+
+#include <tacit/op/compose.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/function.hpp>
+#include <tacit/op/scaled.hpp>
+#include <tacit/op/stencil.hpp>
+
+#include "support/reference.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tacit::test {
+
+template <class T>
+struct OperatorCase {
+  std::string name;
+  Reference<T> matrix;
+  std::function<op::OperatorPointer<T>(const comm::Communicator&)> make;
+  bool knows_largest = true;  // exactly
+  bool sparse = true;         // a row reads what stands in its matrix row, and nothing else
+};
+
+/// How a csr matrix's indices are spread: evenly, all on the last rank, or every other rank empty.
+enum class Spread { blocks, last, holes };
+
+inline layout::Space spread_space(const comm::Communicator& comm, Global n, Spread how) {
+  std::vector<Global> offsets{0};
+  const int p = comm.size();
+  for (int r = 0; r < p; ++r) {
+    const int holders = (p + 1) / 2;
+    if (how == Spread::blocks) return layout::Space::distributed(comm, n);
+    if (how == Spread::last) offsets.push_back(r == p - 1 ? n : 0);
+    else offsets.push_back(n * (r / 2 + 1) / holders);
+  }
+  return layout::Space::distributed(comm, layout::Partition(std::move(offsets)));
+}
+
+template <class T>
+OperatorCase<T> csr_case(std::string name, const Reference<T>& a, op::Format format, Spread rows = Spread::blocks,
+                         Spread columns = Spread::blocks) {
+  return {"csr " + name, a, [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            const auto range = spread_space(comm, a.rows, rows);
+            const bool same = a.rows == a.columns && rows == columns;
+            const auto domain = same ? range : spread_space(comm, a.columns, columns);
+            return std::make_shared<op::Csr<T>>(range, domain, a.rows_of(range), format);
+          }};
+}
+
+template <class T>
+OperatorCase<T> stencil_case(std::string name, const op::Grid& grid, const op::Weights<T>& w) {
+  return {"stencil " + name, stencil_matrix(grid, w), [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            return std::make_shared<op::Stencil<T>>(comm, grid, w);
+          }};
+}
+
+/// y = A x by gathering x on every rank; what a user's own callable might do.
+template <class T>
+op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const Reference<T>& a) {
+  const auto range = layout::Space::distributed(comm, a.rows), domain = layout::Space::distributed(comm, a.columns);
+  const auto gathered = [comm](const Reference<T>& matrix, layout::Space from, layout::Space to) {
+    return [=](const T* x, T* y, int k) {
+      const auto all = comm.all_gather(std::span<const T>(x, std::size_t(from.local_size()) * k));
+      for (int c = 0; c < k; ++c) {
+        std::vector<T> column(static_cast<std::size_t>(from.size()));
+        for (std::size_t i = 0; i < column.size(); ++i) column[i] = all[i * k + c];
+        const auto product = matrix.times(column);
+        for (Local i = 0; i < to.local_size(); ++i) y[std::size_t(i) * k + c] = product[to.begin() + i];
+      }
+    };
+  };
+  std::vector<T> diagonal;
+  for (Global i = range.begin(); a.rows == a.columns && i < range.end(); ++i) {
+    const auto found = a.entry.find({i, i});
+    diagonal.push_back(found == a.entry.end() ? T(0) : found->second);
+  }
+  return std::make_shared<op::Function<T>>(range, domain, gathered(a, domain, range), gathered(a.adjoint(), range, domain),
+                                           diagonal);
+}
+
+template <class T>
+std::vector<OperatorCase<T>> operator_cases() {
+  using op::Boundary, op::Format, op::Grid;
+  std::vector<OperatorCase<T>> cases;
+
+  // Odd size, empty rows and columns, one full row, a pattern without symmetry.
+  const auto irregular = random_matrix<T>(37, 37, 1, [](Global i, Global j) {
+    return i % 5 != 3 && j != 20 && (i == 17 || std::abs(i - j) <= 2 || (i * 7 + j * 3) % 23 == 0);
+  });
+  const auto banded = random_matrix<T>(41, 41, 2, [](Global i, Global j) { return j - i >= -1 && j - i <= 3; });
+  const auto wide = random_matrix<T>(23, 41, 3, [](Global i, Global j) { return (3 * i + j) % 7 == 0; });
+  const auto tall = wide.adjoint();
+  cases.push_back(csr_case<T>("irregular", irregular, Format::automatic));
+  cases.push_back(csr_case<T>("irregular, rows", irregular, Format::csr));
+  cases.push_back(csr_case<T>("irregular, slices", irregular, Format::sell));
+  cases.push_back(csr_case<T>("banded, rows", banded, Format::csr));
+  cases.push_back(csr_case<T>("banded, slices", banded, Format::sell));
+  cases.push_back(csr_case<T>("on one rank", irregular, Format::sell, Spread::last, Spread::last));
+  cases.push_back(csr_case<T>("with holes", irregular, Format::automatic, Spread::holes, Spread::holes));
+  cases.push_back(csr_case<T>("rows and columns spread differently", banded, Format::sell, Spread::holes, Spread::last));
+  cases.push_back(csr_case<T>("wide", wide, Format::sell));
+  cases.push_back(csr_case<T>("wide, rows", wide, Format::csr, Spread::blocks, Spread::last));
+  cases.push_back(csr_case<T>("tall", tall, Format::sell));
+  cases.push_back(csr_case<T>("of one", random_matrix<T>(1, 1, 4, [](Global, Global) { return true; }), Format::automatic));
+  cases.push_back(csr_case<T>("without entries", Reference<T>{11, 11, {}}, Format::sell));
+
+  const auto star = random_weights<T>(5, true), full = random_weights<T>(6, false);
+  const std::vector<Boundary> kinds{Boundary::dirichlet, Boundary::neumann, Boundary::periodic};
+  const char* names[] = {"dirichlet", "neumann", "periodic"};
+  for (int k = 0; k < 3; ++k)
+    for (bool is_star : {true, false}) {
+      const auto& w = is_star ? star : full;
+      const std::string kind = std::string(names[k]) + (is_star ? " star" : " full");
+      cases.push_back(stencil_case<T>("line, " + kind, Grid({13}, kinds[k]), w));
+      cases.push_back(stencil_case<T>("plane, " + kind, Grid({9, 7}, kinds[k]), w));
+      cases.push_back(stencil_case<T>("box, " + kind, Grid({11, 3, 5}, kinds[k]), w));
+      cases.push_back(stencil_case<T>("of one, " + kind, Grid({1, 1, 1}, kinds[k]), w));
+      cases.push_back(stencil_case<T>("thin box, " + kind, Grid({2, 1, 2}, kinds[k]), w));
+      cases.push_back(stencil_case<T>("short line, " + kind, Grid({2}, kinds[k]), w));
+    }
+  cases.push_back(stencil_case<T>("box, mixed", Grid({10, 4, 3}, {Boundary::periodic, Boundary::neumann, Boundary::dirichlet}), full));
+  cases.push_back(stencil_case<T>("box, mixed star", Grid({10, 4, 3}, {Boundary::neumann, Boundary::dirichlet, Boundary::periodic}), star));
+  // Real weights take another way when T is complex.
+  const auto flow = op::laplacian<T>(2) + op::convection<T>(2, {3, -1, 0}, op::Convection::upwind);
+  cases.push_back(stencil_case<T>("plane, real weights", Grid({17, 8}, {Boundary::dirichlet, Boundary::neumann}), flow));
+
+  const auto base = csr_case<T>("", irregular, Format::automatic).make;
+  const auto square = csr_case<T>("", random_matrix<T>(37, 37, 7, [](Global i, Global j) { return std::abs(i - j) <= 1; }),
+                                  Format::automatic);
+  const auto other = square.make;
+  const T alpha = number<T>(8, 0), beta = number<T>(8, 1);
+  const auto add = [&](std::string name, Reference<T> matrix, auto make, bool knows_largest = false, bool sparse = true) {
+    cases.push_back({std::move(name), std::move(matrix), make, knows_largest, sparse});
+  };
+  add("product", irregular * square.matrix, [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::product(base(c), other(c)); }, false, false);
+  add("square", irregular * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = base(c);
+    return op::product(a, a);
+  }, false, false);
+  const auto of_wide = csr_case<T>("", wide, Format::csr).make;
+  add("normal equations", wide.adjoint() * wide, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = of_wide(c);
+    return op::product(op::adjoint(a), a);
+  }, false, false);
+  add("sum", alpha * irregular + beta * square.matrix, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    return op::sum(alpha, base(c), beta, other(c));
+  });
+  add("sum of one with itself", (alpha + beta) * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = base(c);
+    return op::sum(alpha, a, beta, a);
+  });
+  const auto ones = Reference<T>::diagonal(37, [](Global) { return T(1); });
+  add("shift", irregular + alpha * ones, [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::shift(base(c), alpha); });
+  add("adjoint", wide.adjoint(), [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::adjoint(of_wide(c)); }, true);
+  add("transpose", wide.adjoint().conjugate(), [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::transpose(of_wide(c)); }, true);
+  add("diagonal", Reference<T>::diagonal(29, [](Global i) { return number<T>(9, std::uint64_t(i)); }), [](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    return std::make_shared<op::Diagonal<T>>(vector_of<T>(layout::Space::distributed(c, 29), 9));
+  }, true);
+  add("identity", ones, [](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    return std::make_shared<op::Identity<T>>(layout::Space::distributed(c, 37));
+  }, true);
+  const auto left = Reference<T>::diagonal(23, [](Global i) { return number<T>(10, std::uint64_t(i)); });
+  const auto right = Reference<T>::diagonal(41, [](Global i) { return number<T>(11, std::uint64_t(i)); });
+  add("diagonal scaling", left * wide * right, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = of_wide(c);
+    return op::scale(vector_of<T>(a->range(), 10), a, vector_of<T>(a->domain(), 11));
+  });
+  add("nested", alpha * (irregular * square.matrix + beta * ones) + beta * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = base(c);
+    return op::sum(alpha, op::shift(op::product(a, other(c)), beta), beta, a);
+  }, false, false);
+  add("scaled", T(real_t<T>(0.25)) * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+    const auto a = base(c);
+    return op::OperatorPointer<T>(new op::Scaled<T>(*a, real_t<T>(0.25)), [a](const op::Operator<T>* p) { delete p; });
+  }, true);
+  add("function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
+  add("function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
+  return cases;
+}
+
+}  // namespace tacit::test

@@ -1,0 +1,51 @@
+"""`tacit doctor`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_support import needs_mpi, tacit
+
+from tacit import doctor
+
+
+def test_json() -> None:
+    done = tacit("doctor", "--json", "-")
+    facts = json.loads(done.stdout)
+    assert facts["schema"] == "tacit.doctor/1"
+    assert facts["healthy"] is True
+    found = {finding["name"]: finding for finding in facts["findings"]}
+    for name in ("python", "tacit", "numpy", "scipy", "processor", "cores", "threads", "mpi", "gpu"):
+        assert found[name]["state"] in ("ok", "note")
+        assert found[name]["value"]
+    assert "everything works" in done.stderr
+
+
+@pytest.mark.slow
+@needs_mpi[0]
+@needs_mpi[1]
+def test_two_ranks_are_tried() -> None:
+    out = tacit("doctor").stdout
+    assert "mpiexec" in out
+    assert "work: " in out
+
+
+@needs_mpi[0]
+@needs_mpi[1]
+def test_a_broken_mpiexec_has_a_cure() -> None:
+    done = tacit("doctor", code=5, TACIT_MPIEXEC="/bin/false")
+    assert "TACIT_MPIEXEC is /bin/false" in done.stdout
+    assert "cure:" in done.stdout
+    assert "1 problem found" in done.stdout
+
+
+def test_an_examination_that_fails_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def burst() -> None:
+        raise RuntimeError("it burst")
+
+    monkeypatch.setattr(doctor, "_threads", burst)
+    monkeypatch.setattr(doctor, "_mpi", lambda: iter(()))
+    findings = list(doctor.examine())
+    assert any(f.state == doctor.BAD and "it burst" in f.value for f in findings)
+    assert findings[-1].name == "gpu"

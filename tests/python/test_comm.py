@@ -1,0 +1,395 @@
+"""Several ranks: threads of this process, and processes that mpiexec starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ALLOW, ROOT, laplacian, mpiexec, true_residual, unsymmetric
+
+import tacit
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Comm = tacit.comm.Communicator
+
+
+def test_alone() -> None:
+    comm = tacit.comm.self_()
+    assert (comm.rank, comm.size, comm.kind) == (0, 1, "self")
+    assert comm is tacit.comm.self_()
+    assert comm.all_sum(3) == 3
+    assert comm.all_gather(b"ab") == [b"ab"]
+    assert comm.collective(lambda: "x") == "x"
+    assert tacit.comm.resolve(comm) is comm
+    for wrong in (3, "world", object()):
+        with pytest.raises(TypeError, match="communicator"):
+            tacit.comm.resolve(wrong)
+
+
+def test_threads_as_ranks() -> None:
+    def rank(comm: Comm) -> tuple[int, list[bytes], int]:
+        comm.barrier()
+        assert comm.duplicate() != comm
+        assert comm == tacit.comm.resolve(comm)
+        return comm.all_sum(comm.rank), comm.all_gather(b"x" * comm.rank), comm.all_max(comm.rank)
+
+    assert tacit.comm.run_threads(3, rank) == [(3, [b"", b"x", b"xx"], 2)] * 3
+    with pytest.raises(ValueError, match="ranks"):
+        tacit.comm.run_threads(0, rank)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("method", ["auto", "bicgstab", "gmres", "chebyshev"])
+def test_every_rank_gets_the_whole_solution(method: str, ranks: int) -> None:
+    a, b = laplacian(11, 9), np.random.default_rng(0).standard_normal(99)
+    alone = tacit.solve(a, b, method=method, rtol=1e-10)
+
+    def rank(comm: Comm) -> Any:
+        return tacit.solve(a, b, method=method, comm=comm, rtol=1e-10, precond="jacobi")
+
+    results = tacit.comm.run_threads(ranks, rank)
+    for r in results:
+        assert r.converged
+        assert r.ranks == ranks
+        assert true_residual(a, r.x, b) <= 1.01e-10
+        assert np.array_equal(r.x, results[0].x)
+        assert r.history.tolist() == results[0].history.tolist()
+        assert r.counts["messages"] > 0
+        assert np.allclose(r.x, alone.x, atol=1e-7)
+
+
+def test_own_parts_in_and_out() -> None:
+    a, b = laplacian(40), np.random.default_rng(0).standard_normal(40)
+
+    def rank(comm: Comm) -> None:
+        A = tacit.csr(a, comm=comm)
+        low, high = A.own_range
+        seen = []
+        r = tacit.solve(A, b[low:high], np.zeros(40), callback=lambda s: seen.append(s.x.shape))
+        assert r.x.shape == (high - low,)
+        assert seen[0] == (high - low,)
+        whole = tacit.solve(A, b, x0=np.zeros(high - low))
+        assert whole.x.shape == (40,)
+        assert np.array_equal(whole.x[low:high], r.x)
+        column = tacit.solve(A, b[low:high, None])
+        assert column.x.shape == (high - low, 1)
+
+    tacit.comm.run_threads(3, rank)
+
+
+@pytest.mark.parametrize("precond", ["ilu0", "ic0", "spai", "polynomial", "jacobi"])
+def test_preconditioners_on_ranks(precond: str) -> None:
+    a, b = laplacian(14, 10), np.ones(140)
+
+    def rank(comm: Comm) -> None:
+        r = tacit.solve(a, b, precond=precond, comm=comm)
+        assert r.converged
+        assert true_residual(a, r.x, b) <= 1.001e-8
+        inverse = np.linalg.inv(a.toarray())
+        assert tacit.solve(tacit.csr(a, comm=comm), b, precond=inverse).iterations <= 2
+        assert (
+            tacit.solve(a, b, comm=comm, precond=tacit.function(a.shape, lambda v: inverse @ v, comm=comm)).iterations
+            <= 2
+        )
+
+    tacit.comm.run_threads(3, rank)
+
+
+@pytest.mark.parametrize(
+    "options", [dict(partition="graph"), dict(ordering="rcm"), dict(partition="graph", ordering="rcm")], ids=str
+)
+def test_renumbered_on_ranks(options: dict[str, str]) -> None:
+    rng = np.random.default_rng(7)
+    order = rng.permutation(144)
+    a = laplacian(12, 12)[order][:, order].tocsr()
+    b, x0 = rng.standard_normal(144), rng.standard_normal(144)
+
+    def rank(comm: Comm) -> Any:
+        seen = []
+        r = tacit.solve(a, b, x0, comm=comm, rtol=1e-10, precond="ilu0", callback=lambda s: seen.append(s.x), **options)
+        assert r.converged
+        assert true_residual(a, r.x, b) <= 1.001e-10
+        assert np.allclose(seen[-1], r.x)
+        A = tacit.csr(a, comm=comm)
+        low, high = A.own_range
+        own = tacit.solve(A, b[low:high], rtol=1e-10, **options)
+        assert np.allclose(own.x, r.x[low:high], atol=1e-7)
+        bad = b.copy()
+        bad[100] = np.nan
+        assert "index 100" in tacit.solve(a, bad, comm=comm, **options).detail
+        return r.counts["bytes"]
+
+    sent = tacit.comm.run_threads(3, rank)[0]
+    if options.get("partition") == "graph":
+
+        def plain(comm: Comm) -> Any:
+            r = tacit.solve(a, b, x0, comm=comm, rtol=1e-10, precond="ilu0")
+            return r.counts["bytes"] / r.iterations
+
+        assert sent / 30 < tacit.comm.run_threads(3, plain)[0] * 3
+
+
+def test_not_finite_is_named_on_all_ranks() -> None:
+    b = np.ones(30)
+    b[22] = np.nan
+
+    def rank(comm: Comm) -> str:
+        return str(tacit.solve(laplacian(30), b, comm=comm).detail)
+
+    assert set(tacit.comm.run_threads(3, rank)) == {"b has a value that is not finite at index 22 (counted from 0)"}
+
+
+def test_trace_of_all_ranks(tmp_path: Path) -> None:
+    def rank(comm: Comm) -> set[int]:
+        r = tacit.solve(laplacian(60), np.ones(60), comm=comm, trace=True)
+        r.save_trace(tmp_path / "trace.json")
+        return {e.rank for e in r.trace}
+
+    assert tacit.comm.run_threads(3, rank) == [{0, 1, 2}] * 3
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["pid"] for e in events} == {0, 1, 2}
+    assert any(e["cat"] == "comm" for e in events if "cat" in e)
+
+
+def test_threads_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = len(os.sched_getaffinity(0))
+    used = tacit.comm.run_threads(2, lambda comm: tacit.solve(laplacian(5), np.ones(5), comm=comm).threads)
+    assert used == [max(1, cores // 2)] * 2
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.mpi
+def test_world(python: Run) -> None:
+    done = python(
+        """
+        import numpy as np, tacit
+        assert tacit.comm.launched()
+        comm = tacit.comm.world()
+        assert (comm.kind, comm.size) == ("mpi", 3)
+        A = tacit.poisson((20, 20))
+        assert A.comm is comm
+        r = tacit.solve(A, np.ones(400), precond="polynomial")
+        assert r.converged and r.ranks == 3 and r.x.shape == (400,)
+        alone = tacit.solve(tacit.poisson((20, 20), comm=tacit.comm.self_()), np.ones(400))
+        assert np.allclose(r.x, alone.x, atol=1e-5)
+        if comm.rank == 0:
+            print("fine")
+        """,
+        ranks=3,
+    )
+    assert done.stdout.split() == ["fine"]
+
+
+@pytest.mark.mpi
+def test_mpi4py_communicators(python: Run) -> None:
+    pytest.importorskip("mpi4py")
+    python(
+        """
+        from mpi4py import MPI
+        import numpy as np, scipy.sparse as sp, tacit
+        world = MPI.COMM_WORLD
+        a = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(50, 50)).tocsr()
+        r = tacit.solve(a, np.ones(50), comm=world)
+        assert r.converged and r.ranks == 4
+        halves = world.Split(world.rank % 2)
+        r = tacit.solve(a, np.ones(50), comm=halves)
+        assert r.converged and r.ranks == 2
+        assert tacit.comm.resolve(halves) is tacit.comm.resolve(halves)
+        halves.Free()
+        again = world.Split(world.rank // 2, -world.rank)
+        mine = tacit.comm.resolve(again)
+        assert (mine.rank, mine.size) == (again.rank, again.size)
+        assert tacit.solve(a, np.ones(50), comm=MPI.COMM_SELF).ranks == 1
+        try:
+            tacit.comm.resolve(MPI.COMM_NULL)
+        except ValueError:
+            pass
+        else:
+            raise AssertionError
+        for _ in range(300):  # communicators of MPI are not used up
+            part = world.Dup()
+            tacit.comm.resolve(part)
+            part.Free()
+        """,
+        ranks=4,
+    )
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("where", ["callback", "operator", "arguments", "outside"])
+def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
+    done = python(
+        f"""
+        import sys, time, numpy as np, scipy.sparse as sp, tacit
+        comm = tacit.comm.world()
+        a = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(500, 500)).tocsr()
+
+        def fail(*_):
+            if comm.rank == 1:
+                raise KeyError("from rank one")
+            return np.ones(500)
+
+        def late(state):
+            if state.iteration == 5:
+                fail()
+
+        start = time.perf_counter()
+        try:
+            where = {where!r}
+            if where == "callback":
+                tacit.solve(a, np.ones(500), callback=late)
+            elif where == "operator":
+                tacit.solve(tacit.function((500, 500), fail), np.ones(500))
+            elif where == "arguments":
+                tacit.solve(a, np.ones(499 if comm.rank == 1 else 500))
+            else:
+                comm.collective(fail)
+            raise AssertionError("nothing was raised")
+        except (KeyError, ValueError) as e:
+            text = str(e)
+            if where == "arguments":
+                assert "499" in text, text
+            else:
+                assert isinstance(e, KeyError) and "rank 1: from rank one" in text, text
+                assert (e.__cause__ is not None) == (comm.rank == 1)
+        assert time.perf_counter() - start < 5
+        # and everything still works
+        assert tacit.solve(a, np.ones(500)).converged
+        sys.stdout.write(text + "\\n")  # at once: the ranks share the pipe
+        """,
+        ranks=3,
+    )
+    lines = done.stdout.strip().splitlines()
+    assert len(lines) == 3
+    assert len(set(lines)) == 1
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import os, pathlib, time, numpy as np, tacit
+            comm = tacit.comm.world() if {ranks} > 1 else tacit.comm.self_()
+            A = tacit.poisson((400, 400), comm=comm)
+            def tell(state):
+                if state.iteration == 3:
+                    pathlib.Path("rank%d" % comm.rank).write_text(str(os.getpid()))
+            try:
+                tacit.solve(A, np.ones(160000), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14,
+                            callback=tell)
+            except KeyboardInterrupt:
+                pathlib.Path("end%d" % comm.rank).write_text(str(time.monotonic()))
+            """
+        )
+    )
+    command = [mpiexec(), "-n", str(ranks), sys.executable, str(script)] if ranks > 1 else [sys.executable, str(script)]
+    env = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
+    job = subprocess.Popen(command, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    try:
+        limit = time.monotonic() + 60
+        starts = [tmp_path / f"rank{r}" for r in range(ranks)]
+        while not all(p.exists() and p.read_text() for p in starts):
+            assert time.monotonic() < limit, "the solve did not start"
+            assert job.poll() is None, "the job ended early"
+            time.sleep(0.02)
+        told = time.monotonic()
+        os.kill(int(starts[-1].read_text()), signal.SIGINT)  # one rank hears of it
+        assert job.wait(20) == 0
+        for r in range(ranks):
+            assert float((tmp_path / f"end{r}").read_text()) - told < 1
+    finally:
+        job.kill()
+        job.wait()
+
+
+def test_ctrl_c_ends_ranks_that_are_threads(python: Run) -> None:
+    python(
+        """
+        import os, signal, threading, time, numpy as np, tacit
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.perf_counter()
+        def rank(comm):
+            A = tacit.poisson((60, 60), comm=comm)
+            return tacit.solve(A, np.ones(3600), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14)
+        try:
+            tacit.comm.run_threads(2, rank)
+            raise AssertionError
+        except KeyboardInterrupt:
+            assert time.perf_counter() - start < 2.5
+        assert tacit.comm.run_threads(2, lambda comm: comm.rank) == [0, 1]
+        """
+    )
+
+
+def test_handlers_of_signals_raise_what_they_like(python: Run) -> None:
+    python(
+        """
+        import os, signal, threading, numpy as np, tacit
+        class Enough(Exception):
+            pass
+        def handle(*_):
+            raise Enough
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            tacit.solve(tacit.poisson((60, 60)), np.ones(3600), method="richardson", relaxation=0.01,
+                        max_iterations=10**9, rtol=1e-14)
+            raise AssertionError
+        except Enough:
+            pass
+        """
+    )
+
+
+@pytest.mark.mpi
+def test_default_threads_under_mpiexec(python: Run) -> None:
+    """Cores are shared among the ranks of a node, unless the user says otherwise."""
+    code = "import tacit; print(tacit.solve([[2.0]], [1.0]).threads)"
+    done = python(code, ranks=2, OMP_NUM_THREADS="3")
+    assert done.stdout.split() == ["3", "3"]
+
+
+def test_errors_name_the_lowest_rank() -> None:
+    def rank(comm: Comm) -> None:
+        if comm.rank > 0:
+            raise ValueError(f"rank says {comm.rank}")
+
+    with pytest.raises(ValueError, match="rank 1: rank says 1"):
+        tacit.comm.run_threads(3, rank)
+
+
+def test_wrong_use_is_told_on_all_ranks() -> None:
+    a = unsymmetric(10)
+
+    def rank(comm: Comm) -> None:
+        for call, text in (
+            (lambda: tacit.solve(a, np.ones(9 + (comm.rank == 0)), comm=comm), "9 elements"),
+            (
+                lambda: tacit.solve(a, np.ones(10), comm=comm, method="cgg" if comm.rank else "cg"),
+                "rank 1: unknown method",
+            ),
+            (lambda: tacit.solve(a if comm.rank else None, np.ones(10), comm=comm), "rank 0"),
+            (lambda: tacit.solve(tacit.csr(a, comm=comm), np.ones(10 if comm.rank else 5)), "whole|own"),
+            (lambda: tacit.precond.make(tacit.csr(a, comm=comm), "ilu0", blocks="two" if comm.rank else 1), "blocks"),
+        ):
+            with pytest.raises((ValueError, TypeError), match=text):
+                call()
+        assert tacit.solve(a, np.ones(10), comm=comm).converged
+
+    tacit.comm.run_threads(2, rank)

@@ -1,0 +1,289 @@
+"""Operators: products, adjoints, compositions, grids; on one rank and on several."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from conftest import SCALARS, as_scalar, laplacian, unsymmetric
+
+import tacit
+
+SHAPES: list[Any] = [7, (6, 5), (3, 4, 5), (2, 2), (1, 4), (2, 1, 3)]
+BOUNDARIES = ["dirichlet", "neumann", "periodic"]
+
+
+def grid_matrix(shape: tuple[int, ...], weights: dict[tuple[int, ...], float], boundary: list[str]) -> np.ndarray:
+    """What a stencil means, point by point."""
+    n = int(np.prod(shape))
+    a = np.zeros((n, n))
+    for point in np.ndindex(*shape):
+        for step, weight in weights.items():
+            other = list(np.add(point, step))
+            for axis, (k, size) in enumerate(zip(other, shape, strict=True)):
+                if boundary[axis] == "periodic":
+                    other[axis] = k % size
+                elif boundary[axis] == "neumann":
+                    other[axis] = min(max(k, 0), size - 1)
+            if all(0 <= k < size for k, size in zip(other, shape, strict=True)):
+                a[np.ravel_multi_index(point, shape), np.ravel_multi_index(other, shape)] += weight
+    return a
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_products(scalar: str) -> None:
+    a = as_scalar(unsymmetric(30), scalar)
+    A = tacit.csr(a)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(30).astype(scalar) * (1 + 1j if scalar.startswith("complex") else 1)
+    X = rng.standard_normal((30, 4)).astype(scalar)
+    near = dict(
+        rtol=1e-4 if scalar in ("float32", "complex64") else 1e-12, atol=1e-5 if "3" in scalar or "64" in scalar else 0
+    )
+    assert A.dtype == np.dtype(scalar)
+    for ours, theirs in ((A @ x, a @ x), (A.T @ x, a.T @ x), (A.H @ x, a.conj().T @ x), (A.T.T @ x, a @ x),
+                         (A.H.H @ x, a @ x), (A.T.H @ x, a.conj() @ x), (A @ X, a @ X), (A.H @ X, a.conj().T @ X), (x @ A, x @ a),
+                         (A.rmatvec(x), a.conj().T @ x), (X.T @ A, X.T @ a), (A.matvec(X), a @ X)):  # fmt: skip
+        assert ours.shape == theirs.shape
+        assert np.allclose(ours, theirs, **near)
+    assert np.allclose(A.diagonal(), a.diagonal(), **near)
+    assert (A.to_scipy() != a).nnz == 0
+
+
+def test_real_operators_take_complex_vectors() -> None:
+    a = laplacian(5)
+    x = np.arange(5) + 1j
+    assert np.allclose(tacit.csr(a) @ x, a @ x)
+    assert np.allclose(tacit.csr(a) @ [1, 2, 3, 4, 5], a @ np.arange(1, 6))
+
+
+def test_rectangular() -> None:
+    a = sp.random_array((7, 4), density=0.5, rng=np.random.default_rng(1)).tocsr()
+    A = tacit.csr(a)
+    assert A.shape == (7, 4)
+    assert A.T.shape == (4, 7)
+    assert np.allclose(A @ np.ones(4), a.sum(axis=1))
+    assert np.allclose(A.T @ np.ones(7), a.sum(axis=0))
+    N = A.H @ A
+    assert np.allclose(N @ np.ones(4), a.T @ (a @ np.ones(4)))
+    with pytest.raises(ValueError, match="square"):
+        tacit.solve(a, np.ones(7))
+
+
+def test_compositions() -> None:
+    a, b = unsymmetric(20, 1), unsymmetric(20, 2)
+    A, B = tacit.csr(a), tacit.csr(b)
+    x = np.random.default_rng(0).standard_normal(20)
+    for ours, theirs in ((A + B, a + b), (A - B, a - b), (2 * A, 2 * a), (A * 0.5, a * 0.5), (-A, -a), (A @ B, a @ b),
+                         ((A @ B).T, (a @ b).T), (A.shifted(3.0), a + 3 * sp.eye_array(20)), (2 * A - B @ A.T, 2 * a - b @ a.T)):  # fmt: skip
+        assert np.allclose(ours @ x, theirs @ x)
+        assert ours.shape == (20, 20)
+    assert tacit.solve(A + B, np.ones(20)).converged
+    assert "csr" in (A + B).name
+    with pytest.raises(TypeError, match="float32"):
+        A + tacit.csr(b.astype("float32"))
+    with pytest.raises(TypeError, match="complex"):
+        A.shifted(1j)
+    with pytest.raises(TypeError):
+        _ = A + 1
+    with pytest.raises(ValueError, match="operator"):
+        A + tacit.csr(laplacian(5))
+
+
+def test_linear_operator() -> None:
+    a = unsymmetric(15)
+    wrapped = tacit.csr(a).aslinearoperator()
+    assert isinstance(wrapped, spl.LinearOperator)
+    assert np.allclose(wrapped @ np.ones(15), a @ np.ones(15))
+    assert np.allclose(wrapped.T @ np.ones(15), a.T @ np.ones(15))
+    x, info = spl.gmres(wrapped, np.ones(15), rtol=1e-8)
+    assert info == 0
+    assert np.allclose(a @ x, 1, atol=1e-6)
+
+
+def test_csr_of_arrays() -> None:
+    a = unsymmetric(12)
+    A = tacit.csr((a.data, a.indices, a.indptr), a.shape)
+    assert (A.to_scipy() != a).nnz == 0
+    assert A.nnz == a.nnz
+    assert A.storage
+    assert "12 x 12" in repr(A)
+    assert A.own_range == (0, 12)
+    assert np.array_equal(A.local_rows()[0], a.indptr)
+    assert A.astype("float64") is A
+    assert A.astype(np.complex128).dtype == np.complex128
+    for broken, text in (
+        ((a.data, a.indices + 12, a.indptr), "row 0 has column"),
+        ((a.data, a.indices, a.indptr[::-1]), "row pointers"),
+        ((a.data[:-1], a.indices, a.indptr), "values"),
+        ((a.data, a.indices, a.indptr[:-1]), "13 are needed"),
+        ((a.data, a.indices * 1.0, a.indptr), "indices has"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            tacit.csr(broken, a.shape)
+    with pytest.raises(TypeError, match="shape"):
+        tacit.csr((a.data, a.indices, a.indptr))
+    with pytest.raises(TypeError, match="products only"):
+        tacit.csr(spl.aslinearoperator(a))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("diagonals", [False, True])
+def test_stencils(shape: Any, boundary: str, diagonals: bool) -> None:
+    full = (shape,) if isinstance(shape, int) else shape
+    d = len(full)
+    rng = np.random.default_rng(5)
+    table = rng.integers(-4, 5, (3,) * d).astype(float)
+    for step in np.ndindex(table.shape):
+        if not diagonals and np.abs(np.subtract(step, 1)).sum() > 1:
+            table[step] = 0
+    weights = {tuple(int(k) - 1 for k in step): table[step] for step in np.ndindex(table.shape)}
+    theirs = grid_matrix(full, weights, [boundary] * d)
+    A = tacit.stencil(shape, table, boundary=boundary)
+    assert A.grid == full
+    assert np.allclose(A.to_scipy().toarray(), theirs)
+    x = rng.standard_normal(theirs.shape[0])
+    assert np.allclose(A @ x, theirs @ x)
+    assert np.allclose(A.T @ x, theirs.T @ x)
+    assert np.allclose(A.diagonal(), np.diag(theirs))
+    assert A.nnz == A.assemble().nnz
+    assert A.is_hermitian() == bool(np.allclose(theirs, theirs.T))
+    symmetric = tacit.stencil(shape, table + np.flip(table), boundary=boundary)
+    assert symmetric.is_hermitian() == symmetric.assemble().is_hermitian()
+
+
+def test_axes_are_numpys() -> None:
+    A = tacit.poisson((4, 5), spacing=(0.5, 1.0), boundary=("neumann", "dirichlet"))
+    u = np.random.default_rng(0).standard_normal((4, 5))
+    padded = np.pad(np.pad(u, ((1, 1), (0, 0)), mode="edge"), ((0, 0), (1, 1)))
+    v = (2 * u - padded[:-2, 1:-1] - padded[2:, 1:-1]) / 0.25 + (2 * u - padded[1:-1, :-2] - padded[1:-1, 2:])
+    assert np.allclose((A @ u.ravel()).reshape(4, 5), v)
+
+
+def test_poissons() -> None:
+    a = laplacian(6, 7)
+    assert np.allclose(tacit.poisson((6, 7)).to_scipy().toarray(), a.toarray())
+    assert isinstance(tacit.poisson((6, 7), assembled=True), tacit.Csr)
+    assert np.allclose(tacit.poisson(5, shift=-2.0) @ np.ones(5), [-1, -2, -2, -2, -1])
+    assert tacit.poisson(5, shift=1j).dtype == np.complex128
+    assert tacit.poisson((4, 4, 4), isotropic=True).nnz == 10**3
+    flow = tacit.poisson((8, 8), velocity=(3.0, 0.0))
+    assert not flow.is_hermitian()
+    assert tacit.solve(flow, np.ones(64)).method == "gmres"
+    assert tacit.poisson((8, 8), scalar="float32").dtype == np.float32
+    central = tacit.poisson(6, velocity=1.0, convection="central").to_scipy().toarray()
+    assert central[2, 3] == pytest.approx(-0.5)
+    for wrong, error in (
+        (dict(shape=()), ValueError), (dict(shape=(2, 2, 2, 2)), ValueError), (dict(shape=0), ValueError),
+        (dict(shape=3, boundary="dirichelt"), ValueError), (dict(shape=3, spacing=0.0), ValueError),
+        (dict(shape=(3, 3), spacing=(1.0, 2.0), isotropic=True), ValueError), (dict(shape=3, scalar="int32"), ValueError),
+        (dict(shape=(3, 3), velocity=(1.0, 1.0, 1.0)), ValueError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            tacit.poisson(**wrong)
+    with pytest.raises(ValueError, match="weights have shape"):
+        tacit.stencil((3, 3), np.ones((3, 3, 3)))
+
+
+def test_functions() -> None:
+    a = unsymmetric(9)
+    A = tacit.function((9, 9), lambda x: a @ x, rmatvec=lambda x: a.T @ x, name="mine")
+    assert A.name == "mine"
+    assert np.allclose(A.H @ np.ones(9), a.T @ np.ones(9))
+    assert np.allclose(A @ np.eye(9), a.toarray())
+    assert A.nnz == 0
+    with pytest.raises(ValueError, match="adjoint"):
+        tacit.function((9, 9), lambda x: a @ x).H
+    with pytest.raises(ValueError, match="9 elements are needed"):
+        tacit.function((9, 9), lambda x: x[:-1]) @ np.ones(9)
+    with pytest.raises(TypeError, match="complex"):
+        tacit.function((9, 9), lambda x: 1j * x) @ np.ones(9)
+    with pytest.raises(TypeError, match="None"):
+        tacit.function((9, 9), lambda x: None) @ np.ones(9)
+    kept = []
+    B = tacit.function((9, 9), lambda x: kept.append(x) or x)
+    B @ np.ones(9)
+    B @ np.zeros(9)
+    assert kept[0].tolist() == [1.0] * 9  # arguments may be kept
+
+
+def test_wrong_vectors() -> None:
+    A = tacit.csr(laplacian(6))
+    for x, error in ((np.ones(5), ValueError), (np.ones((1, 6)), ValueError), ("text", TypeError), (None, TypeError),
+                     (np.ones((6, 2, 2)), ValueError), (np.array(["a"] * 6), TypeError)):  # fmt: skip
+        with pytest.raises(error):
+            A @ x
+
+
+# --- on several ranks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("make", [
+    lambda comm: tacit.csr(unsymmetric(23), comm=comm),
+    lambda comm: tacit.poisson((7, 3), velocity=(1.0, 2.0), comm=comm),
+    lambda comm: tacit.function((23, 23), lambda x: unsymmetric(23) @ x, rmatvec=lambda x: unsymmetric(23).T @ x, comm=comm),
+    lambda comm: 2 * tacit.csr(unsymmetric(23), comm=comm).T - tacit.csr(unsymmetric(23, 1), comm=comm),
+], ids=["csr", "stencil", "function", "composed"])  # fmt: skip
+def test_same_on_several_ranks(make: Callable[[Any], tacit.Operator], ranks: int) -> None:
+    alone = make(tacit.comm.self_())
+    n = alone.shape[0]
+    x = np.random.default_rng(0).standard_normal(n)
+    expected = alone @ x, alone.H @ x
+
+    def rank(comm: tacit.comm.Communicator) -> tuple[int, int]:
+        A = make(comm)
+        low, high = A.own_range
+        for whole, product in zip(expected, (A, A.H), strict=True):
+            assert np.allclose(product @ x, whole)  # whole in, whole out
+            assert np.allclose(product @ x[low:high], whole[low:high])  # own in, own out
+        assert np.allclose((A @ np.stack([x, 2 * x], axis=1))[:, 1], 2 * expected[0])
+        return low, high
+
+    ranges = tacit.comm.run_threads(ranks, rank)
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == n
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
+
+
+def test_whole_and_gathered_on_several_ranks() -> None:
+    a = unsymmetric(17)
+
+    def rank(comm: tacit.comm.Communicator) -> None:
+        A = tacit.csr(a, comm=comm)
+        assert A.nnz == a.nnz
+        assert (A.to_scipy() != a).nnz == 0
+        assert np.allclose(A.diagonal(), a.diagonal())
+        assert A.is_hermitian() is False
+        assert tacit.csr(laplacian(17), comm=comm).is_hermitian()
+        assert "on 3 ranks" in repr(A)
+        assert (A.astype("float32").to_scipy() != a.astype("float32")).nnz == 0
+        P = tacit.poisson((6, 5), comm=comm)
+        assert (P.to_scipy() != laplacian(6, 5)).nnz == 0
+
+    tacit.comm.run_threads(3, rank)
+
+
+def test_local_functions() -> None:
+    def rank(comm: tacit.comm.Communicator) -> None:
+        A = tacit.function((10, 10), lambda x: (comm.rank + 1) * x, comm=comm, local=True, offsets=[0, 4, 10])
+        assert A.own_range == ((0, 4), (4, 10))[comm.rank]
+        assert (A @ np.ones(10)).tolist() == [1.0] * 4 + [2.0] * 6
+        assert tacit.solve(A, np.ones(10)).converged
+
+    tacit.comm.run_threads(2, rank)
+
+
+def test_ranks_without_rows() -> None:
+    def rank(comm: tacit.comm.Communicator) -> None:
+        A = tacit.csr(laplacian(2), comm=comm)
+        assert np.allclose(A @ np.ones(2), 1)
+        assert tacit.solve(A, np.ones(2), precond="ilu0").converged
+
+    tacit.comm.run_threads(4, rank)

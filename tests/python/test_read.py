@@ -1,0 +1,298 @@
+"""Files: what is read, what is refused and with which words; the same on several ranks."""
+
+from __future__ import annotations
+
+import gzip
+import io as streams
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from conftest import as_scalar, laplacian, unsymmetric
+
+import tacit
+from tacit import io
+
+
+def petsc(path: Path, a: sp.csr_array) -> None:
+    """PETSc's binary format, by its manual."""
+    a = a.tocsr()
+    with path.open("wb") as f:
+        f.write(struct.pack(">4i", 1211216, *a.shape, a.nnz))
+        for array, kind in ((np.diff(a.indptr), ">i4"), (a.indices, ">i4"), (a.data, ">f8")):
+            f.write(array.astype(kind).tobytes())
+
+
+WRITERS: dict[str, Callable[[Path, sp.csr_array], None]] = {
+    "a.mtx": lambda p, a: scipy.io.mmwrite(p, a),
+    "a.mtx.gz": lambda p, a: p.write_bytes(gzip.compress(mtx_text(a))),
+    "a.petsc": petsc,
+    "csr.npz": lambda p, a: sp.save_npz(p, a),
+    "csc.npz": lambda p, a: sp.save_npz(p, a.tocsc(), compressed=False),
+    "coo.npz": lambda p, a: sp.save_npz(p, a.tocoo()),
+    "bsr.npz": lambda p, a: sp.save_npz(p, a.tobsr((2, 3))),
+    "dia.npz": lambda p, a: sp.save_npz(p, a.todia()),
+    "matrix.npz": lambda p, a: sp.save_npz(p, sp.csr_matrix(a)),
+    "dense.npy": lambda p, a: np.save(p, a.toarray()),
+    "dense.mtx": lambda p, a: scipy.io.mmwrite(p, a.toarray()),
+}
+
+
+def mtx_text(a: Any) -> bytes:
+    out = streams.BytesIO()
+    scipy.io.mmwrite(out, a)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("misnamed", [False, True])
+def test_formats_by_content(name: str, misnamed: bool, tmp_path: Path) -> None:
+    a = unsymmetric(18)
+    path = tmp_path / name
+    WRITERS[name](path, a)
+    if misnamed:
+        path = path.rename(tmp_path / "matrix")
+    A = tacit.read(path)
+    assert A.shape == a.shape
+    assert A.dtype == np.float64
+    assert abs(A.to_scipy() - a).max() < 1e-14
+    assert tacit.read(str(path), scalar="float32").dtype == np.float32
+    assert tacit.read(path, scalar="complex128").dtype == np.complex128
+
+    def rank(comm: tacit.comm.Communicator) -> None:
+        B = tacit.read(path, comm)
+        assert abs(B.to_scipy() - a).max() < 1e-14
+        x = np.arange(18.0)
+        assert np.allclose(B @ x, a @ x)
+        assert tacit.solve(B, x).converged
+
+    for ranks in (2, 5):
+        tacit.comm.run_threads(ranks, rank)
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "skew-symmetric", "hermitian"])
+def test_symmetric_files(symmetry: str, tmp_path: Path) -> None:
+    lower = sp.tril(unsymmetric(10), -1 if symmetry == "skew-symmetric" else 0).tocsr()
+    if symmetry == "hermitian":
+        lower = sp.csr_array(lower + 1j * sp.tril(unsymmetric(10, 1), -1))
+    mirror = {"symmetric": lower.T, "skew-symmetric": -lower.T, "hermitian": lower.conj().T}[symmetry]
+    whole = sp.csr_array(lower + sp.triu(mirror, 1))
+    path = tmp_path / "a.mtx"
+    scipy.io.mmwrite(path, whole, symmetry=symmetry)
+    A = tacit.read(path)
+    assert abs(A.to_scipy() - whole).max() < 1e-14
+    assert A.dtype == whole.dtype
+    tacit.comm.run_threads(3, lambda comm: abs(tacit.read(path, comm).to_scipy() - whole).max() < 1e-14 or 1 / 0)
+
+
+@pytest.mark.parametrize("scalar", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["a.mtx", "a.mtx.gz", "a.npz", "a.petsc"])
+def test_round_trips(name: str, scalar: str, tmp_path: Path) -> None:
+    a = as_scalar(unsymmetric(12), scalar)
+    path = tmp_path / name
+    for matrix in (a, tacit.csr(a)):
+        tacit.write(path, matrix)
+        back = tacit.read(path, scalar=scalar)
+        assert (back.to_scipy() != a).nnz == 0
+    assert not list(tmp_path.glob("*.part"))
+    path.unlink()
+    tacit.comm.run_threads(3, lambda comm: tacit.write(path, tacit.csr(a, comm=comm)))
+    assert (tacit.read(path, scalar=scalar).to_scipy() != a).nnz == 0
+
+
+@pytest.mark.parametrize("name", ["b.mtx", "b.mtx.gz", "b.npy", "b.npz", "b.petsc"])
+def test_vectors(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    for b in (np.array([1.0, -2.5, 1e-300]), np.array([1 + 2j, 3.0]), np.arange(3)):
+        tacit.write(path, b)
+        back = tacit.read_vector(path)
+        assert np.array_equal(back, b)
+        assert back.dtype == (np.complex128 if np.iscomplexobj(b) else np.float64)
+    assert tacit.read_vector(path, "float32").dtype == np.float32
+    if name != "b.petsc":
+        block = np.arange(6.0).reshape(3, 2)
+        tacit.write(path, block)
+        assert np.array_equal(tacit.read_vector(path), block)
+
+
+def test_poisson_is_written_as_a_matrix(tmp_path: Path) -> None:
+    tacit.write(tmp_path / "a.mtx", tacit.poisson((4, 4)))
+    assert (tacit.read(tmp_path / "a.mtx").to_scipy() != laplacian(4, 4)).nnz == 0
+    assert io.header(tmp_path / "a.mtx").entries == 64
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\.mtx"):
+        tacit.write(tmp_path / "a.xyz", laplacian(3))
+    with pytest.raises(ValueError, match="holds vectors"):
+        tacit.write(tmp_path / "a.npy", laplacian(3))
+    with pytest.raises(TypeError, match="no entries"):
+        tacit.write(tmp_path / "a.mtx", tacit.function((2, 2), lambda x: x))
+    with pytest.raises(ValueError, match="is nan"):
+        tacit.write(tmp_path / "a.mtx", sp.csr_array(np.array([[np.nan]])))
+    assert not list(tmp_path.iterdir())
+
+
+# --- refused ----------------------------------------------------------------------------------------------------------
+
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+WRONG_TEXT = {
+    "index": (BANNER + "2 2 2\n1 1 1.0\n3 1 1.0\n", ":4: "),
+    "number": (BANNER + "2 2 1\n1 1 one\n", ":3: "),
+    "nan": (BANNER + "2 2 1\n1 1 nan\n", ":3: "),
+    "short": (BANNER + "2 2 2\n1 1 1.0\n", "2"),
+    "long": (BANNER + "2 2 1\n1 1 1.0\n2 2 1.0\n", "1"),
+    "sizes": (BANNER + "2 2\n", ":2: "),
+    "huge": (BANNER + "2 2 99999999999\n1 1 1\n", ":2: "),
+    "banner": ("%%MatrixMarket matrix coordinate unreal general\n1 1 1\n1 1 1\n", ":1: "),
+    "comment": (BANNER + "% text\n2 2 1\n1 1 1 1\n", ":4: "),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_TEXT)
+def test_wrong_lines_are_named(kind: str, tmp_path: Path) -> None:
+    text, place = WRONG_TEXT[kind]
+    path = tmp_path / "bad.mtx"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.mtx") as caught:
+        tacit.read(path)
+    assert place in str(caught.value)
+    assert isinstance(caught.value, tacit.InputError)
+
+    def rank(comm: tacit.comm.Communicator) -> str:
+        with pytest.raises(tacit.InputError) as caught:
+            tacit.read(path, comm)
+        return str(caught.value)
+
+    texts = tacit.comm.run_threads(3, rank)
+    assert len(set(texts)) == 1, texts
+    assert place in texts[0]
+
+
+def npz(path: Path, **arrays: Any) -> Path:
+    full: dict[str, Any] = dict(format=b"csr", shape=[2, 2], data=[1.0, 2.0], indices=[0, 1], indptr=[0, 1, 2])
+    full |= arrays
+    np.savez(path, **{name: np.asarray(value) for name, value in full.items() if value is not None})
+    return path
+
+
+WRONG_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "column": (dict(indices=[0, 2]), r"indices\[1\] is 2"),
+    "negative": (dict(indices=[0, -1]), r"indices\[1\] is -1"),
+    "falls": (dict(indptr=[0, 2, 1], data=[1.0], indices=[0]), "indptr"),
+    "falls inside": (dict(shape=[3, 2], indptr=[0, 2, 1, 2]), "falls behind position 1"),
+    "lengths": (dict(data=[1.0]), "indptr"),
+    "start": (dict(indptr=[1, 1, 2]), "indptr"),
+    "rows": (dict(shape=[3, 2]), "indptr"),
+    "shape": (dict(shape=[2]), "shape"),
+    "huge": (dict(format=b"coo", shape=[2**61, 2], row=[0, 1], col=[0, 1]), "matrix of"),
+    "minus": (dict(shape=[-2, 2]), r"shape\[0\] is -2"),
+    "text": (dict(data=["a", "b"]), "numbers are needed"),
+    "floats": (dict(indices=[0.0, 1.0]), "integers"),
+    "format": (dict(format=b"xyz"), "'xyz'"),
+    "none": (dict(indptr=None), "expected an array indptr"),
+    "no data": (dict(data=None), "no array data"),
+    "word": (dict(format=3), "format is no word"),
+    "block": (dict(format=b"bsr", data=[[[1.0]], [[2.0]]], shape=[3, 3]), "indptr"),
+    "dia": (dict(format=b"dia", offsets=[0, 0], data=[[1.0], [2.0]]), "offsets"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_ARRAYS)
+def test_wrong_arrays_are_named(kind: str, tmp_path: Path) -> None:
+    arrays, text = WRONG_ARRAYS[kind]
+    path = npz(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(tacit.InputError, match=text) as caught:
+        tacit.read(path)
+    assert "bad.npz" in str(caught.value)
+
+
+def test_nothing_is_executed(tmp_path: Path) -> None:
+    trap = tmp_path / "sprung"
+
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return trap.touch, ()
+
+    objects = np.array([Trap(), Trap()], dtype=object)
+    np.save(tmp_path / "bad.npy", objects, allow_pickle=True)
+    np.savez(tmp_path / "bad.npz", format=b"csr", shape=[2, 2], data=objects, indices=[0, 1], indptr=[0, 1, 2])
+    for name in ("bad.npy", "bad.npz"):
+        with pytest.raises(tacit.InputError, match="never loaded"):
+            tacit.read(tmp_path / name)
+        with pytest.raises(tacit.InputError):
+            tacit.read_vector(tmp_path / name)
+    assert not trap.exists()
+
+
+def test_bombs_and_claims(tmp_path: Path) -> None:
+    """Sizes are compared with the file before memory is taken."""
+    header = streams.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
+    path = tmp_path / "claim.npy"
+    path.write_bytes(header.getvalue() + b"12345678")
+    with pytest.raises(tacit.InputError, match="claims"):
+        tacit.read_vector(path)
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.npy", bytes(50_000_000) + header.getvalue(), compresslevel=9)
+        archive.writestr("shape.npy", bytes(50_000_000), compresslevel=9)
+    size = path.stat().st_size
+    assert size < 120_000
+    with pytest.raises(tacit.InputError):
+        tacit.read(path)
+
+
+def test_mutated_archives_never_crash(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    good = npz(tmp_path / "good.npz").read_bytes()
+    path = tmp_path / "bad.npz"
+    refused: list[str] = []
+    for _ in range(600):
+        data = bytearray(good)
+        for _ in range(rng.integers(1, 6)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        if rng.random() < 0.2:
+            data = data[: rng.integers(len(data))]
+        path.write_bytes(data)
+        try:
+            assert max(tacit.read(path).shape) < 10**8
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 200
+    assert all("bad.npz" in text for text in refused)
+
+
+def test_not_there_or_not_a_matrix(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"missing\.mtx"):
+        tacit.read(tmp_path / "missing.mtx")
+    with pytest.raises(FileNotFoundError, match=r"missing\.mtx"):
+        tacit.comm.run_threads(2, lambda comm: tacit.read(tmp_path / "missing.mtx", comm))
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(tacit.InputError, match="first bytes"):
+        tacit.read(tmp_path / "text")
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(tacit.InputError):
+        tacit.read(tmp_path / "empty")
+    with pytest.raises(ValueError, match=r"(?i)regular|directory"):
+        tacit.read(tmp_path)
+    tacit.write(tmp_path / "b.petsc", np.ones(3))
+    with pytest.raises(tacit.InputError, match="read_vector"):
+        tacit.read(tmp_path / "b.petsc")
+    tacit.write(tmp_path / "a.petsc", laplacian(3))
+    with pytest.raises(tacit.InputError, match="PETSc matrix"):
+        tacit.read_vector(tmp_path / "a.petsc")
+    scipy.io.mmwrite(tmp_path / "c.mtx", sp.csr_array(1j * np.eye(2)))
+    with pytest.raises(ValueError, match="complex"):
+        tacit.read(tmp_path / "c.mtx", scalar="float64")
+    np.save(tmp_path / "three.npy", np.ones((2, 2, 2)))
+    with pytest.raises(tacit.InputError, match="shape"):
+        tacit.read(tmp_path / "three.npy")
+    with pytest.raises(ValueError, match="did you mean 'float32'"):
+        tacit.read(tmp_path / "a.petsc", scalar="flaot32")

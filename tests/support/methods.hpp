@@ -1,0 +1,106 @@
+// All methods with the options that make them one, and operators to run them on.
+#pragma once
+
+#include "support/systems.hpp"
+
+#include <tacit/krylov/solve.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tacit::test {
+
+struct NamedMethod {
+  std::string name;
+  bool positive;  // needs a Hermitian positive definite matrix
+  std::function<void(krylov::Options&)> choose;
+  double reductions, applies, preconditions;  // an iteration
+};
+
+/// Every method, with what its documentation promises for an iteration.
+inline std::vector<NamedMethod> all_methods() {
+  using namespace krylov;
+  const auto gmres = [](Orthogonalisation how, Side side) {
+    return [=](Options& o) { o.method = Method::gmres, o.orthogonalisation = how, o.side = side, o.restart = 40; };
+  };
+  return {
+      {"cg", true, [](Options& o) { o.method = Method::cg; }, 2, 1, 1},
+      {"bicgstab", false, [](Options& o) { o.method = Method::bicgstab; }, 3, 2, 2},
+      {"gmres one-reduction", false, gmres(Orthogonalisation::one_reduction, Side::right), 1, 1, 1},
+      {"gmres cgs", false, gmres(Orthogonalisation::cgs, Side::right), 2, 1, 1},
+      {"gmres cgs2", false, gmres(Orthogonalisation::cgs2, Side::right), 3, 1, 1},
+      {"gmres mgs", false, gmres(Orthogonalisation::mgs, Side::right), -1, 1, 1},
+      {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
+      {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
+      {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
+      {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1, 1, 1},
+  };
+}
+
+/// -Laplace + 2 on nx x ny: eigenvalues in (2, 10), good for every method.
+template <Scalar T>
+Whole<T> shifted_grid(Global nx, Global ny, double convection = 0) {
+  return grid<T>(nx, ny, convection).map([](Global r, Global c, T v) { return r == c ? v + T(2) : v; });
+}
+
+/// A dense matrix on a replicated space: every rank does the whole product, sums are free.
+template <Scalar T>
+class Replicated final : public op::Operator<T, Host> {
+ public:
+  Replicated(const layout::Space& space, const Whole<T>& a) : op::Operator<T, Host>(space, space), a_(a.dense()) {}
+  std::string name() const override { return "replicated dense"; }
+
+ protected:
+  int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
+  void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override {
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      T sum(0);
+      for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j];
+      y.data()[i] = sum;
+    }
+  }
+
+ private:
+  Dense<T> a_;
+};
+
+/// Runs f in place of a product: what a user's operator may do.
+template <Scalar T>
+class Custom final : public op::Operator<T, Host> {
+ public:
+  using F = std::function<void(const layout::Vector<T>&, layout::Vector<T>&)>;
+  Custom(const layout::Space& space, F f) : op::Operator<T, Host>(space, space), f_(std::move(f)) {}
+  std::string name() const override { return "custom"; }
+
+ protected:
+  int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
+  void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override { f_(x, y); }
+
+ private:
+  F f_;
+};
+
+template <Scalar T>
+struct Solved {
+  krylov::Report report;
+  std::vector<T> x;
+};
+
+/// Solves with x0 = 0 (or `guess`) and gives back the whole x. Collective.
+template <Scalar T>
+Solved<T> run(const op::Operator<T, Host>& A, const std::vector<T>& b, const krylov::Options& options,
+              const std::type_identity_t<op::Operator<T, Host>>* P = nullptr, const std::vector<T>& guess = {},
+              bool hermitian = false) {
+  layout::Vector<T> x(A.domain());
+  if (!guess.empty()) x = A.domain().is_replicated() ? [&] { auto v = x; v.assign(guess); return v; }() : spread(A.domain(), guess);
+  layout::Vector<T> rhs(A.range());
+  if (A.range().is_replicated()) rhs.assign(b);
+  else rhs = spread(A.range(), b);
+  Solved<T> s;
+  s.report = krylov::solve<T, Host>(A, P, rhs, x, options, hermitian);
+  s.x = A.domain().is_replicated() ? x.to_host() : whole(x);
+  return s;
+}
+
+}  // namespace tacit::test
