@@ -9,9 +9,10 @@
 namespace tacit::exec {
 namespace {
 
-using detail::chunk_elements;
 using detail::lanes;
 using detail::parallel_from;
+// Longer than a sweep's chunk: the second cache holds v's part, and each basis vector is read in longer runs.
+constexpr std::size_t chunk_elements = 8192;
 constexpr int group = 4;  // vectors whose sums are kept in registers together
 
 template <class T>
@@ -21,19 +22,33 @@ T lane_sum(const T (&acc)[lanes]) {
   return sum;
 }
 
+// Asks for what comes a few lines later: a core alone does not keep enough loads of several streams in flight
+// (measured: 7.8 to 12.3 GB/s where memory gives 12.5).
+template <class T>
+void fetch_ahead(const T* p) {
+  constexpr std::ptrdiff_t ahead = 1024, line = 64;
+  for (std::ptrdiff_t byte = 0; byte < std::ptrdiff_t(lanes * sizeof(T)); byte += line)
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead + byte);
+}
+
 // sums[g] = q_g^H v over m elements.
 template <int G, class T>
 void chunk_dots(const T* const* q, const T* v, std::size_t begin, std::size_t m, T* sums) {
   T acc[G][lanes] = {};
+  const T* qg[G];
+  for (int g = 0; g < G; ++g) qg[g] = q[g] + begin;
   const std::size_t full = m / lanes * lanes;
-  for (std::size_t i = 0; i < full; i += lanes)
+  for (std::size_t i = 0; i < full; i += lanes) {
+    T vi[lanes];
+    for (int l = 0; l < lanes; ++l) vi[l] = v[i + l];
+#pragma GCC unroll 8
     for (int g = 0; g < G; ++g) {
-      const T* const qg = q[g] + begin + i;
-#pragma GCC ivdep
-      for (int l = 0; l < lanes; ++l) acc[g][l] += conj(qg[l]) * v[i + l];
+      fetch_ahead(qg[g] + i);
+      for (int l = 0; l < lanes; ++l) acc[g][l] += conj(qg[g][i + l]) * vi[l];
     }
+  }
   for (std::size_t i = full; i < m; ++i)
-    for (int g = 0; g < G; ++g) acc[g][i - full] += conj(q[g][begin + i]) * v[i];
+    for (int g = 0; g < G; ++g) acc[g][i - full] += conj(qg[g][i]) * v[i];
   for (int g = 0; g < G; ++g) sums[g] = lane_sum(acc[g]);
 }
 
@@ -73,7 +88,7 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
 #pragma omp parallel for schedule(static) if (n > parallel_from)
   for (std::size_t c = 0; c < chunks; ++c) {
     const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
-    const T* const vc = v + begin;  // stays in the first cache while the basis passes
+    const T* const vc = v + begin;  // stays in the cache while the basis passes
     T* const p = partial + c * k;
     int i = 0;
     for (; i + group <= j; i += group) chunk_dots<group>(q + i, vc, begin, m, p + i);
