@@ -75,11 +75,17 @@ void bind_comm(nb::module_& m) {
       })
       .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
       .def("duplicate", &Communicator::duplicate, release(), "The same ranks, with messages of their own. Collective.")
-      .def("barrier", [](const Communicator& c) { c.agree(); }, release(), "Returns when all ranks are here. Collective.")
-      .def("all_sum", [](const Communicator& c, Global v) { return c.all_sum(v); }, release())
-      .def("all_min", [](const Communicator& c, Global v) { return c.all_min(v); }, release())
-      .def("all_max", [](const Communicator& c, Global v) { return c.all_max(v); }, release())
-      .def("all_max_real", [](const Communicator& c, double v) { return c.all_max(v); }, release())
+      .def("barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
+           "Returns when all ranks are here. Collective.")
+      // Wrapped, because the failure of a rank that has gone ahead may show here.
+      .def("all_sum", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_sum(v); }); },
+           release(), "The sum of every rank's integer. Collective.")
+      .def("all_min", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_min(v); }); },
+           release(), "The least of every rank's integer. Collective.")
+      .def("all_max", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_max(v); }); },
+           release(), "The largest of every rank's integer. Collective.")
+      .def("all_max_real", [](const Communicator& c, double v) { return comm::collective(c, [&] { return c.all_max(v); }); },
+           release(), "The largest of every rank's number. Collective.")
       .def("all_gather",
            [](const Communicator& c, nb::bytes mine) {
              std::vector<std::vector<std::byte>> all;

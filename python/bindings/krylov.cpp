@@ -135,7 +135,8 @@ void bind_krylov(nb::module_& m) {
       .def_rw("lambda_min", &Options::lambda_min, nb::arg().none())
       .def_rw("lambda_max", &Options::lambda_max, nb::arg().none())
       .def_rw("divergence", &Options::divergence)
-      .def_rw("history", &Options::history);
+      .def_rw("history", &Options::history)
+      .def_rw("fallbacks", &Options::fallbacks);
   m.def("method_names", &krylov::method_names);
 
   nb::class_<Report>(m, "Report")

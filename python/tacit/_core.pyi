@@ -207,6 +207,7 @@ class Options:
     lambda_max: float | None
     divergence: float
     history: bool
+    fallbacks: bool
 
 class Report:
     @property
@@ -251,3 +252,16 @@ def solve_float64(
     hermitian: bool,
     /,
 ) -> tuple[_Real, Report]: ...
+
+# In a build with CUDA only.
+def solve_cuda_float64(
+    a: Csr_float64,
+    precond: str,
+    precond_options: dict[str, str],
+    b: _Real,
+    x0: _Real | None,
+    options: Options,
+    callback: Callable[[CallbackState], bool] | None,
+    hermitian: bool,
+    /,
+) -> tuple[_Real, Report, float]: ...

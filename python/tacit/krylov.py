@@ -321,6 +321,7 @@ def solve(
     device: str = "host",
     scalar: npt.DTypeLike | None = None,
     history: bool = True,
+    fallbacks: bool = True,
     trace: bool = False,
     raise_on_failure: bool = False,
     **unknown: Any,
@@ -372,6 +373,9 @@ def solve(
         float32, float64, complex64 or complex128. Default: what A, b and x0 ask for; integers count as float64.
     history : bool
         Keep the residual of every iteration.
+    fallbacks : bool
+        Where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer
+        cycles (gmres), and tell so in the result's warnings. False: the method as it stands.
     trace : bool
         Keep what ran when, on all ranks.
     raise_on_failure : bool
@@ -434,6 +438,7 @@ def solve(
         o.lambda_min = None if lambda_min is None else _real(lambda_min, "lambda_min")
         o.lambda_max = None if lambda_max is None else _real(lambda_max, "lambda_max")
         o.history = bool(history)
+        o.fallbacks = bool(fallbacks)
         for name, low in (("rtol", 0.0), ("atol", 0.0)):
             value = getattr(o, name)
             if not (value >= low and math.isfinite(value)):
@@ -478,10 +483,8 @@ def solve(
                 _core.trace_stop()
     if raise_on_failure and not result.converged:
         text = ": ".join(part for part in (result.reason, result.detail) if part)
-        raise NotConverged(
-            f"{text} (residual {result.residual_norm:.2e} after {result.iterations} iterations). {result.advice}".strip(),
-            result,
-        )
+        text += f" (residual {result.residual_norm:.2e} after {result.iterations} iterations). {result.advice}"
+        raise NotConverged(text.strip(), result)
     return result
 
 

@@ -19,6 +19,13 @@ namespace tacit::krylov {
 
 using layout::Vector;
 
+namespace formula {
+template <class T>
+struct Product {
+  TACIT_HD void operator()(T a, T x, T& y) const { y = a * x; }
+};
+}  // namespace formula
+
 namespace {
 
 /// Global index of the first element that is not finite, over all ranks; -1 if all are. Collective.
@@ -58,6 +65,27 @@ int balance(double size) {
   return std::abs(e) > safe ? e : 0;
 }
 
+/// x -> D^-1 x, for a diagonal that the driver has found by itself.
+template <Scalar T, Memory M>
+class DiagonalInverse final : public op::Operator<T, M> {
+ public:
+  DiagonalInverse(const layout::Space& space, std::span<const T> inverse)
+      : op::Operator<T, M>(space, space), inverse_(space) {
+    inverse_.assign(inverse);
+  }
+  std::string name() const override { return "jacobi"; }
+  const Vector<T, M>* pointwise() const override { return &inverse_; }
+
+ protected:
+  int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const override {
+    exec::sweep(exec::reads(inverse_, x), exec::updates(), exec::writes(y), formula::Product<T>{});
+  }
+
+ private:
+  Vector<T, M> inverse_;
+};
+
 inline void check(const Options& o) {
   require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol is ", o.rtol, "; a number >= 0 is needed");
   require(o.atol >= 0 && std::isfinite(o.atol), "atol is ", o.atol, "; a number >= 0 is needed");
@@ -77,7 +105,7 @@ class Solve {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
         const Options& options, bool hermitian)
-      : A_(&A), P_(P), x_(x), space_(A.range()), options_(options), hermitian_(hermitian), b_(b) {}
+      : given_A_(&A), A_(&A), P_(P), x_(x), space_(A.range()), options_(options), hermitian_(hermitian), b_(b) {}
 
   Report run() {
     const double from = wall_time();
@@ -92,7 +120,7 @@ class Solve {
     report_.counts.messages = comm.all_sum(spent.messages);
     report_.counts.bytes = comm.all_sum(spent.bytes);
     report_.counts.operator_applies = A->applies() - applies;
-    report_.counts.preconditioner_applies = P ? P->applies() - preconditions : 0;
+    report_.counts.preconditioner_applies = P ? P->applies() - preconditions : diagonal_ ? diagonal_->applies() : 0;
     report_.seconds = comm.all_max(wall_time() - from);
     if (report_.precond.empty()) report_.precond = P ? P->name() : "none";
     return std::move(report_);
@@ -220,12 +248,13 @@ class Solve {
 
   void iterate() {
     const Global n = space_.size();
-    const int max_iterations =
-        options_.max_iterations.value_or(int(std::clamp<Global>(10 * n, 1000, 50000)));
+    const int max_iterations = options_.max_iterations.value_or(int(std::clamp<Global>(10 * n, 1000, 50000)));
     const int window = int(std::clamp<Global>(n, 500, 5000));
     Options options = options_;
     if (options_.callback) options.callback = [this](const State& s) { return call_back(s); };
     Monitor monitor(space_.comm(), options, b_norm_, goal_, max_iterations, window);
+    // A quarter of the iterations is a fair trial for the method as it stands.
+    if (options_.fallbacks) monitor.ask_at(std::max(window, max_iterations / 4), [this] { return diagonal_varies(); });
     Workspace<T, M> workspace(space_);
     Vector<T, M> r(space_);
     std::unique_ptr<Vector<T, M>> correction;
@@ -237,6 +266,7 @@ class Solve {
     else norm = true_residual(r);
     double best = norm;
     int idle = 0;
+    restart_ = options_.restart;
     for (bool in_place = zero_guess;; in_place = false) {
       monitor.begin(norm);
       if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
@@ -248,6 +278,8 @@ class Solve {
         base_ = &x_;
       }
       const double before = norm;
+      monitor.be_patient(P_ || !options_.fallbacks || !given_A_->has_diagonal() ||
+                         (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
         if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
@@ -263,9 +295,10 @@ class Solve {
         layout::axpy(T(1), *d, x_);
       }
       norm = finite ? true_residual(r) : std::numeric_limits<double>::infinity();
-      // A run that failed and did harm is taken back. One that was only cut short is not: residuals of cg rise before they
-      // fall while its error falls all the time.
-      const bool cut_short = finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
+      // A run that failed and did harm is taken back. One that was only cut short is not: residuals of cg rise before
+      // they fall while its error falls all the time.
+      const bool cut_short =
+          finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
       if (!(norm < before) && !(norm <= goal_) && !cut_short) {
         if (in_place) layout::fill(x_, T(0));
         else if (finite) layout::axpy(T(-1), *d, x_);
@@ -277,6 +310,7 @@ class Solve {
       if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
 
       const double gain = norm / before;
+      if (gain <= 0.9) failure_ = {};
       switch (monitor.outcome()) {
         case Outcome::max_iterations:
           return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
@@ -287,26 +321,40 @@ class Solve {
         case Outcome::non_finite:
         case Outcome::breakdown:
           // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
-          if (gain > 0.9) {
+          if (!(gain <= 0.9)) {
+            if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) break;
             if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) break;
             return finish_failed(monitor, norm);
           }
           break;
+        case Outcome::slow:
+          fall_back(monitor);
+          idle = 0;
+          break;
         case Outcome::no_progress:
         case Outcome::claims:
           idle = gain > 0.5 ? idle + 1 : 0;
+          if ((idle >= 2 || (gain > 0.5 && monitor.outcome() == Outcome::no_progress)) && fall_back(monitor)) {
+            idle = 0;
+            break;
+          }
           if (idle >= 2)
-            return finish(Reason::stagnated,
-                          message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                          monitor.outcome() == Outcome::claims
-                              ? "The method cannot get closer in this precision; a tolerance above this level, a better "
-                                "scaled problem or a higher precision would do."
-                              : "Use another method, a stronger preconditioner or a longer restart.",
-                          monitor, norm);
+            return finish(
+                Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
+                monitor.outcome() == Outcome::claims
+                    ? "The method cannot get closer in this precision; a tolerance above this level, a better "
+                      "scaled problem or a higher precision would do."
+                    : "Use another method, a stronger preconditioner or a longer restart.",
+                monitor, norm);
           break;
         case Outcome::cycle_end:
           idle = gain > 1 - 1e-6 ? idle + 1 : 0;
-          if (idle >= 3)
+          if (idle >= 3 && fall_back(monitor)) {
+            idle = 0;
+            break;
+          }
+          lengthen_cycle(gain, norm, monitor);
+          if (idle >= 3 && restart_ == longest_cycle())
             return finish(Reason::stagnated,
                           message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
                           "Use a longer restart, another method or a stronger preconditioner.", monitor, norm);
@@ -315,7 +363,8 @@ class Solve {
       if (monitor.outcome() != Outcome::cycle_end) ++report_.restarts;
       best = std::min(best, norm);
       if (monitor.iterations() >= max_iterations)
-        return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor, norm);
+        return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
+                      norm);
     }
   }
 
@@ -323,9 +372,15 @@ class Solve {
   bool run_method(Run<T, M> run, Monitor& monitor, double norm) {
     switch (method_) {
       case Method::automatic:
-      case Method::cg: cg(run, monitor); break;
-      case Method::bicgstab: bicgstab(run, monitor); break;
-      case Method::gmres: gmres(run, monitor, options_.restart, options_.side, options_.orthogonalisation); break;
+      case Method::cg:
+        cg(run, monitor);
+        break;
+      case Method::bicgstab:
+        bicgstab(run, monitor, shadow_);
+        break;
+      case Method::gmres:
+        gmres(run, monitor, restart_, options_.side, options_.orthogonalisation);
+        break;
       case Method::richardson:
         // The relaxation balances A where nothing else does.
         richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_));
@@ -335,10 +390,11 @@ class Solve {
           bounds_known_ = true;
           const int e = P_ ? 0 : -a_exponent_;
           bounds_ = {std::ldexp(options_.lambda_min.value_or(0), e), std::ldexp(options_.lambda_max.value_or(0), e)};
-          if (!options_.lambda_min || !options_.lambda_max) {
+          if (diagonal_) bounds_ = {};  // what was given is of A, not of P A
+          if (diagonal_ || !options_.lambda_min || !options_.lambda_max) {
             const auto found = op::estimate_spectrum(*A_, P_, 20);
-            if (!options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
-            if (!options_.lambda_min) bounds_.lambda_min = found.lambda_min;
+            if (diagonal_ || !options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
+            if (diagonal_ || !options_.lambda_min) bounds_.lambda_min = found.lambda_min;
           }
         }
         if (!(bounds_.lambda_min > 0) || !(bounds_.lambda_max > bounds_.lambda_min)) {
@@ -346,7 +402,8 @@ class Solve {
             bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
           } else {
             finish(Reason::breakdown, "the spectrum of P A is not positive",
-                   "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab.", monitor, norm);
+                   "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab.", monitor,
+                   norm);
             return false;
           }
         }
@@ -357,33 +414,122 @@ class Solve {
     return true;
   }
 
+  /// Something else to try where the method gets no further. Collective.
+  bool fall_back(Monitor& monitor) {
+    if (!options_.fallbacks) return false;
+    const std::string why =
+        monitor.detail().empty() ? message("no progress in iteration ", monitor.iterations()) : monitor.detail();
+    if (scale_by_diagonal()) {
+      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
+                                         "); it went on with the inverse diagonal as preconditioner"));
+      return true;
+    }
+    if (method_ == Method::bicgstab && shadow_ < 12) {
+      ++shadow_;
+      if (failure_.detail.empty()) failure_ = {monitor.outcome(), monitor.detail()};
+      report_.warnings.push_back(
+          message("bicgstab got no further (", why, "); it went on with another shadow residual"));
+      return true;
+    }
+    return false;
+  }
+
+  int longest_cycle() const {
+    if (!options_.fallbacks) return options_.restart;
+    return int(std::min<Global>(4 * Global(options_.restart), std::max<Global>(space_.size(), options_.restart)));
+  }
+  /// Twice the vectors where cycles of this length would not get there within the iterations that are left.
+  void lengthen_cycle(double gain, double norm, const Monitor& monitor) {
+    if (restart_ >= longest_cycle()) return;
+    const double wanted =
+        gain < 1 ? std::log(goal_ / norm) / std::log(gain) * restart_ : std::numeric_limits<double>::infinity();
+    if (goal_ > 0 && wanted < monitor.max_iterations() - monitor.iterations()) return;
+    restart_ = std::min(2 * restart_, longest_cycle());
+    report_.warnings.push_back(
+        message("gmres was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
+  }
+
+  /// There is no P; D is positive (for gmres and bicgstab: not zero) and varies. Looked at once. Collective.
+  bool diagonal_varies() {
+    if (P_ || diagonal_looked_at_ || method_ == Method::richardson || !given_A_->has_diagonal())
+      return !P_ && !inverse_.empty();
+    diagonal_looked_at_ = true;
+    const bool positive = method_ == Method::cg || method_ == Method::chebyshev;
+    auto d = given_A_->diagonal();
+    double low = std::numeric_limits<double>::infinity(), high = 0;
+    bool fits = true;
+    for (T& a : d) {
+      for (int e = -a_exponent_; e != 0;) {
+        const int now = std::clamp(e, -1000, 1000);
+        a *= T(real_t<T>(std::ldexp(1.0, now)));
+        e -= now;
+      }
+      const double size = std::abs(a);
+      low = std::min(low, size);
+      high = std::max(high, size);
+      fits = fits && (!positive || real(a) > 0);
+      a = T(1) / a;
+      fits = fits && size > 0 && is_finite(a);
+    }
+    const auto& comm = space_.comm();
+    high = comm.all_max(high);
+    low = -comm.all_max(-low);
+    if (!comm.all(fits) || !(high > 4 * low)) return false;
+    inverse_ = std::move(d);
+    inverse_.resize(std::max<std::size_t>(inverse_.size(), 1));  // not empty on a rank without rows
+    return true;
+  }
+
+  /// P := D^-1 where diagonal_varies().
+  bool scale_by_diagonal() {
+    if (!diagonal_varies()) return false;
+    diagonal_ = std::make_unique<DiagonalInverse<T, M>>(
+        space_, std::span<const T>(inverse_).first(std::size_t(space_.local_size())));
+    inverse_ = {};
+    P_ = diagonal_.get();
+    report_.precond = "jacobi";
+    bounds_known_ = false;
+    return true;
+  }
+
   bool change_method(Monitor& monitor) {
     if (!may_change_ || method_ == Method::gmres) return false;
-    report_.warnings.push_back(message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
+    report_.warnings.push_back(
+        message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
     method_ = Method::gmres;
     report_.method = to_string(method_);
     return true;
   }
 
   void finish_failed(Monitor& monitor, double norm) {
-    switch (monitor.outcome()) {
+    // What is told is the first failure at this residual, not that of the last thing tried.
+    const Failure failure = failure_.detail.empty() ? Failure{monitor.outcome(), monitor.detail()} : failure_;
+    switch (failure.outcome) {
       case Outcome::breakdown:
-        return finish(Reason::breakdown, monitor.detail(),
-                      method_ == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
+        if (norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_)
+          return finish(
+              Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
+              "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision.", monitor,
+              norm);
+        return finish(Reason::breakdown, failure.detail,
+                      method_ == Method::cg
+                          ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
                       : method_ == Method::bicgstab ? "Use gmres, which cannot break down this way."
                                                     : "Check whether the matrix is singular.",
                       monitor, norm);
       case Outcome::diverged:
         return finish(Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
                       method_ == Method::richardson ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
-                      : method_ == Method::chebyshev ? "lambda_max is too small, or the matrix is not positive definite."
-                                                     : "Use another method or a stronger preconditioner.",
+                      : method_ == Method::chebyshev
+                          ? "lambda_max is too small, or the matrix is not positive definite."
+                          : "Use another method or a stronger preconditioner.",
                       monitor, norm);
       default:
-        return finish(Reason::non_finite,
-                      monitor.detail().empty() ? "the residual became NaN or Inf during the iteration" : monitor.detail(),
-                      "The numbers left the range of the scalar; use another method, a preconditioner or double precision.",
-                      monitor, norm);
+        return finish(
+            Reason::non_finite,
+            failure.detail.empty() ? "the residual became NaN or Inf during the iteration" : failure.detail,
+            "The numbers left the range of the scalar; use another method, a preconditioner or double precision.",
+            monitor, norm);
     }
   }
 
@@ -416,6 +562,7 @@ class Solve {
     return options_.callback(s);
   }
 
+  const op::Operator<T, M>* given_A_;
   const op::Operator<T, M>* A_;
   const op::Operator<T, M>* P_;
   Vector<T, M>& x_;
@@ -424,9 +571,17 @@ class Solve {
   bool hermitian_;
   Vector<T, M> b_;  // a copy: it is scaled
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
+  std::vector<T> inverse_;  // of the diagonal, where it may serve
+  std::unique_ptr<DiagonalInverse<T, M>> diagonal_;
+  struct Failure {
+    Outcome outcome;
+    std::string detail;
+  };
+  Failure failure_{};  // what made the method look for something else, while the residual has stayed
+  int shadow_ = 0, restart_ = 0;
   const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
   Method method_ = Method::automatic;
-  bool may_change_ = false, bounds_known_ = false;
+  bool may_change_ = false, bounds_known_ = false, diagonal_looked_at_ = false;
   op::Spectrum bounds_;
   int a_exponent_ = 0, b_exponent_ = 0;
   double b_norm_ = 0, goal_ = 0;

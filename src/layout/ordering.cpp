@@ -61,7 +61,8 @@ class Levels {
   const std::vector<Local>& order() const { return order_; }
   /// The vertex of least degree in the last level.
   Local farthest() const {
-    return *std::min_element(order_.begin() + std::ptrdiff_t(last_), order_.end(), [&](Local a, Local b) { return degree(a) < degree(b); });
+    return *std::min_element(order_.begin() + std::ptrdiff_t(last_), order_.end(),
+                             [&](Local a, Local b) { return degree(a) < degree(b); });
   }
   Global degree(Local v) const { return g_.start[v + 1] - g_.start[v]; }
 

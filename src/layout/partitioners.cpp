@@ -14,7 +14,8 @@ using comm::Communicator;
 Partition weighted_blocks(const Communicator& comm, const Partition& partition, std::span<const Global> weight) {
   return comm::collective(comm, [&] {
     const Global first = partition.begin(comm.rank()), n = partition.end(comm.rank()) - first;
-    require(Global(weight.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given ", weight.size(), " weights");
+    require(Global(weight.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given ", weight.size(),
+            " weights");
     Global mine = 0;
     for (std::size_t i = 0; i < weight.size(); ++i) {
       require(weight[i] >= 0, "index ", first + Global(i), " has the weight ", weight[i]);
@@ -24,8 +25,8 @@ Partition weighted_blocks(const Communicator& comm, const Partition& partition, 
     const Global before = std::accumulate(sums.begin(), sums.begin() + comm.rank(), Global(0));
     const Global total = std::accumulate(sums.begin(), sums.end(), Global(0));
     if (total == 0) return Partition::blocks(partition.size(), comm.size());
-    // Range p ends where the weight so far comes nearest to its share, (p + 1) / P of all. Every rank finds the ends that
-    // lie within its own indices; the last that is at most an index is the one before it.
+    // Range p ends where the weight so far comes nearest to its share, (p + 1) / P of all. Every rank finds the ends
+    // that lie within its own indices; the last that is at most an index is the one before it.
     std::vector<Global> ends(static_cast<std::size_t>(comm.size()) - 1, partition.size());
     Global sum = before;
     std::size_t p = 0;
@@ -43,7 +44,8 @@ Partition weighted_blocks(const Communicator& comm, const Partition& partition, 
     const auto all = comm.all_gather(std::span<const Global>(ends));
     for (std::size_t e = 0; e < ends.size(); ++e) {
       offsets[e + 1] = partition.size();
-      for (int r = 0; r < comm.size(); ++r) offsets[e + 1] = std::min(offsets[e + 1], all[std::size_t(r) * ends.size() + e]);
+      for (int r = 0; r < comm.size(); ++r)
+        offsets[e + 1] = std::min(offsets[e + 1], all[std::size_t(r) * ends.size() + e]);
     }
     offsets.back() = partition.size();
     return Partition(std::move(offsets));
@@ -63,10 +65,11 @@ namespace {
 void check_graph(const Communicator& comm, const Partition& partition, const GraphView& g) {
   const Global n = partition.end(comm.rank()) - partition.begin(comm.rank());
   require(Global(g.start.size()) == n + 1 && g.start.front() == 0 && g.start.back() == Global(g.column.size()),
-          "a graph of ", Global(g.start.size()) - 1, " vertices and ", g.column.size(), " neighbours on rank ", comm.rank(),
-          ", which owns ", n, " vertices");
+          "a graph of ", Global(g.start.size()) - 1, " vertices and ", g.column.size(), " neighbours on rank ",
+          comm.rank(), ", which owns ", n, " vertices");
   for (Global c : g.column)
-    require(c >= 0 && c < partition.size(), "a graph with the neighbour ", c, "; vertices run from 0 to ", partition.size() - 1);
+    require(c >= 0 && c < partition.size(), "a graph with the neighbour ", c, "; vertices run from 0 to ",
+            partition.size() - 1);
 }
 
 // Everybody's bytes on rank 0, in the order of ranks.
@@ -89,7 +92,8 @@ template <class T>
 std::vector<T> from_root(const Communicator& comm, const Partition& partition, const std::vector<T>& all) {
   std::vector<Communicator::Parcel> parcels;
   for (int r = 0; comm.rank() == 0 && r < comm.size(); ++r) {
-    const auto part = std::as_bytes(std::span(all).subspan(std::size_t(partition.begin(r)), std::size_t(partition.end(r) - partition.begin(r))));
+    const auto part = std::as_bytes(
+        std::span(all).subspan(std::size_t(partition.begin(r)), std::size_t(partition.end(r) - partition.begin(r))));
     if (!part.empty()) parcels.push_back({r, {part.begin(), part.end()}});
   }
   std::vector<T> mine(std::size_t(partition.end(comm.rank()) - partition.begin(comm.rank())));
@@ -153,13 +157,14 @@ std::vector<int> bisected(const LocalGraph& g, int parts) {
 std::vector<int> by_metis(const LocalGraph& g, int parts) {
   if (std::int64_t(g.column.size()) > std::int64_t(std::numeric_limits<idx_t>::max())) return {};
   idx_t n = idx_t(g.vertices()), constraints = 1, wanted = idx_t(parts), cut = 0;
-  std::vector<idx_t> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end()), part(std::size_t(n), 0);
+  std::vector<idx_t> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end()),
+      part(std::size_t(n), 0);
   idx_t options[METIS_NOPTIONS];
   METIS_SetDefaultOptions(options);
   options[METIS_OPTION_NUMBERING] = 0;
   options[METIS_OPTION_SEED] = 1;
-  const int status = METIS_PartGraphKway(&n, &constraints, start.data(), column.data(), nullptr, nullptr, nullptr, &wanted,
-                                         nullptr, nullptr, options, &cut, part.data());
+  const int status = METIS_PartGraphKway(&n, &constraints, start.data(), column.data(), nullptr, nullptr, nullptr,
+                                         &wanted, nullptr, nullptr, options, &cut, part.data());
   if (status != METIS_OK) return {};
   return {part.begin(), part.end()};
 }
@@ -167,9 +172,11 @@ std::vector<int> by_metis(const LocalGraph& g, int parts) {
 
 }  // namespace
 
-std::vector<int> graph_parts(const Communicator& comm, const Partition& partition, GraphView graph, int parts, Partitioner how) {
+std::vector<int> graph_parts(const Communicator& comm, const Partition& partition, GraphView graph, int parts,
+                             Partitioner how) {
   return comm::collective(comm, [&] {
-    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(), " ranks");
+    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
+            " ranks");
     require(parts >= 1, "a graph in ", parts, " parts");
     check_graph(comm, partition, graph);
     if (how == Partitioner::metis && !metis_built())
@@ -183,7 +190,8 @@ std::vector<int> graph_parts(const Communicator& comm, const Partition& partitio
       if (parts > 1 && how != Partitioner::bisection && suits) owner = by_metis(whole, parts);
 #endif
       if (how == Partitioner::metis && owner.empty() && parts > 1 && suits)
-        throw Error(ErrorKind::environment, message("METIS could not cut a graph of ", whole.vertices(), " vertices into ", parts, " parts"));
+        throw Error(ErrorKind::environment,
+                    message("METIS could not cut a graph of ", whole.vertices(), " vertices into ", parts, " parts"));
       if (owner.empty()) owner = bisected(whole, parts);
     }
     return from_root(comm, partition, owner);
@@ -193,7 +201,8 @@ std::vector<int> graph_parts(const Communicator& comm, const Partition& partitio
 Global edge_cut(const Communicator& comm, const Partition& partition, GraphView graph, std::span<const int> owner) {
   return comm::collective(comm, [&] {
     check_graph(comm, partition, graph);
-    require(owner.size() + 1 == graph.start.size(), "a graph of ", graph.start.size() - 1, " vertices with ", owner.size(), " owners");
+    require(owner.size() + 1 == graph.start.size(), "a graph of ", graph.start.size() - 1, " vertices with ",
+            owner.size(), " owners");
     std::vector<Global> mine(owner.begin(), owner.end());
     const auto all = comm.all_gather(std::span<const Global>(mine));
     Global cut = 0;
@@ -205,8 +214,8 @@ Global edge_cut(const Communicator& comm, const Partition& partition, GraphView 
 
 // ---- renumbering ----
 
-std::vector<Global> Renumbering::look_up(const Communicator& comm, const Partition& owners, std::span<const Global> table,
-                                         std::span<const Global> indices) {
+std::vector<Global> Renumbering::look_up(const Communicator& comm, const Partition& owners,
+                                         std::span<const Global> table, std::span<const Global> indices) {
   // Ask every owner for its indices, each once; answers come back in the order of the questions.
   std::vector<Global> wanted(indices.begin(), indices.end());
   for (Global i : wanted) require(i >= 0 && i < owners.size(), "index ", i, " of a renumbering of ", owners.size());
@@ -237,7 +246,8 @@ std::vector<Global> Renumbering::look_up(const Communicator& comm, const Partiti
   }
   std::vector<Global> result;
   result.reserve(indices.size());
-  for (Global i : indices) result.push_back(found[std::size_t(std::lower_bound(wanted.begin(), wanted.end(), i) - wanted.begin())]);
+  for (Global i : indices)
+    result.push_back(found[std::size_t(std::lower_bound(wanted.begin(), wanted.end(), i) - wanted.begin())]);
   return result;
 }
 
@@ -248,7 +258,8 @@ Renumbering Renumbering::by_new_index(const Communicator& comm, const Partition&
     require(before.parts() == comm.size() && after.parts() == comm.size(), "partitions into ", before.parts(), " and ",
             after.parts(), " parts for ", comm.size(), " ranks");
     require(before.size() == after.size(), "a renumbering of ", before.size(), " indices to ", after.size());
-    require(Global(new_of_old.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given ", new_of_old.size(), " new ones");
+    require(Global(new_of_old.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given ",
+            new_of_old.size(), " new ones");
     Renumbering p;
     p.before_ = before;
     p.after_ = after;
@@ -256,7 +267,8 @@ Renumbering Renumbering::by_new_index(const Communicator& comm, const Partition&
     std::vector<std::vector<std::pair<Global, Global>>> to(comm.size());  // new index, old index
     for (std::size_t i = 0; i < p.new_of_old_.size(); ++i) {
       const Global j = p.new_of_old_[i];
-      require(j >= 0 && j < after.size(), "index ", first + Global(i), " is renumbered ", j, "; new indices run from 0 to ", after.size() - 1);
+      require(j >= 0 && j < after.size(), "index ", first + Global(i), " is renumbered ", j,
+              "; new indices run from 0 to ", after.size() - 1);
       to[after.owner(j)].emplace_back(j, first + Global(i));
     }
     std::vector<Communicator::Parcel> parcels;
@@ -289,7 +301,8 @@ Renumbering Renumbering::by_new_index(const Communicator& comm, const Partition&
 
 Renumbering Renumbering::none(const Communicator& comm, const Partition& partition) {
   return comm::collective(comm, [&] {
-    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(), " ranks");
+    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
+            " ranks");
     std::vector<Global> same(std::size_t(partition.end(comm.rank()) - partition.begin(comm.rank())));
     std::iota(same.begin(), same.end(), partition.begin(comm.rank()));
     return by_new_index(comm, partition, partition, std::move(same));
@@ -321,11 +334,14 @@ Renumbering Renumbering::by_owner(const Communicator& comm, const Partition& bef
   });
 }
 
-Renumbering Renumbering::inside(const Communicator& comm, const Partition& partition, std::span<const Local> old_of_new) {
+Renumbering Renumbering::inside(const Communicator& comm, const Partition& partition,
+                                std::span<const Local> old_of_new) {
   return comm::collective(comm, [&] {
-    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(), " ranks");
+    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
+            " ranks");
     const Global first = partition.begin(comm.rank()), n = partition.end(comm.rank()) - first;
-    require(Global(old_of_new.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given an order of ", old_of_new.size());
+    require(Global(old_of_new.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given an order of ",
+            old_of_new.size());
     std::vector<Global> new_of_old(old_of_new.size(), -1);
     for (std::size_t i = 0; i < old_of_new.size(); ++i) {
       const Local old = old_of_new[i];
@@ -339,7 +355,8 @@ Renumbering Renumbering::inside(const Communicator& comm, const Partition& parti
 
 Renumbering Renumbering::cuthill_mckee(const Communicator& comm, const Partition& partition, GraphView graph) {
   return comm::collective(comm, [&] {
-    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(), " ranks");
+    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
+            " ranks");
     check_graph(comm, partition, graph);
     const LocalGraph whole = gathered(comm, partition, graph);
     std::vector<Global> new_of_old(whole.start.size() - 1);
@@ -353,8 +370,8 @@ Renumbering Renumbering::cuthill_mckee(const Communicator& comm, const Partition
 
 Renumbering Renumbering::then(const Communicator& comm, const Renumbering& next) const {
   return comm::collective(comm, [&] {
-    require(after_ == next.before_, "a renumbering to ", after_.size(), " indices followed by one from ", next.before_.size(),
-            " in another partition");
+    require(after_ == next.before_, "a renumbering to ", after_.size(), " indices followed by one from ",
+            next.before_.size(), " in another partition");
     return by_new_index(comm, before_, next.after_, look_up(comm, next.before_, next.new_of_old_, new_of_old_));
   });
 }

@@ -2,15 +2,15 @@
 
 namespace tacit::op {
 
-#define TACIT_INSTANTIATE(T)                  \
+#define TACIT_INSTANTIATE(T)                   \
   template class detail::Composition<T, Host>; \
-  template class ProductOf<T, Host>;          \
-  template class Sum<T, Host>;                \
-  template class Shifted<T, Host>;            \
-  template class Adjoint<T, Host>;            \
-  template class Transpose<T, Host>;          \
-  template class Diagonal<T, Host>;           \
-  template class Identity<T, Host>;           \
+  template class ProductOf<T, Host>;           \
+  template class Sum<T, Host>;                 \
+  template class Shifted<T, Host>;             \
+  template class Adjoint<T, Host>;             \
+  template class Transpose<T, Host>;           \
+  template class Diagonal<T, Host>;            \
+  template class Identity<T, Host>;            \
   template class DiagonalScaled<T, Host>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -53,7 +53,8 @@ template <Scalar T, Memory M>
 int Composition<T, M>::begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const {
   const int token = flights_[0].busy ? 1 : 0;
   Flight& flight = flights_[token];
-  require(!flight.busy, "two products of the ", this->name(), " operator are already under way; wait for one of them first");
+  require(!flight.busy, "two products of the ", this->name(),
+          " operator are already under way; wait for one of them first");
   flight.busy = true;
   try {
     first(flight, x, y, adjoint);
@@ -107,12 +108,14 @@ void times(const Vector<T, M>& d, const Vector<T, M>& x, Vector<T, M>& y, bool c
       for (std::ptrdiff_t c = 0; c < k; ++c) yy[i * k + c] = factor * xx[i * k + c];
     }
   } else {
-    throw Error(ErrorKind::usage, message("a diagonal on the device multiplies one column at a time; this vector has ",
-                                          x.columns()));
+    throw Error(ErrorKind::usage,
+                message("a diagonal on the device multiplies one column at a time; this vector has ", x.columns()));
   }
 }
 
-inline std::string first_of(const std::string& a, const std::string& b) { return a.empty() ? b : a; }
+inline std::string first_of(const std::string& a, const std::string& b) {
+  return a.empty() ? b : a;
+}
 
 inline Cost operator+(const Cost& a, const Cost& b) {
   return {a.flops + b.flops, a.bytes + b.bytes, a.messages + b.messages, a.message_bytes + b.message_bytes};
@@ -174,9 +177,13 @@ Cost ProductOf<T, M>::cost_of(bool adjoint) const {
 
 template <Scalar T, Memory M>
 Sum<T, M>::Sum(T alpha, OperatorPointer<T, M> a, T beta, OperatorPointer<T, M> b)
-    : detail::Composition<T, M>(detail::there(a)->range(), a->domain()), alpha_(alpha), beta_(beta), a_(a), b_(detail::there(b)) {
-  require(a_->domain() == b_->domain() && a_->range() == b_->range(), "a sum of operators of ", a_->range().size(), " by ",
-          a_->domain().size(), " and ", b_->range().size(), " by ", b_->domain().size(),
+    : detail::Composition<T, M>(detail::there(a)->range(), a->domain()),
+      alpha_(alpha),
+      beta_(beta),
+      a_(a),
+      b_(detail::there(b)) {
+  require(a_->domain() == b_->domain() && a_->range() == b_->range(), "a sum of operators of ", a_->range().size(),
+          " by ", a_->domain().size(), " and ", b_->range().size(), " by ", b_->domain().size(),
           a_->domain().size() == b_->domain().size() && a_->range().size() == b_->range().size()
               ? " in another partition or communicator"
               : "");
@@ -215,7 +222,8 @@ std::string Sum<T, M>::fault() const {
 }
 template <Scalar T, Memory M>
 Cost Sum<T, M>::cost_of(bool adjoint) const {
-  const Cost sweep = detail::sweep_cost<T>(this->range().local_size(), 3, 2 * detail::product_flops<T> + detail::sum_flops<T>);
+  const Cost sweep =
+      detail::sweep_cost<T>(this->range().local_size(), 3, 2 * detail::product_flops<T> + detail::sum_flops<T>);
   return detail::operator+(detail::operator+(detail::cost_of(*a_, adjoint), detail::cost_of(*b_, adjoint)), sweep);
 }
 
@@ -254,8 +262,9 @@ std::string Shifted<T, M>::fault() const {
 }
 template <Scalar T, Memory M>
 Cost Shifted<T, M>::cost_of(bool adjoint) const {
-  return detail::operator+(detail::cost_of(*a_, adjoint), detail::sweep_cost<T>(this->range().local_size(), 3,
-                                                             detail::product_flops<T> + detail::sum_flops<T>));
+  return detail::operator+(
+      detail::cost_of(*a_, adjoint),
+      detail::sweep_cost<T>(this->range().local_size(), 3, detail::product_flops<T> + detail::sum_flops<T>));
 }
 
 // ---- A^H ----
@@ -332,7 +341,8 @@ Diagonal<T, M>::Diagonal(Vector<T, M> d) : Operator<T, M>(d.space(), d.space()),
     }
     largest_ = comm.all_max(largest_);
     at = comm.all_min(at);
-    if (at < d_.space().size()) fault_ = message("the diagonal has a value that is not finite at row ", at, " (counted from 0)");
+    if (at < d_.space().size())
+      fault_ = message("the diagonal has a value that is not finite at row ", at, " (counted from 0)");
   });
 }
 template <Scalar T, Memory M>
@@ -355,10 +365,15 @@ void Identity<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) c
 
 template <Scalar T, Memory M>
 DiagonalScaled<T, M>::DiagonalScaled(Vector<T, M> left, OperatorPointer<T, M> a, Vector<T, M> right)
-    : detail::Composition<T, M>(detail::there(a)->range(), a->domain()), left_(std::move(left)), right_(std::move(right)), a_(a) {
-  require(left_.columns() == 1 && right_.columns() == 1, "diagonals with ", left_.columns(), " and ", right_.columns(), " columns");
-  require(left_.space() == a_->range() && right_.space() == a_->domain(), "diagonals of ", left_.space().size(), " and ",
-          right_.space().size(), " elements around an operator of ", a_->range().size(), " by ", a_->domain().size());
+    : detail::Composition<T, M>(detail::there(a)->range(), a->domain()),
+      left_(std::move(left)),
+      right_(std::move(right)),
+      a_(a) {
+  require(left_.columns() == 1 && right_.columns() == 1, "diagonals with ", left_.columns(), " and ", right_.columns(),
+          " columns");
+  require(left_.space() == a_->range() && right_.space() == a_->domain(), "diagonals of ", left_.space().size(),
+          " and ", right_.space().size(), " elements around an operator of ", a_->range().size(), " by ",
+          a_->domain().size());
 }
 
 template <Scalar T, Memory M>
@@ -384,9 +399,8 @@ std::vector<T> DiagonalScaled<T, M>::diagonal() const {
 }
 template <Scalar T, Memory M>
 Cost DiagonalScaled<T, M>::cost_of(bool adjoint) const {
-  const Cost sweeps =
-      detail::operator+(detail::sweep_cost<T>(this->domain().local_size(), 3, detail::product_flops<T>),
-                        detail::sweep_cost<T>(this->range().local_size(), 3, detail::product_flops<T>));
+  const Cost sweeps = detail::operator+(detail::sweep_cost<T>(this->domain().local_size(), 3, detail::product_flops<T>),
+                                        detail::sweep_cost<T>(this->range().local_size(), 3, detail::product_flops<T>));
   return detail::operator+(detail::cost_of(*a_, adjoint), sweeps);
 }
 

@@ -81,6 +81,8 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     pattern_ = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
     parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
+    // Made here and not at the first product, which a rank that fails may never come to: ranks count alike.
+    if (comm.size() > 1) exchange(1);
     entries_ = comm.all_sum(entries_here);
     largest_ = comm.all_max(double(largest));
     const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));

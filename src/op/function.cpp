@@ -14,9 +14,9 @@ Function<T, M>::Function(Space range, Space domain, Callable apply, Callable adj
   const auto& comm = this->range().comm();
   comm::collective(comm, [&] {
     require(bool(apply_), "a function operator without a function");
-    require(diagonal_.empty() || diagonal_.size() == std::size_t(this->range().local_size()), "the diagonal given to the ",
-            name_, " operator has ", diagonal_.size(), " elements on rank ", comm.rank(), ", which owns ",
-            this->range().local_size(), " rows");
+    require(diagonal_.empty() || diagonal_.size() == std::size_t(this->range().local_size()),
+            "the diagonal given to the ", name_, " operator has ", diagonal_.size(), " elements on rank ", comm.rank(),
+            ", which owns ", this->range().local_size(), " rows");
     // A rank without rows has an empty diagonal either way.
     has_diagonal_ = comm.all_sum(Global(diagonal_.size())) > 0;
     require(!has_diagonal_ || diagonal_.size() == std::size_t(this->range().local_size()), "rank ", comm.rank(),
@@ -35,8 +35,8 @@ void Function<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint
   comm::collective(this->range().comm(), [&] { (adjoint ? adjoint_ : apply_)(x.data(), y.data(), x.columns()); });
 }
 
-#define TACIT_INSTANTIATE(T)          \
-  template class Function<T, Host>;   \
+#define TACIT_INSTANTIATE(T)        \
+  template class Function<T, Host>; \
   template class Function<T, Device>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

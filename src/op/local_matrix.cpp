@@ -32,21 +32,28 @@ constexpr int column_tile = 8;  // columns of x that are multiplied at once
 
 }  // namespace
 
+// SELL has slices of two kinds. General: every lane has column indices of its own. Diagonal: the entries of a step lie
+// on one diagonal of the matrix, as they do where rows repeat a pattern; a step has one index, x is read without a
+// gather, and a mask says which rows have the entry, so that nothing is read that stands in no row.
 template <Scalar T, Memory M>
 struct LocalMatrix<T, M>::Storage {
   Local rows = 0, columns = 0;
   Global entries = 0;
   bool sell = false, narrow = false;
-  exec::Array<Global, Host> start;         // CSR: of rows; SELL: of slices, in entries
-  exec::Array<std::int16_t, Host> offset;  // column - row (CSR) or column - first row of the slice (SELL)
-  exec::Array<Local, Host> column;
+  exec::Array<Global, Host> start;         // CSR: of rows, in entries
+  exec::Array<std::int16_t, Host> offset;  // column - row (CSR) or column - first row of the slice (SELL, general)
+  exec::Array<Local, Host> column;         // the same where 16 bits do not reach
   exec::Array<T, Host> value;
-  exec::Array<std::uint8_t, Host> width;   // SELL: entries of each row that are not padding, capped
-  std::vector<Local> long_width;           // the same where a row has more than 255
-  std::vector<Local> empty;                // SELL: rows without entries among others that have some
-  std::vector<Local> block;                // first row of each block of about block_entries
-
-  Local row_width(Local r) const { return long_width.empty() ? Local(width[r]) : long_width[r]; }
+  exec::Array<std::uint32_t, Host> shape;  // SELL: of slices, 2 steps + (1 if diagonal)
+  exec::Array<Local, Host> diagonal;       // SELL, diagonal: column - row of each step
+  exec::Array<std::uint8_t, Host> mask;    // rows that have an entry there
+  std::vector<Local> width;                // SELL, general: entries of each row that are not padding
+  std::vector<Local> empty;                // SELL, general: rows without entries among others that have some
+  struct Block {                           // of about block_entries
+    Local row;                             // the first
+    Global value, index, diagonal;         // where its slices begin (SELL)
+  };
+  std::vector<Block> block;
 };
 
 namespace {
@@ -73,15 +80,74 @@ inline void csr_row_columns(const T* value, const Index* index, Global n, const 
   }
 }
 
-// One slice of SELL times one column of x: lane l is a row, so a step of j is one SIMD instruction wide.
+// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide.
 template <int C, class T, class Index>
-inline void sell_slice(const T* value, const Index* index, Global width, const T* x, T* sum) {
+inline void general_slice(const T* value, const Index* index, Local steps, const T* x, T* sum) {
   T acc[C] = {};
-  for (Global j = 0; j < width; ++j) {
+  for (Local j = 0; j < steps; ++j, value += C, index += C) {
 #pragma GCC ivdep
-    for (int l = 0; l < C; ++l) acc[l] += value[j * C + l] * x[index[j * C + l]];
+    for (int l = 0; l < C; ++l) acc[l] += value[l] * x[index[l]];
   }
   for (int l = 0; l < C; ++l) sum[l] = acc[l];
+}
+
+template <class T, int C>
+struct Register {
+  typedef T type __attribute__((vector_size(C * sizeof(T))));
+};
+
+// One diagonal slice times one column of x, which points to the element of the slice's first row.
+template <int C, class T>
+inline void diagonal_slice(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
+                           T* sum) {
+  constexpr unsigned full = (1u << C) - 1;
+  const auto masked = [&](Local j, T* some) {
+    for (int l = 0; l < C; ++l) some[l] = mask[j] >> l & 1 ? x[std::ptrdiff_t(diagonal[j]) + l] : T{};
+  };
+  if constexpr (is_complex<T>) {
+    T acc[C] = {}, some[C];
+    for (Local j = 0; j < steps; ++j, value += C) {
+      const T* from = x + diagonal[j];
+      if (mask[j] != full) masked(j, some), from = some;
+#pragma GCC ivdep
+      for (int l = 0; l < C; ++l) acc[l] += value[l] * from[l];
+    }
+    for (int l = 0; l < C; ++l) sum[l] = acc[l];
+  } else {
+    using V = typename Register<T, C>::type;
+    V acc = {}, v, from;
+    for (Local j = 0; j < steps; ++j, value += C) {
+      std::memcpy(&v, value, sizeof v);
+      if (mask[j] == full) [[likely]] {
+        std::memcpy(&from, x + diagonal[j], sizeof from);
+      } else {
+        T some[C];
+        masked(j, some);
+        std::memcpy(&from, some, sizeof from);
+      }
+      acc += v * from;
+    }
+    std::memcpy(sum, &acc, sizeof acc);
+  }
+}
+
+// A slice times several columns of x. `column(j, l)` is the place in x of the entry of row l in step j, `there(j, l)`
+// whether it is one.
+template <int C, class T, class Column, class There>
+inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
+                          There&& there) {
+  for (int l = 0; l < rows; ++l)
+    for (int c0 = 0; c0 < columns; c0 += column_tile) {
+      const int m = std::min(column_tile, columns - c0);
+      T sum[column_tile] = {};
+      for (Local j = 0; j < steps; ++j) {
+        if (!there(j, l)) continue;
+        const T a = value[std::ptrdiff_t(j) * C + l];
+        const T* const from = x + column(j, l) * columns + c0;
+        for (int c = 0; c < m; ++c) sum[c] += a * from[c];
+      }
+      std::copy_n(sum, m, y + std::ptrdiff_t(l) * columns + c0);
+    }
 }
 
 }  // namespace
@@ -94,24 +160,38 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
   s.columns = a.columns;
   s.entries = a.start.back();
   const Local slices = (n + slice - 1) / slice;
-  std::vector<Global> slice_start(std::size_t(slices) + 1, 0);
+
+  // What slices would be: their kinds and steps.
+  std::vector<std::uint32_t> shape(static_cast<std::size_t>(slices));
+  std::vector<Local> diagonals, found;  // of all diagonal slices; of one
   bool narrow_rows = true, narrow_slices = true;
+  Global padded = 0, general = 0;
   for (Local q = 0; q < slices; ++q) {
+    const Local base = q * slice, end = std::min(n, base + slice);
     Global width = 0;
-    for (Local r = q * slice; r < std::min(n, (q + 1) * slice); ++r) {
+    bool narrow = true;
+    found.clear();
+    for (Local r = base; r < end; ++r) {
       width = std::max(width, a.start[r + 1] - a.start[r]);
       for (Global k = a.start[r]; k < a.start[r + 1]; ++k) {
-        const Global from_row = Global(a.column[k]) - r, from_slice = Global(a.column[k]) - q * slice;
+        const Global from_row = Global(a.column[k]) - r, from_slice = Global(a.column[k]) - base;
         narrow_rows &= from_row >= INT16_MIN && from_row <= INT16_MAX;
-        narrow_slices &= from_slice >= INT16_MIN && from_slice <= INT16_MAX;
+        narrow &= from_slice >= INT16_MIN && from_slice <= INT16_MAX;
+        found.push_back(Local(from_row));
       }
     }
-    slice_start[q + 1] = slice_start[q] + width * slice;
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    const bool is_diagonal = Global(found.size()) <= width + width / 4;
+    const Global steps = is_diagonal ? Global(found.size()) : width;
+    shape[q] = checked_cast<std::uint32_t>(2 * steps + is_diagonal, "the length of a row");
+    if (is_diagonal) diagonals.insert(diagonals.end(), found.begin(), found.end());
+    else general += steps * slice, narrow_slices &= narrow;
+    padded += steps * slice;
   }
   // Offsets are taken from the row (or the slice's first row), which must be a column too.
   narrow_rows &= n <= a.columns;
   narrow_slices &= n <= a.columns;
-  const Global padded = slice_start[slices];
   s.sell = format == Format::sell || (format == Format::automatic && padded <= s.entries + s.entries / 10);
   s.narrow = s.sell ? narrow_slices : narrow_rows;
 
@@ -125,46 +205,57 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     } else {
       s.column = array(a.column);
     }
-  } else {
-    s.value = exec::Array<T, Host>(padded);
-    if (s.narrow) s.offset = exec::Array<std::int16_t, Host>(padded);
-    else s.column = exec::Array<Local, Host>(padded);
-    s.width = exec::Array<std::uint8_t, Host>(n);
-    Global widest = 0;
-    for (Local r = 0; r < n; ++r) widest = std::max(widest, a.start[r + 1] - a.start[r]);
-    if (widest > 255) s.long_width.resize(n);
-    for (Local q = 0; q < slices; ++q) {
-      const Local width = Local((slice_start[q + 1] - slice_start[q]) / slice), base = q * slice;
-      for (int l = 0; l < slice; ++l) {
-        const Local r = base + l;
-        const Global first = r < n ? a.start[r] : 0, count = r < n ? a.start[r + 1] - first : 0;
-        if (r < n) {
-          if (s.long_width.empty()) s.width[r] = std::uint8_t(count);
-          else s.long_width[r] = Local(count);
-        }
-        // Padding multiplies zero by an element the row reads anyway, so that a NaN elsewhere cannot leak into it. A row
-        // that reads none is cleared afterwards.
-        if (r < n && !count && width) s.empty.push_back(r);
-        const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
-        for (Local j = 0; j < width; ++j) {
-          const Global to = slice_start[q] + Global(j) * slice + l;
-          const Local column = j < count ? a.column[first + j] : idle;
-          s.value[to] = j < count ? a.value[first + j] : T{};
-          if (s.narrow) s.offset[to] = std::int16_t(column - base);
-          else s.column[to] = column;
-        }
-      }
+    Global since = 0;
+    s.block.push_back({0, 0, 0, 0});
+    for (Local r = 0; r < n; ++r) {
+      since += a.start[r + 1] - a.start[r] + 1;
+      if (since >= block_entries && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
     }
-    s.start = array(slice_start);
+    s.block.push_back({n, 0, 0, 0});
+    return;
   }
 
-  s.block = {0};
-  Global since = 0;
-  for (Local r = 0; r < n; ++r) {
-    since += a.start[r + 1] - a.start[r] + 1;
-    if (since >= block_entries && (r + 1) % slice == 0) s.block.push_back(r + 1), since = 0;
+  s.value = exec::Array<T, Host>(std::size_t(padded));
+  if (s.narrow) s.offset = exec::Array<std::int16_t, Host>(std::size_t(general));
+  else s.column = exec::Array<Local, Host>(std::size_t(general));
+  s.shape = array(shape);
+  s.diagonal = array(diagonals);
+  s.mask = exec::Array<std::uint8_t, Host>(diagonals.size());
+  s.width.resize(general ? std::size_t(n) : 0);
+  Global value = 0, index = 0, diagonal = 0, since = block_entries;
+  for (Local q = 0; q < slices; ++q) {
+    const Local base = q * slice, steps = Local(shape[q] / 2), rows = std::min(slice, n - base);
+    if (since >= block_entries) s.block.push_back({base, value, index, diagonal}), since = 0;
+    since += Global(steps) * slice + slice;
+    for (int l = 0; l < slice; ++l) {
+      const Local r = base + l;
+      const Global first = l < rows ? a.start[r] : 0, count = l < rows ? a.start[r + 1] - first : 0;
+      if (shape[q] & 1) {
+        Local j = 0;
+        for (Global k = first; k < first + count; ++k) {
+          while (s.diagonal[diagonal + j] != a.column[k] - r) ++j;
+          s.value[value + Global(j) * slice + l] = a.value[k];
+          s.mask[diagonal + j] |= std::uint8_t(1u << l);
+        }
+        continue;
+      }
+      if (l < rows) s.width[r] = Local(count);
+      // Padding multiplies zero by an element the row reads anyway, so that a NaN elsewhere cannot leak into it. A row
+      // that reads none is cleared afterwards.
+      if (l < rows && !count) s.empty.push_back(r);
+      const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
+      for (Local j = 0; j < steps; ++j) {
+        const Local column = j < count ? a.column[first + j] : idle;
+        s.value[value + Global(j) * slice + l] = j < count ? a.value[first + j] : T{};
+        if (s.narrow) s.offset[index + Global(j) * slice + l] = std::int16_t(column - base);
+        else s.column[index + Global(j) * slice + l] = column;
+      }
+    }
+    value += Global(steps) * slice;
+    if (shape[q] & 1) diagonal += steps;
+    else index += Global(steps) * slice;
   }
-  if (s.block.back() != n || n == 0) s.block.push_back(n);
+  s.block.push_back({n, value, index, diagonal});
 }
 
 template <Scalar T, Memory M>
@@ -184,41 +275,43 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
       else csr_row_columns(s.value.data() + first, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
     }
   };
-  const auto sell = [&](Local begin, Local end, const auto* index, bool relative) {
-    for (Local base = begin; base < end; base += slice) {
-      const Local q = base / slice;
-      const Global first = s.start[q], width = (s.start[q + 1] - first) / slice;
-      const T* const origin = relative ? x + std::ptrdiff_t(base) * columns : x;
-      const T* const value = s.value.data() + first;
-      const auto* const column = index + first;
-      const Local rows = std::min<Local>(slice, end - base);
-      if (columns == 1 && rows == slice) {
-        sell_slice<slice>(value, column, width, origin, y + base);
-      } else if (columns == 1) {
-        T sum[slice];
-        sell_slice<slice>(value, column, width, origin, sum);
-        std::copy_n(sum, rows, y + base);
+  const auto sell = [&](const typename Storage::Block& from, Local end, const auto* index, bool relative) {
+    const T* value = s.value.data() + from.value;
+    const Local* diagonal = s.diagonal.data() + from.diagonal;
+    const std::uint8_t* mask = s.mask.data() + from.diagonal;
+    index += from.index;
+    for (Local base = from.row; base < end; base += slice) {
+      const std::uint32_t shape = s.shape[base / slice];
+      const Local steps = Local(shape / 2), rows = std::min<Local>(slice, end - base);
+      const T* const own = x + std::ptrdiff_t(base) * columns;
+      const T* const origin = relative ? own : x;
+      T* const to = y + std::ptrdiff_t(base) * columns;
+      T sum[slice];
+      if (columns == 1) {
+        T* const out = rows == slice ? to : sum;
+        if (shape & 1) diagonal_slice<slice>(value, diagonal, mask, steps, own, out);
+        else general_slice<slice>(value, index, steps, origin, out);
+        if (out == sum) std::copy_n(sum, rows, to);
+      } else if (shape & 1) {
+        slice_columns<slice>(
+            value, steps, rows, own, to, columns, [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; },
+            [&](Local j, int l) { return mask[j] >> l & 1; });
       } else {
-        for (Local l = 0; l < rows; ++l) {
-          for (int c0 = 0; c0 < columns; c0 += column_tile) {
-            const int m = std::min(column_tile, columns - c0);
-            T sum[column_tile] = {};
-            for (Global j = 0; j < width; ++j) {
-              const T a = value[j * slice + l];
-              const T* const xj = origin + std::ptrdiff_t(column[j * slice + l]) * columns + c0;
-              for (int c = 0; c < m; ++c) sum[c] += a * xj[c];
-            }
-            std::copy_n(sum, m, y + std::ptrdiff_t(base + l) * columns + c0);
-          }
-        }
+        slice_columns<slice>(
+            value, steps, rows, origin, to, columns,
+            [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
+            [](Local, int) { return true; });
       }
+      value += std::ptrdiff_t(steps) * slice;
+      if (shape & 1) diagonal += steps, mask += steps;
+      else index += std::ptrdiff_t(steps) * slice;
     }
   };
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (int b = 0; b < blocks; ++b) {
-    const Local begin = s.block[b], end = s.block[b + 1];
-    if (s.sell && s.narrow) sell(begin, end, s.offset.data(), true);
-    else if (s.sell) sell(begin, end, s.column.data(), false);
+    const Local begin = s.block[b].row, end = s.block[b + 1].row;
+    if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
+    else if (s.sell) sell(s.block[b], end, s.column.data(), false);
     else if (s.narrow) csr(begin, end, s.offset.data(), true);
     else csr(begin, end, s.column.data(), false);
     for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
@@ -235,16 +328,35 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
   a.start.reserve(s.rows + 1);
   a.column.reserve(s.entries);
   a.value.reserve(s.entries);
-  for (Local r = 0; r < s.rows; ++r) {
-    const Local q = r / slice;
-    const Global first = s.sell ? s.start[q] + r % slice : s.start[r];
-    const Global count = s.sell ? s.row_width(r) : s.start[r + 1] - first, step = s.sell ? slice : 1;
-    for (Global j = 0; j < count; ++j) {
-      const Global k = first + j * step;
-      a.column.push_back(s.narrow ? Local((s.sell ? q * slice : r) + s.offset[k]) : s.column[k]);
-      a.value.push_back(s.value[k]);
+  if (!s.sell) {
+    for (Local r = 0; r < s.rows; ++r) {
+      for (Global k = s.start[r]; k < s.start[r + 1]; ++k) {
+        a.column.push_back(s.narrow ? Local(r + s.offset[k]) : s.column[k]);
+        a.value.push_back(s.value[k]);
+      }
+      a.start.push_back(Global(a.column.size()));
     }
-    a.start.push_back(Global(a.column.size()));
+    return a;
+  }
+  Global value = 0, index = 0, diagonal = 0;
+  for (Local base = 0; base < s.rows; base += slice) {
+    const std::uint32_t shape = s.shape[base / slice];
+    const Local steps = Local(shape / 2);
+    for (int l = 0; l < slice && base + l < s.rows; ++l) {
+      const Local r = base + l;
+      for (Local j = 0; j < (shape & 1 ? steps : s.width[r]); ++j) {
+        const Global k = index + Global(j) * slice + l;
+        if ((shape & 1) && !(s.mask[diagonal + j] >> l & 1)) continue;
+        a.column.push_back(shape & 1  ? r + s.diagonal[diagonal + j]
+                           : s.narrow ? Local(base + s.offset[k])
+                                      : s.column[k]);
+        a.value.push_back(s.value[value + Global(j) * slice + l]);
+      }
+      a.start.push_back(Global(a.column.size()));
+    }
+    value += Global(steps) * slice;
+    if (shape & 1) diagonal += steps;
+    else index += Global(steps) * slice;
   }
   return a;
 }
@@ -252,12 +364,18 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
 template <Scalar T, Memory M>
 double LocalMatrix<T, M>::bytes() const {
   const Storage& s = *s_;
-  return double(s.value.size()) * (sizeof(T) + (s.narrow ? 2 : 4)) + double(s.start.size()) * sizeof(Global);
+  return double(s.value.size()) * sizeof(T) + double(s.offset.size()) * 2 +
+         double(s.column.size() + s.diagonal.size()) * 4 + double(s.mask.size()) + double(s.shape.size()) * 4 +
+         double(s.start.size()) * sizeof(Global);
 }
 
 template <Scalar T, Memory M>
 std::string LocalMatrix<T, M>::storage() const {
-  return std::string(s_->sell ? "sell-" + std::to_string(slice) : "csr") + (s_->narrow ? " (16-bit offsets)" : "");
+  const Storage& s = *s_;
+  std::string notes = s.diagonal.size() ? "diagonals" : "";
+  if (s.offset.size()) notes += notes.empty() ? "16-bit offsets" : ", 16-bit offsets";
+  else if (s.column.size() && !notes.empty()) notes += ", 32-bit columns";
+  return (s.sell ? "sell-" + std::to_string(slice) : "csr") + (notes.empty() ? "" : " (" + notes + ")");
 }
 
 template <Scalar T, Memory M>
@@ -345,12 +463,12 @@ LocalRows<T> adjoint(const LocalRows<T>& a) {
   return t;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                     \
-  template class LocalMatrix<T, Host>;                                                           \
-  template class RowList<T, Host>;                                                               \
-  template void pack<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*);               \
-  template void unpack_add<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*);         \
-  template void receive<T, Host>(const T*, std::size_t, exec::Array<T, Host>&);                  \
+#define TACIT_INSTANTIATE(T)                                                             \
+  template class LocalMatrix<T, Host>;                                                   \
+  template class RowList<T, Host>;                                                       \
+  template void pack<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*);       \
+  template void unpack_add<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*); \
+  template void receive<T, Host>(const T*, std::size_t, exec::Array<T, Host>&);          \
   template LocalRows<T> adjoint<T>(const LocalRows<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -1,4 +1,5 @@
-// estimate_spectrum over both memory spaces; instantiated by spectrum.cpp (host) and, in builds with CUDA, for the device.
+// estimate_spectrum over both memory spaces; instantiated by spectrum.cpp (host) and, in builds with CUDA, for the
+// device.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -25,7 +26,8 @@ inline double scatter(std::uint64_t index) {
   return double(z >> 11) * 0x1p-52 - 1;
 }
 
-/// How many eigenvalues of the symmetric tridiagonal matrix (diagonal a, squares b2 of what stands beside it) lie below x.
+/// How many eigenvalues of the symmetric tridiagonal matrix (diagonal a, squares b2 of what stands beside it) lie below
+/// x.
 inline int count_below(const std::vector<double>& a, const std::vector<double>& b2, double x) {
   int below = 0;
   double pivot = 1;
@@ -107,7 +109,8 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
     }
     if (diagonal.empty() || !std::isfinite(diagonal.back())) return {};
     const int k = int(diagonal.size());
-    const Spectrum found{tridiagonal_eigenvalue(diagonal, beside2, 0), tridiagonal_eigenvalue(diagonal, beside2, k - 1)};
+    const Spectrum found{tridiagonal_eigenvalue(diagonal, beside2, 0),
+                         tridiagonal_eigenvalue(diagonal, beside2, k - 1)};
     return found.lambda_min > 0 ? found : Spectrum{};
   });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <type_traits>
@@ -17,9 +18,12 @@ namespace {
 
 // Where a point stands on an axis; an axis of one point has both ends there.
 constexpr int low_end = 1, high_end = 2;
-int end_of(Global i, Global n) { return (i == 0 ? low_end : 0) | (i == n - 1 ? high_end : 0); }
+int end_of(Global i, Global n) {
+  return (i == 0 ? low_end : 0) | (i == n - 1 ? high_end : 0);
+}
 
-// The grid with its slowest axis third and, but for a line, its fastest first: a plane is a box of one point in the middle.
+// The grid with its slowest axis third and, but for a line, its fastest first: a plane is a box of one point in the
+// middle.
 struct Axes {
   std::array<Global, 3> n{1, 1, 1};
   std::array<Boundary, 3> boundary{};
@@ -44,7 +48,9 @@ struct Axes {
 // 27 coefficients of the points at (sx, sy, sz) from a point's own, with what stands for outer points folded in.
 template <class S>
 using Table = std::array<S, 27>;
-constexpr int slot(int sx, int sy, int sz) { return 13 + sx + 3 * sy + 9 * sz; }
+constexpr int slot(int sx, int sy, int sz) {
+  return 13 + sx + 3 * sy + 9 * sz;
+}
 
 // Whether the weight of step d enters the coefficient of the point s steps away. On one axis, A is the sum over d of
 // w_d S_d, with S_d the shift by d closed at the ends; this is entry (i, i + s) of S_d, or of its transpose.
@@ -137,9 +143,9 @@ inline void full_line(const S* const* lines, const S* w, std::ptrdiff_t step, st
   for (std::size_t l = 0; l < count; ++l) p[l] = lines[l], a[l] = w[3 * l], b[l] = w[3 * l + 1], c[l] = w[3 * l + 2];
 #pragma GCC ivdep
   for (std::ptrdiff_t i = 0; i < n; ++i) {
-    S sum{};
-    ((sum += a[L] * p[L][i - step], sum += b[L] * p[L][i], sum += c[L] * p[L][i + step]), ...);
-    out[i] = sum;
+    S left{}, middle{}, right{};  // three chains of additions, not one that waits for itself
+    ((left += a[L] * p[L][i - step], middle += b[L] * p[L][i], right += c[L] * p[L][i + step]), ...);
+    out[i] = middle + (left + right);
   }
 }
 
@@ -180,13 +186,14 @@ class Kernel {
     }
   }
 
-  // Slabs [from, to) of y = A x; x and y hold k interleaved columns of S. `ghosts`: the halo's slabs, if they are needed.
+  // Slabs [from, to) of y = A x; x and y hold k interleaved columns of S. `ghosts`: the halo's slabs, if they are
+  // needed.
   void run(const S* x, const S* ghosts, S* y, std::ptrdiff_t k, std::ptrdiff_t from, std::ptrdiff_t to,
            const comm::Communicator& comm) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const std::ptrdiff_t slabs = to - from;
     if (slabs <= 0 || nx == 0) return;
-    const std::ptrdiff_t elements = slabs * ny * nx * k;
+    [[maybe_unused]] const std::ptrdiff_t elements = slabs * ny * nx * k;
     std::ptrdiff_t threads = 1;
 #ifdef _OPENMP
     if (elements >= parallel_elements) threads = omp_get_max_threads();
@@ -201,7 +208,8 @@ class Kernel {
     const std::ptrdiff_t chunks = std::min(threads, slabs);
     if (chunks < threads) {
       tiles = std::min(ny, std::max(tiles, divide(threads, chunks)));
-      if (chunks * tiles < threads) pieces = std::min(divide(nx, 64), std::max(pieces, divide(threads, chunks * tiles)));
+      if (chunks * tiles < threads)
+        pieces = std::min(divide(nx, 64), std::max(pieces, divide(threads, chunks * tiles)));
     }
     zero(std::size_t((divide(nx, pieces) + 2) * k));
     const std::ptrdiff_t items = chunks * tiles * pieces;
@@ -235,10 +243,13 @@ class Kernel {
   void zero(std::size_t n) const {
     if (zero_.size() < n) zero_.assign(n, S(0));
   }
-  const Table<S>& table(int ex, int ey, int ez) const { return tables_[ex + 4 * ey + 16 * ez]; }
+  const Table<S>& table(int ex, int ey, int ez) const {
+    return tables_[ex + 4 * ey + 16 * ez];
+  }
 
   // First element of line (y, z + step) of x; null where there is none.
-  const S* line_at(const S* x, const S* ghosts, std::ptrdiff_t k, std::ptrdiff_t l, std::ptrdiff_t z, int sy, int sz) const {
+  const S* line_at(const S* x, const S* ghosts, std::ptrdiff_t k, std::ptrdiff_t l, std::ptrdiff_t z, int sy,
+                   int sz) const {
     const Global to = part_.axes.neighbour(1, l, sy);
     if (to < 0 || ((sy != 0) && !part_.axes.real[1]) || (sz != 0 && !part_.axes.real[2])) return nullptr;
     const std::ptrdiff_t slab = part_.nx * part_.ny * k, within = std::ptrdiff_t(to) * part_.nx * k;
@@ -264,27 +275,28 @@ class Kernel {
     S* const out = y + (z * part_.ny + l) * part_.nx * k;
     const std::ptrdiff_t a = std::max<std::ptrdiff_t>(i0, 1), b = std::min(i1, part_.nx - 1);
     if (i0 == 0) end_point(x, ghosts, lines, k, 0, ey, ez, out);
-    if (a < b) {
-      const S* from[9];
-      const S* const none = zero_.data() + k;
-      for (int s = 0; s < 9; ++s) from[s] = lines[s] ? lines[s] + a * k : none;
-      const auto& t = table(0, ey, ez);
-      const std::ptrdiff_t n = (b - a) * k;
-      S* const to = out + a * k;
-      if (star_ && axes.real[1]) {
-        star_line<true>(from[4], from[3], from[5], from[1], from[7], t, k, n, to);
-      } else if (star_) {
-        star_line<false>(from[4], from[3], from[5], from[1], from[7], t, k, n, to);
-      } else if (axes.real[1]) {
-        full_line(from, t.data(), k, n, to, std::make_index_sequence<9>{});
-      } else {
-        const S* const three[3] = {from[1], from[4], from[7]};
-        S w[9];
-        for (int sz = 0; sz < 3; ++sz) std::copy_n(t.data() + 9 * sz + 3, 3, w + 3 * sz);
-        full_line(three, w, k, n, to, std::make_index_sequence<3>{});
-      }
-    }
+    if (a < b) inner(lines, table(0, ey, ez), k, a * k, (b - a) * k, out + a * k);
     if (i1 == part_.nx && part_.nx > 1) end_point(x, ghosts, lines, k, part_.nx - 1, ey, ez, out);
+  }
+
+  // n elements of a line from `first` on, which has neighbours on its own line.
+  void inner(const S* const* lines, const Table<S>& t, std::ptrdiff_t k, std::ptrdiff_t first, std::ptrdiff_t n,
+             S* to) const {
+    const S* from[9];
+    const S* const none = zero_.data() + k;
+    for (int s = 0; s < 9; ++s) from[s] = lines[s] ? lines[s] + first : none;
+    if (star_ && part_.axes.real[1]) {
+      star_line<true>(from[4], from[3], from[5], from[1], from[7], t, k, n, to);
+    } else if (star_) {
+      star_line<false>(from[4], from[3], from[5], from[1], from[7], t, k, n, to);
+    } else if (part_.axes.real[1]) {
+      full_line(from, t.data(), k, n, to, std::make_index_sequence<9>{});
+    } else {
+      const S* const three[3] = {from[1], from[4], from[7]};
+      S w[9];
+      for (int sz = 0; sz < 3; ++sz) std::copy_n(t.data() + 9 * sz + 3, 3, w + 3 * sz);
+      full_line(three, w, k, n, to, std::make_index_sequence<3>{});
+    }
   }
 
   // A line's first or last point, whose neighbours may stand at the other end or in the ghosts.
@@ -443,12 +455,12 @@ struct Stencil<T>::Parts {
   Coefficients<T> forward;
   // With real weights, complex columns are twice as many real ones.
   bool real_weights = true;
-  std::unique_ptr<Kernel<T>> kernel[2];          // product, adjoint product
+  std::unique_ptr<Kernel<T>> kernel[2];  // product, adjoint product
   std::unique_ptr<Kernel<Real>> real_kernel[2];
   std::shared_ptr<const comm::Pattern> pattern;
-  std::vector<std::pair<Local, Local>> sent;     // runs of the elements to send: first, count
+  std::vector<std::pair<Local, Local>> sent;  // runs of the elements to send: first, count
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
-  std::ptrdiff_t slabs = 0;                      // that this rank owns; on a line, one made of its points
+  std::ptrdiff_t slabs = 0;                            // that this rank owns; on a line, one made of its points
   std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs between them read no ghost
 
   void run(const T* x, const T* ghosts, T* y, int k, bool adjoint, std::ptrdiff_t from, std::ptrdiff_t to,
@@ -525,6 +537,8 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
       if (!p.sent.empty() && p.sent.back().first + p.sent.back().second == i) ++p.sent.back().second;
       else p.sent.emplace_back(i, 1);
     }
+    // Made here and not at the first product, which a rank that fails may never come to: ranks count alike.
+    if (comm.size() > 1) exchange(1);
 
     // The entries of any grid are those of one with at most four points an axis.
     Grid small = grid;
@@ -554,7 +568,8 @@ int Stencil<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool) const {
   auto& e = exchange(x.columns());
   const int token = e.open();
   T* out = reinterpret_cast<T*>(e.outgoing(token));
-  for (const auto& [first, count] : parts_->sent) out = std::copy_n(x.data() + std::size_t(first) * k, std::size_t(count) * k, out);
+  for (const auto& [first, count] : parts_->sent)
+    out = std::copy_n(x.data() + std::size_t(first) * k, std::size_t(count) * k, out);
   e.post(token);
   return token;
 }
@@ -564,7 +579,8 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
   const auto& comm = this->domain().comm();
   const Parts& p = *parts_;
   const int k = x.columns();
-  const Span span(adjoint ? "stencil adjoint" : "stencil product", "op", Trace::on() ? std::int64_t(cost().bytes) * k : 0);
+  const Span span(adjoint ? "stencil adjoint" : "stencil product", "op",
+                  Trace::on() ? std::int64_t(cost().bytes) * k : 0);
   if (token < 0) return p.run(x.data(), nullptr, y.data(), k, adjoint, 0, p.slabs, comm);
   p.run(x.data(), nullptr, y.data(), k, adjoint, p.lowest_inner, p.highest_inner, comm);
   auto& e = exchange(k);
@@ -605,12 +621,12 @@ Cost Stencil<T>::cost() const {
   return c;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                  \
-  template struct Weights<T>;                                                                                 \
-  template Weights<T> laplacian<T>(int, std::array<double, 3>);                                               \
-  template Weights<T> isotropic_laplacian<T>(int, double);                                                    \
-  template Weights<T> convection<T>(int, std::array<double, 3>, Convection, std::array<double, 3>);            \
-  template Rows<T> stencil_rows<T>(const Grid&, const Weights<T>&, Global, Global);                           \
+#define TACIT_INSTANTIATE(T)                                                                        \
+  template struct Weights<T>;                                                                       \
+  template Weights<T> laplacian<T>(int, std::array<double, 3>);                                     \
+  template Weights<T> isotropic_laplacian<T>(int, double);                                          \
+  template Weights<T> convection<T>(int, std::array<double, 3>, Convection, std::array<double, 3>); \
+  template Rows<T> stencil_rows<T>(const Grid&, const Weights<T>&, Global, Global);                 \
   template class Stencil<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

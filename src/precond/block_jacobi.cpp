@@ -110,10 +110,12 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
     const auto add = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
     char number[32];
     std::snprintf(number, sizeof number, "%.3g", shift_);
-    if (perturbed_) add(message(perturbed_, perturbed_ == 1 ? " pivot was" : " pivots were", " too small and replaced"));
+    if (perturbed_)
+      add(message(perturbed_, perturbed_ == 1 ? " pivot was" : " pivots were", " too small and replaced"));
     if (shift_ > 0) add(message("the diagonal was raised by up to ", number, " of itself to keep the pivots positive"));
-    if (diagonals) add(message(diagonals, diagonals == 1 ? " block" : " blocks", " could not be factorised and ",
-                               diagonals == 1 ? "is" : "are", " inverted by the diagonal alone"));
+    if (diagonals)
+      add(message(diagonals, diagonals == 1 ? " block" : " blocks", " could not be factorised and ",
+                  diagonals == 1 ? "is" : "are", " inverted by the diagonal alone"));
     name_ = message("block-jacobi (", kind, blocks > 1 ? message(", ", blocks, " blocks a rank") : std::string(),
                     shift_ > 0 ? message(", shift ", number) : std::string(), ")");
   });
@@ -132,7 +134,8 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     for (auto& b : list) {
       std::vector<T> inverse = b.upper.inverse();
       for (T& d : inverse) d = conj(d);
-      b.lower_adjoint = std::make_unique<Triangular<T>>(op::adjoint(b.lower.strict()), std::vector<T>(), false, list.size() == 1);
+      b.lower_adjoint =
+          std::make_unique<Triangular<T>>(op::adjoint(b.lower.strict()), std::vector<T>(), false, list.size() == 1);
       b.upper_adjoint = std::make_unique<Triangular<T>>(op::adjoint(b.upper.strict()), inverse, true, list.size() == 1);
     }
   const auto solve = [&](const Block& b) {

@@ -90,7 +90,8 @@ Factors<T> ilu0(op::LocalRows<T> a) {
   if (!all_finite(a.value) || !all_finite(f.inverse)) return by_diagonal(original);
   f.lower.columns = f.upper.columns = n;
   for (Local i = 0; i < n; ++i) {
-    for (Global k = a.start[i]; k < diagonal[i]; ++k) f.lower.column.push_back(a.column[k]), f.lower.value.push_back(a.value[k]);
+    for (Global k = a.start[i]; k < diagonal[i]; ++k)
+      f.lower.column.push_back(a.column[k]), f.lower.value.push_back(a.value[k]);
     for (Global k = diagonal[i] + 1; k < a.start[i + 1]; ++k)
       f.upper.column.push_back(a.column[k]), f.upper.value.push_back(a.value[k]);
     f.lower.start.push_back(Global(f.lower.column.size()));
@@ -151,8 +152,8 @@ Factors<T> ic0(const op::LocalRows<T>& a) {
   return f;
 }
 
-#define TACIT_INSTANTIATE(T)                         \
-  template Factors<T> ilu0<T>(op::LocalRows<T>);     \
+#define TACIT_INSTANTIATE(T)                     \
+  template Factors<T> ilu0<T>(op::LocalRows<T>); \
   template Factors<T> ic0<T>(const op::LocalRows<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

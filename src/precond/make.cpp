@@ -2,10 +2,13 @@
 
 namespace tacit::precond {
 
-std::vector<std::string> names() { return detail::kinds.all(); }
+std::vector<std::string> names() {
+  return detail::kinds.all();
+}
 
-#define TACIT_INSTANTIATE(T) \
-  template std::unique_ptr<op::Operator<T, Host>> make<T, Host>(std::string_view, const op::Csr<T, Host>&, const Options&);
+#define TACIT_INSTANTIATE(T)                                                                               \
+  template std::unique_ptr<op::Operator<T, Host>> make<T, Host>(std::string_view, const op::Csr<T, Host>&, \
+                                                                const Options&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

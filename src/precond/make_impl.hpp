@@ -46,7 +46,8 @@ class Reader {
     Number value{};
     const auto [end, code] = std::from_chars(given->data(), given->data() + given->size(), value);
     require(code == std::errc() && end == given->data() + given->size(), "option ", name, " of the ", of_,
-            " preconditioner is \"", *given, "\"; ", std::integral<Number> ? "a whole number" : "a number", " is needed");
+            " preconditioner is \"", *given, "\"; ", std::integral<Number> ? "a whole number" : "a number",
+            " is needed");
     return value;
   }
   bool flag(const char* name) {
@@ -66,8 +67,8 @@ class Reader {
         all += (all.empty() ? "" : ", ") + k;
         if (edit_distance(name, k) < edit_distance(name, nearest)) nearest = k;
       }
-      throw Error(ErrorKind::usage, message("unknown option \"", name, "\" of the ", of_, " preconditioner; did you mean \"",
-                                            nearest, "\"? (", all, ")"));
+      throw Error(ErrorKind::usage, message("unknown option \"", name, "\" of the ", of_,
+                                            " preconditioner; did you mean \"", nearest, "\"? (", all, ")"));
     }
   }
 
@@ -106,8 +107,10 @@ std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T,
         const int blocks = read.number<int>("blocks").value_or(1);
         read.refuse_the_rest();
         if constexpr (std::same_as<M, Host>)
-          return std::make_unique<BlockJacobi<T>>(A, kind == Kind::ic0 ? Factorisation::ic0 : Factorisation::ilu0, blocks);
-        throw Error(ErrorKind::usage, message("the ", name, " preconditioner works in host memory; jacobi, spai, fsai and "
+          return std::make_unique<BlockJacobi<T>>(A, kind == Kind::ic0 ? Factorisation::ic0 : Factorisation::ilu0,
+                                                  blocks);
+        throw Error(ErrorKind::usage, message("the ", name,
+                                              " preconditioner works in host memory; jacobi, spai, fsai and "
                                               "polynomial work on the device too"));
       }
       case Kind::spai:

@@ -37,12 +37,14 @@ template <Scalar T, Memory M>
 Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOptions& options)
     : op::Operator<T, M>(A.domain(), A.range()), a_(A), options_(options) {
   comm::collective(A.range().comm(), [&] {
-    require(options.degree >= 0, "the polynomial preconditioner's degree is ", options.degree, "; a number >= 0 is needed");
+    require(options.degree >= 0, "the polynomial preconditioner's degree is ", options.degree,
+            "; a number >= 0 is needed");
     require(A.has_diagonal(), "the polynomial preconditioner needs the diagonal, which the ", A.name(),
             " operator does not know");
     require(!options.lambda_min || (std::isfinite(*options.lambda_min) && *options.lambda_min > 0), "lambda_min is ",
             options.lambda_min.value_or(0), "; a number > 0 is needed");
-    require(!options.lambda_max || (std::isfinite(*options.lambda_max) && *options.lambda_max > options.lambda_min.value_or(0)),
+    require(!options.lambda_max ||
+                (std::isfinite(*options.lambda_max) && *options.lambda_max > options.lambda_min.value_or(0)),
             "lambda_max is ", options.lambda_max.value_or(0), "; a number above lambda_min is needed");
     require(std::isfinite(options.relaxation) && options.relaxation != 0, "relaxation is ", options.relaxation,
             "; a finite number other than 0 is needed");
@@ -67,7 +69,8 @@ Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOption
               "the chebyshev polynomial needs a positive definite matrix; this one was found not to be");
       require(A.range().size() == 0 || lambda_min_ < lambda_max_, "lambda_min is ", lambda_min_,
               ", not below lambda_max, estimated as ", lambda_max_);
-      const double theta = (lambda_max_ + lambda_min_) / 2, delta = (lambda_max_ - lambda_min_) / 2, sigma = theta / delta;
+      const double theta = (lambda_max_ + lambda_min_) / 2, delta = (lambda_max_ - lambda_min_) / 2,
+                   sigma = theta / delta;
       double rho = 1 / sigma;
       steps_.push_back({0, real_t<T>(1 / theta)});
       for (int i = 0; i < options.degree; ++i) {
@@ -101,7 +104,8 @@ void Polynomial<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoi
   for (std::size_t i = 1; i < steps_.size(); ++i) {
     if (adjoint) a_.apply_adjoint(p, v);
     else a_.apply(p, v);
-    sweep(reads(scaling, v), updates(r, p, y), writes(), formula::PolynomialStep<T>{T(steps_[i].a), T(steps_[i].b), adjoint});
+    sweep(reads(scaling, v), updates(r, p, y), writes(),
+          formula::PolynomialStep<T>{T(steps_[i].a), T(steps_[i].b), adjoint});
   }
 }
 

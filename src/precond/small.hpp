@@ -9,8 +9,8 @@
 
 namespace tacit::precond {
 
-/// argmin || C m - f ||_2, C height x width by columns, by Householder reflections. C and f are overwritten. Columns that
-/// depend on earlier ones to rounding get 0.
+/// argmin || C m - f ||_2, C height x width by columns, by Householder reflections. C and f are overwritten. Columns
+/// that depend on earlier ones to rounding get 0.
 template <Scalar T>
 std::vector<T> least_squares(std::vector<T>& c, std::vector<T>& f, int height, int width) {
   using R = real_t<T>;

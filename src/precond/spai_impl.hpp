@@ -29,8 +29,10 @@ struct RowView {
 template <Scalar T>
 class RowSet {
  public:
-  /// Fetches the rows `needed` (ascending, owned elsewhere). Collective; two messages for each pair of ranks that share.
-  RowSet(const layout::Space& space, op::Rows<T> own, const std::vector<Global>& needed) : begin_(space.begin()), own_(std::move(own)) {
+  /// Fetches the rows `needed` (ascending, owned elsewhere). Collective; two messages for each pair of ranks that
+  /// share.
+  RowSet(const layout::Space& space, op::Rows<T> own, const std::vector<Global>& needed)
+      : begin_(space.begin()), own_(std::move(own)) {
     using Parcel = comm::Communicator::Parcel;
     const auto& comm = space.comm();
     std::vector<Parcel> questions;
@@ -154,7 +156,8 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     std::vector<Global> needed;
     for (Local i = 0; i < rows.count(); ++i)
       for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
-        if (const Global c = rows.column[k]; (c < space.begin() || c >= space.end()) && (!options.factorised || c < space.begin() + i))
+        if (const Global c = rows.column[k];
+            (c < space.begin() || c >= space.end()) && (!options.factorised || c < space.begin() + i))
           needed.push_back(c);
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
@@ -215,7 +218,8 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
         values[i] = least_squares(c, rhs, height, width);
       }
     }
-    require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row, " (counted from 0) has another");
+    require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
+            " (counted from 0) has another");
     by_diagonal = comm.all_sum(by_diagonal);
     if (by_diagonal)
       note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",

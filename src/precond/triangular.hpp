@@ -7,9 +7,9 @@
 
 namespace tacit::precond {
 
-/// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Rows are done in their natural order by one thread
-/// or, where the levels (rows that depend on earlier levels only) are wide, level by level by all. Every row sums its
-/// entries in the order of its columns either way: same bits for any number of threads.
+/// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Rows are done in their natural order by one
+/// thread or, where the levels (rows that depend on earlier levels only) are wide, level by level by all. Every row
+/// sums its entries in the order of its columns either way: same bits for any number of threads.
 template <Scalar T>
 class Triangular {
  public:

@@ -78,8 +78,8 @@ op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const 
     const auto found = a.entry.find({i, i});
     diagonal.push_back(found == a.entry.end() ? T(0) : found->second);
   }
-  return std::make_shared<op::Function<T>>(range, domain, gathered(a, domain, range), gathered(a.adjoint(), range, domain),
-                                           diagonal);
+  return std::make_shared<op::Function<T>>(range, domain, gathered(a, domain, range),
+                                           gathered(a.adjoint(), range, domain), diagonal);
 }
 
 template <class T>
@@ -101,11 +101,13 @@ std::vector<OperatorCase<T>> operator_cases() {
   cases.push_back(csr_case<T>("banded, slices", banded, Format::sell));
   cases.push_back(csr_case<T>("on one rank", irregular, Format::sell, Spread::last, Spread::last));
   cases.push_back(csr_case<T>("with holes", irregular, Format::automatic, Spread::holes, Spread::holes));
-  cases.push_back(csr_case<T>("rows and columns spread differently", banded, Format::sell, Spread::holes, Spread::last));
+  cases.push_back(
+      csr_case<T>("rows and columns spread differently", banded, Format::sell, Spread::holes, Spread::last));
   cases.push_back(csr_case<T>("wide", wide, Format::sell));
   cases.push_back(csr_case<T>("wide, rows", wide, Format::csr, Spread::blocks, Spread::last));
   cases.push_back(csr_case<T>("tall", tall, Format::sell));
-  cases.push_back(csr_case<T>("of one", random_matrix<T>(1, 1, 4, [](Global, Global) { return true; }), Format::automatic));
+  cases.push_back(
+      csr_case<T>("of one", random_matrix<T>(1, 1, 4, [](Global, Global) { return true; }), Format::automatic));
   cases.push_back(csr_case<T>("without entries", Reference<T>{11, 11, {}}, Format::sell));
 
   const auto star = random_weights<T>(5, true), full = random_weights<T>(6, false);
@@ -122,63 +124,95 @@ std::vector<OperatorCase<T>> operator_cases() {
       cases.push_back(stencil_case<T>("thin box, " + kind, Grid({2, 1, 2}, kinds[k]), w));
       cases.push_back(stencil_case<T>("short line, " + kind, Grid({2}, kinds[k]), w));
     }
-  cases.push_back(stencil_case<T>("box, mixed", Grid({10, 4, 3}, {Boundary::periodic, Boundary::neumann, Boundary::dirichlet}), full));
-  cases.push_back(stencil_case<T>("box, mixed star", Grid({10, 4, 3}, {Boundary::neumann, Boundary::dirichlet, Boundary::periodic}), star));
+  cases.push_back(stencil_case<T>(
+      "box, mixed", Grid({10, 4, 3}, {Boundary::periodic, Boundary::neumann, Boundary::dirichlet}), full));
+  cases.push_back(stencil_case<T>(
+      "box, mixed star", Grid({10, 4, 3}, {Boundary::neumann, Boundary::dirichlet, Boundary::periodic}), star));
   // Real weights take another way when T is complex.
   const auto flow = op::laplacian<T>(2) + op::convection<T>(2, {3, -1, 0}, op::Convection::upwind);
-  cases.push_back(stencil_case<T>("plane, real weights", Grid({17, 8}, {Boundary::dirichlet, Boundary::neumann}), flow));
+  cases.push_back(
+      stencil_case<T>("plane, real weights", Grid({17, 8}, {Boundary::dirichlet, Boundary::neumann}), flow));
 
   const auto base = csr_case<T>("", irregular, Format::automatic).make;
-  const auto square = csr_case<T>("", random_matrix<T>(37, 37, 7, [](Global i, Global j) { return std::abs(i - j) <= 1; }),
-                                  Format::automatic);
+  const auto square = csr_case<T>(
+      "", random_matrix<T>(37, 37, 7, [](Global i, Global j) { return std::abs(i - j) <= 1; }), Format::automatic);
   const auto other = square.make;
   const T alpha = number<T>(8, 0), beta = number<T>(8, 1);
-  const auto add = [&](std::string name, Reference<T> matrix, auto make, bool knows_largest = false, bool sparse = true) {
+  const auto add = [&](std::string name, Reference<T> matrix, auto make, bool knows_largest = false,
+                       bool sparse = true) {
     cases.push_back({std::move(name), std::move(matrix), make, knows_largest, sparse});
   };
-  add("product", irregular * square.matrix, [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::product(base(c), other(c)); }, false, false);
-  add("square", irregular * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    const auto a = base(c);
-    return op::product(a, a);
-  }, false, false);
+  add(
+      "product", irregular * square.matrix,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::product(base(c), other(c)); }, false,
+      false);
+  add(
+      "square", irregular * irregular,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        const auto a = base(c);
+        return op::product(a, a);
+      },
+      false, false);
   const auto of_wide = csr_case<T>("", wide, Format::csr).make;
-  add("normal equations", wide.adjoint() * wide, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    const auto a = of_wide(c);
-    return op::product(op::adjoint(a), a);
-  }, false, false);
-  add("sum", alpha * irregular + beta * square.matrix, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    return op::sum(alpha, base(c), beta, other(c));
-  });
+  add(
+      "normal equations", wide.adjoint() * wide,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        const auto a = of_wide(c);
+        return op::product(op::adjoint(a), a);
+      },
+      false, false);
+  add("sum", alpha * irregular + beta * square.matrix,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::sum(alpha, base(c), beta, other(c)); });
   add("sum of one with itself", (alpha + beta) * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
     const auto a = base(c);
     return op::sum(alpha, a, beta, a);
   });
   const auto ones = Reference<T>::diagonal(37, [](Global) { return T(1); });
-  add("shift", irregular + alpha * ones, [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::shift(base(c), alpha); });
-  add("adjoint", wide.adjoint(), [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::adjoint(of_wide(c)); }, true);
-  add("transpose", wide.adjoint().conjugate(), [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::transpose(of_wide(c)); }, true);
-  add("diagonal", Reference<T>::diagonal(29, [](Global i) { return number<T>(9, std::uint64_t(i)); }), [](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    return std::make_shared<op::Diagonal<T>>(vector_of<T>(layout::Space::distributed(c, 29), 9));
-  }, true);
-  add("identity", ones, [](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    return std::make_shared<op::Identity<T>>(layout::Space::distributed(c, 37));
-  }, true);
+  add("shift", irregular + alpha * ones,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::shift(base(c), alpha); });
+  add(
+      "adjoint", wide.adjoint(),
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::adjoint(of_wide(c)); }, true);
+  add(
+      "transpose", wide.adjoint().conjugate(),
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::transpose(of_wide(c)); }, true);
+  add(
+      "diagonal", Reference<T>::diagonal(29, [](Global i) { return number<T>(9, std::uint64_t(i)); }),
+      [](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        return std::make_shared<op::Diagonal<T>>(vector_of<T>(layout::Space::distributed(c, 29), 9));
+      },
+      true);
+  add(
+      "identity", ones,
+      [](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        return std::make_shared<op::Identity<T>>(layout::Space::distributed(c, 37));
+      },
+      true);
   const auto left = Reference<T>::diagonal(23, [](Global i) { return number<T>(10, std::uint64_t(i)); });
   const auto right = Reference<T>::diagonal(41, [](Global i) { return number<T>(11, std::uint64_t(i)); });
   add("diagonal scaling", left * wide * right, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
     const auto a = of_wide(c);
     return op::scale(vector_of<T>(a->range(), 10), a, vector_of<T>(a->domain(), 11));
   });
-  add("nested", alpha * (irregular * square.matrix + beta * ones) + beta * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    const auto a = base(c);
-    return op::sum(alpha, op::shift(op::product(a, other(c)), beta), beta, a);
-  }, false, false);
-  add("scaled", T(real_t<T>(0.25)) * irregular, [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-    const auto a = base(c);
-    return op::OperatorPointer<T>(new op::Scaled<T>(*a, real_t<T>(0.25)), [a](const op::Operator<T>* p) { delete p; });
-  }, true);
-  add("function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
-  add("function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
+  add(
+      "nested", alpha * (irregular * square.matrix + beta * ones) + beta * irregular,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        const auto a = base(c);
+        return op::sum(alpha, op::shift(op::product(a, other(c)), beta), beta, a);
+      },
+      false, false);
+  add(
+      "scaled", T(real_t<T>(0.25)) * irregular,
+      [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+        const auto a = base(c);
+        return op::OperatorPointer<T>(new op::Scaled<T>(*a, real_t<T>(0.25)),
+                                      [a](const op::Operator<T>* p) { delete p; });
+      },
+      true);
+  add(
+      "function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
+  add(
+      "function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
   return cases;
 }
 

@@ -1,6 +1,6 @@
 // Each method against its definition: textbook recurrences, closed forms, optimality.
-#include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/communicators.hpp"
 
 #include <tacit/krylov/gmres.hpp>
 #include <tacit/precond/block_jacobi.hpp>
@@ -91,7 +91,8 @@ std::vector<double> textbook_bicgstab(const Whole<T>& a, const std::vector<T>& b
   return history;
 }
 
-/// min over the Krylov space of dimension k of ||b - A x|| / ||b||, by an orthonormal basis of A K made twice orthogonal.
+/// min over the Krylov space of dimension k of ||b - A x|| / ||b||, by an orthonormal basis of A K made twice
+/// orthogonal.
 template <Scalar T>
 std::vector<double> least_residuals(const Whole<T>& a, const std::vector<T>& b, int steps) {
   auto r = widen<T>(b), v = r;
@@ -139,13 +140,15 @@ TYPED_TEST(Methods, CgFollowsTheTextbook) {
     o.method = Method::cg;
     o.rtol = 0;
     o.max_iterations = 20;
-    expect_history(run(*A, b, o).report.history, textbook_cg(a, b, std::vector<T>(a.n, T(1)), 20), is_wide<T> ? 1e-9 : 2e-3, "cg");
+    expect_history(run(*A, b, o).report.history, textbook_cg(a, b, std::vector<T>(a.n, T(1)), 20),
+                   is_wide<T> ? 1e-9 : 2e-3, "cg");
     const auto s = a.map([](Global r, Global c, T v) { return v * real_t<T>((1 + r % 3) * (1 + c % 3)); });
     const auto S = s.on(comm);
     const precond::Jacobi<T> P(*S);
     std::vector<T> m(a.n);
     for (Global i = 0; i < a.n; ++i) m[i] = T(real_t<T>(1.0 / (4 * (1 + i % 3) * (1 + i % 3))));
-    expect_history(run(*S, b, o, &P).report.history, textbook_cg(s, b, m, 20), is_wide<T> ? 1e-8 : 1e-2, "cg with jacobi");
+    expect_history(run(*S, b, o, &P).report.history, textbook_cg(s, b, m, 20), is_wide<T> ? 1e-8 : 1e-2,
+                   "cg with jacobi");
   });
 }
 
@@ -159,7 +162,8 @@ TYPED_TEST(Methods, BicgstabFollowsTheTextbook) {
     o.rtol = 0;
     const int steps = is_wide<T> ? 14 : 6;
     o.max_iterations = steps;
-    expect_history(run(*a.on(comm), b, o).report.history, textbook_bicgstab(a, b, steps), is_wide<T> ? 1e-6 : 1e-2, "bicgstab");
+    expect_history(run(*a.on(comm), b, o).report.history, textbook_bicgstab(a, b, steps), is_wide<T> ? 1e-6 : 1e-2,
+                   "bicgstab");
   });
 }
 
@@ -175,30 +179,36 @@ TYPED_TEST(Methods, BicgstabWithAPreconditionerIsPlainOnTheProduct) {
   o.rtol = 0;
   const int steps = is_wide<T> ? 12 : 6;
   o.max_iterations = steps;
-  expect_history(run(*A, b, o, &P).report.history, textbook_bicgstab(product, b, steps), is_wide<T> ? 1e-6 : 1e-2, "right preconditioned");
+  expect_history(run(*A, b, o, &P).report.history, textbook_bicgstab(product, b, steps), is_wide<T> ? 1e-6 : 1e-2,
+                 "right preconditioned");
 }
 
 TYPED_TEST(Methods, GmresIsTheLeastOverTheKrylovSpace) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    for (const auto& a : {shifted_grid<T>(6, 5, 0.6), scattered<T>(30, 4, 8, 0.7)}) {
-      const auto b = random_vector<T>(a.n, 3);
-      const auto A = a.on(comm);
-      for (const auto how : {Orthogonalisation::one_reduction, Orthogonalisation::cgs, Orthogonalisation::cgs2, Orthogonalisation::mgs}) {
-        Options o;
-        o.method = Method::gmres;
-        o.orthogonalisation = how;
-        o.restart = 40;
-        o.rtol = 0;
-        o.max_iterations = 14;
-        const auto s = run(*A, b, o);
-        const auto least = least_residuals(a, b, 14);
-        for (std::size_t k = 0; k < least.size(); ++k)
-          EXPECT_NEAR(s.report.history[k], least[k], (is_wide<T> ? 1e-6 : 1e-2) * least[k] + 30 * double(std::numeric_limits<real_t<T>>::epsilon()))
-              << to_string(how) << " " << k;
-      }
-    }
-  }, {2, 3});
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        for (const auto& a : {shifted_grid<T>(6, 5, 0.6), scattered<T>(30, 4, 8, 0.7)}) {
+          const auto b = random_vector<T>(a.n, 3);
+          const auto A = a.on(comm);
+          for (const auto how : {Orthogonalisation::one_reduction, Orthogonalisation::cgs, Orthogonalisation::cgs2,
+                                 Orthogonalisation::mgs}) {
+            Options o;
+            o.method = Method::gmres;
+            o.orthogonalisation = how;
+            o.restart = 40;
+            o.rtol = 0;
+            o.max_iterations = 14;
+            const auto s = run(*A, b, o);
+            const auto least = least_residuals(a, b, 14);
+            for (std::size_t k = 0; k < least.size(); ++k)
+              EXPECT_NEAR(
+                  s.report.history[k], least[k],
+                  (is_wide<T> ? 1e-6 : 1e-2) * least[k] + 30 * double(std::numeric_limits<real_t<T>>::epsilon()))
+                  << to_string(how) << " " << k;
+          }
+        }
+      },
+      {2, 3});
 }
 
 TYPED_TEST(Methods, GmresSidesAgree) {
@@ -229,37 +239,39 @@ TYPED_TEST(Methods, GmresSidesAgree) {
 
 TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    const auto a = shifted_grid<T>(10, 10, 0.5);
-    const auto b = random_vector<T>(a.n, 3);
-    const auto A = a.on(comm);
-    // Some steps of GMRES, fewer each second time: not linear, not the same twice.
-    int calls = 0;
-    const Custom<T> P(A->range(), [&](const auto& x, auto& y) {
-      Options inner;
-      inner.method = Method::gmres;
-      inner.max_iterations = 2 + 2 * (++calls % 2);
-      inner.rtol = 0;
-      layout::fill(y, T(0));
-      krylov::solve<T, Host>(*A, nullptr, x, y, inner);
-    });
-    Options o;
-    o.method = Method::gmres;
-    o.side = Side::flexible;
-    o.rtol = is_wide<T> ? 1e-10 : 1e-4;
-    auto s = run(*A, b, o, &P);
-    EXPECT_TRUE(s.report.converged());
-    EXPECT_LE(s.report.iterations, 14);
-    EXPECT_EQ(s.report.restarts, 0);
-    EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
-    // From the right the recurrence is wrong for such a P; what is reported is right all the same.
-    o.side = Side::right;
-    s = run(*A, b, o, &P);
-    EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3 * s.report.residual_norm + 1e-13);
-    if (s.report.converged()) {
-      EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
-    }
-  }, {2});
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = shifted_grid<T>(10, 10, 0.5);
+        const auto b = random_vector<T>(a.n, 3);
+        const auto A = a.on(comm);
+        // Some steps of GMRES, fewer each second time: not linear, not the same twice.
+        int calls = 0;
+        const Custom<T> P(A->range(), [&](const auto& x, auto& y) {
+          Options inner;
+          inner.method = Method::gmres;
+          inner.max_iterations = 2 + 2 * (++calls % 2);
+          inner.rtol = 0;
+          layout::fill(y, T(0));
+          krylov::solve<T, Host>(*A, nullptr, x, y, inner);
+        });
+        Options o;
+        o.method = Method::gmres;
+        o.side = Side::flexible;
+        o.rtol = is_wide<T> ? 1e-10 : 1e-4;
+        auto s = run(*A, b, o, &P);
+        EXPECT_TRUE(s.report.converged());
+        EXPECT_LE(s.report.iterations, 14);
+        EXPECT_EQ(s.report.restarts, 0);
+        EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+        // From the right the recurrence is wrong for such a P; what is reported is right all the same.
+        o.side = Side::right;
+        s = run(*A, b, o, &P);
+        EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3 * s.report.residual_norm + 1e-13);
+        if (s.report.converged()) {
+          EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+        }
+      },
+      {2});
 }
 
 TYPED_TEST(Methods, GmresEndsWithTheExactSolutionInAnInvariantSpace) {
@@ -270,7 +282,8 @@ TYPED_TEST(Methods, GmresEndsWithTheExactSolutionInAnInvariantSpace) {
   Options o;
   o.method = Method::gmres;
   o.rtol = is_wide<T> ? 1e-13 : 1e-6;
-  for (const auto how : {Orthogonalisation::one_reduction, Orthogonalisation::cgs, Orthogonalisation::cgs2, Orthogonalisation::mgs}) {
+  for (const auto how :
+       {Orthogonalisation::one_reduction, Orthogonalisation::cgs, Orthogonalisation::cgs2, Orthogonalisation::mgs}) {
     o.orthogonalisation = how;
     const auto s = run(*a.on(comm::Communicator::self()), random_vector<T>(30, 2), o);
     EXPECT_TRUE(s.report.converged()) << to_string(how) << " " << s.report.detail;
@@ -280,35 +293,39 @@ TYPED_TEST(Methods, GmresEndsWithTheExactSolutionInAnInvariantSpace) {
 
 TYPED_TEST(Methods, BasesAreOrthonormal) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    const auto space = layout::Space::distributed(comm, 200);
-    for (const auto how : {Orthogonalisation::one_reduction, Orthogonalisation::cgs2}) {
-      std::vector<Vector<T>> q;
-      std::vector<const T*> pointers;
-      std::vector<T> h;
-      q.reserve(12);
-      for (int j = 0; j < 12; ++j) {
-        // Each new vector lies almost in the span of the earlier ones.
-        q.push_back(spread(space, random_vector<T>(200, 70 + j)));
-        if (j > 0) {
-          layout::scale(T(real_t<T>(is_wide<T> ? 1e-5 : 1e-2)), q.back());
-          for (int i = 0; i < j; ++i) layout::axpy(T(1), q[i], q.back());
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = layout::Space::distributed(comm, 200);
+        for (const auto how : {Orthogonalisation::one_reduction, Orthogonalisation::cgs2}) {
+          std::vector<Vector<T>> q;
+          std::vector<const T*> pointers;
+          std::vector<T> h;
+          q.reserve(12);
+          for (int j = 0; j < 12; ++j) {
+            // Each new vector lies almost in the span of the earlier ones.
+            q.push_back(spread(space, random_vector<T>(200, 70 + j)));
+            if (j > 0) {
+              layout::scale(T(real_t<T>(is_wide<T> ? 1e-5 : 1e-2)), q.back());
+              for (int i = 0; i < j; ++i) layout::axpy(T(1), q[i], q.back());
+            }
+            krylov::orthogonalise(how, pointers, j, q.back(), h);
+            EXPECT_EQ(h.size(), std::size_t(j) + 1);
+            pointers.push_back(q.back().data());
+          }
+          for (int i = 0; i < 12; ++i)
+            for (int j = 0; j <= i; ++j)
+              EXPECT_LE(std::abs(layout::dot(q[i], q[j]) - T(i == j)),
+                        400 * double(std::numeric_limits<real_t<T>>::epsilon()))
+                  << to_string(how);
+          // A vector of the span has nothing left.
+          Vector<T> inside = q[3];
+          layout::axpy(T(2), q[7], inside);
+          krylov::orthogonalise(how, pointers, 12, inside, h);
+          EXPECT_EQ(h[12], T(0));
+          EXPECT_LE(std::abs(h[7] - T(2)), 1e-4);
         }
-        krylov::orthogonalise(how, pointers, j, q.back(), h);
-        EXPECT_EQ(h.size(), std::size_t(j) + 1);
-        pointers.push_back(q.back().data());
-      }
-      for (int i = 0; i < 12; ++i)
-        for (int j = 0; j <= i; ++j)
-          EXPECT_LE(std::abs(layout::dot(q[i], q[j]) - T(i == j)), 400 * double(std::numeric_limits<real_t<T>>::epsilon())) << to_string(how);
-      // A vector of the span has nothing left.
-      Vector<T> inside = q[3];
-      layout::axpy(T(2), q[7], inside);
-      krylov::orthogonalise(how, pointers, 12, inside, h);
-      EXPECT_EQ(h[12], T(0));
-      EXPECT_LE(std::abs(h[7] - T(2)), 1e-4);
-    }
-  }, {3});
+      },
+      {3});
 }
 
 TYPED_TEST(Methods, RichardsonReducesAnEigenvectorByItsFactor) {
@@ -322,7 +339,8 @@ TYPED_TEST(Methods, RichardsonReducesAnEigenvectorByItsFactor) {
     std::vector<T> b(a.n);
     for (Global y = 0; y < m; ++y)
       for (Global x = 0; x < m; ++x)
-        b[y * m + x] = phase<T>(y * m + x) * T(real_t<T>(std::sin(M_PI * double(x + 1) / 14) * std::sin(M_PI * double(y + 1) / 14)));
+        b[y * m + x] = phase<T>(y * m + x) *
+                       T(real_t<T>(std::sin(M_PI * double(x + 1) / 14) * std::sin(M_PI * double(y + 1) / 14)));
     const double factor = std::cos(M_PI / 14);
     Options o;
     o.method = Method::richardson;
@@ -341,67 +359,74 @@ TYPED_TEST(Methods, RichardsonReducesAnEigenvectorByItsFactor) {
 
 TYPED_TEST(Methods, ChebyshevKeepsItsBound) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    const auto a = grid<T>(12, 12);
-    const double c = std::cos(M_PI / 13), low = 4 - 4 * c, high = 4 + 4 * c;
-    const auto b = random_vector<T>(a.n, 3);
-    Options o;
-    o.method = Method::chebyshev;
-    o.lambda_min = low;
-    o.lambda_max = high;
-    o.rtol = is_wide<T> ? 1e-8 : 1e-3;
-    const auto s = run(*a.on(comm), b, o);
-    EXPECT_TRUE(s.report.converged());
-    const double sigma = (high + low) / (high - low);
-    for (std::size_t k = 0; k < s.report.history.size(); ++k)
-      EXPECT_LE(s.report.history[k], (1 + 1e-4) / std::cosh(double(k) * std::acosh(sigma))) << k;
-    // One eigenvalue t: T_k((2 - t) / 1) / T_k(2) on [1, 3].
-    const auto one = diagonal<T>(std::vector<double>(9, 1.3));
-    o.lambda_min = 1, o.lambda_max = 3, o.rtol = 0, o.max_iterations = 5;
-    const auto t = run(*one.on(comm), random_vector<T>(9, 3), o);
-    for (int k = 0; k <= 5; ++k)
-      EXPECT_NEAR(t.report.history[k], std::abs(std::cos(k * std::acos(0.7))) / std::cosh(k * std::acosh(2)), 1e-5) << k;
-  }, {2});
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = grid<T>(12, 12);
+        const double c = std::cos(M_PI / 13), low = 4 - 4 * c, high = 4 + 4 * c;
+        const auto b = random_vector<T>(a.n, 3);
+        Options o;
+        o.method = Method::chebyshev;
+        o.lambda_min = low;
+        o.lambda_max = high;
+        o.rtol = is_wide<T> ? 1e-8 : 1e-3;
+        const auto s = run(*a.on(comm), b, o);
+        EXPECT_TRUE(s.report.converged());
+        const double sigma = (high + low) / (high - low);
+        for (std::size_t k = 0; k < s.report.history.size(); ++k)
+          EXPECT_LE(s.report.history[k], (1 + 1e-4) / std::cosh(double(k) * std::acosh(sigma))) << k;
+        // One eigenvalue t: T_k((2 - t) / 1) / T_k(2) on [1, 3].
+        const auto one = diagonal<T>(std::vector<double>(9, 1.3));
+        o.lambda_min = 1, o.lambda_max = 3, o.rtol = 0, o.max_iterations = 5;
+        const auto t = run(*one.on(comm), random_vector<T>(9, 3), o);
+        for (int k = 0; k <= 5; ++k)
+          EXPECT_NEAR(t.report.history[k], std::abs(std::cos(k * std::acos(0.7))) / std::cosh(k * std::acosh(2)), 1e-5)
+              << k;
+      },
+      {2});
 }
 
 TYPED_TEST(Methods, ChebyshevFindsItsBoundsByItself) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    const auto a = grid<T>(12, 12);
-    Options o;
-    o.method = Method::chebyshev;
-    o.rtol = is_wide<T> ? 1e-8 : 1e-3;
-    const auto b = random_vector<T>(a.n, 3);
-    auto s = run(*a.on(comm), b, o);
-    EXPECT_TRUE(s.report.converged()) << s.report.detail;
-    EXPECT_LE(s.report.iterations, 250);
-    const auto A = a.on(comm);
-    const precond::Jacobi<T> P(*A);
-    s = run(*A, b, o, &P);
-    EXPECT_TRUE(s.report.converged()) << s.report.detail;
-  }, {2});
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = grid<T>(12, 12);
+        Options o;
+        o.method = Method::chebyshev;
+        o.rtol = is_wide<T> ? 1e-8 : 1e-3;
+        const auto b = random_vector<T>(a.n, 3);
+        auto s = run(*a.on(comm), b, o);
+        EXPECT_TRUE(s.report.converged()) << s.report.detail;
+        EXPECT_LE(s.report.iterations, 250);
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> P(*A);
+        s = run(*A, b, o, &P);
+        EXPECT_TRUE(s.report.converged()) << s.report.detail;
+      },
+      {2});
 }
 
 TYPED_TEST(Methods, AGuessIsImprovedNotForgotten) {
   using T = TypeParam;
-  on_ranks([](const comm::Communicator& comm) {
-    const auto a = shifted_grid<T>(9, 9);
-    const auto b = random_vector<T>(a.n, 3);
-    const auto A = a.on(comm);
-    for (const auto& m : all_methods()) {
-      Options o;
-      m.choose(o);
-      o.rtol = is_wide<T> ? 1e-9 : 1e-4;
-      const auto cold = run(*A, b, o);
-      auto near = cold.x;
-      const auto off = random_vector<T>(a.n, 77);
-      for (Global i = 0; i < a.n; ++i) near[i] += off[i] * real_t<T>(is_wide<T> ? 1e-6 : 1e-3);
-      const auto warm = run(*A, b, o, nullptr, near);
-      EXPECT_TRUE(warm.report.converged()) << m.name;
-      EXPECT_LT(warm.report.iterations, cold.report.iterations) << m.name;
-      EXPECT_NEAR(warm.report.history[0], double(residual_of(a, b, near)), 1e-2 * warm.report.history[0]) << m.name;
-    }
-  }, {2});
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = shifted_grid<T>(9, 9);
+        const auto b = random_vector<T>(a.n, 3);
+        const auto A = a.on(comm);
+        for (const auto& m : all_methods()) {
+          Options o;
+          m.choose(o);
+          o.rtol = is_wide<T> ? 1e-9 : 1e-4;
+          const auto cold = run(*A, b, o);
+          auto near = cold.x;
+          const auto off = random_vector<T>(a.n, 77);
+          for (Global i = 0; i < a.n; ++i) near[i] += off[i] * real_t<T>(is_wide<T> ? 1e-6 : 1e-3);
+          const auto warm = run(*A, b, o, nullptr, near);
+          EXPECT_TRUE(warm.report.converged()) << m.name;
+          EXPECT_LT(warm.report.iterations, cold.report.iterations) << m.name;
+          EXPECT_NEAR(warm.report.history[0], double(residual_of(a, b, near)), 1e-2 * warm.report.history[0]) << m.name;
+        }
+      },
+      {2});
 }
 
 TEST(Report, IsTheSameOnAllRanks) {

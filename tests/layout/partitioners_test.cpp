@@ -97,7 +97,7 @@ TEST(WeightedBlocks, ShareTheWeight) {
   on_ranks([](const Communicator& comm) {
     const Global n = 1000;
     for (const Partition& p : {Partition::blocks(n, comm.size()), lopsided(n, comm.size())}) {
-      const auto weight_of = [](Global i) { return i < 100 ? 50 : i % 3; };
+      const auto weight_of = [](Global i) { return i / 100 % 3 == 0 ? 50 : i % 3; };
       std::vector<Global> weight;
       for (Global i = p.begin(comm.rank()); i < p.end(comm.rank()); ++i) weight.push_back(weight_of(i));
       const auto balanced = weighted_blocks(comm, p, weight);
@@ -115,21 +115,23 @@ TEST(WeightedBlocks, ShareTheWeight) {
 }
 
 TEST(WeightedBlocks, StandWithoutWeight) {
-  on_ranks([](const Communicator& comm) {
-    const auto p = Partition::blocks(12, comm.size());
-    const std::size_t own = std::size_t(p.end(comm.rank()) - p.begin(comm.rank()));
-    EXPECT_EQ(weighted_blocks(comm, p, std::vector<Global>(own, 0)), p);
-    // All the weight in one index: somebody has it, and the partition is whole.
-    std::vector<Global> one(own, 0);
-    if (comm.rank() == 0) one[0] = 1000;
-    const auto q = weighted_blocks(comm, p, one);
-    EXPECT_EQ(q.size(), 12);
-    EXPECT_EQ(q.parts(), comm.size());
-    EXPECT_THROW(weighted_blocks(comm, p, std::vector<Global>(own + 1, 1)), Error);
-    EXPECT_THROW(weighted_blocks(comm, p, std::vector<Global>(own, -1)), Error);
-    const auto none = Partition::blocks(0, comm.size());
-    EXPECT_EQ(weighted_blocks(comm, none, {}), none);
-  }, {1, 2, 3});
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto p = Partition::blocks(12, comm.size());
+        const std::size_t own = std::size_t(p.end(comm.rank()) - p.begin(comm.rank()));
+        EXPECT_EQ(weighted_blocks(comm, p, std::vector<Global>(own, 0)), p);
+        // All the weight in one index: somebody has it, and the partition is whole.
+        std::vector<Global> one(own, 0);
+        if (comm.rank() == 0) one[0] = 1000;
+        const auto q = weighted_blocks(comm, p, one);
+        EXPECT_EQ(q.size(), 12);
+        EXPECT_EQ(q.parts(), comm.size());
+        EXPECT_THROW(weighted_blocks(comm, p, std::vector<Global>(own + 1, 1)), Error);
+        EXPECT_THROW(weighted_blocks(comm, p, std::vector<Global>(own, -1)), Error);
+        const auto none = Partition::blocks(0, comm.size());
+        EXPECT_EQ(weighted_blocks(comm, none, {}), none);
+      },
+      {1, 2, 3});
 }
 
 TEST(WeightedBlocks, DoNotDependOnTheFirstPartition) {
@@ -191,13 +193,16 @@ TEST(GraphParts, CutAShuffledGridBetterThanBlocks) {
       const auto rows = rows_of(g, p, comm.rank());
       for (int parts : {2, 4, 5}) {
         std::vector<int> blocks;
-        for (Global i = p.begin(comm.rank()); i < p.end(comm.rank()); ++i) blocks.push_back(Partition::blocks(900, parts).owner(i));
+        for (Global i = p.begin(comm.rank()); i < p.end(comm.rank()); ++i)
+          blocks.push_back(Partition::blocks(900, parts).owner(i));
         const Global before = edge_cut(comm, p, rows.view(), blocks);
         for (Partitioner how : {Partitioner::automatic, Partitioner::bisection}) {
           const auto owner = graph_parts(comm, p, rows.view(), parts, how);
           ASSERT_EQ(owner.size() + 1, rows.start.size());
-          // Straight cuts of a 30 x 30 grid go through 30 edges each.
-          EXPECT_LE(edge_cut(comm, p, rows.view(), owner), 2 * 30 * 3 * (parts - 1) / 2);
+          // A straight cut of a 30 x 30 grid goes through 30 edges, each of which is there both ways. Cuthill and
+          // McKee's levels start at a corner: theirs run along a diagonal, through twice as many.
+          const double worse = how == Partitioner::bisection || !metis_built() ? 2 : 1.1;
+          EXPECT_LE(double(edge_cut(comm, p, rows.view(), owner)), worse * 2 * 30 * (parts - 1));
           EXPECT_LT(edge_cut(comm, p, rows.view(), owner), before / 5);
           std::vector<Global> size(parts, 0);
           for (int o : together(comm, owner)) ++size.at(std::size_t(o));
@@ -210,13 +215,17 @@ TEST(GraphParts, CutAShuffledGridBetterThanBlocks) {
 
 TEST(GraphParts, MetisCutsBetterThanBisection) {
   if (!metis_built()) GTEST_SKIP() << "a build without METIS";
-  on_ranks([](const Communicator& comm) {
-    const auto g = shuffled_grid(48, 48, 5);
-    const auto p = Partition::blocks(Global(g.size()), comm.size());
-    const auto rows = rows_of(g, p, comm.rank());
-    const auto cut = [&](Partitioner how) { return edge_cut(comm, p, rows.view(), graph_parts(comm, p, rows.view(), 8, how)); };
-    EXPECT_LT(cut(Partitioner::metis), cut(Partitioner::bisection));
-  }, {1, 3});
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto g = shuffled_grid(48, 48, 5);
+        const auto p = Partition::blocks(Global(g.size()), comm.size());
+        const auto rows = rows_of(g, p, comm.rank());
+        const auto cut = [&](Partitioner how) {
+          return edge_cut(comm, p, rows.view(), graph_parts(comm, p, rows.view(), 8, how));
+        };
+        EXPECT_LT(cut(Partitioner::metis), cut(Partitioner::bisection));
+      },
+      {1, 3});
 }
 
 TEST(GraphParts, AreTheSameOnAnyNumberOfRanks) {
@@ -259,7 +268,9 @@ TEST(Renumbering, GroupsByOwnerAndKeepsTheOrder) {
   on_ranks([](const Communicator& comm) {
     const int ranks = comm.size();
     for (const Partition& p : {Partition::blocks(23, ranks), lopsided(23, ranks)}) {
-      const auto owner_of = [&](Global i) { return int((i * i + 3) % std::max(1, ranks - (ranks > 2))); };  // one is left out
+      const auto owner_of = [&](Global i) {
+        return int((i * i + 3) % std::max(1, ranks - (ranks > 2)));
+      };  // one is left out
       std::vector<int> owner;
       for (Global i = p.begin(comm.rank()); i < p.end(comm.rank()); ++i) owner.push_back(owner_of(i));
       const auto r = Renumbering::by_owner(comm, p, owner);
@@ -282,7 +293,8 @@ TEST(Renumbering, MovesValuesThereAndBack) {
     const Global n = 61;
     const auto number = shuffled(n, 7);
     const auto before = lopsided(n, comm.size()), after = Partition::blocks(n, comm.size());
-    std::vector<Global> new_of_old(number.begin() + before.begin(comm.rank()), number.begin() + before.end(comm.rank()));
+    std::vector<Global> new_of_old(number.begin() + before.begin(comm.rank()),
+                                   number.begin() + before.end(comm.rank()));
     const auto r = Renumbering::by_new_index(comm, before, after, new_of_old);
     for (int k : {1, 3}) {
       std::vector<std::complex<double>> old_values;
@@ -312,35 +324,40 @@ TEST(Renumbering, MovesValuesThereAndBack) {
 }
 
 TEST(Renumbering, ComposesAndRefusesWhatIsNoPermutation) {
-  on_ranks([](const Communicator& comm) {
-    const auto p = Partition::blocks(19, comm.size());
-    const auto part = [&](const std::vector<Global>& v) {
-      return std::vector<Global>(v.begin() + p.begin(comm.rank()), v.begin() + p.end(comm.rank()));
-    };
-    const auto a = shuffled(19, 1), b = shuffled(19, 2);
-    const auto ra = Renumbering::by_new_index(comm, p, p, part(a)), rb = Renumbering::by_new_index(comm, p, p, part(b));
-    const auto both = together(comm, ra.then(comm, rb).new_of_old());
-    for (Global i = 0; i < 19; ++i) EXPECT_EQ(both[i], b[a[i]]);
-    EXPECT_EQ(together(comm, Renumbering::none(comm, p).new_of_old()), (std::vector<Global>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}));
-    // Each rank's own order turned around.
-    std::vector<Local> turned(std::size_t(p.end(comm.rank()) - p.begin(comm.rank())));
-    std::iota(turned.rbegin(), turned.rend(), 0);
-    const auto inside = Renumbering::inside(comm, p, turned);
-    for (std::size_t i = 0; i < turned.size(); ++i) EXPECT_EQ(inside.old_of_new()[i], p.begin(comm.rank()) + turned[i]);
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto p = Partition::blocks(19, comm.size());
+        const auto part = [&](const std::vector<Global>& v) {
+          return std::vector<Global>(v.begin() + p.begin(comm.rank()), v.begin() + p.end(comm.rank()));
+        };
+        const auto a = shuffled(19, 1), b = shuffled(19, 2);
+        const auto ra = Renumbering::by_new_index(comm, p, p, part(a)),
+                   rb = Renumbering::by_new_index(comm, p, p, part(b));
+        const auto both = together(comm, ra.then(comm, rb).new_of_old());
+        for (Global i = 0; i < 19; ++i) EXPECT_EQ(both[i], b[a[i]]);
+        EXPECT_EQ(together(comm, Renumbering::none(comm, p).new_of_old()),
+                  (std::vector<Global>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}));
+        // Each rank's own order turned around.
+        std::vector<Local> turned(std::size_t(p.end(comm.rank()) - p.begin(comm.rank())));
+        std::iota(turned.rbegin(), turned.rend(), 0);
+        const auto inside = Renumbering::inside(comm, p, turned);
+        for (std::size_t i = 0; i < turned.size(); ++i)
+          EXPECT_EQ(inside.old_of_new()[i], p.begin(comm.rank()) + turned[i]);
 
-    auto twice = a;
-    twice[3] = twice[4];
-    EXPECT_THROW(Renumbering::by_new_index(comm, p, p, part(twice)), Error);
-    auto outside = a;
-    outside[18] = 19;
-    EXPECT_THROW(Renumbering::by_new_index(comm, p, p, part(outside)), Error);
-    std::vector<int> nobody(turned.size(), comm.size());
-    EXPECT_THROW(Renumbering::by_owner(comm, p, nobody), Error);
-    std::fill(turned.begin(), turned.end(), 0);
-    if (comm.size() < 10) {
-      EXPECT_THROW(Renumbering::inside(comm, p, turned), Error);
-    }
-  }, {1, 2, 5});
+        auto twice = a;
+        twice[3] = twice[4];
+        EXPECT_THROW(Renumbering::by_new_index(comm, p, p, part(twice)), Error);
+        auto outside = a;
+        outside[18] = 19;
+        EXPECT_THROW(Renumbering::by_new_index(comm, p, p, part(outside)), Error);
+        std::vector<int> nobody(turned.size(), comm.size());
+        EXPECT_THROW(Renumbering::by_owner(comm, p, nobody), Error);
+        std::fill(turned.begin(), turned.end(), 0);
+        if (comm.size() < 10) {
+          EXPECT_THROW(Renumbering::inside(comm, p, turned), Error);
+        }
+      },
+      {1, 2, 5});
 }
 
 TEST(Renumbering, OfTheWholeGraphNarrowsIt) {

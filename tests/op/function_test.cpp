@@ -34,7 +34,8 @@ TEST(Function, ThatThrowsOnOneRankThrowsOnAll) {
       } catch (const std::exception& e) {
         EXPECT_NE(std::string(e.what()).find("the callable broke"), std::string::npos) << e.what();
         if (comm.size() > 1) {
-          EXPECT_NE(std::string(e.what()).find("rank " + std::to_string(comm.size() - 1)), std::string::npos) << e.what();
+          EXPECT_NE(std::string(e.what()).find("rank " + std::to_string(comm.size() - 1)), std::string::npos)
+              << e.what();
         }
       }
     }
@@ -45,35 +46,39 @@ TEST(Function, ThatThrowsOnOneRankThrowsOnAll) {
 }
 
 TEST(Function, RefusesWhatItCannotUse) {
-  on_ranks([](const Communicator& comm) {
-    const auto space = Space::distributed(comm, 2 * comm.size());
-    const auto copy = [](const double*, double*, int) {};
-    EXPECT_THROW(Function<double>(space, space, Function<double>::Callable{}), Error);
-    EXPECT_THROW(Function<double>(space, space, copy, {}, std::vector<double>(3)), Error);
-    EXPECT_FALSE(Function<double>(space, space, copy).has_adjoint());
-    EXPECT_FALSE(Function<double>(space, space, copy).has_diagonal());
-    EXPECT_EQ(Function<double>(space, space, copy, {}, {1, 2}).diagonal(), (std::vector<double>{1, 2}));
-    EXPECT_EQ(Function<double>(space, space, copy, {}, {}, "mine").name(), "mine");
-  }, {1, 3});
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto space = Space::distributed(comm, 2 * comm.size());
+        const auto copy = [](const double*, double*, int) {};
+        EXPECT_THROW(Function<double>(space, space, Function<double>::Callable{}), Error);
+        EXPECT_THROW(Function<double>(space, space, copy, {}, std::vector<double>(3)), Error);
+        EXPECT_FALSE(Function<double>(space, space, copy).has_adjoint());
+        EXPECT_FALSE(Function<double>(space, space, copy).has_diagonal());
+        EXPECT_EQ(Function<double>(space, space, copy, {}, {1, 2}).diagonal(), (std::vector<double>{1, 2}));
+        EXPECT_EQ(Function<double>(space, space, copy, {}, {}, "mine").name(), "mine");
+      },
+      {1, 3});
 }
 
 TEST(Compose, RefusesPartsThatDoNotFit) {
-  on_ranks([](const Communicator& comm) {
-    const auto a = Space::distributed(comm, 5), b = Space::distributed(comm, 6);
-    const auto none = [](const double*, double*, int) {};
-    const auto square = std::make_shared<Function<double>>(a, a, none);
-    const auto wide = std::make_shared<Function<double>>(a, b, none);
-    EXPECT_THROW(product(wide, square), Error);
-    EXPECT_THROW(sum(1.0, wide, 1.0, square), Error);
-    EXPECT_THROW(shift(wide, 1.0), Error);
-    EXPECT_THROW(adjoint(square), Error);
-    EXPECT_THROW(transpose(square), Error);
-    EXPECT_THROW(scale(Vector<double>(b), square, Vector<double>(a)), Error);
-    EXPECT_THROW(product(std::shared_ptr<Function<double>>(), square), Error);
-    EXPECT_THROW(Diagonal<double>(Vector<double>(a, 2)), Error);
-    EXPECT_FALSE(product(square, square)->has_adjoint());
-    EXPECT_EQ(product(square, wide)->domain(), b);
-  }, {1, 2});
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto a = Space::distributed(comm, 5), b = Space::distributed(comm, 6);
+        const auto none = [](const double*, double*, int) {};
+        const auto square = std::make_shared<Function<double>>(a, a, none);
+        const auto wide = std::make_shared<Function<double>>(a, b, none);
+        EXPECT_THROW(product(wide, square), Error);
+        EXPECT_THROW(sum(1.0, wide, 1.0, square), Error);
+        EXPECT_THROW(shift(wide, 1.0), Error);
+        EXPECT_THROW(adjoint(square), Error);
+        EXPECT_THROW(transpose(square), Error);
+        EXPECT_THROW(scale(Vector<double>(b), square, Vector<double>(a)), Error);
+        EXPECT_THROW(product(std::shared_ptr<Function<double>>(), square), Error);
+        EXPECT_THROW(Diagonal<double>(Vector<double>(a, 2)), Error);
+        EXPECT_FALSE(product(square, square)->has_adjoint());
+        EXPECT_EQ(product(square, wide)->domain(), b);
+      },
+      {1, 2});
 }
 
 TEST(Compose, PassesOnWhatIsWrongWithItsParts) {
@@ -85,9 +90,9 @@ TEST(Compose, PassesOnWhatIsWrongWithItsParts) {
     const auto bad = std::make_shared<Diagonal<double>>(d);
     const auto good = std::make_shared<Identity<double>>(space);
     EXPECT_NE(bad->fault().find("row 5"), std::string::npos);
-    for (const OperatorPointer<double>& a :
-         std::initializer_list<OperatorPointer<double>>{product(good, bad), sum(1.0, good, 1.0, bad), shift(bad, 1.0),
-                                                        adjoint(bad), transpose(bad), scale(Vector<double>(space), bad, Vector<double>(space))})
+    for (const OperatorPointer<double>& a : std::initializer_list<OperatorPointer<double>>{
+             product(good, bad), sum(1.0, good, 1.0, bad), shift(bad, 1.0), adjoint(bad), transpose(bad),
+             scale(Vector<double>(space), bad, Vector<double>(space))})
       EXPECT_EQ(a->fault(), bad->fault()) << a->name();
     EXPECT_EQ(Scaled<double>(*bad, 2.0).fault(), bad->fault());
     EXPECT_NE(shift(good, std::numeric_limits<double>::infinity())->fault(), "");

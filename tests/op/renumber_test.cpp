@@ -16,7 +16,8 @@ namespace {
 TEST(Renumber, KeepsTheProduct) {
   using T = std::complex<double>;
   on_ranks([](const Communicator& comm) {
-    const auto a = test::random_matrix<T>(47, 47, 3, [](Global i, Global j) { return (i * 5 + j * 11) % 13 == 0 || i == j; });
+    const auto a =
+        test::random_matrix<T>(47, 47, 3, [](Global i, Global j) { return (i * 5 + j * 11) % 13 == 0 || i == j; });
     const auto p = Partition::blocks(47, comm.size());
     const auto user = Space::distributed(comm, p);
     const auto rows = a.rows_of(user);

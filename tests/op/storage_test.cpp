@@ -105,7 +105,8 @@ TEST(Csr, GivesItsRowsBackOnAnyRanks) {
 TEST(Csr, TakesLongRowsInSlices) {
   const auto comm = Communicator::self();
   const auto space = layout::Space::distributed(comm, 700);
-  const auto a = test::random_matrix<double>(700, 700, 2, [](Global i, Global j) { return i == 3 || i == j || (i == 4 && j < 256); });
+  const auto a = test::random_matrix<double>(
+      700, 700, 2, [](Global i, Global j) { return i == 3 || i == j || (i == 4 && j < 256); });
   const Csr<double> A(space, space, a.rows_of(space), Format::sell);
   const auto x = test::vector_of<double>(space, 3);
   Vector<double> y(space);
@@ -123,11 +124,11 @@ TEST(Csr, RefusesWhatIsNoMatrix) {
       std::vector<double> value(column.size(), 1.0);
       return Csr<double>(space, space, Rows<double>{std::move(start), std::move(column), std::move(value)});
     };
-    EXPECT_THROW(make({0, 1}, {0}), Error);                          // a row too few
-    EXPECT_THROW(make({0, 1, 2}, {0, space.size()}), Error);         // a column outside
-    EXPECT_THROW(make({0, 2, 2}, {1, 0}), Error);                    // not ascending
-    EXPECT_THROW(make({0, 2, 2}, {1, 1}), Error);                    // twice
-    EXPECT_THROW(make({0, 1, 3}, {0, 1}), Error);                    // more starts than entries
+    EXPECT_THROW(make({0, 1}, {0}), Error);                   // a row too few
+    EXPECT_THROW(make({0, 1, 2}, {0, space.size()}), Error);  // a column outside
+    EXPECT_THROW(make({0, 2, 2}, {1, 0}), Error);             // not ascending
+    EXPECT_THROW(make({0, 2, 2}, {1, 1}), Error);             // twice
+    EXPECT_THROW(make({0, 1, 3}, {0, 1}), Error);             // more starts than entries
     EXPECT_EQ(make({0, 1, 2}, {0, 1}).fault(), "");
     Rows<double> nan{{0, 1, 2}, {0, 1}, {1, comm.rank() == comm.size() - 1 ? NAN : 1}};
     const Csr<double> A(space, space, nan);
@@ -159,7 +160,9 @@ TEST(Assemble, SendsEntriesToTheirOwnersAndAddsThemUp) {
         EXPECT_EQ(rows.value[k++], v);
       }
     }
-    EXPECT_THROW(assemble<double>(comm, partition, 31, std::vector<Global>{31}, std::vector<Global>{0}, std::vector<double>{1}), Error);
+    EXPECT_THROW(
+        assemble<double>(comm, partition, 31, std::vector<Global>{31}, std::vector<Global>{0}, std::vector<double>{1}),
+        Error);
   });
 }
 

@@ -176,8 +176,13 @@ def test_result_tells_all() -> None:
     assert set(r.seconds) == {"setup", "solve"}
     assert all(value >= 0 for value in r.seconds.values())
     assert set(r.counts) == {
-        "reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes",
-    }  # fmt: skip
+        "reductions",
+        "operator_applies",
+        "preconditioner_applies",
+        "exchanges",
+        "messages",
+        "bytes",
+    }
     assert r.counts["operator_applies"] >= r.iterations
     assert r.counts["messages"] == 0
     assert (r.method, r.precond) == ("cg", "jacobi")

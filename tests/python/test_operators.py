@@ -46,9 +46,20 @@ def test_products(scalar: str) -> None:
         rtol=1e-4 if scalar in ("float32", "complex64") else 1e-12, atol=1e-5 if "3" in scalar or "64" in scalar else 0
     )
     assert A.dtype == np.dtype(scalar)
-    for ours, theirs in ((A @ x, a @ x), (A.T @ x, a.T @ x), (A.H @ x, a.conj().T @ x), (A.T.T @ x, a @ x),
-                         (A.H.H @ x, a @ x), (A.T.H @ x, a.conj() @ x), (A @ X, a @ X), (A.H @ X, a.conj().T @ X), (x @ A, x @ a),
-                         (A.rmatvec(x), a.conj().T @ x), (X.T @ A, X.T @ a), (A.matvec(X), a @ X)):  # fmt: skip
+    for ours, theirs in (
+        (A @ x, a @ x),
+        (A.T @ x, a.T @ x),
+        (A.H @ x, a.conj().T @ x),
+        (A.T.T @ x, a @ x),
+        (A.H.H @ x, a @ x),
+        (A.T.H @ x, a.conj() @ x),
+        (A @ X, a @ X),
+        (A.H @ X, a.conj().T @ X),
+        (x @ A, x @ a),
+        (A.rmatvec(x), a.conj().T @ x),
+        (X.T @ A, X.T @ a),
+        (A.matvec(X), a @ X),
+    ):
         assert ours.shape == theirs.shape
         assert np.allclose(ours, theirs, **near)
     assert np.allclose(A.diagonal(), a.diagonal(), **near)
@@ -79,8 +90,17 @@ def test_compositions() -> None:
     a, b = unsymmetric(20, 1), unsymmetric(20, 2)
     A, B = tacit.csr(a), tacit.csr(b)
     x = np.random.default_rng(0).standard_normal(20)
-    for ours, theirs in ((A + B, a + b), (A - B, a - b), (2 * A, 2 * a), (A * 0.5, a * 0.5), (-A, -a), (A @ B, a @ b),
-                         ((A @ B).T, (a @ b).T), (A.shifted(3.0), a + 3 * sp.eye_array(20)), (2 * A - B @ A.T, 2 * a - b @ a.T)):  # fmt: skip
+    for ours, theirs in (
+        (A + B, a + b),
+        (A - B, a - b),
+        (2 * A, 2 * a),
+        (A * 0.5, a * 0.5),
+        (-A, -a),
+        (A @ B, a @ b),
+        ((A @ B).T, (a @ b).T),
+        (A.shifted(3.0), a + 3 * sp.eye_array(20)),
+        (2 * A - B @ A.T, 2 * a - b @ a.T),
+    ):
         assert np.allclose(ours @ x, theirs @ x)
         assert ours.shape == (20, 20)
     assert tacit.solve(A + B, np.ones(20)).converged
@@ -180,11 +200,15 @@ def test_poissons() -> None:
     central = tacit.poisson(6, velocity=1.0, convection="central").to_scipy().toarray()
     assert central[2, 3] == pytest.approx(-0.5)
     for wrong, error in (
-        (dict(shape=()), ValueError), (dict(shape=(2, 2, 2, 2)), ValueError), (dict(shape=0), ValueError),
-        (dict(shape=3, boundary="dirichelt"), ValueError), (dict(shape=3, spacing=0.0), ValueError),
-        (dict(shape=(3, 3), spacing=(1.0, 2.0), isotropic=True), ValueError), (dict(shape=3, scalar="int32"), ValueError),
+        (dict(shape=()), ValueError),
+        (dict(shape=(2, 2, 2, 2)), ValueError),
+        (dict(shape=0), ValueError),
+        (dict(shape=3, boundary="dirichelt"), ValueError),
+        (dict(shape=3, spacing=0.0), ValueError),
+        (dict(shape=(3, 3), spacing=(1.0, 2.0), isotropic=True), ValueError),
+        (dict(shape=3, scalar="int32"), ValueError),
         (dict(shape=(3, 3), velocity=(1.0, 1.0, 1.0)), ValueError),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error):
             tacit.poisson(**wrong)
     with pytest.raises(ValueError, match="weights have shape"):
@@ -199,7 +223,7 @@ def test_functions() -> None:
     assert np.allclose(A @ np.eye(9), a.toarray())
     assert A.nnz == 0
     with pytest.raises(ValueError, match="adjoint"):
-        tacit.function((9, 9), lambda x: a @ x).H
+        _ = tacit.function((9, 9), lambda x: a @ x).H
     with pytest.raises(ValueError, match="9 elements are needed"):
         tacit.function((9, 9), lambda x: x[:-1]) @ np.ones(9)
     with pytest.raises(TypeError, match="complex"):
@@ -215,8 +239,14 @@ def test_functions() -> None:
 
 def test_wrong_vectors() -> None:
     A = tacit.csr(laplacian(6))
-    for x, error in ((np.ones(5), ValueError), (np.ones((1, 6)), ValueError), ("text", TypeError), (None, TypeError),
-                     (np.ones((6, 2, 2)), ValueError), (np.array(["a"] * 6), TypeError)):  # fmt: skip
+    for x, error in (
+        (np.ones(5), ValueError),
+        (np.ones((1, 6)), ValueError),
+        ("text", TypeError),
+        (None, TypeError),
+        (np.ones((6, 2, 2)), ValueError),
+        (np.array(["a"] * 6), TypeError),
+    ):
         with pytest.raises(error):
             A @ x
 
@@ -225,12 +255,18 @@ def test_wrong_vectors() -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5])
-@pytest.mark.parametrize("make", [
-    lambda comm: tacit.csr(unsymmetric(23), comm=comm),
-    lambda comm: tacit.poisson((7, 3), velocity=(1.0, 2.0), comm=comm),
-    lambda comm: tacit.function((23, 23), lambda x: unsymmetric(23) @ x, rmatvec=lambda x: unsymmetric(23).T @ x, comm=comm),
-    lambda comm: 2 * tacit.csr(unsymmetric(23), comm=comm).T - tacit.csr(unsymmetric(23, 1), comm=comm),
-], ids=["csr", "stencil", "function", "composed"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda comm: tacit.csr(unsymmetric(23), comm=comm),
+        lambda comm: tacit.poisson((7, 3), velocity=(1.0, 2.0), comm=comm),
+        lambda comm: tacit.function(
+            (23, 23), lambda x: unsymmetric(23) @ x, rmatvec=lambda x: unsymmetric(23).T @ x, comm=comm
+        ),
+        lambda comm: 2 * tacit.csr(unsymmetric(23), comm=comm).T - tacit.csr(unsymmetric(23, 1), comm=comm),
+    ],
+    ids=["csr", "stencil", "function", "composed"],
+)
 def test_same_on_several_ranks(make: Callable[[Any], tacit.Operator], ranks: int) -> None:
     alone = make(tacit.comm.self_())
     n = alone.shape[0]

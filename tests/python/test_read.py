@@ -170,7 +170,8 @@ def test_wrong_lines_are_named(kind: str, tmp_path: Path) -> None:
             tacit.read(path, comm)
         return str(caught.value)
 
-    texts = tacit.comm.run_threads(3, rank)
+    for _ in range(20):  # ranks meet the end of a file in any order
+        texts = tacit.comm.run_threads(3, rank)
     assert len(set(texts)) == 1, texts
     assert place in texts[0]
 

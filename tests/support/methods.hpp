@@ -34,7 +34,8 @@ inline std::vector<NamedMethod> all_methods() {
       {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
       {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
-      {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1, 1, 1},
+      {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
+       1, 1},
   };
 }
 
@@ -93,7 +94,8 @@ Solved<T> run(const op::Operator<T, Host>& A, const std::vector<T>& b, const kry
               const std::type_identity_t<op::Operator<T, Host>>* P = nullptr, const std::vector<T>& guess = {},
               bool hermitian = false) {
   layout::Vector<T> x(A.domain());
-  if (!guess.empty()) x = A.domain().is_replicated() ? [&] { auto v = x; v.assign(guess); return v; }() : spread(A.domain(), guess);
+  if (!guess.empty())
+    x = A.domain().is_replicated() ? [&] { auto v = x; v.assign(guess); return v; }() : spread(A.domain(), guess);
   layout::Vector<T> rhs(A.range());
   if (A.range().is_replicated()) rhs.assign(b);
   else rhs = spread(A.range(), b);

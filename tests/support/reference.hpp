@@ -145,7 +145,8 @@ template <class T>
 op::Weights<T> random_weights(std::uint64_t seed, bool star) {
   op::Weights<T> w;
   for (int d = 0; d < 27; ++d)
-    if (!star || std::abs(d % 3 - 1) + std::abs(d / 3 % 3 - 1) + std::abs(d / 9 - 1) <= 1) w.value[d] = number<T>(seed, d);
+    if (!star || std::abs(d % 3 - 1) + std::abs(d / 3 % 3 - 1) + std::abs(d / 9 - 1) <= 1)
+      w.value[d] = number<T>(seed, d);
   return w;
 }
 

@@ -34,8 +34,12 @@ wide_t<T> widen(T a) {
   if constexpr (is_complex<T>) return {static_cast<long double>(a.real()), static_cast<long double>(a.imag())};
   else return a;
 }
-inline long double wide_conj(long double a) { return a; }
-inline std::complex<long double> wide_conj(std::complex<long double> a) { return std::conj(a); }
+inline long double wide_conj(long double a) {
+  return a;
+}
+inline std::complex<long double> wide_conj(std::complex<long double> a) {
+  return std::conj(a);
+}
 
 /// A whole square matrix as rows; every rank has all of it.
 template <Scalar T>

@@ -54,9 +54,10 @@ struct BicgstabStepPlain {  // without a preconditioner s-hat is s, which stands
 
 /// Any square A. An iteration: 2 products, 2 applies of P, 3 reductions, 19 vectors of traffic (20 with P) beside the
 /// products'. Vectors: r, d, r0, p, v, t (and p-hat, s-hat), and the best d so far.
+/// shadow: 0 takes r0 = r; k > 0 a fixed pseudo-random r0, another one for each k.
 /// Breakdowns: rho = (r0, r), (r0, A p), (t, t), omega = (t, s) / (t, t), each against rounding.
 template <Scalar T, Memory M>
-void bicgstab(const Run<T, M>& run, Monitor& monitor) {
+void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
   using namespace exec;
   const auto& [A, P, r, d, w] = run;
   const auto& space = r.space();
@@ -65,13 +66,14 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor) {
   const double tiny = 4 * double(std::numeric_limits<real_t<T>>::epsilon());
   monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
 
-  layout::copy(r, r0);
+  if (shadow == 0) layout::copy(r, r0);
+  else scatter(r0, std::uint64_t(shadow));
   layout::fill(v, T(0));
   layout::fill(p, T(0));
   layout::copy(d, best);
   auto [rho, rr] = space.sum(sweep(reads(r0, r), updates(), writes(), layout::formula::Dots<T>{})).wait();
-  const double r0_norm = std::sqrt(double(real(rr)));
-  double best_norm = r0_norm;
+  const double start = std::sqrt(double(real(rr))), r0_norm = shadow == 0 ? start : layout::norm(r0);
+  double best_norm = start;
   T alpha{1}, omega{1}, beta{0};
   while (monitor.go_on(std::sqrt(double(real(rr))))) {
     const double r_norm = std::sqrt(double(real(rr)));
@@ -113,9 +115,8 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor) {
     }
     omega = ts / tt;
     const T old = rho;
-    const auto sums =
-        P ? sweep(reads(r0, ph, sh, t), updates(d, r), writes(), formula::BicgstabStep<T>{alpha, omega})
-          : sweep(reads(r0, p, t), updates(d, r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
+    const auto sums = P ? sweep(reads(r0, ph, sh, t), updates(d, r), writes(), formula::BicgstabStep<T>{alpha, omega})
+                        : sweep(reads(r0, p, t), updates(d, r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
     const auto dots = space.sum(sums).wait();
     rho = dots[0], rr = dots[1];
     beta = (rho / old) * (alpha / omega);

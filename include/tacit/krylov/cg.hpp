@@ -40,6 +40,8 @@ void cg(const Run<T, M>& run, Monitor& monitor) {
   auto& z = P ? w[2] : r;
   layout::fill(p, T(0));
   T alpha{}, beta{};
+  // ||x - x_k||_A^2 has fallen by the sum of the alpha (r, P r) so far: Hestenes and Stiefel, theorem 6:1.
+  double energy = 0, seen = 0;
   monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
 
   if (P) P->apply(r, z);
@@ -58,6 +60,8 @@ void cg(const Run<T, M>& run, Monitor& monitor) {
       break;
     }
     alpha = T(real(rz) / real(pv));
+    energy += double(real(alpha)) * double(real(rz));
+    if (energy > 1.01 * seen) seen = energy, monitor.progress();
     const T old = rz;
     const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});
     if (P) {

@@ -14,8 +14,8 @@
 namespace tacit::krylov {
 
 /// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm it had left.
-/// h[j] = 0 when nothing but rounding was left (v is then not to be used). With `careful`, one_reduction does two rounds
-/// where one would do. Collective. Allocates only where h must grow.
+/// h[j] = 0 when nothing but rounding was left (v is then not to be used). With `careful`, one_reduction does two
+/// rounds where one would do. Collective. Allocates only where h must grow.
 template <Scalar T, Memory M>
 void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j, layout::Vector<T, M>& v,
                    std::vector<T>& h, bool careful = false) {
@@ -81,11 +81,11 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   h.resize(j + 1);
 }
 
-/// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes as
-/// in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j + 4
-/// vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d.
-/// Left preconditioning measures ||P r||, scaled to ||r|| at the start of the cycle.
-/// Breakdown: R_jj of the projected problem, for singular A.
+/// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes
+/// as in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j +
+/// 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
+/// measures ||P r||, scaled to ||r|| at the start of the cycle. Breakdown: R_jj of the projected problem, for singular
+/// A.
 template <Scalar T, Memory M>
 void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Orthogonalisation how) {
   using namespace exec;
@@ -169,8 +169,8 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
       P->apply(basis(j), zj);
       A.apply(zj, v);
     }
-    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den Eshof
-    // 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, twice.
+    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
+    // Eshof 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, twice.
     const bool careful = residual * residual < std::sqrt(std::numeric_limits<real_t<T>>::epsilon()) * beta * beta;
     orthogonalise(how, q, j + 1, v, h, careful);
     for (int i = 0; i < j; ++i) {  // the rotations so far

@@ -9,28 +9,43 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace tacit::krylov {
 
-/// How a run of a method ended. `claims` is a belief; the driver (solve.hpp) recomputes b - A x before it says converged.
-enum class Outcome { claims, cycle_end, max_iterations, breakdown, no_progress, diverged, non_finite, stopped };
+/// How a run of a method ended. `claims` is a belief; the driver (solve.hpp) recomputes b - A x before it says
+/// converged.
+enum class Outcome { claims, cycle_end, max_iterations, breakdown, no_progress, slow, diverged, non_finite, stopped };
 
 class Monitor {
  public:
   /// Norms handed to go_on() are multiplied by `scale` to be compared with `goal`, both on the scale of b.
   Monitor(comm::Communicator comm, const Options& options, double b_norm, double goal, int max_iterations, int window)
-      : comm_(std::move(comm)), options_(options), b_norm_(b_norm), goal_(goal), max_iterations_(max_iterations),
+      : comm_(std::move(comm)),
+        options_(options),
+        b_norm_(b_norm),
+        goal_(goal),
+        max_iterations_(max_iterations),
         window_(window) {}
 
   /// Starts a run (anew) from a residual of this norm.
   void begin(double norm) {
-    if (iterations_ == 0) record(norm);
+    if (!std::exchange(begun_, true)) record(norm);
     norm_ = norm;
     start_ = norm;
     best_ = norm;
     best_at_ = iterations_;
+    factor_ = 1;
     detail_.clear();
   }
+  /// The method has seen progress that does not show in the norm of the residual (the error of cg falls all the time,
+  /// its residual rises for long). Counts where `patient`: the driver wants to wait.
+  void progress() {
+    if (patient_) best_at_ = iterations_;
+  }
+  /// Asks once, at this iteration, whether there is something better to try; the run ends as `slow` if so.
+  void ask_at(int iteration, std::function<bool()> better) { ask_at_ = iteration, better_ = std::move(better); }
+  void be_patient(bool patient) { patient_ = patient; }
   /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
   void scale_norms(double factor) { factor_ = factor; }
 
@@ -52,12 +67,14 @@ class Monitor {
     if (norm_ < 0.999 * best_) best_ = norm_, best_at_ = iterations_;
     if (iterations_ - best_at_ >= window_) return end(Outcome::no_progress);
     if (iterations_ >= max_iterations_) return end(Outcome::max_iterations);
+    if (better_ && iterations_ >= ask_at_ && std::exchange(better_, nullptr)()) return end(Outcome::slow);
     pending_ = true;
     return true;
   }
   /// Ends the run with a scalar that vanished (or is not finite): "breakdown: (p, A p) = 0".
   bool breakdown(const char* scalar, double value, const char* meaning) {
-    detail_ = std::string(scalar) + " = " + number(value) + " in iteration " + std::to_string(iterations_ + 1) + ": " + meaning;
+    detail_ = std::string(scalar) + " = " + number(value) + " in iteration " + std::to_string(iterations_ + 1) + ": " +
+              meaning;
     return end(std::isfinite(value) ? Outcome::breakdown : Outcome::non_finite);
   }
   bool end(Outcome outcome) {
@@ -87,13 +104,14 @@ class Monitor {
   const Options& options_;
   double b_norm_, goal_;
   int max_iterations_, window_;
-  int iterations_ = 0, best_at_ = 0;
+  int iterations_ = 0, best_at_ = 0, ask_at_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
-  bool pending_ = false;
+  bool begun_ = false, pending_ = false, patient_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;
+  std::function<bool()> better_;
 };
 
 }  // namespace tacit::krylov

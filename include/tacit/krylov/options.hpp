@@ -41,13 +41,17 @@ struct Options {
   /// Products with A in cg, gmres, richardson, chebyshev; pairs of them in bicgstab. Default: 10 n, at least 1000, at
   /// most 50000.
   std::optional<int> max_iterations;
-  int restart = 30;  ///< vectors in a cycle of gmres
+  int restart = 30;         ///< vectors in a cycle of gmres
   Side side = Side::right;  ///< of the preconditioner in gmres
   Orthogonalisation orthogonalisation = Orthogonalisation::one_reduction;
   double relaxation = 1;  ///< omega of richardson: x += omega M (b - A x)
   /// Bounds of the spectrum of M A for chebyshev; estimated by a few steps of Lanczos when absent.
   std::optional<double> lambda_min, lambda_max;
   double divergence = 1e10;  ///< `diverged` when ||r|| exceeds this multiple of max(||b||, ||r_0||)
+  /// What may be done where the method gets no further: scale by the diagonal when P is none and the diagonal varies
+  /// (not for richardson), another shadow residual in bicgstab, longer cycles in gmres (up to 4 restart vectors). Each
+  /// is told in report.warnings. False: the method as it stands, and its honest failure.
+  bool fallbacks = true;
   bool history = true;
   /// Returns true to stop. Called on every rank after each iteration; may throw (all ranks then throw the same Error).
   std::function<bool(const State&)> callback;

@@ -22,25 +22,25 @@ const char* to_string(Reason reason);
 
 struct Report {
   Reason reason = Reason::max_iterations;
-  std::string detail;                       ///< what happened, one sentence; empty when there is nothing to add
-  std::string advice;                       ///< what to try, one sentence; empty when converged
+  std::string detail;  ///< what happened, one sentence; empty when there is nothing to add
+  std::string advice;  ///< what to try, one sentence; empty when converged
   bool converged() const { return reason == Reason::converged; }
   int iterations = 0;
-  int restarts = 0;                         ///< times the residual was recomputed and the method started anew from it
-  double residual_norm = 0;                 ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: ||A x||)
-  double recurrence_residual_norm = 0;      ///< what the method believed, on the same scale
-  double b_norm = 0;                        ///< ||b||
-  std::vector<double> history;              ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
-  std::string method, precond;              ///< names
+  int restarts = 0;                     ///< times the residual was recomputed and the method started anew from it
+  double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: ||A x||)
+  double recurrence_residual_norm = 0;  ///< what the method believed, on the same scale
+  double b_norm = 0;                    ///< ||b||
+  std::vector<double> history;          ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
+  std::string method, precond;          ///< names
   struct Counts {
-    std::int64_t reductions = 0;            ///< all-reduces
+    std::int64_t reductions = 0;  ///< all-reduces
     std::int64_t operator_applies = 0;
     std::int64_t preconditioner_applies = 0;
-    std::int64_t exchanges = 0;             ///< halo exchanges of this rank
-    std::int64_t messages = 0, bytes = 0;   ///< sent in exchanges, summed over ranks
+    std::int64_t exchanges = 0;            ///< halo exchanges of this rank
+    std::int64_t messages = 0, bytes = 0;  ///< sent in exchanges, summed over ranks
   } counts;
-  double seconds = 0;                       ///< of the solve, longest over ranks
-  std::vector<std::string> warnings;        ///< fallbacks taken, and the like
+  double seconds = 0;                 ///< of the solve, longest over ranks
+  std::vector<std::string> warnings;  ///< fallbacks taken, and the like
 };
 
 }  // namespace tacit::krylov

@@ -18,8 +18,12 @@ namespace tacit::krylov {
 /// (`stagnated`). b and A are scaled by powers of two when squares could overflow or underflow, so a problem times
 /// 1e-200 takes the same iterations. b = 0 gives x = 0.
 ///
-/// Method::automatic takes cg when `hermitian` says so and the diagonal is positive, gmres otherwise, and changes from cg
-/// to gmres on breakdown (report.warnings).
+/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on the
+/// inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres).
+/// report.warnings tells.
+///
+/// Method::automatic takes cg when `hermitian` says so and the diagonal is positive, gmres otherwise, and changes from
+/// cg to gmres on breakdown (report.warnings).
 ///
 /// Collective. Vectors: the method's, and 2 (b scaled, r; a correction after a restart).
 /// Error(usage): spaces that do not fit, options out of range. Everything numerical is a Reason.

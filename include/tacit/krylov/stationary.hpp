@@ -76,8 +76,9 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation) {
   }
 }
 
-/// Chebyshev iteration for A and P Hermitian positive definite, spectrum of P A in [lambda_min, lambda_max]. Saad (2003),
-/// Algorithm 12.1. An iteration: 1 product, 1 apply of P, 1 reduction, 8 vectors of traffic beside the product's.
+/// Chebyshev iteration for A and P Hermitian positive definite, spectrum of P A in [lambda_min, lambda_max]. Saad
+/// (2003), Algorithm 12.1. An iteration: 1 product, 1 apply of P, 1 reduction, 8 vectors of traffic beside the
+/// product's.
 template <Scalar T, Memory M>
 void chebyshev(const Run<T, M>& run, Monitor& monitor, double lambda_min, double lambda_max) {
   using namespace exec;

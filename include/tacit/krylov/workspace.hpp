@@ -4,7 +4,9 @@
 #include <tacit/layout/vector.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <cstdint>
 #include <deque>
+#include <vector>
 
 namespace tacit::krylov {
 
@@ -35,6 +37,24 @@ struct Run {
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
 };
+
+/// v := pseudo-random elements in [-1, 1), made from `seed` and the global index. Local.
+template <Scalar T, Memory M>
+void scatter(layout::Vector<T, M>& v, std::uint64_t seed) {
+  // The mixing steps of SplitMix64 (Steele, Lea, Flood 2014, doi 10.1145/2660193.2660195).
+  const auto number = [](std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return real_t<T>(double((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1);
+  };
+  std::vector<T> host(v.size());
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    const auto z = (2 * std::uint64_t(v.space().begin() + Global(i)) + 1) * 0x9e3779b97f4a7c15u + seed;
+    if constexpr (is_complex<T>) host[i] = {number(z), number(z + 0x9e3779b97f4a7c15u)};
+    else host[i] = number(z);
+  }
+  v.assign(host);
+}
 
 /// d + alpha p, this rank's part in host memory: what a callback sees as the run's solution.
 template <Scalar T, Memory M>

@@ -18,7 +18,8 @@ namespace tacit::layout {
 /// Collective: one gather of P numbers. Error(usage) on a wrong length or a negative weight.
 Partition weighted_blocks(const comm::Communicator& comm, const Partition& partition, std::span<const Global> weight);
 
-/// A graph spread by rows: the neighbours of this rank's vertices, global indices, in any order; the pattern of a matrix.
+/// A graph spread by rows: the neighbours of this rank's vertices, global indices, in any order; the pattern of a
+/// matrix.
 struct GraphView {
   std::span<const Global> start;
   std::span<const Global> column;
@@ -32,15 +33,16 @@ enum class Partitioner {
 /// Whether this build has METIS.
 bool metis_built() noexcept;
 
-/// The owner, from 0 to parts - 1, of each of this rank's vertices: parts of about equal size with few edges between them.
-/// The graph is made symmetric first. The same for any number of ranks.
-/// Collective. Rank 0 gathers the graph: 12 bytes an edge there, and 2^31 - 1 vertices at most.
-/// Source (metis): Karypis and Kumar (1998), doi 10.1137/S1064827595287997.
+/// The owner, from 0 to parts - 1, of each of this rank's vertices: parts of about equal size with few edges between
+/// them. The graph is made symmetric first. The same for any number of ranks. Collective. Rank 0 gathers the graph: 12
+/// bytes an edge there, and 2^31 - 1 vertices at most. Source (metis): Karypis and Kumar (1998),
+/// doi 10.1137/S1064827595287997.
 std::vector<int> graph_parts(const comm::Communicator& comm, const Partition& partition, GraphView graph, int parts,
                              Partitioner how = Partitioner::automatic);
 
 /// Entries (i, j) of the graph whose ends belong to different owners, over all ranks. Collective.
-Global edge_cut(const comm::Communicator& comm, const Partition& partition, GraphView graph, std::span<const int> owner);
+Global edge_cut(const comm::Communicator& comm, const Partition& partition, GraphView graph,
+                std::span<const int> owner);
 
 /// Old numbers and new ones. In both, ranks own contiguous ranges: `before` is the user's, `after` the library's.
 class Renumbering {
@@ -54,7 +56,8 @@ class Renumbering {
   static Renumbering by_new_index(const comm::Communicator& comm, const Partition& before, const Partition& after,
                                   std::vector<Global> new_of_old);
   /// This rank's old indices in a new order, place i being taken by old_of_new[i] (local, a permutation). Collective.
-  static Renumbering inside(const comm::Communicator& comm, const Partition& partition, std::span<const Local> old_of_new);
+  static Renumbering inside(const comm::Communicator& comm, const Partition& partition,
+                            std::span<const Local> old_of_new);
   /// The whole graph in reverse Cuthill-McKee order, over the same partition. Collective; rank 0 gathers the graph.
   static Renumbering cuthill_mckee(const comm::Communicator& comm, const Partition& partition, GraphView graph);
   /// First this one, then `next` (whose old numbers are this one's new ones). Collective.
@@ -89,8 +92,8 @@ class Renumbering {
     std::vector<std::vector<Local>> position;
   };
   Renumbering() = default;
-  static std::vector<Global> look_up(const comm::Communicator& comm, const Partition& owners, std::span<const Global> table,
-                                     std::span<const Global> indices);
+  static std::vector<Global> look_up(const comm::Communicator& comm, const Partition& owners,
+                                     std::span<const Global> table, std::span<const Global> indices);
   template <class T>
   static std::vector<T> move(const comm::Communicator& comm, std::span<const T> values, int columns, const Route& from,
                              const Route& to, const Partition& here, const Partition& there);
@@ -101,13 +104,13 @@ class Renumbering {
 };
 
 template <class T>
-std::vector<T> Renumbering::move(const comm::Communicator& comm, std::span<const T> values, int columns, const Route& from,
-                                 const Route& to, const Partition& here, const Partition& there) {
+std::vector<T> Renumbering::move(const comm::Communicator& comm, std::span<const T> values, int columns,
+                                 const Route& from, const Route& to, const Partition& here, const Partition& there) {
   static_assert(std::is_trivially_copyable_v<T>);
   return comm::collective(comm, [&] {
     const auto own = [&](const Partition& p) { return std::size_t(p.end(comm.rank()) - p.begin(comm.rank())); };
-    require(columns >= 1 && values.size() == own(here) * std::size_t(columns), "rank ", comm.rank(), " owns ", own(here),
-            " indices but was given ", values.size(), " values in ", columns, " columns");
+    require(columns >= 1 && values.size() == own(here) * std::size_t(columns), "rank ", comm.rank(), " owns ",
+            own(here), " indices but was given ", values.size(), " values in ", columns, " columns");
     const std::size_t k = std::size_t(columns);
     std::vector<T> result(own(there) * k);
     std::vector<comm::Communicator::Parcel> parcels;

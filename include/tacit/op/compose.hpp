@@ -85,7 +85,8 @@ class Sum final : public detail::Composition<T, M> {
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   bool has_diagonal() const override { return a_->has_diagonal() && b_->has_diagonal(); }
   std::vector<T> diagonal() const override;
-  /// A bound: largest(A) and largest(B), times |alpha| and |beta| (real plus imaginary parts); 0 when either is unknown.
+  /// A bound: largest(A) and largest(B), times |alpha| and |beta| (real plus imaginary parts); 0 when either is
+  /// unknown.
   double largest() const override;
   std::string fault() const override;
   Cost cost() const override { return cost_of(false); }
@@ -148,8 +149,8 @@ class Adjoint final : public detail::Composition<T, M> {
   OperatorPointer<T, M> a_;
 };
 
-/// x -> A^T x = conj(A^H conj(x)), without conjugation; its adjoint is conj(A conj(x)). For complex scalars two sweeps of
-/// two vectors beside A^H, and one vector for each product under way; for real ones the same as Adjoint.
+/// x -> A^T x = conj(A^H conj(x)), without conjugation; its adjoint is conj(A conj(x)). For complex scalars two sweeps
+/// of two vectors beside A^H, and one vector for each product under way; for real ones the same as Adjoint.
 template <Scalar T, Memory M = Host>
 class Transpose final : public detail::Composition<T, M> {
  public:

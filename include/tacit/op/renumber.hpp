@@ -13,8 +13,8 @@ template <Scalar T>
 Rows<T> renumber(const comm::Communicator& comm, const Rows<T>& a, const layout::Renumbering& rows,
                  const layout::Renumbering& columns) {
   return comm::collective(comm, [&] {
-    require(std::size_t(a.count()) == rows.new_of_old().size(), "a matrix of ", a.count(), " rows on rank ", comm.rank(),
-            " and a renumbering of ", rows.new_of_old().size());
+    require(std::size_t(a.count()) == rows.new_of_old().size(), "a matrix of ", a.count(), " rows on rank ",
+            comm.rank(), " and a renumbering of ", rows.new_of_old().size());
     const auto column = columns.to_new(comm, a.column);
     std::vector<Global> row(column.size());
     for (Local i = 0; i < a.count(); ++i)

@@ -7,8 +7,8 @@
 
 namespace tacit::op {
 
-/// x -> A (alpha x). With alpha a power of two this is alpha A exactly, short of overflow. Refers to A, which must outlive
-/// it. Cost: A's and one sweep. Vectors: one for each product under way. No adjoint.
+/// x -> A (alpha x). With alpha a power of two this is alpha A exactly, short of overflow. Refers to A, which must
+/// outlive it. Cost: A's and one sweep. Vectors: one for each product under way. No adjoint.
 template <Scalar T, Memory M = Host>
 class Scaled final : public Operator<T, M> {
  public:

@@ -37,8 +37,8 @@ struct Grid {
   layout::Partition slabs(int parts) const;
 };
 
-/// Coefficients of a point's equation: at(dx, dy, dz) multiplies the neighbour at that distance, each of -1, 0, 1. Those
-/// along axes that the grid lacks are ignored.
+/// Coefficients of a point's equation: at(dx, dy, dz) multiplies the neighbour at that distance, each of -1, 0, 1.
+/// Those along axes that the grid lacks are ignored.
 template <Scalar T>
 struct Weights {
   std::array<T, 27> value{};
@@ -68,8 +68,8 @@ template <Scalar T>
 Weights<T> laplacian(int dimensions, std::array<double, 3> spacing = {1, 1, 1});
 
 /// -Laplace u by 9 (plane) or 27 (box) points, its leading error a multiple of Laplace Laplace u in every direction;
-/// on a line, the second difference. Faces, edges and corners weigh 4 : 1 in the plane and 14 : 3 : 1 in the box: what the
-/// second and fourth moments ask for. Source (box): O'Reilly and Beck, A family of large-stencil discrete Laplacian
+/// on a line, the second difference. Faces, edges and corners weigh 4 : 1 in the plane and 14 : 3 : 1 in the box: what
+/// the second and fourth moments ask for. Source (box): O'Reilly and Beck, A family of large-stencil discrete Laplacian
 /// approximations in three dimensions (2006).
 template <Scalar T>
 Weights<T> isotropic_laplacian(int dimensions, double spacing = 1);
@@ -83,15 +83,15 @@ template <Scalar T>
 Weights<T> convection(int dimensions, std::array<double, 3> velocity, Convection how,
                       std::array<double, 3> spacing = {1, 1, 1});
 
-/// Rows [begin, end) of the matrix that Stencil applies. Every row has the points of the shape that its boundaries leave:
-/// 2 d + 1 when no weight couples diagonally, else 3^d, also where a weight is zero. Local; O(rows).
+/// Rows [begin, end) of the matrix that Stencil applies. Every row has the points of the shape that its boundaries
+/// leave: 2 d + 1 when no weight couples diagonally, else 3^d, also where a weight is zero. Local; O(rows).
 template <Scalar T>
 Rows<T> stencil_rows(const Grid& grid, const Weights<T>& weights, Global begin, Global end);
 
 /// y = A x with A the stencil's matrix, for k columns at once; A^H too. Every row is summed in one order, so the result
 /// does not depend on the number of ranks or threads beyond rounding. Two products may be under way.
-/// Memory: none but the halo, one slab a side. A product reads x once and writes y once where a few slabs (or, for large
-/// slabs, tiles of them) fit the cache.
+/// Memory: none but the halo, one slab a side. A product reads x once and writes y once where a few slabs (or, for
+/// large slabs, tiles of them) fit the cache.
 template <Scalar T>
 class Stencil final : public Operator<T, Host> {
  public:

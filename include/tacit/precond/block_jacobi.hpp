@@ -18,19 +18,19 @@ enum class Factorisation {
 /// y = B^-1 x, B the block diagonal of A with incompletely factorised blocks: each rank's own square block, cut into
 /// `blocks` runs of rows whose lengths differ by at most one (couplings between them are dropped).
 ///
-/// ilu0: Saad, Iterative Methods for Sparse Linear Systems (2003), Algorithm 10.4, on the pattern of A and its diagonal. A
-/// pivot of at most epsilon times the largest magnitude in its row of A becomes sqrt(epsilon) times that magnitude (1 in a
-/// row of zeros); note() tells how many.
-/// ic0: Meijerink and van der Vorst (1977), doi 10.1090/S0025-5718-1977-0438681-4. Where a pivot is not positive the block is
-/// factorised anew with its diagonal times 1 + s, s = 1e-3, 2e-3, 4e-3, ... (Manteuffel 1980,
-/// doi 10.1090/S0025-5718-1980-0559197-0); name() tells the largest s. Hermitian positive definite when A is.
-/// A block whose factors leave the range of the scalar is inverted by its diagonal alone; note() tells.
+/// ilu0: Saad, Iterative Methods for Sparse Linear Systems (2003), Algorithm 10.4, on the pattern of A and its
+/// diagonal. A pivot of at most epsilon times the largest magnitude in its row of A becomes sqrt(epsilon) times that
+/// magnitude (1 in a row of zeros); note() tells how many. ic0: Meijerink and van der Vorst (1977),
+/// doi 10.1090/S0025-5718-1977-0438681-4. Where a pivot is not positive the block is factorised anew with its diagonal
+/// times 1 + s, s = 1e-3, 2e-3, 4e-3, ... (Manteuffel 1980, doi 10.1090/S0025-5718-1980-0559197-0); name() tells the
+/// largest s. Hermitian positive definite when A is. A block whose factors leave the range of the scalar is inverted by
+/// its diagonal alone; note() tells.
 ///
-/// Construction is collective (agreement on errors and on note()); the work is local. An apply is local: reads the factors
-/// and 2 vectors; two triangular solves, by levels where these are wide enough for threads, block by block where there are
-/// several. Same bits for any number of threads. The adjoint of ilu0 costs a second copy of the factors at its first use.
-/// Error(usage): blocks < 1, a matrix that has NaN or Inf, for ic0 a block that is not Hermitian or a diagonal that is not
-/// positive (global row).
+/// Construction is collective (agreement on errors and on note()); the work is local. An apply is local: reads the
+/// factors and 2 vectors; two triangular solves, by levels where these are wide enough for threads, block by block
+/// where there are several. Same bits for any number of threads. The adjoint of ilu0 costs a second copy of the factors
+/// at its first use. Error(usage): blocks < 1, a matrix that has NaN or Inf, for ic0 a block that is not Hermitian or a
+/// diagonal that is not positive (global row).
 template <Scalar T>
 class BlockJacobi final : public op::Operator<T, Host> {
  public:

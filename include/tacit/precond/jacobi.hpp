@@ -25,9 +25,9 @@ struct PointwiseAdjoint {
 
 /// y = D^-1 x, D the diagonal of A; with `absolute` y = |D|^-1 x, which is positive definite whatever A is.
 /// pointwise() gives D^-1, so that methods fold it into their sweeps.
-/// Construction is collective: A.diagonal(), no product. An apply is local: 3 vectors of traffic. Vectors kept: 1 (and 1
-/// more for every other number of columns in use).
-/// Error(usage) naming the global row, on all ranks, where the diagonal is zero, not finite, or too small to invert.
+/// Construction is collective: A.diagonal(), no product. An apply is local: 3 vectors of traffic. Vectors kept: 1 (and
+/// 1 more for every other number of columns in use). Error(usage) naming the global row, on all ranks, where the
+/// diagonal is zero, not finite, or too small to invert.
 template <Scalar T, Memory M = Host>
 class Jacobi final : public op::Operator<T, M> {
  public:

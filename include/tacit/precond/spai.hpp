@@ -19,16 +19,16 @@ struct SpaiOptions {
 
 /// y = M x, M the sparse approximate inverse on the pattern of A.
 ///
-/// Plain: column j of M minimises ||A m - e_j||_2 over the m whose entries stand where column j of A has some, and on the
-/// diagonal: ||A M - I||_F is least on the pattern of A. Grote and Huckle (1997), doi 10.1137/S1064827594276552, with a
-/// pattern that is fixed. Small least-squares problems by Householder reflections.
-/// Factorised: Kolotilina and Yeremin (1993), doi 10.1137/0614004. Rows whose small matrix is not positive definite take
-/// the diagonal alone; note() tells how many.
+/// Plain: column j of M minimises ||A m - e_j||_2 over the m whose entries stand where column j of A has some, and on
+/// the diagonal: ||A M - I||_F is least on the pattern of A. Grote and Huckle (1997), doi 10.1137/S1064827594276552,
+/// with a pattern that is fixed. Small least-squares problems by Householder reflections. Factorised: Kolotilina and
+/// Yeremin (1993), doi 10.1137/0614004. Rows whose small matrix is not positive definite take the diagonal alone;
+/// note() tells how many.
 ///
-/// The same for any number of ranks (unless `local`). Construction is collective: rows of A that belong to ghosts travel
-/// once, entries of M once. An apply costs one product with M (factorised: with G and G^H), with its halo exchange.
-/// Error(usage): a matrix that has NaN or Inf; factorised: a matrix that is not Hermitian, a diagonal that is not
-/// positive (global row).
+/// The same for any number of ranks (unless `local`). Construction is collective: rows of A that belong to ghosts
+/// travel once, entries of M once. An apply costs one product with M (factorised: with G and G^H), with its halo
+/// exchange. Error(usage): a matrix that has NaN or Inf; factorised: a matrix that is not Hermitian, a diagonal that is
+/// not positive (global row).
 template <Scalar T, Memory M = Host>
 class Spai final : public op::Operator<T, M> {
  public:

@@ -1,0 +1,66 @@
+"""Solves matrix files on several numbers of ranks with the command line and tabulates the verified results.
+
+    python bench/real_systems.py FOLDER [--ranks 1 2 4] [--json FILE] [--rtol 1e-8] [--limit SECONDS]
+
+FOLDER holds NAME.petsc files. The method and preconditioner of a name are in SYSTEMS; others run with `auto` and `ilu0`.
+b = 1, x = 0. Every residual is ||b - A x|| / ||b||, recomputed by Tacit after the solve.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+SYSTEMS = {
+    "mni_rw": ("cg", "ic0"),
+    "mni_cd": ("bicgstab", "ilu0"),
+    "usa_B": ("cg", "ic0"),
+    "peg_B": ("cg", "ic0"),
+    "peg_jac": ("gmres", "ilu0"),
+    "usa_jac": ("gmres", "ilu0"),
+}
+
+
+def solve(path, ranks, method, precond, options):
+    command = [sys.executable, "-m", "tacit", "solve", str(path), "--ranks", str(ranks), "--method", method]
+    command += ["--precond", precond, "--rtol", str(options.rtol), "--restart", "60", "--max-iterations", "3000", "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.limit)
+    if done.returncode not in (0, 3):
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--rtol", type=float, default=1e-8)
+    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    print(f"{'system':9} {'unknowns':>9} {'nonzeros':>10} ranks method    precond  {'reason':14} {'iterations':>10} {'residual':>9} {'read':>7} {'setup':>7} {'solve':>7}  reductions  MB sent")
+    results = []
+    for path in sorted(options.folder.glob("*.petsc")):
+        if options.only and path.stem not in options.only:
+            continue
+        method, precond = SYSTEMS.get(path.stem, ("auto", "ilu0"))
+        for ranks in options.ranks:
+            r = solve(path, ranks, method, precond, options)
+            r["history"] = r["history"][:: max(1, len(r["history"]) // 50)]
+            r["file"] = path.name
+            results.append(r)
+            seconds, counts = r["seconds"], r["counts"]
+            print(
+                f"{path.stem:9} {r['unknowns']:9} {r['nonzeros']:10} {ranks:5} {r['method']:9} {precond:8} {r['reason']:14} {r['iterations']:10}"
+                f" {r['residual_norm']:9.2e} {seconds['read']:7.2f} {seconds['setup']:7.2f} {seconds['solve']:7.2f} {counts['reductions']:11} {counts['bytes'] / 1e6:8.1f}",
+                flush=True,
+            )
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({"schema": "tacit.bench.real/1", "runs": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
