@@ -295,6 +295,53 @@ class _Prepared(NamedTuple):
     x0: Array | None
     scalar: str
     options: _core.Options
+    precond: Any
+    told: dict[str, float | str]  # what all ranks must have given alike, as they are told of it
+
+
+def _told(value: Any) -> float | str:
+    """A number as it is, the rest as text."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return int(value) if isinstance(value, (int, np.integer)) else float(value)
+    return repr(value)
+
+
+def _told_precond(precond: Any) -> dict[str, float | str]:
+    given = {"name": precond} if isinstance(precond, str) else {"name": "none"} if precond is None else precond
+    if isinstance(given, dict):
+        name = given.get("name")
+        told = {f"precond's {key}": _told(value) for key, value in given.items() if key != "name"}
+        return {"precond": repr(name.replace("_", "-") if isinstance(name, str) else name), **told}
+    if isinstance(given, op.Operator):
+        return {"precond": "an operator of Tacit"}
+    return {"precond": "a matrix" if op._is_matrix(given) else "a function"}
+
+
+def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
+    """What all ranks use: the smallest scalar that holds what each asks for, and rank 0's numbers. Collective, one
+    message round; ValueError on every rank when options differ by more than the rounding of a number.
+    """
+    if on.size == 1:
+        return ready
+    # A rank without elements has no say in the scalar: np.array([]) is float64 whatever the others have.
+    given = len(ready.b) + (0 if ready.x0 is None else len(ready.x0)) > 0
+    parts = on.all_gather(json.dumps([ready.scalar, given, ready.told]).encode())
+    scalars, says, told = zip(*(json.loads(part) for part in parts), strict=True)
+    first = told[0]
+    for rank, other in enumerate(told):
+        for name in {**first, **other}:
+            a, b = first.get(name, "absent"), other.get(name, "absent")
+            numbers = not isinstance(a, str) and not isinstance(b, str)
+            if a != b and not (numbers and (math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)))):
+                raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
+    for name in ("rtol", "atol", "relaxation", "lambda_min", "lambda_max"):
+        if not isinstance(first[name], str):
+            setattr(ready.options, name, first[name])
+    precond = ready.precond
+    if isinstance(precond, dict):
+        precond = {k: first[f"precond's {k}"] if isinstance(v, float) else v for k, v in precond.items()}
+    asked = [scalar for scalar, say in zip(scalars, says, strict=True) if say]
+    return ready._replace(scalar=common_scalar(*(asked or scalars)), precond=precond)
 
 
 def solve(
@@ -389,7 +436,8 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        Shapes, types, names and numbers that do not fit, before any work; the same on every rank.
+        Shapes, types, names and numbers that do not fit, or that differ between ranks, before any work; the same on
+        every rank.
     KeyboardInterrupt
         On every rank, when the user asked one of them to stop.
     Exception
@@ -398,7 +446,11 @@ def solve(
 
     Notes
     -----
-    Collective. Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2.
+    Collective: all ranks pass the same options, and x0 and a callback on all ranks or none; checked (numbers may differ
+    by 1e-12 of their size, rank 0's count; ``threads`` is each rank's own). The scalar that is used holds what b and x0
+    have on any rank.
+
+    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2.
 
     Examples
     --------
@@ -453,9 +505,14 @@ def solve(
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
-        return _Prepared(right, guess, wanted, o)
+        told = {name: _told(getattr(o, name)) for name in _TOLD}
+        told |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
+        told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
+        told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
+        told["callback"] = "None" if callback is None else getattr(callback, "told", "given")
+        return _Prepared(right, guess, wanted, o, precond, told | _told_precond(precond))
 
-    ready = agreed(on, prepare)
+    ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
     with using_threads(used_threads):
         if trace:
@@ -468,7 +525,6 @@ def solve(
                 b,
                 ready,
                 on,
-                precond,
                 callback,
                 begin,
                 origin,
@@ -488,6 +544,9 @@ def solve(
     return result
 
 
+# Of the core's options: what the user sets.
+_TOLD = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "relaxation"]
+_TOLD += ["lambda_min", "lambda_max", "history", "fallbacks"]
 _OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]
 
 
@@ -496,7 +555,6 @@ def _solve(
     b: Any,
     ready: _Prepared,
     on: _core.Communicator,
-    precond: Any,
     callback: Any,
     begin: float,
     origin: float,
@@ -531,9 +589,9 @@ def _solve(
     on_device = device == "cuda"
     if on_device:
         solved = op.stored(solved, "device='cuda'")
-        name, options, symmetric = agreed(on, lambda: _precond.named(precond))
+        name, options, symmetric = agreed(on, lambda: _precond.named(ready.precond))
     else:
-        M, symmetric = _precond.build(solved, precond, None if numbers is None else (matrix, numbers))
+        M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
     hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
     column = len(np.shape(b)) == 2
 
@@ -587,6 +645,18 @@ def _gather_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:
 # --- SciPy's signatures -----------------------------------------------------------------------------------------------
 
 
+class _OfIterate:
+    """A callback of :func:`solve` from one of SciPy's."""
+
+    def __init__(self, callback: Callable[[Any], Any], as_norm: bool) -> None:
+        self._callback, self._as_norm = callback, as_norm
+        self.told = "given the residual's norm" if as_norm else "given the iterate"
+
+    def __call__(self, state: CallbackState) -> bool:
+        self._callback(state.residual_norm if self._as_norm else np.ravel(state.x))
+        return False
+
+
 def _scipy(
     name: str,
     A: Any,
@@ -600,13 +670,6 @@ def _scipy(
     as_norm: bool = False,
     **more: Any,
 ) -> Result:
-    def call(state: CallbackState) -> bool:
-        assert callback is not None
-        callback(state.residual_norm if as_norm else np.ravel(state.x))
-        return False
-
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
     result = solve(
         A,
         b,
@@ -616,7 +679,7 @@ def _scipy(
         rtol=rtol,
         atol=atol,
         max_iterations=maxiter,
-        callback=None if callback is None else call,
+        callback=_OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
     if isinstance(result.x, np.ndarray):

@@ -2,7 +2,8 @@
 
 Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply.
 On several ranks a vector is given either whole (the same on every rank) or as this rank's own part, on all ranks
-alike; what comes back has the same form. Products are collective.
+alike, and with the same number of columns (checked; complex on one rank is complex on all); what comes back has the
+same form. Products are collective.
 """
 
 from __future__ import annotations
@@ -86,8 +87,7 @@ class Operator:
 
     def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Array:
         """A x, or A^H x, or with `conjugate` A^T x."""
-        handle, comm = self._handle, self.comm
-        scalar = self.dtype.name
+        comm = self.comm
 
         def prepare() -> Array:
             array = as_array(x, "x")
@@ -96,10 +96,25 @@ class Operator:
             return array
 
         array = agreed(comm, prepare)
-        if array.dtype.kind == "c" and self.dtype.kind != "c":
+        is_complex = array.dtype.kind == "c"
+        if comm.size > 1:
+            # What follows sends messages by these, so all ranks must see the same.
+            columns = array.shape[1] if array.ndim == 2 else -1
+            given = layout.gather(np.array([[columns, is_complex]], np.int64), comm)
+            is_complex = bool(given[:, 1].any())
+            for r in np.flatnonzero(given[:, 0] != given[0, 0])[:1]:
+                first, other = ("one dimension" if k < 0 else f"{k} columns" for k in (given[0, 0], given[r, 0]))
+                raise ValueError(f"x has {first} on rank 0 and {other} on rank {r}; all ranks must give the same")
+        if is_complex and self.dtype.kind != "c":
             # A real operator takes the real and imaginary parts one by one.
-            real, imaginary = (self._apply(part, adjoint) for part in (array.real, array.imag))
+            real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
             return real + 1j * imaginary
+        return self._product(array, adjoint, conjugate)
+
+    def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
+        """_apply, where all ranks agree on kind and columns."""
+        handle, comm = self._handle, self.comm
+        scalar = self.dtype.name
         offsets, back = handle.domain_offsets, handle.range_offsets
         if adjoint:
             offsets, back = back, offsets

@@ -66,7 +66,8 @@ namespace detail {
 
 State::~State() {
   for (auto& slot : slots) {
-    if (slot->send.active) transport->cancel(slot->send, nullptr);
+    if (slot->send.active)
+      transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
     if (slot->receive.active) transport->cancel(slot->receive, nullptr);
   }
 }
@@ -89,7 +90,7 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
   slot->channel = int(sums_started++ % sum_channels);
   slot->busy = true;
   slot->done = false;
-  slot->native = algorithm == SumAlgorithm::native && transport->has_native_sum();
+  slot->native = algorithm == SumAlgorithm::native && !settling && transport->has_native_sum();
   if (size == 1) {
     slot->busy = false;
     slot->done = true;
@@ -176,8 +177,8 @@ bool State::hears_of_failure() {
   while (auto notice = transport->poll_notice()) {
     if (notice->epoch != epoch) continue;
     notices[notice->rank] = *notice;
-    failed = true;
   }
+  for (const auto& [rank, notice] : notices) failed = failed || notice.position <= position;
   return failed;
 }
 
@@ -228,7 +229,15 @@ Communicator Communicator::duplicate() const {
 void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
 Counters Communicator::counters() const { return state_->counters; }
 Transport& Communicator::transport() const { return *state_->transport; }
-void Communicator::progress() const { state_->progress(); }
+void Communicator::progress() const {
+  try {
+    state_->progress();
+  } catch (...) {  // thrown by the next wait: here we may be inside a parallel loop
+    if (!state_->poll_error) state_->poll_error = std::current_exception();
+  }
+}
+void Communicator::enter() const { ++state_->position; }
+void Communicator::leave() const { ++state_->position; }
 void Communicator::check() const {
   if (size_ > 1) state_->check();
 }
@@ -266,24 +275,25 @@ std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<con
     const int take = std::min(have, size_ - have);
     const int to = (rank_ - have + size_) % size_, from = (rank_ + have) % size_;
     std::vector<Global> sizes(take), sizes_in(take);
-    std::vector<std::byte> data, data_in;
+    std::vector<std::byte> data;
     for (int i = 0; i < take; ++i) {
       const auto& item = all[(rank_ + i) % size_];
       sizes[i] = Global(item.size());
       data.insert(data.end(), item.begin(), item.end());
     }
     const int tag = s.tag(State::gather_channel + round);
-    Ticket send = s.transport->send(to, tag, sizes.data(), sizes.size() * sizeof(Global));
-    Ticket receive = s.transport->receive(from, tag, sizes_in.data(), sizes_in.size() * sizeof(Global));
-    s.finish(receive);
-    s.finish(send);
+    const auto swap = [&](std::span<const std::byte> out, std::size_t in_bytes) {
+      detail::Mail mail(s);
+      mail.send(to, tag, {out.begin(), out.end()});
+      const auto in = mail.receive(from, tag, in_bytes);
+      mail.finish();
+      return std::move(*in);
+    };
+    const auto sizes_bytes = swap(std::as_bytes(std::span<const Global>(sizes)), take * sizeof(Global));
+    std::memcpy(sizes_in.data(), sizes_bytes.data(), sizes_bytes.size());
     Global total = 0;
     for (Global n : sizes_in) total += n;
-    data_in.resize(std::size_t(total));
-    send = s.transport->send(to, tag, data.data(), data.size());
-    receive = s.transport->receive(from, tag, data_in.data(), data_in.size());
-    s.finish(receive);
-    s.finish(send);
+    const auto data_in = swap(data, std::size_t(total));
     auto next = data_in.begin();
     for (int i = 0; i < take; ++i) {
       all[(from + i) % size_].assign(next, next + sizes_in[i]);
@@ -306,35 +316,34 @@ std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vecto
   // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its way.
   const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
   const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
-  std::vector<Ticket> sends, acknowledgements;
+  detail::Mail sent(s), acknowledgements(s);
   for (const auto& p : parcels) {
     if (p.rank == rank_) {
       arrived.push_back(p);
       continue;
     }
-    sends.push_back(s.transport->send(p.rank, tag, p.bytes.data(), p.bytes.size()));
-    sends.push_back(s.transport->receive(p.rank, acknowledge, nullptr, 0));
+    sent.send(p.rank, tag, p.bytes);
+    sent.receive(p.rank, acknowledge, 0);
   }
   PendingSum barrier;
   bool in_barrier = false;
   s.wait_until([&] {
     while (auto arrival = s.transport->probe(tag)) {
-      Parcel p{arrival->from, std::vector<std::byte>(arrival->bytes)};
-      Ticket receive = s.transport->receive(p.rank, tag, p.bytes.data(), p.bytes.size());
-      s.finish(receive);
-      arrived.push_back(std::move(p));
-      acknowledgements.push_back(s.transport->send(arrived.back().rank, acknowledge, nullptr, 0));
+      detail::Mail mail(s);
+      const auto bytes = mail.receive(arrival->from, tag, arrival->bytes);
+      mail.finish();
+      arrived.push_back({arrival->from, std::move(*bytes)});
+      acknowledgements.send(arrival->from, acknowledge, {});
     }
     if (!in_barrier) {
-      for (auto& ticket : sends)
-        if (ticket.active && !s.transport->test(ticket)) return false;
+      if (!sent.done()) return false;
       const Global nothing = 0;
       barrier = start(&nothing, 1, Number::int64, Operation::sum, false);
       in_barrier = true;
     }
     return barrier.test();
   });
-  for (auto& ticket : acknowledgements) s.finish(ticket);
+  acknowledgements.finish();
   std::sort(arrived.begin(), arrived.end(), [](const Parcel& a, const Parcel& b) { return a.rank < b.rank; });
   return arrived;
 }
@@ -373,16 +382,16 @@ void Communicator::fail(std::exception_ptr error) const {
     own = false;
   } catch (const Error& e) {
     if (e.agreed() || size_ == 1) throw;
-    mine = {rank_, s.epoch, e.kind(), e.what()};
+    mine = {rank_, s.epoch, s.position, e.kind(), e.what()};
   } catch (const std::bad_alloc&) {
     if (size_ == 1) throw;
-    mine = {rank_, s.epoch, ErrorKind::environment, "out of memory"};
+    mine = {rank_, s.epoch, s.position, ErrorKind::environment, "out of memory"};
   } catch (const std::exception& e) {
     if (size_ == 1) throw;
-    mine = {rank_, s.epoch, ErrorKind::environment, e.what()};
+    mine = {rank_, s.epoch, s.position, ErrorKind::environment, e.what()};
   } catch (...) {
     if (size_ == 1) throw;
-    mine = {rank_, s.epoch, ErrorKind::environment, "an exception of unknown type"};
+    mine = {rank_, s.epoch, s.position, ErrorKind::environment, "an exception of unknown type"};
   }
   if (own) {
     // Input checked alike on all ranks fails alike on all; the rank is named only where it tells something.
@@ -402,6 +411,9 @@ void Communicator::fail(std::exception_ptr error) const {
   // The sums below carry the next epoch's tags: nothing left over from this one can match them.
   const int old_epoch = s.epoch++;
   s.sums_started = s.sparse_started = 0;
+  s.poll_error = nullptr;
+  // Native all-reduces match by order, which the failure has disturbed for good.
+  s.algorithm = SumAlgorithm::doubling;
   const Global lowest = reduce(own ? Global(rank_) : Global(size_), Operation::min);
   const auto collect = [&] {
     while (auto notice = s.transport->poll_notice())
@@ -409,8 +421,10 @@ void Communicator::fail(std::exception_ptr error) const {
     return s.notices.contains(int(lowest));
   };
   s.wait_until(collect);
-  // Everybody holds the text before anybody goes on, so that no notice of this epoch is late for its reader.
-  reduce(Global(0), Operation::max);
+  // Everybody holds the text before anybody goes on, so that no notice of this epoch is late for its reader; and ranks that
+  // had come to different places go on with the same numbers.
+  s.position = reduce(s.position, Operation::max);
+  s.exchanges_made = std::uint32_t(reduce(Global(s.exchanges_made), Operation::max));
   const Notice chosen = s.notices[int(lowest)];
   s.notices.clear();
   s.failed = s.settling = false;

@@ -41,11 +41,11 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
     : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes) {
   auto& s = *comm_.state_;
   channel_ = detail::State::exchange_channel + int(s.exchanges_made++ % detail::State::exchange_channels);
-  s.exchanges.push_back(this);
   for (Slot& slot : slots_) {
     slot.own = std::make_shared<Bytes>(pattern_->send_index.size() * element_bytes_);
     slot.ghost = std::make_shared<Bytes>(pattern_->ghosts.size() * element_bytes_);
   }
+  s.exchanges.push_back(this);
 }
 
 Exchange::~Exchange() {

@@ -66,16 +66,28 @@ class MpiTransport final : public Transport {
     MPI_Request request;
     const Extent e(bytes);
     check_mpi(MPI_Irecv(data, e.count, e.type, from, tag + 1, comm_, &request), "MPI_Irecv");
-    return ticket(request);
+    Ticket t = ticket(request);
+    t.numbers[0] = receives;
+    t.numbers[1] = from;
+    t.words[1] = bytes;
+    return t;
   }
   bool test(Ticket& t) override {
     if (!t.active) return true;
     MPI_Request request = request_of(t);
     int flag = 0;
-    const int code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    MPI_Status status;
+    const int code = MPI_Test(&request, &flag, &status);
     std::memcpy(t.words, &request, sizeof request);
     if (flag || code != MPI_SUCCESS) t.active = false;
     check_mpi(code, "MPI_Test");
+    if (flag && t.numbers[0] == receives) {
+      MPI_Count bytes = 0;
+      MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+      if (std::size_t(bytes) != t.words[1])
+        throw Error(ErrorKind::environment, message("a message of ", bytes, " bytes from rank ", t.numbers[1], " where ",
+                                                    t.words[1], " were expected"));
+    }
     return flag;
   }
   void cancel(Ticket& t, std::shared_ptr<void> keep) override {
@@ -84,13 +96,14 @@ class MpiTransport final : public Transport {
     t.active = false;
     int flag = 0;
     if (MPI_Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag) return;
-    if (keep) {  // a send cannot be called back; MPI ends it when it can
-      kept().push_back(std::move(keep));
-      MPI_Request_free(&request);
-    } else if (!t.numbers[0]) {
+    if (t.numbers[0] == receives) {
       MPI_Cancel(&request);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
+      return;
     }
+    // A send or an all-reduce cannot be called back: its buffer stays, and MPI ends it when it can.
+    kept().push_back(std::move(keep));
+    if (t.numbers[0] == sends) MPI_Request_free(&request);
   }
   std::optional<Arrival> probe(int tag) override {
     int flag = 0;
@@ -111,10 +124,12 @@ class MpiTransport final : public Transport {
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values, checked_cast<int>(n, "the length of a sum"), type, op, comm_,
                              &request),
               "MPI_Iallreduce");
-    return ticket(request);
+    Ticket t = ticket(request);
+    t.numbers[0] = reduces;
+    return t;
   }
   void send_notice(const Notice& notice) override {
-    const int numbers[3] = {notice.rank, notice.epoch, int(notice.kind)};
+    const std::int64_t numbers[4] = {notice.rank, notice.epoch, notice.position, std::int64_t(notice.kind)};
     auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
     *buffer += notice.text;
     kept().push_back(buffer);
@@ -133,13 +148,14 @@ class MpiTransport final : public Transport {
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     std::string buffer(std::size_t(bytes), '\0');
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
-    int numbers[3];
+    std::int64_t numbers[4];
     std::memcpy(numbers, buffer.data(), sizeof numbers);
-    return Notice{numbers[0], numbers[1], ErrorKind(numbers[2]), buffer.substr(sizeof numbers)};
+    return Notice{int(numbers[0]), int(numbers[1]), numbers[2], ErrorKind(numbers[3]), buffer.substr(sizeof numbers)};
   }
   std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_); }
 
  private:
+  enum : int { sends, receives, reduces };  // Ticket::numbers[0]
   // MPI counts are int: longer messages travel as one element of a larger type.
   struct Extent {
     explicit Extent(std::size_t bytes) {

@@ -1,10 +1,11 @@
 // What the copies of a communicator share.
 #pragma once
 
-#include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
 
+#include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <thread>
@@ -45,6 +46,11 @@ struct State {
   std::uint32_t sums_started = 0, exchanges_made = 0, sparse_started = 0;
   bool failed = false, settling = false;
   std::map<int, Notice> notices;  // of this epoch, by rank
+  // Collective calls entered and left so far: the same number at the same place of the program on every rank. A rank that
+  // is not yet where another one failed can still finish what it waits for (the other one has done its part) and must, or
+  // the two would throw out of different calls.
+  std::int64_t position = 0;
+  std::exception_ptr poll_error;  // met in poll(), which runs where nothing may be thrown
 
   int tag(int channel) const { return epoch % epochs * channels + channel; }
   static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
@@ -53,34 +59,67 @@ struct State {
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation);
   void advance(SumSlot& slot);
   void progress();
-  /// Another rank has failed.
+  /// Another rank has failed, at or before the place in the program where this rank is.
   bool hears_of_failure();
   void check() {
     if (hears_of_failure()) throw PeerFailure();
   }
-  // What the failing rank sent before it failed still arrives: a wait that can end does, and the failure is met where
-  // this rank cannot go on, which is inside the collective call that it belongs to.
-  static constexpr double grace = 0.02;  // seconds
   template <class Condition>
   void wait_until(Condition&& condition) {
-    double heard_at = 0;
     for (int spins = 0;; ++spins) {
+      if (poll_error) std::rethrow_exception(std::exchange(poll_error, nullptr));
       if (condition()) return;
       progress();
-      if (spins % 64 == 63 && hears_of_failure()) {
-        if (heard_at == 0) heard_at = wall_time();
-        else if (wall_time() - heard_at > grace) throw PeerFailure();
-      }
+      if (spins % 64 == 63) check();
       if (spins > 128) transport->relax();
     }
-  }
-  void finish(Ticket& ticket) {
-    wait_until([&] { return !ticket.active || transport->test(ticket); });
   }
 
  private:
   void begin_round(SumSlot& slot);
   bool in_progress_ = false;
+};
+
+// Messages with their buffers. What is still under way when the mail goes (an exception unwinds) is given up together with
+// its buffer, which the transport may still read or write.
+class Mail {
+ public:
+  using Bytes = std::vector<std::byte>;
+  explicit Mail(State& state) : state_(state) {}
+  Mail(const Mail&) = delete;
+  ~Mail() {
+    for (auto& item : items_)
+      if (item.ticket.active) state_.transport->cancel(item.ticket, item.out ? item.buffer : nullptr);
+  }
+  void send(int to, int tag, Bytes bytes) {
+    auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
+    item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
+  }
+  /// The buffer that will hold the message once done() is true or finish() returned.
+  std::shared_ptr<Bytes> receive(int from, int tag, std::size_t bytes) {
+    auto& item = items_.emplace_back(std::make_shared<Bytes>(bytes), false);
+    item.ticket = state_.transport->receive(from, tag, item.buffer->data(), bytes);
+    return item.buffer;
+  }
+  bool done() {
+    for (auto& item : items_)
+      if (item.ticket.active && !state_.transport->test(item.ticket)) return false;
+    return true;
+  }
+  void finish() {
+    state_.wait_until([&] { return done(); });
+    items_.clear();
+  }
+
+ private:
+  struct Item {
+    Item(std::shared_ptr<Bytes> b, bool o) : buffer(std::move(b)), out(o) {}
+    std::shared_ptr<Bytes> buffer;
+    bool out;
+    Ticket ticket;
+  };
+  State& state_;
+  std::deque<Item> items_;
 };
 
 }  // namespace tacit::comm::detail

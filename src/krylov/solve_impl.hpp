@@ -146,7 +146,7 @@ class Solve {
   void choose_method() {
     method_ = options_.method;
     if (method_ == Method::automatic) {
-      bool positive = hermitian_;
+      bool positive = hermitian_ && (!P_ || options_.side == Side::right);  // only gmres has other sides
       if (positive && A_->has_diagonal()) {
         const auto d = A_->diagonal();
         positive = space_.comm().all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
@@ -398,6 +398,13 @@ class Solve {
           }
         }
         if (!(bounds_.lambda_min > 0) || !(bounds_.lambda_max > bounds_.lambda_min)) {
+          if (options_.lambda_min && !diagonal_ && bounds_.lambda_max > 0) {
+            finish(Reason::breakdown,
+                   message("lambda_min = ", *options_.lambda_min, " lies above the estimated lambda_max of ",
+                           std::ldexp(bounds_.lambda_max, P_ ? 0 : a_exponent_)),
+                   "Give both bounds of the spectrum of P A, or neither.", monitor, norm);
+            return false;
+          }
           if (bounds_.lambda_max > 0 && bounds_.lambda_min > 0) {
             bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
           } else {
@@ -606,7 +613,7 @@ Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vec
     require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
             P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
             A.range().size());
-    require(!(P && options.method == Method::cg && options.side != Side::right), "side ", to_string(options.side),
+    require(options.side == Side::right || options.method == Method::gmres || options.method == Method::automatic, "side ", to_string(options.side),
             " is an option of gmres");
     return Solve<T, M>(A, P, b, x, options, hermitian).run();
   });

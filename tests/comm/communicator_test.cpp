@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 using namespace tacit;
 using comm::Communicator;
@@ -252,6 +253,72 @@ TEST(Failure, OfOneRankReachesAll) {
         b.wait(&x);
       }, c.size() == 1 ? "bad_alloc" : "out of memory");
     }
+  });
+}
+
+TEST(Failure, OfALaterCallIsNotMetInAnEarlierOne) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() < 2) return;
+    const Communicator d = c.duplicate();
+    for (int round = 0; round < 20; ++round) {
+      // The last rank leaves the first call early and fails in the second while others are still in the first.
+      std::string first = "ended", second = "ended";
+      try {
+        comm::collective(d, [&] {
+          if (d.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+          const auto all = d.all_gather(Global(d.rank()));
+          EXPECT_EQ(Global(all.size()), d.size());
+        });
+      } catch (const Error& e) {
+        first = e.what();
+      }
+      try {
+        comm::collective(d, [&] {
+          if (d.rank() == d.size() - 1) throw Error(ErrorKind::usage, "in the second call");
+          (void)d.all_sum(Global(1));
+        });
+      } catch (const Error& e) {
+        second = e.what();
+      }
+      EXPECT_EQ(first, "ended");
+      EXPECT_NE(second.find("in the second call"), std::string::npos) << second;
+    }
+  });
+}
+
+TEST(Failure, LeavesGathersAndNativeSumsWhole) {
+  on_ranks([](const Communicator& c) {
+    for (const auto algorithm : {comm::SumAlgorithm::doubling, comm::SumAlgorithm::native}) {
+      const Communicator d = c.duplicate();
+      d.use(algorithm);
+      expect_agreed_failure(d, 0, [&](bool me) {
+        double x = 1;
+        auto sum = d.start_sum(&x, 1);
+        if (me) throw Error(ErrorKind::usage, "before the sum is waited for");
+        sum.wait(&x);
+        std::vector<Global> many(1000, d.rank());
+        (void)d.all_gather(std::span<const Global>(many));
+      }, "before the sum is waited for");
+    }
+  });
+}
+
+TEST(Failure, LeavesNewExchangesInStep) {
+  on_ranks([](const Communicator& c) {
+    const Communicator d = c.duplicate();
+    const Ring ring(d, 6);
+    const auto pattern = std::make_shared<const comm::Pattern>(
+        comm::Pattern::build(d, ring.partition.offsets(), ring.needed));
+    EXPECT_THROW(comm::collective(d, [&] {
+      if (d.rank() == d.size() - 1) throw Error(ErrorKind::usage, "before it made its exchange");
+      comm::Exchange exchange(d, pattern, 8);
+      (void)d.all_sum(Global(1));
+    }), Error);
+    comm::Exchange exchange(d, pattern, 8);
+    const int slot = exchange.open();
+    exchange.post(slot);
+    exchange.wait(slot);
+    exchange.close(slot);
   });
 }
 

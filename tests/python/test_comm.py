@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -393,3 +394,144 @@ def test_wrong_use_is_told_on_all_ranks() -> None:
         assert tacit.solve(a, np.ones(10), comm=comm).converged
 
     tacit.comm.run_threads(2, rank)
+
+
+def in_time(f: Callable[[Comm], Any], ranks: int = 3) -> Any:
+    """run_threads, which fails instead of waiting for ranks that wait for each other."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(tacit.comm.run_threads(ranks, f))
+        except BaseException as e:
+            found.append(e)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found, "the ranks wait for each other"
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(ValueError, match="all ranks must give the same") as caught:
+        call()
+    return str(caught.value)
+
+
+def test_scalars_of_ranks_are_joined() -> None:
+    a = unsymmetric(7)
+
+    def rank(comm: Comm) -> None:
+        A = tacit.csr(a.astype(np.float32), comm=comm)
+        low, high = A.own_range
+        for on_one, elsewhere, expected in (
+            ("f4", "f4", "float32"),
+            ("f8", "f4", "float64"),
+            ("f4", "f8", "float64"),
+            ("i4", "f4", "float64"),
+            ("c8", "f4", "complex64"),
+            ("c8", "f8", "complex128"),
+        ):
+            b = np.ones(high - low, on_one if comm.rank == 1 else elsewhere)
+            for r in (tacit.solve(A, b, rtol=1e-4), tacit.solve(A, np.ones(7, "f4"), x0=b, rtol=1e-4)):
+                assert (r.scalar, r.x.dtype, r.converged) == (expected, np.dtype(expected), True)
+        # A rank without rows has no say, unless no rank has any.
+        few = tacit.csr(a[:2, :2].astype(np.float32), comm=comm)
+        own = few.own_range[1] - few.own_range[0]
+        r = tacit.solve(few, np.ones(own, np.float32) if own else np.array([]), rtol=1e-4)
+        assert (r.scalar, len(r.x), r.converged) == ("float32", own, True)
+
+    in_time(rank)
+
+
+def test_options_are_the_same_on_all_ranks() -> None:
+    a, b = laplacian(12), np.ones(12)
+
+    def rank(comm: Comm) -> list[str]:
+        odd = comm.rank == 1
+        A = tacit.csr(a, comm=comm)
+        jacobi = tacit.precond.make(A, "jacobi")
+        texts = []
+        for name, value, other in (
+            ("x0", np.zeros(12), None),
+            ("callback", lambda state: None, None),
+            ("rtol", 1e-3, 1e-8),
+            ("atol", 1e-3, 0.0),
+            ("method", "gmres", "cg"),
+            ("restart", 5, 6),
+            ("max_iterations", 7, None),
+            ("side", "left", "right"),
+            ("orthogonalisation", "mgs", "cgs"),
+            ("relaxation", 0.5, 1.0),
+            ("lambda_min", 0.5, None),
+            ("partition", "graph", "rows"),
+            ("ordering", "rcm", "none"),
+            ("scalar", "float32", None),
+            ("fallbacks", False, True),
+            ("trace", True, False),
+            ("raise_on_failure", True, False),
+            ("precond", None, "jacobi"),
+            ("precond", jacobi, None),
+            ("precond", jacobi, "jacobi"),
+            ("precond", np.eye(12), jacobi),
+            ("precond", dict(name="polynomial", degree=2), "polynomial"),
+            ("precond", dict(name="polynomial", degree=2), dict(name="polynomial", degree=3)),
+        ):
+            options = {name: value if odd else other}
+            texts.append(refusal(lambda options=options: tacit.solve(A, b, **options)))
+            assert texts[-1].startswith(name)
+            assert "on rank 0 and" in texts[-1]
+            assert "on rank 1;" in texts[-1]
+        kind = "x" if odd else "pr_norm"
+        texts.append(refusal(lambda: tacit.gmres(A, b, callback=lambda x: None, callback_type=kind)))
+        with pytest.raises(TypeError, match="callback is 3"):
+            tacit.cg(A, b, callback=3 if odd else None)
+        # The rounding of a number is no difference, nor are two ways to write a thing.
+        near = 1e-8 * (1 + 4e-16 * comm.rank)
+        assert (
+            tacit.solve(A, b, method="cg", rtol=near, precond=None if odd else "none", threads=comm.rank + 1).rtol
+            == 1e-8
+        )
+        poly = dict(name="polynomial", lambda_max=4 * (1 + 4e-16 * comm.rank))
+        assert tacit.solve(A, b, precond=poly, scalar="float64" if odd else float).converged
+        return texts
+
+    first, *others = in_time(rank)
+    assert others == [first, first]
+    assert "rtol is 1e-08 on rank 0 and 0.001 on rank 1; all ranks must give the same" in first
+
+
+def test_vectors_are_of_one_kind_on_all_ranks() -> None:
+    a = unsymmetric(7)
+    x = np.arange(14.0).reshape(7, 2)
+
+    def rank(comm: Comm) -> list[str]:
+        texts = []
+        for A in (
+            tacit.csr(a, comm=comm),
+            tacit.function((7, 7), lambda v: a @ v, rmatvec=lambda v: a.T @ v, comm=comm),
+        ):
+            low, high = A.own_range
+            for at in range(3):
+                mine = x[low:high] * (1j if comm.rank == at else 1)
+                whole = x.astype(complex)
+                whole[slice(*tacit.layout.blocks(7, 3)[at : at + 2])] *= 1j
+                for got, expected in ((A @ mine, a @ whole), (A.H @ mine, a.T @ whole), ((mine.T @ A).T, a.T @ whole)):
+                    assert got.dtype == complex
+                    assert np.allclose(got, expected[low:high])
+                assert np.allclose(A @ mine[:, 0], (a @ whole)[low:high, 0])
+                for k in (0, 1, 3):
+                    columns = np.ones((high - low, k if comm.rank == at else 2))
+                    texts.append(refusal(lambda A=A, columns=columns: A @ columns))
+                    texts.append(refusal(lambda A=A, k=k: A @ np.ones((7, k if comm.rank == at else 2))))
+                flat = np.ones(high - low) if comm.rank == at else np.ones((high - low, 1))
+                texts.append(refusal(lambda A=A, flat=flat: A @ flat))
+            assert (A @ np.ones((high - low, 0))).shape == (high - low, 0)
+        return texts
+
+    first, *others = in_time(rank)
+    assert others == [first, first]
+    assert "x has 2 columns on rank 0 and 3 columns on rank 1; all ranks must give the same" in first

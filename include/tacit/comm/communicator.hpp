@@ -127,7 +127,8 @@ class Communicator {
     return PendingSums<K, T>(start_sum(local.v, K));
   }
 
-  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending.
+  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending. Throws nothing: what goes
+  /// wrong is thrown by the next wait.
   void poll() const {
     if (size_ > 1) progress();
   }
@@ -171,6 +172,9 @@ class Communicator {
   /// Asks the process whether the user wants to stop; throws Error(interrupted) if so. Cheap: looks every 50 ms.
   void check_interrupt() const;
 
+  /// Where this rank is in the program: comm::collective counts calls entered and left.
+  void enter() const;
+  void leave() const;
   /// All ranks come here in the normal case; throws PeerFailure instead if one failed. Ends comm::collective.
   void agree() const;
   /// Tells all ranks of `error` (or joins them, after a PeerFailure), gives up what is pending, waits until all are
@@ -202,12 +206,15 @@ class Communicator {
 template <class F>
 auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
   try {
+    comm.enter();
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
       comm.agree();
+      comm.leave();
     } else {
       auto result = f();
       comm.agree();
+      comm.leave();
       return result;
     }
   } catch (...) {

@@ -24,6 +24,7 @@ struct Ticket {
 struct Notice {
   int rank = -1;
   int epoch = 0;
+  std::int64_t position = 0;  ///< collective calls that rank had entered and left
   ErrorKind kind = ErrorKind::environment;
   std::string text;
 };

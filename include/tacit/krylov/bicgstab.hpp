@@ -63,7 +63,11 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
   const auto& space = r.space();
   auto &r0 = w[0], &p = w[1], &v = w[2], &t = w[3], &best = w[4];
   auto& ph = P ? w[5] : p;
+  // At this size a product of two vectors is rounding. In the first iteration that means breakdown; later the iteration
+  // often recovers from a (r0, .) that is, because r = b - A d holds for any alpha and omega: only what is far smaller
+  // ends it.
   const double tiny = 4 * double(std::numeric_limits<real_t<T>>::epsilon());
+  double least = tiny;
   monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
 
   if (shadow == 0) layout::copy(r, r0);
@@ -79,7 +83,7 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     const double r_norm = std::sqrt(double(real(rr)));
     // Residuals of BiCGStab jump; what is returned after a failure is the best d, kept once a decade.
     if (r_norm < 0.1 * best_norm) layout::copy(d, best), best_norm = r_norm;
-    if (!(std::abs(rho) > tiny * r0_norm * r_norm)) {
+    if (!(std::abs(rho) > least * r0_norm * r_norm)) {
       monitor.breakdown("(r0, r)", std::abs(rho), "the residual is orthogonal to the shadow residual");
       break;
     }
@@ -87,10 +91,11 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     if (P) P->apply(p, ph);
     A.apply(ph, v);
     const auto [r0v, vv] = space.sum(sweep(reads(r0, v), updates(), writes(), formula::BicgstabShadow<T>{})).wait();
-    if (!(std::abs(r0v) > tiny * r0_norm * std::sqrt(double(real(vv))))) {
+    if (!(std::abs(r0v) > least * r0_norm * std::sqrt(double(real(vv))))) {
       monitor.breakdown("(r0, A p)", std::abs(r0v), "the step along p cannot be determined");
       break;
     }
+    least = 2e-4 * tiny;
     alpha = rho / r0v;
     const auto half = sweep(reads(v), updates(r), writes(), formula::BicgstabHalf<T>{alpha});
     // s = 0 to rounding would make t = 0: the half step is then the whole one.
@@ -109,6 +114,7 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     if (!(std::abs(ts) > tiny * t_norm * s_norm)) {
       layout::axpy(alpha, ph, d);
       if (std::isfinite(s_norm) && s_norm < best_norm) layout::copy(d, best), best_norm = s_norm;
+      rr = ss;
       if (real(tt) == 0) monitor.breakdown("(t, t)", real(tt), "the matrix maps the half-step residual to zero");
       else monitor.breakdown("omega", std::abs(ts), "(t, s) vanishes: the residual cannot be reduced along t");
       break;

@@ -91,8 +91,8 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   using namespace exec;
   const auto& [A, P, r, d, w] = run;
   const bool left = P && side == Side::left, flexible = P && side == Side::flexible;
-  const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[1 + std::size_t(j)]; };
-  const auto directions = [&](int j) -> layout::Vector<T, M>& { return w[2 + std::size_t(restart) + std::size_t(j)]; };
+  const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[3 + std::size_t(flexible ? 2 * j : j)]; };
+  const auto directions = [&](int j) -> layout::Vector<T, M>& { return w[4 + 2 * std::size_t(j)]; };
   auto& z = w[0];
 
   const double r_norm = layout::norm(r);
@@ -132,8 +132,8 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     std::vector<const T*> v;
     for (int i = 0; i < int(y.size()); ++i) v.push_back(flexible ? directions(i).data() : basis(i).data());
     if (P && !left && !flexible) {
-      auto& u = w[1 + std::size_t(restart) + 1];
-      auto& Pu = w[2 + std::size_t(restart) + 1];
+      auto& u = w[1];
+      auto& Pu = w[2];
       layout::fill(u, T(0));
       basis_subtract<T, M>(v.data(), int(y.size()), y.data(), T(1), u.data(), u.size(), false);
       P->apply(u, Pu);

@@ -37,8 +37,11 @@ class [[nodiscard]] Product {
       : a_(std::exchange(other.a_, nullptr)), x_(other.x_), y_(other.y_), adjoint_(other.adjoint_), token_(other.token_) {}
   Product& operator=(Product&&) = delete;
   ~Product() {
-    if (a_ && std::uncaught_exceptions() == 0) wait();
-    else give_up();
+    if (std::uncaught_exceptions() > 0) give_up();
+    try {
+      wait();
+    } catch (...) {  // another rank has failed: whatever is waited for next says so
+    }
   }
   void wait() {
     if (const auto* a = std::exchange(a_, nullptr)) a->finish(*x_, *y_, adjoint_, token_);
