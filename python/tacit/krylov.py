@@ -339,7 +339,9 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
             setattr(ready.options, name, first[name])
     precond = ready.precond
     if isinstance(precond, dict):
-        precond = {k: first[f"precond's {k}"] if isinstance(v, float) else v for k, v in precond.items()}
+        precond = {
+            k: first[f"precond's {k}"] if isinstance(v, float) and k != "name" else v for k, v in precond.items()
+        }
     asked = [scalar for scalar, say in zip(scalars, says, strict=True) if say]
     return ready._replace(scalar=common_scalar(*(asked or scalars)), precond=precond)
 
@@ -509,7 +511,9 @@ def solve(
         told |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
         told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
-        told["callback"] = "None" if callback is None else getattr(callback, "told", "given")
+        told["callback"] = "None" if callback is None else "given"
+        if isinstance(callback, _OfIterate):
+            told["callback"] = callback.told
         return _Prepared(right, guess, wanted, o, precond, told | _told_precond(precond))
 
     ready = _alike(on, agreed(on, prepare))
