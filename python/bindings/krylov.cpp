@@ -52,6 +52,13 @@ std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::han
   };
 }
 
+/// The name of an option that may be absent.
+template <class E>
+std::optional<std::string> name_of(const std::optional<E>& value) {
+  if (!value) return {};
+  return krylov::to_string(*value);
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
@@ -127,6 +134,21 @@ void bind_krylov(nb::module_& m) {
                    [](Options& o, const std::string& name) { o.side = krylov::side_of(name); })
       .def_prop_rw("orthogonalisation", [](const Options& o) { return krylov::to_string(o.orthogonalisation); },
                    [](Options& o, const std::string& name) { o.orthogonalisation = krylov::orthogonalisation_of(name); })
+      .def_prop_rw("engine", [](const Options& o) { return krylov::to_string(o.engine); },
+                   [](Options& o, const std::string& name) { o.engine = krylov::engine_of(name); })
+      .def_prop_rw("norm", [](const Options& o) { return krylov::to_string(o.norm); },
+                   [](Options& o, const std::string& name) { o.norm = krylov::norm_of(name); })
+      .def_prop_rw("basis", [](const Options& o) { return name_of(o.basis); },
+                   [](Options& o, const std::string& name) { o.basis = krylov::basis_of(name); })
+      .def_prop_rw("block_qr", [](const Options& o) { return name_of(o.block_qr); },
+                   [](Options& o, const std::string& name) { o.block_qr = krylov::block_qr_of(name); })
+      .def_prop_rw("storage", [](const Options& o) { return name_of(o.storage); },
+                   [](Options& o, const std::string& name) { o.storage = krylov::storage_of(name); })
+      .def_rw("step", &Options::step, nb::arg().none())
+      .def_rw("depth", &Options::depth, nb::arg().none())
+      .def_rw("block", &Options::block, nb::arg().none())
+      .def_rw("tau", &Options::tau, nb::arg().none())
+      .def_rw("replacement", &Options::replacement, nb::arg().none())
       .def_rw("rtol", &Options::rtol)
       .def_rw("atol", &Options::atol)
       .def_rw("max_iterations", &Options::max_iterations, nb::arg().none())
@@ -138,6 +160,13 @@ void bind_krylov(nb::module_& m) {
       .def_rw("history", &Options::history)
       .def_rw("fallbacks", &Options::fallbacks);
   m.def("method_names", &krylov::method_names);
+  m.def("side_names", &krylov::side_names);
+  m.def("orthogonalisation_names", &krylov::orthogonalisation_names);
+  m.def("block_qr_names", &krylov::block_qr_names);
+  m.def("basis_names", &krylov::basis_names);
+  m.def("storage_names", &krylov::storage_names);
+  m.def("engine_names", &krylov::engine_names);
+  m.def("norm_names", &krylov::norm_names);
 
   nb::class_<Report>(m, "Report")
       .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })

@@ -25,9 +25,21 @@ if TYPE_CHECKING:
 
 OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
 
-METHODS = ("auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev")
+METHODS = (
+    *("auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
+    *("pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"),
+    *("ca-cg", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"),
+)
 SIDES = ("right", "left", "flexible")
-ORTHOGONALISATIONS = ("one-reduction", "cgs", "cgs2", "mgs")
+ORTHOGONALISATIONS = (
+    *("auto", "one-reduction", "cgs", "cgs2", "mgs"),
+    *("bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"),
+)
+BLOCK_QRS = ("cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr")
+BASES = ("auto", "newton", "chebyshev", "monomial")
+STORAGES = ("full", "float32", "bfloat16")
+ENGINES = ("polling", "thread", "tasks")
+NORMS = ("2", "max")
 PRECONDS = ("none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial")
 SCALARS = ("float64", "float32", "complex128", "complex64")
 OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
@@ -207,9 +219,19 @@ def build_parser() -> Parser:
     g.add_argument("--rtol", default=1e-8, type=real(0), help="converged is |b - A x| <= max(rtol |b|, atol) [1e-8]")
     g.add_argument("--atol", default=0.0, type=real(0), help="[0]")
     g.add_argument("--max-iterations", type=whole(0), metavar="N", help="[10 per unknown, 1000 to 50000]")
-    g.add_argument("--restart", default=30, type=whole(1), metavar="N", help="vectors in a cycle of gmres [30]")
-    choice(g, "--side", "side", SIDES, "of the preconditioner in gmres: ")
-    choice(g, "--orthogonalisation", "orthogonalisation", ORTHOGONALISATIONS, "in gmres: ")
+    g.add_argument("--restart", default=30, type=whole(1), metavar="N", help="vectors in a cycle of gmres and its kin [30]")
+    choice(g, "--side", "side", SIDES, "of the preconditioner in gmres and its kin: ")
+    choice(g, "--orthogonalisation", "orthogonalisation", ORTHOGONALISATIONS, "in gmres and ca-gmres: ")
+    g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method, 4 to 10]")
+    g.add_argument("--depth", type=whole(1), metavar="L", help="pipelined-: sums in flight [2; pipelined-cg 1]")
+    g.add_argument("--block", type=whole(1), metavar="T", help="pipelined-ca-gmres: vectors for one sum [5]")
+    g.add_argument("--tau", type=real(0), help="pipelined-gmres: leave out small entries of the change of basis [0]")
+    choice(g, "--basis", "basis", BASES, "ca-, pipelined-: ", default="newton, once there are Ritz values")
+    choice(g, "--block-qr", "block-qr", BLOCK_QRS, "ca-gmres with bcgs, bcgs2: ", default="cholqr")
+    choice(g, "--storage", "storage", STORAGES, "ca-gmres, of the basis: ", default="full")
+    g.add_argument("--replacement", type=whole(0), metavar="N", help="residual replacement [by an estimate]")
+    choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
+    choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
@@ -419,6 +441,16 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             restart=arguments.restart,
             side=arguments.side,
             orthogonalisation=arguments.orthogonalisation,
+            step=arguments.step,
+            depth=arguments.depth,
+            block=arguments.block,
+            tau=arguments.tau,
+            basis=arguments.basis,
+            block_qr=arguments.block_qr,
+            storage=arguments.storage,
+            replacement=arguments.replacement,
+            engine=arguments.engine,
+            norm=arguments.norm,
             relaxation=arguments.relaxation,
             partition=arguments.partition,
             ordering=arguments.ordering,

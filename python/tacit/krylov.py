@@ -334,7 +334,7 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
             numbers = not isinstance(a, str) and not isinstance(b, str)
             if a != b and not (numbers and (math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)))):
                 raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
-    for name in ("rtol", "atol", "relaxation", "lambda_min", "lambda_max"):
+    for name in ("rtol", "atol", "relaxation", "tau", "lambda_min", "lambda_max"):
         if not isinstance(first[name], str):
             setattr(ready.options, name, first[name])
     precond = ready.precond
@@ -358,7 +358,17 @@ def solve(
     max_iterations: int | None = None,
     restart: int = 30,
     side: str = "right",
-    orthogonalisation: str = "one-reduction",
+    orthogonalisation: str = "auto",
+    step: int | None = None,
+    depth: int | None = None,
+    block: int | None = None,
+    tau: float | None = None,
+    basis: str | None = None,
+    block_qr: str | None = None,
+    storage: str | None = None,
+    replacement: int | None = None,
+    engine: str = "polling",
+    norm: str = "2",
     relaxation: float = 1.0,
     lambda_min: float | None = None,
     lambda_max: float | None = None,
@@ -387,7 +397,9 @@ def solve(
         First guess, in the form of b. Default: zero.
     method : str
         "auto" (cg for a Hermitian matrix with a positive diagonal, changing to gmres should it break down; gmres for
-        the rest), "cg", "bicgstab", "gmres", "richardson" or "chebyshev".
+        the rest), "cg", "bicgstab", "gmres", "richardson", "chebyshev"; with one sum for many iterations: "ca-cg",
+        "ca-bicgstab", "ca-gmres"; with sums hidden behind products: "pipelined-cg", "pipelined-bicgstab",
+        "pipelined-gmres"; with both: "pipelined-ca-gmres".
     precond : str, dict or operator, optional
         An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything
         that A may be.
@@ -396,11 +408,36 @@ def solve(
     max_iterations : int, optional
         Of products with A (bicgstab: pairs of them), whatever the method. Default: 10 n, at least 1000, at most 50000.
     restart : int
-        gmres: vectors in a cycle.
+        gmres and its relatives: vectors in a cycle.
     side : str
-        gmres: "right", "left" or "flexible" (for a preconditioner that changes from call to call).
+        gmres and its relatives: "right" or "left"; gmres: "flexible" (for a preconditioner that changes from call to
+        call).
     orthogonalisation : str
-        gmres: "one-reduction", "cgs", "cgs2" or "mgs".
+        gmres: "one-reduction", "cgs", "cgs2" or "mgs". ca-gmres: "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2" or
+        "two-stage".
+    step : int, optional
+        ca- methods: s, the iterations for one sum. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+    depth : int, optional
+        pipelined- methods: l, the sums in flight. Default: pipelined-gmres and pipelined-ca-gmres 2, pipelined-cg 1.
+    block : int, optional
+        pipelined-ca-gmres: t, the vectors for one sum. Default: 5.
+    tau : float, optional
+        pipelined-gmres and pipelined-ca-gmres: entries of the change of basis below tau times the subdiagonal one are
+        left out. Default: 0; the paper's choice corresponds to 8e-3.
+    basis : str, optional
+        ca- and pipelined- methods: "newton", "chebyshev" or "monomial". Default: newton, once Ritz values are known.
+    block_qr : str, optional
+        ca-gmres with bcgs or bcgs2: "cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr" or "tsqr".
+    storage : str, optional
+        ca-gmres: the basis is kept in "full" (the scalar's), "float32" or "bfloat16" precision.
+    replacement : int, optional
+        pipelined- and ca- variants of cg and bicgstab: residual replacement every so many iterations, 0 never. Default:
+        when an estimate of its error asks for it.
+    engine : str
+        What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
+        "tasks" (everything as OpenMP tasks).
+    norm : str
+        ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
     relaxation : float
         richardson: omega.
     lambda_min, lambda_max : float, optional
@@ -483,8 +520,21 @@ def solve(
                 wanted = A.dtype.name if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
         o = _core.Options()
         o.method = choose("method", method, methods())
-        o.side = choose("side", side, ("right", "left", "flexible"))
-        o.orthogonalisation = choose("orthogonalisation", orthogonalisation, ("one-reduction", "cgs", "cgs2", "mgs"))
+        o.side = choose("side", side, _core.side_names())
+        o.orthogonalisation = choose("orthogonalisation", orthogonalisation, _core.orthogonalisation_names())
+        o.engine = choose("engine", engine, _core.engine_names())
+        o.norm = choose("norm", norm, _core.norm_names())
+        if basis is not None:
+            o.basis = choose("basis", basis, _core.basis_names())
+        if block_qr is not None:
+            o.block_qr = choose("block_qr", block_qr, _core.block_qr_names())
+        if storage is not None:
+            o.storage = choose("storage", storage, _core.storage_names())
+        o.step = None if step is None else _whole(step, "step")
+        o.depth = None if depth is None else _whole(depth, "depth")
+        o.block = None if block is None else _whole(block, "block")
+        o.replacement = None if replacement is None else _whole(replacement, "replacement")
+        o.tau = None if tau is None else _real(tau, "tau")
         o.rtol, o.atol = _real(rtol, "rtol"), _real(atol, "atol")
         o.max_iterations = None if max_iterations is None else _whole(max_iterations, "max_iterations")
         o.restart = _whole(restart, "restart")
@@ -550,6 +600,7 @@ def solve(
 
 # Of the core's options: what the user sets.
 _TOLD = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "relaxation"]
+_TOLD += ["step", "depth", "block", "tau", "basis", "block_qr", "storage", "replacement", "engine", "norm"]
 _TOLD += ["lambda_min", "lambda_max", "history", "fallbacks"]
 _OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]
 

@@ -4,21 +4,50 @@
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 
 namespace tacit::krylov {
 namespace {
-constexpr Names<Method, 6> methods{{{{Method::automatic, "auto"},
-                                     {Method::cg, "cg"},
-                                     {Method::bicgstab, "bicgstab"},
-                                     {Method::gmres, "gmres"},
-                                     {Method::richardson, "richardson"},
-                                     {Method::chebyshev, "chebyshev"}}}};
+constexpr Names<Method, 13> methods{{{{Method::automatic, "auto"},
+                                      {Method::cg, "cg"},
+                                      {Method::bicgstab, "bicgstab"},
+                                      {Method::gmres, "gmres"},
+                                      {Method::richardson, "richardson"},
+                                      {Method::chebyshev, "chebyshev"},
+                                      {Method::pipelined_cg, "pipelined-cg"},
+                                      {Method::pipelined_bicgstab, "pipelined-bicgstab"},
+                                      {Method::pipelined_gmres, "pipelined-gmres"},
+                                      {Method::ca_cg, "ca-cg"},
+                                      {Method::ca_bicgstab, "ca-bicgstab"},
+                                      {Method::ca_gmres, "ca-gmres"},
+                                      {Method::pipelined_ca_gmres, "pipelined-ca-gmres"}}}};
 constexpr Names<Side, 3> sides{{{{Side::right, "right"}, {Side::left, "left"}, {Side::flexible, "flexible"}}}};
-constexpr Names<Orthogonalisation, 4> orthogonalisations{{{{Orthogonalisation::one_reduction, "one-reduction"},
-                                                           {Orthogonalisation::cgs, "cgs"},
-                                                           {Orthogonalisation::cgs2, "cgs2"},
-                                                           {Orthogonalisation::mgs, "mgs"}}}};
+constexpr Names<Orthogonalisation, 10> orthogonalisations{{{{Orthogonalisation::automatic, "auto"},
+                                                            {Orthogonalisation::one_reduction, "one-reduction"},
+                                                            {Orthogonalisation::cgs, "cgs"},
+                                                            {Orthogonalisation::cgs2, "cgs2"},
+                                                            {Orthogonalisation::mgs, "mgs"},
+                                                            {Orthogonalisation::bcgs, "bcgs"},
+                                                            {Orthogonalisation::bcgs2, "bcgs2"},
+                                                            {Orthogonalisation::bcgs_pip, "bcgs-pip"},
+                                                            {Orthogonalisation::bcgs_pip2, "bcgs-pip2"},
+                                                            {Orthogonalisation::two_stage, "two-stage"}}}};
+constexpr Names<BlockQr, 5> block_qrs{{{{BlockQr::cholqr, "cholqr"},
+                                        {BlockQr::cholqr2, "cholqr2"},
+                                        {BlockQr::shifted_cholqr3, "shifted-cholqr3"},
+                                        {BlockQr::mixed_cholqr, "mixed-cholqr"},
+                                        {BlockQr::tsqr, "tsqr"}}}};
+constexpr Names<Basis, 4> bases{{{{Basis::automatic, "auto"},
+                                  {Basis::newton, "newton"},
+                                  {Basis::chebyshev, "chebyshev"},
+                                  {Basis::monomial, "monomial"}}}};
+constexpr Names<Storage, 3> storages{
+    {{{Storage::full, "full"}, {Storage::float32, "float32"}, {Storage::bfloat16, "bfloat16"}}}};
+constexpr Names<Engine, 3> engines{
+    {{{Engine::polling, "polling"}, {Engine::thread, "thread"}, {Engine::tasks, "tasks"}}}};
+constexpr Names<Norm, 2> norms{{{{Norm::two, "2"}, {Norm::max, "max"}}}};
 constexpr Names<Reason, 7> reasons{{{{Reason::converged, "converged"},
                                      {Reason::max_iterations, "max_iterations"},
                                      {Reason::breakdown, "breakdown"},
@@ -29,15 +58,80 @@ constexpr Names<Reason, 7> reasons{{{{Reason::converged, "converged"},
 }  // namespace
 
 Method method_of(std::string_view name) { return methods.value(name, "method"); }
-Side side_of(std::string_view name) { return sides.value(name, "side"); }
-Orthogonalisation orthogonalisation_of(std::string_view name) {
-  return orthogonalisations.value(name, "orthogonalisation");
-}
 const char* to_string(Method method) { return methods.name(method); }
-const char* to_string(Side side) { return sides.name(side); }
-const char* to_string(Orthogonalisation o) { return orthogonalisations.name(o); }
-const char* to_string(Reason reason) { return reasons.name(reason); }
 std::vector<std::string> method_names() { return methods.all(); }
+Side side_of(std::string_view name) { return sides.value(name, "side"); }
+const char* to_string(Side side) { return sides.name(side); }
+std::vector<std::string> side_names() { return sides.all(); }
+Orthogonalisation orthogonalisation_of(std::string_view name) { return orthogonalisations.value(name, "orthogonalisation"); }
+const char* to_string(Orthogonalisation orthogonalisation) { return orthogonalisations.name(orthogonalisation); }
+std::vector<std::string> orthogonalisation_names() { return orthogonalisations.all(); }
+BlockQr block_qr_of(std::string_view name) { return block_qrs.value(name, "block_qr"); }
+const char* to_string(BlockQr block_qr) { return block_qrs.name(block_qr); }
+std::vector<std::string> block_qr_names() { return block_qrs.all(); }
+Basis basis_of(std::string_view name) { return bases.value(name, "basis"); }
+const char* to_string(Basis basis) { return bases.name(basis); }
+std::vector<std::string> basis_names() { return bases.all(); }
+Storage storage_of(std::string_view name) { return storages.value(name, "storage"); }
+const char* to_string(Storage storage) { return storages.name(storage); }
+std::vector<std::string> storage_names() { return storages.all(); }
+Engine engine_of(std::string_view name) { return engines.value(name, "engine"); }
+const char* to_string(Engine engine) { return engines.name(engine); }
+std::vector<std::string> engine_names() { return engines.all(); }
+Norm norm_of(std::string_view name) { return norms.value(name, "norm"); }
+const char* to_string(Norm norm) { return norms.name(norm); }
+std::vector<std::string> norm_names() { return norms.all(); }
+const char* to_string(Reason reason) { return reasons.name(reason); }
+
+Method classical_of(Method method) {
+  switch (method) {
+    case Method::pipelined_cg:
+    case Method::ca_cg: return Method::cg;
+    case Method::pipelined_bicgstab:
+    case Method::ca_bicgstab: return Method::bicgstab;
+    case Method::pipelined_gmres:
+    case Method::ca_gmres:
+    case Method::pipelined_ca_gmres: return Method::gmres;
+    default: return method;
+  }
+}
+
+void check_uses(const Options& o) {
+  using enum Method;
+  const auto only = [&](bool given, const std::string& what, std::initializer_list<Method> users) {
+    if (!given || std::find(users.begin(), users.end(), o.method) != users.end()) return;
+    std::string names;
+    for (const Method m : users) names += (names.empty() ? "" : ", ") + std::string(to_string(m));
+    throw Error(ErrorKind::usage, message(what, " is an option of ", names, "; ", to_string(o.method), " has none"));
+  };
+  only(o.side == Side::left, "side left", {automatic, gmres, pipelined_gmres, ca_gmres, pipelined_ca_gmres});
+  only(o.side == Side::flexible, "side flexible", {automatic, gmres});
+  only(o.step.has_value(), message("step ", o.step.value_or(0)), {ca_cg, ca_bicgstab, ca_gmres});
+  only(o.depth.has_value(), message("depth ", o.depth.value_or(0)), {pipelined_cg, pipelined_gmres, pipelined_ca_gmres});
+  only(o.block.has_value(), message("block ", o.block.value_or(0)), {pipelined_ca_gmres});
+  only(o.tau.has_value(), message("tau ", o.tau.value_or(0)), {pipelined_gmres, pipelined_ca_gmres});
+  only(o.basis.has_value(), message("basis ", to_string(o.basis.value_or(Basis::automatic))),
+       {pipelined_cg, pipelined_gmres, ca_cg, ca_bicgstab, ca_gmres, pipelined_ca_gmres});
+  only(o.storage.has_value(), message("storage ", to_string(o.storage.value_or(Storage::full))), {ca_gmres});
+  only(o.replacement.has_value(), message("replacement ", o.replacement.value_or(0)),
+       {pipelined_cg, pipelined_bicgstab, ca_cg, ca_bicgstab});
+  only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
+  switch (o.orthogonalisation) {
+    case Orthogonalisation::automatic: break;
+    case Orthogonalisation::one_reduction:
+    case Orthogonalisation::cgs:
+    case Orthogonalisation::cgs2:
+    case Orthogonalisation::mgs:
+      only(true, message("orthogonalisation ", to_string(o.orthogonalisation)), {automatic, gmres});
+      break;
+    default: only(true, message("orthogonalisation ", to_string(o.orthogonalisation)), {ca_gmres});
+  }
+  if (o.block_qr) {
+    only(true, message("block_qr ", to_string(*o.block_qr)), {ca_gmres});
+    require(o.orthogonalisation == Orthogonalisation::bcgs || o.orthogonalisation == Orthogonalisation::bcgs2, "block_qr ",
+            to_string(*o.block_qr), " goes with orthogonalisation bcgs or bcgs2; it is ", to_string(o.orthogonalisation));
+  }
+}
 
 std::string Monitor::number(double value) {
   char text[32];

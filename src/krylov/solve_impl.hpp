@@ -5,6 +5,7 @@
 #include <tacit/krylov/bicgstab.hpp>
 #include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/gmres.hpp>
+#include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/stationary.hpp>
 #include <tacit/op/scaled.hpp>
@@ -95,9 +96,28 @@ inline void check(const Options& o) {
   require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
           "; a finite number other than 0 is needed");
   require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");
+  require(!o.step || *o.step >= 1, "step is ", o.step.value_or(0), "; at least 1 iteration is needed");
+  require(!o.depth || *o.depth >= 1, "depth is ", o.depth.value_or(0), "; at least 1 is needed");
+  require(!o.block || *o.block >= 1, "block is ", o.block.value_or(0), "; at least 1 vector is needed");
+  require(!o.tau || (*o.tau >= 0 && *o.tau < 1), "tau is ", o.tau.value_or(0), "; a number in [0, 1) is needed");
+  require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
+          "; a number of iterations, or 0 for never, is needed");
+  check_uses(o);
   require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
   require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
           "; a number above lambda_min is needed");
+}
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& options) {
+  switch (method) {
+    case Method::pipelined_cg: return make_pipelined_cg<T, M>(options);
+    case Method::pipelined_bicgstab: return make_pipelined_bicgstab<T, M>(options);
+    case Method::ca_cg: return make_ca_cg<T, M>(options);
+    case Method::ca_bicgstab: return make_ca_bicgstab<T, M>(options);
+    case Method::ca_gmres: return make_ca_gmres<T, M>(options);
+    default: return make_pipelined_gmres<T, M>(options);
+  }
 }
 
 template <Scalar T, Memory M>
@@ -371,6 +391,16 @@ class Solve {
   /// False when the report is complete already.
   bool run_method(Run<T, M> run, Monitor& monitor, double norm) {
     switch (method_) {
+      case Method::pipelined_cg:
+      case Method::pipelined_bicgstab:
+      case Method::pipelined_gmres:
+      case Method::ca_cg:
+      case Method::ca_bicgstab:
+      case Method::ca_gmres:
+      case Method::pipelined_ca_gmres:
+        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_);
+        iteration_->run(run, monitor);
+        break;
       case Method::automatic:
       case Method::cg:
         cg(run, monitor);
@@ -379,7 +409,7 @@ class Solve {
         bicgstab(run, monitor, shadow_);
         break;
       case Method::gmres:
-        gmres(run, monitor, restart_, options_.side, options_.orthogonalisation);
+        gmres(run, monitor, restart_, options_.side, one_at_a_time(options_.orthogonalisation));
         break;
       case Method::richardson:
         // The relaxation balances A where nothing else does.
@@ -426,6 +456,20 @@ class Solve {
     if (!options_.fallbacks) return false;
     const std::string why =
         monitor.detail().empty() ? message("no progress in iteration ", monitor.iterations()) : monitor.detail();
+    if (iteration_) {
+      // Down the method's own ladder, then the classical method from the best iterate.
+      if (const auto taken = iteration_->step_down(); !taken.empty()) {
+        report_.warnings.push_back(message(to_string(method_), " got no further (", why, "); ", taken));
+        return true;
+      }
+      const Method classical = classical_of(method_);
+      report_.warnings.push_back(
+          message(to_string(method_), " got no further (", why, "); ", to_string(classical), " went on from there"));
+      method_ = classical;
+      report_.method = to_string(method_);
+      iteration_.reset();
+      return true;
+    }
     if (scale_by_diagonal()) {
       report_.warnings.push_back(message(to_string(method_), " got no further (", why,
                                          "); it went on with the inverse diagonal as preconditioner"));
@@ -461,7 +505,7 @@ class Solve {
     if (P_ || diagonal_looked_at_ || method_ == Method::richardson || !given_A_->has_diagonal())
       return !P_ && !inverse_.empty();
     diagonal_looked_at_ = true;
-    const bool positive = method_ == Method::cg || method_ == Method::chebyshev;
+    const bool positive = classical_of(method_) == Method::cg || method_ == Method::chebyshev;
     auto d = given_A_->diagonal();
     double low = std::numeric_limits<double>::infinity(), high = 0;
     bool fits = true;
@@ -578,6 +622,7 @@ class Solve {
   bool hermitian_;
   Vector<T, M> b_;  // a copy: it is scaled
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
+  std::unique_ptr<Iteration<T, M>> iteration_;
   std::vector<T> inverse_;  // of the diagonal, where it may serve
   std::unique_ptr<DiagonalInverse<T, M>> diagonal_;
   struct Failure {
@@ -613,8 +658,6 @@ Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vec
     require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
             P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
             A.range().size());
-    require(options.side == Side::right || options.method == Method::gmres || options.method == Method::automatic, "side ", to_string(options.side),
-            " is an option of gmres");
     return Solve<T, M>(A, P, b, x, options, hermitian).run();
   });
 }

@@ -170,15 +170,21 @@ TYPED_TEST(Operators, HavePowers) {
   this->each(
       [&](const auto&, const auto& A, const Communicator&) {
         if (!(A.domain() == A.range())) return;
-        const auto x = test::vector_of<T>(A.domain(), 106);
-        std::vector<Vector<T>> basis(3, Vector<T>(A.domain()));
-        A.powers(x, basis);
-        auto before = x;
+        const auto before = test::vector_of<T>(A.domain(), 105);
+        std::vector<Vector<T>> basis(5, test::vector_of<T>(A.domain(), 106));
+        std::vector<Vector<T>*> v;
+        for (auto& b : basis) v.push_back(&b);
+        using R = real_t<T>;
+        const std::vector<op::RecurrenceStep<T>> steps{
+            {T(R(0.5)), T(R(-0.25)), R(2)}, {T(0), T(0), R(1)}, {T(R(3)), T(0), R(0.5)}, {T(0), T(R(0.125)), R(4)}};
+        A.powers(v, steps, &before);
         Vector<T> y(A.range());
-        for (const auto& b : basis) {
-          A.apply(before, y);
-          this->expect_same(b, y, 1e3);
-          before = b;
+        for (std::size_t c = 0; c < steps.size(); ++c) {
+          A.apply(basis[c], y);
+          layout::axpy(-steps[c].alpha, basis[c], y);
+          layout::axpy(-steps[c].beta, c > 0 ? basis[c - 1] : before, y);
+          layout::scale(T(1 / steps[c].gamma), y);
+          this->expect_same(basis[c + 1], y, 1e3);
         }
       },
       {1, 3});

@@ -65,8 +65,13 @@ constexpr Number number_of() {
 class [[nodiscard]] PendingSum {
  public:
   PendingSum() = default;
+  /// A sum that is there already, of n values: one rank's, or over a replicated space.
+  template <class T>
+  PendingSum(const T* values, std::size_t n) : ready_(n * sizeof(T)) {
+    if (n > 0) std::memcpy(ready_.data(), values, ready_.size());
+  }
   PendingSum(PendingSum&& other) noexcept
-      : state_(std::move(other.state_)), slot_(std::exchange(other.slot_, nullptr)) {}
+      : state_(std::move(other.state_)), slot_(std::exchange(other.slot_, nullptr)), ready_(std::move(other.ready_)) {}
   PendingSum& operator=(PendingSum&& other) noexcept;
   ~PendingSum();
   bool test();
@@ -77,6 +82,7 @@ class [[nodiscard]] PendingSum {
   friend class Communicator;
   std::shared_ptr<detail::State> state_;
   detail::SumSlot* slot_ = nullptr;
+  std::vector<std::byte> ready_;
 };
 
 /// A started all-reduce of K scalars; wait() gives their sums over all ranks, and may be called once.

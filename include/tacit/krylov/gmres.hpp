@@ -6,6 +6,7 @@
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/projected.hpp>
 #include <tacit/krylov/workspace.hpp>
 
 #include <limits>
@@ -81,6 +82,12 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   h.resize(j + 1);
 }
 
+/// What gmres takes: the choice for blocks of vectors, or none, means one_reduction (a classical method after an s-step one).
+inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
+  using enum Orthogonalisation;
+  return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;
+}
+
 /// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes
 /// as in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j +
 /// 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
@@ -113,21 +120,10 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   layout::scale(T(real_t<T>(1 / beta)), basis(0));
 
   std::vector<const T*> q;
-  std::vector<T> R;  // the triangle, column after column
-  int columns = 0;
-  const auto R_at = [&](int i, int j) -> T& { return R[std::size_t(j) * (j + 1) / 2 + i]; };
-  std::vector<T> g{T(real_t<T>(beta))}, sine, h;
-  std::vector<real_t<T>> cosine;
-  const auto coefficients = [&] {  // y = argmin || beta e_1 - H y ||
-    std::vector<T> y(g.begin(), g.begin() + columns);
-    for (int i = columns - 1; i >= 0; --i) {
-      for (int l = i + 1; l < columns; ++l) y[i] -= R_at(i, l) * y[l];
-      y[i] /= R_at(i, i);
-    }
-    return y;
-  };
+  std::vector<T> h;
+  Projected<T> projected(beta);
   const auto combine = [&](layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
-    std::vector<T> y = coefficients();
+    std::vector<T> y = projected.coefficients();
     for (T& c : y) c = -c;
     std::vector<const T*> v;
     for (int i = 0; i < int(y.size()); ++i) v.push_back(flexible ? directions(i).data() : basis(i).data());
@@ -144,15 +140,14 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   };
   monitor.solution_by([&](void* x) {
     auto whole = d;
-    if (columns > 0) combine(whole);
+    if (projected.columns() > 0) combine(whole);
     solution(whole, T(0), whole, x);
   });
 
   double residual = beta;
-  double largest = 0;
   bool stop = false;
   while (!stop && monitor.go_on(residual)) {
-    const int j = columns;
+    const int j = projected.columns();
     if (j == restart) {
       monitor.end(Outcome::cycle_end);
       break;
@@ -173,30 +168,14 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     // Eshof 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, twice.
     const bool careful = residual * residual < std::sqrt(std::numeric_limits<real_t<T>>::epsilon()) * beta * beta;
     orthogonalise(how, q, j + 1, v, h, careful);
-    for (int i = 0; i < j; ++i) {  // the rotations so far
-      const T upper = h[i], lower = h[i + 1];
-      h[i] = cosine[i] * upper + sine[i] * lower;
-      h[i + 1] = -conj(sine[i]) * upper + cosine[i] * lower;
-    }
-    const double below = std::abs(h[j + 1]), diagonal = std::abs(h[j]), length = std::hypot(diagonal, below);
-    largest = std::max(largest, length);
-    if (!std::isfinite(length)) {
-      residual = length;
-      continue;
-    }
-    if (!(length > 10 * std::numeric_limits<real_t<T>>::epsilon() * largest)) {
-      monitor.breakdown("R_jj", length, "the Krylov space is exhausted without a solution: the matrix is singular");
+    const double below = std::abs(h[j + 1]);
+    if (!projected.append(h.data())) {
+      residual = projected.pivot();
+      if (!std::isfinite(residual)) continue;
+      monitor.breakdown("R_jj", residual, "the Krylov space is exhausted without a solution: the matrix is singular");
       break;
     }
-    const T phase = diagonal > 0 ? h[j] / real_t<T>(diagonal) : T(1);
-    cosine.push_back(real_t<T>(diagonal / length));
-    sine.push_back(phase * conj(h[j + 1]) / real_t<T>(length));
-    h[j] = phase * real_t<T>(length);
-    R.insert(R.end(), h.begin(), h.begin() + j + 1);
-    ++columns;
-    g.push_back(-conj(sine[j]) * g[j]);
-    g[j] = cosine[j] * g[j];
-    residual = std::abs(g[j + 1]);
+    residual = projected.residual();
     if (below == 0) {  // the space is invariant: the solution is in it
       monitor.go_on(residual);
       if (monitor.outcome() != Outcome::claims) monitor.end(Outcome::cycle_end);
@@ -204,7 +183,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     }
   }
   monitor.solution_by(nullptr);
-  if (columns > 0) combine(d);
+  if (projected.columns() > 0) combine(d);
 }
 
 }  // namespace tacit::krylov

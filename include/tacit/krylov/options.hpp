@@ -9,22 +9,86 @@
 
 namespace tacit::krylov {
 
-enum class Method { automatic, cg, bicgstab, gmres, richardson, chebyshev };
+enum class Method {
+  automatic,
+  cg,
+  bicgstab,
+  gmres,
+  richardson,
+  chebyshev,
+  pipelined_cg,        ///< one sum in flight behind each product; depth > 1: p(l)-CG
+  pipelined_bicgstab,  ///< two sums, each behind a product
+  pipelined_gmres,     ///< one sum a vector, in flight for `depth` products
+  ca_cg,               ///< one sum for `step` iterations
+  ca_bicgstab,         ///< one sum for `step` iterations
+  ca_gmres,            ///< `step` vectors made and orthogonalised at once
+  pipelined_ca_gmres   ///< one sum a `block` of vectors, in flight for depth - 1 blocks
+};
 enum class Side { right, left, flexible };
-/// How GMRES makes its basis orthogonal; all-reduces per vector, passes over the basis per vector.
+/// How vectors are made orthogonal to those before them.
 enum class Orthogonalisation {
+  automatic,      ///< gmres: one_reduction; ca_gmres: two_stage
+  // One vector at a time (gmres); all-reduces per vector, passes over the basis per vector.
   one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (a second round, 1 and 2 more, on cancellation)
   cgs,            ///< classical Gram-Schmidt, norm by itself; 2, 2
   cgs2,           ///< twice; 3, 4
-  mgs             ///< modified Gram-Schmidt; j + 1 for vector j, 2
+  mgs,            ///< modified Gram-Schmidt; j + 1 for vector j, 2
+  // `step` vectors at a time (ca_gmres); all-reduces per block, passes over the basis per block.
+  bcgs,       ///< block classical Gram-Schmidt, then `block_qr` of the block: 1 + that of block_qr, 2
+  bcgs2,      ///< the same twice
+  bcgs_pip,   ///< the block's Gram matrix by Pythagoras: 1, 2
+  bcgs_pip2,  ///< the same twice: 2, 4
+  two_stage   ///< bcgs_pip for each block, and a second bcgs_pip for several blocks at once
 };
+/// How the vectors of a block are made orthonormal among themselves (with bcgs and bcgs2); all-reduces.
+enum class BlockQr {
+  cholqr,           ///< Cholesky factor of the Gram matrix; 1; needs cond(V) < 1e8
+  cholqr2,          ///< twice; 2
+  shifted_cholqr3,  ///< a shifted Gram matrix first; 3; cond(V) up to 1e16
+  mixed_cholqr,     ///< the Gram matrix in twice the precision; 1; cond(V) up to 1e16
+  tsqr              ///< Householder QR up a tree of ranks; 1 of its kind; any V
+};
+/// The polynomials of s-step and pipelined bases.
+enum class Basis {
+  automatic,  ///< newton, once Ritz values are known
+  newton,
+  chebyshev,
+  monomial
+};
+/// How the basis vectors are stored; arithmetic is that of the scalar type.
+enum class Storage { full, float32, bfloat16 };
+/// What pushes pending sums and messages on while a rank computes.
+enum class Engine {
+  polling,  ///< compute loops poll
+  thread,   ///< a thread that does nothing else (give it a core)
+  tasks     ///< products, exchanges and sums as OpenMP tasks
+};
+/// Of the residual: what `rtol` and `atol` are held against.
+enum class Norm { two, max };
 Method method_of(std::string_view name);
 Side side_of(std::string_view name);
 Orthogonalisation orthogonalisation_of(std::string_view name);
+BlockQr block_qr_of(std::string_view name);
+Basis basis_of(std::string_view name);
+Storage storage_of(std::string_view name);
+Engine engine_of(std::string_view name);
+Norm norm_of(std::string_view name);
 const char* to_string(Method method);
 const char* to_string(Side side);
 const char* to_string(Orthogonalisation orthogonalisation);
+const char* to_string(BlockQr block_qr);
+const char* to_string(Basis basis);
+const char* to_string(Storage storage);
+const char* to_string(Engine engine);
+const char* to_string(Norm norm);
 std::vector<std::string> method_names();
+std::vector<std::string> side_names();
+std::vector<std::string> orthogonalisation_names();
+std::vector<std::string> block_qr_names();
+std::vector<std::string> basis_names();
+std::vector<std::string> storage_names();
+std::vector<std::string> engine_names();
+std::vector<std::string> norm_names();
 
 /// The state that a callback sees after each iteration.
 struct State {
@@ -41,9 +105,20 @@ struct Options {
   /// Products with A in cg, gmres, richardson, chebyshev; pairs of them in bicgstab. Default: 10 n, at least 1000, at
   /// most 50000.
   std::optional<int> max_iterations;
-  int restart = 30;         ///< vectors in a cycle of gmres
-  Side side = Side::right;  ///< of the preconditioner in gmres
-  Orthogonalisation orthogonalisation = Orthogonalisation::one_reduction;
+  int restart = 30;         ///< vectors in a cycle of gmres and its relatives
+  Side side = Side::right;  ///< of the preconditioner in gmres and its relatives
+  Orthogonalisation orthogonalisation = Orthogonalisation::automatic;
+  // Of the s-step and pipelined methods; refused where the method does not use them. Absent: the method's default.
+  std::optional<int> step;         ///< s: iterations for one sum [ca-gmres 10, ca-cg 8, ca-bicgstab 4]
+  std::optional<int> depth;        ///< l: sums in flight [pipelined-gmres 2, pipelined-cg 1, pipelined-ca-gmres 2]
+  std::optional<int> block;        ///< t: vectors for one sum in pipelined-ca-gmres [5]
+  std::optional<double> tau;       ///< entries of a pipelined change of basis below tau h_{i,i-1} are left out [0]
+  std::optional<Basis> basis;      ///< [automatic]
+  std::optional<BlockQr> block_qr; ///< [cholqr]
+  std::optional<Storage> storage;  ///< of the basis in ca-gmres [full]
+  std::optional<int> replacement;  ///< residual replacement every so many iterations; 0 never [by an error estimate]
+  Engine engine = Engine::polling;
+  Norm norm = Norm::two;
   double relaxation = 1;  ///< omega of richardson: x += omega M (b - A x)
   /// Bounds of the spectrum of M A for chebyshev; estimated by a few steps of Lanczos when absent.
   std::optional<double> lambda_min, lambda_max;
@@ -56,5 +131,10 @@ struct Options {
   /// Returns true to stop. Called on every rank after each iteration; may throw (all ranks then throw the same Error).
   std::function<bool(const State&)> callback;
 };
+
+/// The method that an s-step or pipelined one is a variant of; others are their own.
+Method classical_of(Method method);
+/// Error(usage) when an option is set that the method does not use: the option, its value, and the methods that use it.
+void check_uses(const Options& options);
 
 }  // namespace tacit::krylov

@@ -87,6 +87,7 @@ class Space {
   /// The same for n values in place (coefficients, a Gram block): the result is copied to `values` by wait().
   template <class T>
   comm::PendingSum start_sum(const T* values, std::size_t n) const {
+    if (impl_->replicated) return comm::PendingSum(values, n);
     return impl_->comm.start_sum(values, n);
   }
   /// Sums n values in place over the space. Collective; one reduction if distributed.

@@ -4,6 +4,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/layout/vector.hpp>
+#include <tacit/op/recurrence.hpp>
 
 #include <memory>
 #include <span>
@@ -15,6 +16,11 @@ namespace tacit::op {
 
 using layout::Space;
 using layout::Vector;
+
+/// v := (v - alpha x - beta before) / gamma, with v = A x on entry: a step of a Krylov basis. Local; one sweep, none for
+/// the monomial step.
+template <Scalar T, Memory M>
+void extend(const RecurrenceStep<T>& step, const Vector<T, M>* before, const Vector<T, M>& x, Vector<T, M>& v);
 
 /// What one apply costs on this rank.
 struct Cost {
@@ -94,9 +100,16 @@ class Operator {
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
 
-  /// Fills basis[0..s) with A x, A^2 x, ..., A^s x. Default: s products, each with its own exchange.
-  virtual void powers(const Vector<T, M>& x, std::span<Vector<T, M>> basis) const {
-    for (std::size_t k = 0; k < basis.size(); ++k) apply(k == 0 ? x : basis[k - 1], basis[k]);
+  /// A Krylov basis of steps.size() more vectors than it starts with: v[c+1] = (A v[c] - alpha_c v[c] - beta_c v[c-1]) /
+  /// gamma_c, v[0] given; v holds steps.size() + 1 vectors, and `before` stands for v[-1] where steps[0].beta is not 0.
+  /// Default: one product (with its own exchange) and, unless alpha = beta = 0 and gamma = 1, one sweep a step.
+  virtual void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                      const Vector<T, M>* before = nullptr) const {
+    require(v.size() == steps.size() + 1, "powers of ", steps.size(), " steps into ", v.size(), " vectors");
+    for (std::size_t c = 0; c < steps.size(); ++c) {
+      apply(*v[c], *v[c + 1]);
+      extend(steps[c], c > 0 ? v[c - 1] : before, *v[c], *v[c + 1]);
+    }
   }
 
   virtual bool has_diagonal() const { return false; }

@@ -1,0 +1,38 @@
+// Iteration: a method as the driver sees it, where it learns from one run what it uses in the next (shifts of its basis,
+// a step that has proved too long).
+#pragma once
+
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/options.hpp>
+#include <tacit/krylov/workspace.hpp>
+
+#include <memory>
+#include <string>
+
+namespace tacit::krylov {
+
+template <Scalar T, Memory M>
+class Iteration {
+ public:
+  virtual ~Iteration() = default;
+  /// Solves A d = r from d = 0 until the monitor ends it; leaves the best d known. Collective.
+  virtual void run(const Run<T, M>& run, Monitor& monitor) = 0;
+  /// Takes one rung down the method's ladder (a shorter step, a stronger orthogonalisation, a shallower pipeline) and says
+  /// which; "" when there is none left, and the driver goes on with the classical method. The same on all ranks. Local.
+  virtual std::string step_down() { return {}; }
+};
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_ca_gmres(const Options& options);
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_pipelined_gmres(const Options& options);  // and pipelined-ca-gmres
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_pipelined_cg(const Options& options);
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_pipelined_bicgstab(const Options& options);
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_ca_cg(const Options& options);
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_ca_bicgstab(const Options& options);
+
+}  // namespace tacit::krylov

@@ -1,0 +1,22 @@
+// Recurrence: the polynomials of a Krylov basis. Monomial, Newton (conjugate pairs of shifts in real arithmetic) and
+// Chebyshev bases all take at most three terms a step.
+#pragma once
+
+#include <tacit/base/types.hpp>
+
+#include <vector>
+
+namespace tacit::op {
+
+/// v_{c+1} = (A v_c - alpha v_c - beta v_{c-1}) / gamma; beta of the first step is 0.
+template <Scalar T>
+struct RecurrenceStep {
+  T alpha{0}, beta{0};
+  real_t<T> gamma{1};
+};
+
+/// Step c of a basis is recurrence[c].
+template <Scalar T>
+using Recurrence = std::vector<RecurrenceStep<T>>;
+
+}  // namespace tacit::op

@@ -1,0 +1,114 @@
+#include <tacit/krylov/change_of_basis.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/lapack.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace tacit::krylov {
+
+using Values = std::vector<std::complex<double>>;
+
+template <Scalar T>
+Values ritz_values(const layout::Space& space, std::span<const T> h, int ld, int n) {
+  Values square(std::size_t(n) * n), values;
+  for (int j = 0; j < n; ++j)
+    for (int i = 0; i <= std::min(j + 1, n - 1); ++i) square[std::size_t(j) * n + i] = h[std::size_t(j) * ld + i];
+  values = lapack::hessenberg_eigenvalues(square, n);
+  // Other processors may round otherwise, and a basis must be one on all ranks.
+  const auto bytes = space.comm().broadcast(
+      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])), 0);
+  values.resize(bytes.size() / sizeof(values[0]));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+Values leja(Values values, bool pairs) {
+  if (pairs) {
+    // Rounding leaves conjugates slightly apart, and real values slightly off the axis.
+    double size = 0;
+    for (const auto& z : values) size = std::max(size, std::abs(z));
+    for (auto& z : values)
+      if (std::abs(z.imag()) <= 1e-12 * size) z = z.real();
+    std::erase_if(values, [](auto z) { return z.imag() < 0; });
+  }
+  Values order;
+  std::vector<double> distance(values.size(), 0);  // log of the product of distances to what is taken
+  while (!values.empty()) {
+    std::size_t far = 0;
+    for (std::size_t i = 1; i < values.size(); ++i)
+      if (order.empty() ? std::abs(values[i]) > std::abs(values[far]) : distance[i] > distance[far]) far = i;
+    const auto z = values[far];
+    values.erase(values.begin() + std::ptrdiff_t(far));
+    distance.erase(distance.begin() + std::ptrdiff_t(far));
+    order.push_back(z);
+    if (pairs && z.imag() != 0) order.push_back(std::conj(z));
+    constexpr double least = std::numeric_limits<double>::min();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      distance[i] += std::log(std::max(std::abs(values[i] - z), least));
+      if (pairs && z.imag() != 0) distance[i] += std::log(std::max(std::abs(values[i] - std::conj(z)), least));
+    }
+  }
+  return order;
+}
+
+template <Scalar T>
+op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<double>> ritz, int steps, double scale) {
+  using R = real_t<T>;
+  op::Recurrence<T> recurrence(std::max(steps, 0));
+  double largest = 0, least_real = std::numeric_limits<double>::infinity(), most_real = -least_real;
+  double least_imag = least_real, most_imag = most_real;
+  for (const auto& z : ritz) {
+    largest = std::max(largest, std::abs(z));
+    least_real = std::min(least_real, z.real()), most_real = std::max(most_real, z.real());
+    least_imag = std::min(least_imag, z.imag()), most_imag = std::max(most_imag, z.imag());
+  }
+  if (!(largest > 0) || !std::isfinite(largest) || basis == Basis::monomial) {
+    for (auto& step : recurrence) step.gamma = R(largest > 0 && std::isfinite(largest) ? largest : scale);
+    return recurrence;
+  }
+  const double width = (most_real - least_real) / 2, height = (most_imag - least_imag) / 2;
+  if (basis == Basis::chebyshev) {
+    // Polynomials of the ellipse with centre d and semi-axes a (real), b: T_0 weighs twice.
+    const T d = [&] {
+      if constexpr (is_complex<T>) return T(R((most_real + least_real) / 2), R((most_imag + least_imag) / 2));
+      else return T(R((most_real + least_real) / 2));
+    }();
+    const double a = std::max(width, 1e-3 * largest), b = height;
+    const double gamma = (a + b) / 2, focal = (a * a - b * b) / (4 * gamma);
+    for (std::size_t c = 0; c < recurrence.size(); ++c)
+      recurrence[c] = {d, T(c == 0 ? R(0) : R(c == 1 ? 2 * focal : focal)), R(gamma)};
+    return recurrence;
+  }
+  // Newton. The capacity of a segment of length 2 w is w / 2, that of a disc its radius: about half the mean extent.
+  const auto order = leja(Values(ritz.begin(), ritz.end()), !is_complex<T>);
+  const double gamma = std::max((width + height) / 2, 1e-3 * largest);
+  bool second = false;  // of a conjugate pair
+  for (std::size_t c = 0; c < recurrence.size(); ++c) {
+    const auto z = order[c % order.size()];
+    auto& step = recurrence[c];
+    step.gamma = R(gamma);
+    if constexpr (is_complex<T>) {
+      step.alpha = T(R(z.real()), R(z.imag()));
+    } else {
+      // (A - a)^2 + b^2 over two steps; gamma v_c is what the first step left.
+      step.alpha = T(z.real());
+      if (second) step.beta = T(-z.imag() * z.imag() / gamma);
+      second = z.imag() != 0 && !second;
+    }
+  }
+  return recurrence;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                        \
+  template Values ritz_values<T>(const layout::Space&, std::span<const T>, int, int);               \
+  template op::Recurrence<T> make_recurrence<T>(Basis, std::span<const std::complex<double>>, int, double);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::krylov
