@@ -4,10 +4,12 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/bicgstab.hpp>
 #include <tacit/krylov/cg.hpp>
+#include <tacit/krylov/choose.hpp>
 #include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/stationary.hpp>
+#include <tacit/model/machine.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 
@@ -159,6 +161,7 @@ class Solve {
       return;
     }
     balance_scales(b_norm);
+    consider_variants();
     iterate();
     undo_scales();
   }
@@ -175,6 +178,40 @@ class Solve {
       may_change_ = true;
     }
     report_.method = to_string(method_);
+  }
+
+  /// Where methods were left to us: is an s-step or pipelined variant predicted to be clearly faster here? Two products
+  /// and two applies of P to find out. Collective.
+  void consider_variants() {
+    // Short vectors stay in the caches, where the classical methods are at their best.
+    constexpr Global least_size = 200000;
+    if constexpr (std::same_as<M, Host>) {
+      if (!may_change_ || space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) ||
+          options_.side == Side::flexible || options_.orthogonalisation != Orthogonalisation::automatic)
+        return;
+      const auto& comm = space_.comm();
+      const auto machine = model::measure(comm);
+      Vector<T, M> y(space_), z(space_);
+      const auto slowest = [&](const op::Operator<T, M>& a, const Vector<T, M>& from, Vector<T, M>& to) {
+        a.apply(from, to);
+        const double begin = wall_time();
+        a.apply(from, to);
+        return comm.all_max(wall_time() - begin);
+      };
+      Prices prices;
+      prices.product = slowest(*A_, b_, y);
+      if (P_) prices.precondition = slowest(*P_, y, z);
+      prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
+      prices.sum = space_.is_replicated() ? 0 : machine.sum_latency;
+      prices.restart = options_.restart;
+      static constexpr Method positive[] = {Method::cg, Method::pipelined_cg};
+      static constexpr Method general[] = {Method::gmres, Method::ca_gmres, Method::pipelined_gmres,
+                                           Method::pipelined_ca_gmres};
+      std::string why;
+      method_ = method_ == Method::cg ? cheapest(positive, prices, 0.8, why) : cheapest(general, prices, 0.8, why);
+      report_.method = to_string(method_);
+      if (!why.empty()) report_.warnings.push_back("auto took " + why);
+    }
   }
 
   bool inputs_are_finite() {
