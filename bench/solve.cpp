@@ -30,8 +30,8 @@ int main(int argc, char** argv) {
   const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
   const auto space = layout::Space::distributed(comm, problem.rows());
   op::Rows<double> rows;
-  std::int64_t column[7];
-  double value[7];
+  std::int64_t column[bench::Problem::most];
+  double value[bench::Problem::most];
   for (Global r = space.begin(); r < space.end(); ++r) {
     const int m = problem.row(r, column, value);
     rows.column.insert(rows.column.end(), column, column + m);
