@@ -70,6 +70,11 @@ void block_update_gram(const S* const* q, int j, const T* C, T* const* v, int s,
 template <Scalar T, Memory M, class S>
 void block_combine_stored(const S* const* y, int j, const T* C, T* const* x, int s, std::size_t n);
 
+/// v_i^H v_c for i <= c < s, in the order (0,0), (0,1), (1,1), (0,2) .., real before imaginary part, in about twice the
+/// digits of T: each sum is high + low. Local; one pass. Same bits for any number of threads.
+template <Scalar T, Memory M>
+void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>* low);
+
 /// to[i] := from[i] rounded to S, to nearest. Local; one pass.
 template <Scalar T, Memory M, class S>
 void store(const T* from, S* to, std::size_t n);
