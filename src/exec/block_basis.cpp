@@ -351,7 +351,7 @@ void spread_coefficients(const T* C, int j, int ld, int s, R sign, std::vector<R
 
 /// The sums of all parts, part after part, as [Q V]^H V.
 template <class T>
-void collect(const std::vector<real_t<T>>& partial, std::size_t count, int j, bool own, int s, T* G) {
+void collect(const real_t<T>* partial, std::size_t count, int j, bool own, int s, T* G) {
   constexpr int per = is_complex<T> ? 2 : 1;
   const int height = j + (own ? s : 0);
   const std::size_t size = std::size_t(height) * s * per;
@@ -391,25 +391,32 @@ struct Task {
     if (s == 0) return;
     const int columns = s * per;
     const Cut cut(n * per);
-    std::vector<const part_t<S>*> qs(j);
-    for (int i = 0; i < j; ++i) qs[i] = parts(q[i]);
+    // Kept from call to call: a loop of blocks does not allocate.
+    static thread_local std::vector<const part_t<S>*> basis;
+    static thread_local std::vector<R> outer, inner, partial_store;
+    static thread_local std::vector<T> CW, upper;
+    basis.resize(j), outer.clear(), inner.clear();
+    for (int i = 0; i < j; ++i) basis[i] = parts(q[i]);
     // (V - Q C) W = Q (-C W) + V W.
-    std::vector<R> outer, inner;
     if (combine) spread_coefficients(C, j, j, s, R(1), outer);
     if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
     if (update && W) {
-      std::vector<T> CW(std::size_t(j) * s);
+      CW.assign(std::size_t(j) * s, T(0));
       for (int c = 0; c < s; ++c)
         for (int l = 0; l <= c; ++l)
           for (int i = 0; i < j; ++i)
             CW[std::size_t(c) * j + i] += C[std::size_t(l) * j + i] * W[std::size_t(c) * s + l];
       spread_coefficients(CW.data(), j, j, s, R(-1), outer);
-      std::vector<T> upper(W, W + std::size_t(s) * s);
+      upper.assign(W, W + std::size_t(s) * s);
       for (int c = 0; c < s; ++c) std::fill(upper.begin() + c * s + c + 1, upper.begin() + (c + 1) * s, T(0));
       spread_coefficients(upper.data(), s, s, s, R(1), inner);
     }
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
-    std::vector<R> partial(sums * cut.count);
+    if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
+    // What the threads see are these pointers: the stores are the calling thread's.
+    R* const partial = partial_store.data();
+    const part_t<S>* const* const qs = basis.data();
+    const R *const outside = outer.data(), *const inside = inner.data();
     const std::size_t block = Piece<T, S>::numbers(s);
 #pragma omp parallel for schedule(static) if (cut.parallel())
     for (std::size_t p = 0; p < cut.count; ++p) {
@@ -423,12 +430,12 @@ struct Task {
         if (update || combine) {
           if (W) {
             second.clear(m);
-            second.combine_own(first, inner.data(), m);
+            second.combine_own(first, inside, m);
             now = &second;
           } else if (is_complex<T>) {
             for (int c = 0; c < s; ++c) std::fill_n(first.column(c) + piece<R>, piece<R>, R(0));
           }
-          now->combine(qs.data(), j, outer.data(), begin, m, gram ? 0 : next);
+          now->combine(qs, j, outside, begin, m, gram ? 0 : next);
           now->unrotate(m);
           for (int c = 0; c < s; ++c) {
             if (stored) now->put_narrow(c, stored[c], begin, m);
@@ -437,7 +444,7 @@ struct Task {
         }
         if (gram) {
           now->rotate(m);
-          now->dots(qs.data(), j, own, begin, m, next, acc);
+          now->dots(qs, j, own, begin, m, next, acc);
         }
       });
       for (std::size_t i = 0; i < sums; ++i) {

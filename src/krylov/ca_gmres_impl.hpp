@@ -184,7 +184,7 @@ class CaGmres final : public Iteration<T, M> {
       if (columns == 0) {
         // v_1 in the span of the basis, or nearly so: by itself, with as many rounds as it takes.
         columns = 1;
-        make(A, P, left, std::span(steps).first(1), basis, j, 1, z);
+        make(A, P, left, steps.first(1), basis, j, 1, z);
         invariant = !alone<S>(space, q, j, basis(j + 1), ld);
         if constexpr (!full) exec::store<T, M, S>(v[0], to[0], n);
       }
@@ -258,11 +258,16 @@ class CaGmres final : public Iteration<T, M> {
   }
 
   /// The steps from vector j on; B and R of this block.
-  op::Recurrence<T> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s, int j, int ld) {
-    auto values = ritz_;
-    if (values.empty() && j > 0 && basis_ != Basis::monomial) values = ritz_values<T>(space, H_, ld, j);
-    const double largest = A.largest();
-    auto steps = make_recurrence<T>(basis_, values, s, largest > 0 ? largest : 1);
+  std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s, int j,
+                                                    int ld) {
+    // In the first cycle: Ritz values of what there is, until there are two for every step.
+    if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(space, j, ld);
+    if (int(steps_.size()) < s) {
+      // A power of two: rounding does not depend on whether the operator knows its largest entry.
+      const double largest = A.largest(), scale = largest > 0 && std::isfinite(largest) ? std::exp2(std::ilogb(largest)) : 1;
+      steps_ = make_recurrence<T>(basis_, ritz_, std::max(s, wanted_), scale);
+    }
+    const auto steps = std::span<const op::RecurrenceStep<T>>(steps_).first(std::size_t(s));
     for (int c = j; c < j + s; ++c) {
       T* const b = B_.data() + std::size_t(c) * ld;
       std::fill_n(b, ld, T(0));
@@ -340,7 +345,7 @@ class CaGmres final : public Iteration<T, M> {
     }
   }
 
-  /// Ritz values of the longest cycle so far.
+  /// Ritz values of the first `columns` columns, if there were never more.
   void learn(const layout::Space& space, int columns, int ld) {
     if (columns <= learned_ || basis_ == Basis::monomial) return;
     auto values = ritz_values<T>(space, H_, ld, columns);
@@ -348,6 +353,7 @@ class CaGmres final : public Iteration<T, M> {
     ritz_ = std::move(values);
     learned_ = columns;
     step_ = wanted_;
+    steps_.clear();
   }
 
   /// Below this part of its start the residual of a cycle is that of the storage.
@@ -371,6 +377,7 @@ class CaGmres final : public Iteration<T, M> {
   bool heals_;
   std::size_t size_ = 0;
   std::vector<std::complex<double>> ritz_;
+  op::Recurrence<T> steps_;
   std::vector<T> H_, R_, B_, block_, column_;
   std::vector<layout::Vector<T, M>*> vectors_;
   Stored<exec::Single<T>> single_;
