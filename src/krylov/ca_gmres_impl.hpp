@@ -35,6 +35,8 @@ class CaGmres final : public Iteration<T, M> {
         storage_(options.storage.value_or(Storage::full)),
         heals_(options.fallbacks) {
     if (basis_ == Basis::automatic) basis_ = Basis::newton;
+    // The kernels of the device take blocks of up to 32.
+    if constexpr (std::same_as<M, Device>) wanted_ = std::min(wanted_, 32);
     step_ = wanted_;
   }
 
@@ -190,8 +192,7 @@ class CaGmres final : public Iteration<T, M> {
       }
       if (choice.once > 1 || done.least < choice.once) lost = 10 * epsilon;
       else lost = lost / done.least;
-      adapt(monitor, s, done, invariant, residual < 1e-3 * beta);
-
+      const double before = residual;
       for (int c = j; c < j + columns; ++c) {
         hessenberg_column(H_, R_, B_, ld, c);
         std::copy_n(H_.data() + std::size_t(c) * ld, ld, column_.begin());
@@ -211,6 +212,7 @@ class CaGmres final : public Iteration<T, M> {
         }
         residual = projected.residual();
       }
+      if (!stop && !invariant) adapt(monitor, s, done, residual / before);
       if (!stop && invariant) {  // the solution is in the space
         monitor.go_on(residual);
         if (monitor.outcome() != Outcome::claims) monitor.end(Outcome::cycle_end);
@@ -327,18 +329,18 @@ class CaGmres final : public Iteration<T, M> {
     return h[std::size_t(j) + 1] != T(0);
   }
 
-  /// A step that has proved too long is shortened, and grows again where there is room.
-  void adapt(Monitor& monitor, int s, const Orthogonalised& done, bool invariant, bool ending) {
-    if (!heals_ || invariant) return;
-    const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  /// A step that has proved too long is shortened, and grows again where there is room. A block that reduces the residual
+  /// by `drop` is ill-conditioned to 1 / drop by nature: that says nothing about the step.
+  void adapt(Monitor& monitor, int s, const Orthogonalised& done, double drop) {
+    if (!heals_) return;
+    const double epsilon = std::numeric_limits<real_t<T>>::epsilon(), natural = 1e-3 * drop * drop;
     int next = step_;
-    if (done.columns < s) next = std::max(1, done.columns);
-    else if (done.least < std::pow(epsilon, 0.75) && s > 1) next = std::max(1, s - (s + 3) / 4);
+    if (done.columns < s && natural > epsilon) next = std::max(1, done.columns);
+    else if (done.columns == s && done.least < std::min(std::pow(epsilon, 0.75), natural)) next = std::max(1, s - (s + 3) / 4);
     else if (done.least > std::pow(epsilon, 0.4) && s >= step_ && step_ < wanted_) ++step_;
     if (next >= step_) return;
     step_ = next;
-    // Where a cycle ends, the space does too: that says nothing about the step.
-    if (!ending && step_ < told_) {
+    if (step_ < told_) {
       told_ = step_;
       monitor.tell(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ", monitor.iterations(),
                            " on: ", s, " were too ill-conditioned"));
