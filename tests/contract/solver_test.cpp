@@ -156,7 +156,9 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             const int few = 4, more = 14, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
             const std::string what = m.name + (P ? " with " + P->name() : "");
-            if (m.reductions >= 0) {
+            if (std::isnan(m.reductions)) {
+              EXPECT_LE(c2.reductions - c1.reductions, 2 * n) << what;
+            } else if (m.reductions >= 0) {
               EXPECT_EQ(c2.reductions - c1.reductions, n * m.reductions) << what;
             } else {  // modified Gram-Schmidt: j + 1 for vector j = 1, 2, ...
               EXPECT_EQ(c2.reductions - c1.reductions, (more * (more + 3) - few * (few + 3)) / 2) << what;
@@ -165,7 +167,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? n * m.preconditions : 0) << what;
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? n * m.applies : 0) << what;
             EXPECT_LE(c1.operator_applies, few * m.applies + 2) << what;  // and one to be sure, one to take back
-            EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2)) << what;
+            EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2.0)) << what;
           }
       },
       {3});
@@ -287,7 +289,8 @@ TYPED_TEST(Solver, ScaledProblemsTakeTheSameIterations) {
             const auto same = [&](const Solved<T>& s, int x_power, const char* what) {
               EXPECT_TRUE(s.report.converged()) << m.name << " " << what << " 2^" << e << ": " << s.report.detail;
               EXPECT_EQ(s.report.iterations, plain.report.iterations) << m.name << " " << what << " 2^" << e;
-              EXPECT_NEAR(s.report.residual_norm, plain.report.residual_norm, 1e-3 * plain.report.residual_norm)
+              EXPECT_NEAR(s.report.residual_norm, plain.report.residual_norm,
+                          1e-3 * plain.report.residual_norm + 4 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
               EXPECT_LE(relative_difference(s.x, powered(plain.x, x_power)), 1e3 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
@@ -534,7 +537,7 @@ TYPED_TEST(Solver, CallbacksSeeTheSolutionAndMayStop) {
             s.solution(x.data());
             const double truth = double(residual_of(a, b, whole(x)));
             const bool late = o.method == krylov::Method::richardson;  // its norm is that of the step before
-            const bool scaled_norm = m.name == "gmres left";
+            const bool scaled_norm = o.side == krylov::Side::left;
             if (!scaled_norm) {
               EXPECT_NEAR(late ? before : truth, s.residual_norm, 1e-3 * s.residual_norm + 2000 * epsilon<T>)
                   << m.name << " " << calls;
@@ -682,7 +685,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     };
     count(60);  // buffers that are kept
     const long few = count(10), many = count(60);
-    if (o.method != krylov::Method::gmres) {
+    if (classical_of(o.method) != krylov::Method::gmres) {
       EXPECT_EQ(few, many) << m.name;
     } else {
       // gmres makes its basis as it goes: for each vector one entry of a list and its space, and small lists that

@@ -15,7 +15,7 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  double reductions, applies, preconditions;  // an iteration
+  double reductions, applies, preconditions;  // an iteration; reductions NaN: by blocks, counted in the method's own test
 };
 
 /// Every method, with what its documentation promises for an iteration.
@@ -33,6 +33,13 @@ inline std::vector<NamedMethod> all_methods() {
       {"gmres mgs", false, gmres(Orthogonalisation::mgs, Side::right), -1, 1, 1},
       {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
       {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
+      {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.restart = 40; }, NAN, 1, 1},
+      {"ca-gmres left", false,
+       [](Options& o) {
+         o.method = Method::ca_gmres, o.side = Side::left, o.restart = 40, o.step = 4;
+         o.orthogonalisation = Orthogonalisation::bcgs_pip2;
+       },
+       NAN, 1, 1},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},

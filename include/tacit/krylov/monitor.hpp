@@ -83,6 +83,9 @@ class Monitor {
     return false;
   }
 
+  /// Something to say in report.warnings: a step taken down inside a run.
+  void tell(std::string text) { told_.push_back(std::move(text)); }
+
   /// How x_k of the run is formed for whoever asks in a callback.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
 
@@ -93,6 +96,7 @@ class Monitor {
   double goal() const { return goal_; }
   const std::string& detail() const { return detail_; }
   std::vector<double> take_history() { return std::move(history_); }
+  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
 
  private:
   static std::string number(double value);
@@ -109,6 +113,7 @@ class Monitor {
   bool begun_ = false, pending_ = false, patient_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
+  std::vector<std::string> told_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
