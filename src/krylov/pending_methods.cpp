@@ -16,5 +16,4 @@ TACIT_PENDING(make_pipelined_gmres)
 TACIT_PENDING(make_pipelined_cg)
 TACIT_PENDING(make_pipelined_bicgstab)
 TACIT_PENDING(make_ca_cg)
-TACIT_PENDING(make_ca_bicgstab)
 }  // namespace tacit::krylov

@@ -80,11 +80,24 @@ class DiagonalInverse final : public op::Operator<T, M> {
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const override {
-    exec::sweep(exec::reads(inverse_, x), exec::updates(), exec::writes(y), formula::Product<T>{});
+    exec::sweep(exec::reads(inverse(x.columns()), x), exec::updates(), exec::writes(y), formula::Product<T>{});
   }
 
  private:
+  /// Every element `columns` times.
+  const Vector<T, M>& inverse(int columns) const {
+    if (columns == 1) return inverse_;
+    if (!repeated_ || repeated_->columns() != columns) {
+      const auto one = inverse_.to_host();
+      std::vector<T> all(one.size() * std::size_t(columns));
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = one[i / std::size_t(columns)];
+      repeated_ = std::make_unique<Vector<T, M>>(inverse_.space(), columns);
+      repeated_->assign(all);
+    }
+    return *repeated_;
+  }
   Vector<T, M> inverse_;
+  mutable std::unique_ptr<Vector<T, M>> repeated_;
 };
 
 inline void check(const Options& o) {
@@ -305,6 +318,7 @@ class Solve {
         if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
       }
       monitor.solution_by(nullptr);
+      for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       base_ = nullptr;
       const double believed = monitor.norm();
       // x keeps the last value whose residual was recomputed until the new one proves finite and better.
