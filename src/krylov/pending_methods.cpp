@@ -15,5 +15,4 @@ TACIT_PENDING(make_ca_gmres)
 TACIT_PENDING(make_pipelined_gmres)
 TACIT_PENDING(make_pipelined_cg)
 TACIT_PENDING(make_pipelined_bicgstab)
-TACIT_PENDING(make_ca_cg)
 }  // namespace tacit::krylov

@@ -163,8 +163,9 @@ class Solve {
   void solve() {
     choose_method();
     if (!inputs_are_finite()) return;
-    const double b_norm = layout::norm(b_);
+    const double b_norm = length(b_);
     report_.b_norm = b_norm;
+    report_.norm = to_string(options_.norm);
     if (b_norm == 0) {
       layout::fill(x_, T(0));
       report_.reason = Reason::converged;
@@ -213,7 +214,7 @@ class Solve {
     if (!std::isfinite(b_norm)) {  // finite numbers, but their norm is not
       b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
       scale_by_power(b_, -b_exponent_);
-      b_norm = layout::norm(b_);
+      b_norm = length(b_);
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
@@ -223,7 +224,7 @@ class Solve {
     if (size == 0) {  // unknown: what it does to b
       Vector<T, M> y(space_);
       A_->apply(b_, y);
-      size = layout::norm(y) / b_norm_;
+      size = length(y) / b_norm_;
     }
     a_exponent_ = balance<T>(size);
     using R = real_t<T>;
@@ -271,12 +272,16 @@ class Solve {
     }
   }
 
+  /// In the norm that was asked for.
+  double length(const Vector<T, M>& v) const {
+    return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
+  }
   /// r = b - A x; returns ||r||.
   double true_residual(Vector<T, M>& r) {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x_, r);
     exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
-    return layout::norm(r);
+    return length(r);
   }
 
   void iterate() {
