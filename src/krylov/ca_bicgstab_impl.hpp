@@ -23,6 +23,8 @@ class CaBicgstab final : public Iteration<T, M> {
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
   // Products of two vectors at this size are rounding: see bicgstab.hpp.
   static constexpr double tiny = 4 * unit;
+  // Relative rounding of an inner product that a step may rest on.
+  static constexpr double clear = 5e-3;
   // Where a block is lost and r has come this close to orthogonal to r0, r is the better shadow.
   static constexpr double steep = std::same_as<real_t<T>, double> ? 3e-11 : 2e-5;
 
@@ -30,7 +32,7 @@ class CaBicgstab final : public Iteration<T, M> {
   explicit CaBicgstab(const Options& options)
       : adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
-        step_(options.step.value_or(4), options.fallbacks, unit),
+        step_(options.step.value_or(4), options.fallbacks, unit, clear),
         shifts_(2 * step_.most()),
         bases_(options.basis.value_or(Basis::automatic), 2 * step_.most()),
         drift_(options.replacement, unit) {
@@ -143,6 +145,7 @@ class CaBicgstab final : public Iteration<T, M> {
     }
     for (auto* v : {&a_, &c_, &e_}) std::fill_n(v->begin(), columns, W(0));
     a_[0] = c_[1] = W(1);
+    A_norm_ = std::max(A_norm_, y_.stretch());
     norm_ = y_.column_length(1);
     rho_ = g_[1];
     if (std::exchange(first_, false)) {
@@ -176,7 +179,6 @@ class CaBicgstab final : public Iteration<T, M> {
   Went iterate(Monitor& monitor, int j) {
     // The coordinates of a fresh block are exact, and so is what follows from them: it is tested as in bicgstab.
     const bool fresh = j == 0;
-    constexpr double clear = 1e-3;
     const auto blurs = [&](double size, double value) {
       const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
       if (noise <= clear) noise_ = std::max(noise_, noise);
@@ -238,7 +240,6 @@ class CaBicgstab final : public Iteration<T, M> {
       else monitor.breakdown("omega", std::abs(ts), "(t, s) vanishes: the residual cannot be reduced along t");
       return Went::broken;
     }
-    A_norm_ = std::max(A_norm_, std::sqrt(tt) / s_norm);
     const W omega = ts / tt;
     for (int i = 0; i < n; ++i) {
       e_[i] += alpha * a_[i] + omega * d_[i];

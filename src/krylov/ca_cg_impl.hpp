@@ -22,12 +22,14 @@ template <Scalar T, Memory M>
 class CaCg final : public Iteration<T, M> {
   using W = exec::wide_t<T>;
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
+  // Inner products with more rounding than this cost CG iterations: 5 sqrt(unit).
+  static constexpr double clear = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
 
  public:
   explicit CaCg(const Options& options)
       : adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
-        step_(options.step.value_or(8), options.fallbacks, unit),
+        step_(options.step.value_or(8), options.fallbacks, unit, clear),
         shifts_(step_.most()),
         bases_(options.basis.value_or(Basis::automatic), step_.most()),
         drift_(options.replacement, unit) {
@@ -126,6 +128,7 @@ class CaCg final : public Iteration<T, M> {
     }
     for (auto* v : {&a_, &c_, &e_}) std::fill_n(v->begin(), columns, W(0));
     a_[0] = c_[1] = W(1);
+    A_norm_ = std::max(A_norm_, y_.stretch());
     rz_ = real(y_.at(1, 1));
     norm_ = run.P ? residual_.column_length(1) : y_.column_length(1);
     if (std::exchange(first_, false) && max_norm_ && norm_ > 0) ratio_ = start_ / norm_;
@@ -152,7 +155,6 @@ class CaCg final : public Iteration<T, M> {
   /// One iteration in coordinates.
   Went iterate(const Run<T, M>& run, Monitor& monitor, int j) {
     const bool fresh = j == 0;  // exact coordinates: what they give is tested as in cg
-    constexpr double clear = 1e-3;
     const auto blurs = [&](double size, double value) {
       const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
       if (noise <= clear) noise_ = std::max(noise_, noise);
@@ -176,8 +178,6 @@ class CaCg final : public Iteration<T, M> {
     const double alpha = rz_ / pv;
     energy_ += alpha * rz_;
     if (energy_ > 1.01 * seen_) seen_ = energy_, monitor.progress();
-    A_norm_ = std::max(A_norm_, fresh && y_.column_length(0) > 0 ? pv / real(y_.at(0, 0)) : 0);
-    A_norm_ = std::max(A_norm_, 1 / alpha);
     for (int i = 0; i < n; ++i) {
       e_[i] += alpha * a_[i];
       c_[i] -= alpha * Ta_[i];

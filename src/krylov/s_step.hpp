@@ -69,6 +69,21 @@ class Coordinates {
     for (int a = 0; a < used_; ++a) sum += lengths_[a] * std::abs(x[a]);
     return sum;
   }
+  /// The largest ||op Y_a|| / ||Y_a||: at most the norm of op, and near it after a few powers.
+  double stretch() const {
+    double most = 0;
+    for (int k = 0; k + 1 < (n_ + 1) / 2; ++k)
+      for (int c = 0; c < 2 && 2 * k + 2 + c < n_; ++c) {
+        const int at = 2 * k + c;
+        const W x[3] = {k > 0 ? W(steps_[k].beta) : W(0), W(steps_[k].alpha), W(double(steps_[k].gamma))};
+        W sum(0);
+        for (int i = k > 0 ? -1 : 0; i <= 1; ++i)
+          for (int j = k > 0 ? -1 : 0; j <= 1; ++j)
+            sum += conj(x[i + 1]) * this->at(at + 2 * i, at + 2 * j) * x[j + 1];
+        if (lengths_[at] > 0) most = std::max(most, std::sqrt(std::max(real(sum), 0.0)) / lengths_[at]);
+      }
+    return most;
+  }
   /// y = T x
   void multiply(const Values& x, Values& y) const {
     const auto& steps = steps_;
@@ -93,8 +108,9 @@ class Coordinates {
 /// `adapts` it is halved where a block lost its digits, and doubled where they allow it.
 class Step {
  public:
-  /// `unit` is the rounding of the scalar.
-  Step(int most, bool adapts, double unit) : most_(most), limit_(most), adapts_(adapts), unit_(unit) {}
+  /// `unit` is the rounding of the scalar, `clear` the relative rounding of an inner product that is small enough.
+  Step(int most, bool adapts, double unit, double clear)
+      : most_(most), limit_(most), adapts_(adapts), unit_(unit), clear_(clear) {}
 
   int most() const { return most_; }
   int limit() const { return limit_; }
@@ -117,7 +133,7 @@ class Step {
     }
     if (limit_ < most_ && ++good_ >= patience_) limit_ = std::min(2 * limit_, most_), good_ = 0;
     // The condition of a basis grows exponentially: twice the step squares it.
-    if (noise * (noise / unit_) < 1e-2) now_ = std::min(2 * now_, limit_);
+    if (noise * (noise / unit_) < 10 * clear_) now_ = std::min(2 * now_, limit_);
     now_ = std::min(now_, limit_);
     return false;
   }
@@ -133,7 +149,7 @@ class Step {
  private:
   int most_, limit_, now_ = 1, good_ = 0, patience_ = 1, least_ = std::numeric_limits<int>::max();
   bool adapts_;
-  double unit_;
+  double unit_, clear_;
 };
 
 /// Ritz values from the coefficients alpha, beta of a two-term recurrence (CG, BiCG, and so BiCGStab): the eigenvalues of
