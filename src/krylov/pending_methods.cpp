@@ -14,6 +14,4 @@ namespace tacit::krylov {
 TACIT_PENDING(make_pipelined_gmres)
 TACIT_PENDING(make_pipelined_cg)
 TACIT_PENDING(make_pipelined_bicgstab)
-TACIT_PENDING(make_ca_cg)
-TACIT_PENDING(make_ca_bicgstab)
 }  // namespace tacit::krylov

@@ -15,7 +15,7 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  double reductions, applies, preconditions;  // an iteration; reductions NaN: by blocks, counted in the method's own test
+  double reductions, applies, preconditions;  // an iteration; reductions NaN, or all 0: in blocks, counted elsewhere
 };
 
 /// Every method, with what its documentation promises for an iteration.
@@ -43,6 +43,12 @@ inline std::vector<NamedMethod> all_methods() {
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
+      {"ca-bicgstab", false, [](Options& o) { o.method = Method::ca_bicgstab; }, 0, 0, 0},
+      {"ca-bicgstab newton 8", false,
+       [](Options& o) { o.method = Method::ca_bicgstab, o.step = 8, o.basis = Basis::newton; }, 0, 0, 0},
+      {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }, 0, 0, 0},
+      {"ca-cg monomial 4", true, [](Options& o) { o.method = Method::ca_cg, o.step = 4, o.basis = Basis::monomial; }, 0, 0,
+       0},
   };
 }
 
@@ -62,11 +68,13 @@ class Replicated final : public op::Operator<T, Host> {
  protected:
   int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
   void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override {
-    for (std::size_t i = 0; i < a_.size(); ++i) {
-      T sum(0);
-      for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j];
-      y.data()[i] = sum;
-    }
+    const std::size_t k = x.columns();
+    for (std::size_t i = 0; i < a_.size(); ++i)
+      for (std::size_t c = 0; c < k; ++c) {
+        T sum(0);
+        for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j * k + c];
+        y.data()[i * k + c] = sum;
+      }
   }
 
  private:

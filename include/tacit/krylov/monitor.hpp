@@ -83,8 +83,9 @@ class Monitor {
     return false;
   }
 
-  /// Something to say in report.warnings: a step taken down inside a run.
+  /// What the user is to know of what the method did (a shorter step, another shadow); becomes a warning of the report.
   void tell(std::string text) { told_.push_back(std::move(text)); }
+  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
 
   /// How x_k of the run is formed for whoever asks in a callback.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
@@ -96,7 +97,6 @@ class Monitor {
   double goal() const { return goal_; }
   const std::string& detail() const { return detail_; }
   std::vector<double> take_history() { return std::move(history_); }
-  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
 
  private:
   static std::string number(double value);
