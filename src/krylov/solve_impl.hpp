@@ -302,7 +302,9 @@ class Solve {
                          (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
-        if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
+        const bool goes_on = run_method({*A_, P_, r, *d, workspace}, monitor, before);
+        for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
+        if (!goes_on) return;
       }
       monitor.solution_by(nullptr);
       base_ = nullptr;

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tacit::krylov {
 
@@ -83,6 +84,10 @@ class Monitor {
     return false;
   }
 
+  /// For report.warnings: what the method has changed by itself.
+  void tell(std::string text) { told_.push_back(std::move(text)); }
+  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
+
   /// How x_k of the run is formed for whoever asks in a callback.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
 
@@ -110,6 +115,7 @@ class Monitor {
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
   std::vector<double> history_;
+  std::vector<std::string> told_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
 };
