@@ -79,7 +79,11 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
       slot = s.get();
       break;
     }
-  if (!slot) slot = slots.emplace_back(std::make_unique<SumSlot>()).get();
+  if (!slot) {
+    slot = slots.emplace_back(std::make_unique<SumSlot>()).get();
+    slot->number_of = int(slots.size());
+  }
+  slot->began = Trace::on() ? wall_time() : -1;
   const std::size_t bytes = n * (number == Number::float32 ? 4 : 8);
   slot->value.resize(bytes);
   slot->incoming.resize(bytes);
@@ -92,8 +96,7 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
   slot->done = false;
   slot->native = algorithm == SumAlgorithm::native && !settling && transport->has_native_sum();
   if (size == 1) {
-    slot->busy = false;
-    slot->done = true;
+    slot->finish();
   } else if (slot->native) {
     slot->send = transport->start_native_sum(slot->value.data(), n, number, operation);
   } else {
@@ -129,8 +132,7 @@ void State::begin_round(SumSlot& s) {
     s.send = transport->send(rank + 1, t, s.value.data(), s.value.size());
     return;
   }
-  s.busy = false;
-  s.done = true;
+  s.finish();
 }
 
 void State::advance(SumSlot& s) {
@@ -140,23 +142,20 @@ void State::advance(SumSlot& s) {
     if (s.send.active && !transport->test(s.send)) return;
     if (s.receive.active && !transport->test(s.receive)) return;
     if (s.native) {
-      s.busy = false;
-      s.done = true;
+      s.finish();
     } else if (odd) {
       if (s.round == -1) {  // my values are folded; wait for the result
         s.round = 0;
         s.receive = transport->receive(rank - 1, tag(s.channel), s.value.data(), s.value.size());
       } else {
-        s.busy = false;
-        s.done = true;
+        s.finish();
       }
     } else if (s.round == -1 || (1 << s.round) < power) {
       combine(s.value.data(), s.incoming.data(), s.count, s.number, s.operation);
       ++s.round;
       begin_round(s);
     } else {
-      s.busy = false;
-      s.done = true;
+      s.finish();
     }
   }
 }
@@ -216,6 +215,10 @@ void PendingSum::wait(void* values) {
   }
   const Span span("wait for sum", "comm", std::int64_t(slot_->value.size()));
   state_->wait_until([&] { return slot_->done; });
+  // Sums overlap each other and what the rank computes: each has a line of its own.
+  if (slot_->began >= 0)
+    Trace::record({"sum in flight", "comm", slot_->began, slot_->ended, Trace::rank(), 1000 + slot_->number_of,
+                   std::int64_t(slot_->value.size())});
   if (!slot_->value.empty()) std::memcpy(values, slot_->value.data(), slot_->value.size());
   slot_->owned = false;
   slot_ = nullptr;

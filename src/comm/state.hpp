@@ -1,6 +1,7 @@
 // What the copies of a communicator share.
 #pragma once
 
+#include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
 
@@ -25,6 +26,13 @@ struct SumSlot {
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
   Ticket send, receive;
+  double began = -1, ended = -1;  // where a trace is on
+  int number_of = 0;              // among the slots
+  void finish() {
+    busy = false;
+    done = true;
+    if (began >= 0) ended = wall_time();
+  }
 };
 
 struct State {

@@ -111,7 +111,7 @@ class PipelinedGmres final : public Iteration<T, M> {
       for (int c = b * t; c < end; ++c) {
         product(run, c);
         space.comm().poll();
-        if (c + 1 < end) extend(c);
+        if (c + 1 < (b + 1) * t) extend(c);
       }
       int p = 1;  // vectors that are known as q
       if (b >= ahead) {
@@ -119,7 +119,7 @@ class PipelinedGmres final : public Iteration<T, M> {
         stop = !arrive(space, (b - ahead) * t + 1, p - 1, projected, monitor);
       }
       if (b < steps && !stop) {
-        extend(end - 1);  // with the column of H that has just come
+        if (end == (b + 1) * t) extend(end - 1);  // with the column of H that has just come
         post(space, b * t + 1, end, p);
       }
     }
