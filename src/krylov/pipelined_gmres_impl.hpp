@@ -116,7 +116,7 @@ class PipelinedGmres final : public Iteration<T, M> {
       int p = 1;  // vectors that are known as q
       if (b >= ahead) {
         p = std::min((b - ahead + 1) * t, m) + 1;
-        stop = !arrive(space, (b - ahead) * t + 1, p - 1, projected, monitor);
+        stop = !arrive(space, (b - ahead) * t + 1, p - 1, beta, projected, monitor);
       }
       if (b < steps && !stop) {
         if (end == (b + 1) * t) extend(end - 1);  // with the column of H that has just come
@@ -180,6 +180,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!separate_) separate_.emplace(space);
     q.clear(), v.clear(), Q.clear(), V.clear();
     weak_ = false;
+    lowest_ = 1;
   }
 
   /// Where v_c and q_c are. v_c is needed after q_c is there only as long as the recurrence of H's columns runs.
@@ -245,7 +246,8 @@ class PipelinedGmres final : public Iteration<T, M> {
   }
 
   /// Waits for the sums of v_first .. v_last: columns of R, columns of H one less, q's. False: the cycle is over.
-  bool arrive(const layout::Space& space, int first, int last, Projected<T>& projected, Monitor& monitor) {
+  bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected,
+              Monitor& monitor) {
     auto posted = std::move(pending_.front());
     pending_.pop_front();
     gram_.resize(std::size_t(last - first + 1) * (last + 1));
@@ -263,7 +265,9 @@ class PipelinedGmres final : public Iteration<T, M> {
         }
         ratio = 0;
       }
-      const double least = 10 * epsilon * (k + 1);
+      // Norms by Pythagoras: that of q_i is wrong by epsilon / (the ratio of i).
+      const double least = 10 * epsilon * (k + 1 + 1 / lowest_);
+      if (ratio > least) lowest_ = std::min(lowest_, ratio);
       if (ratio <= least) {
         // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed of
         // the residual is no less than it is.
@@ -283,7 +287,10 @@ class PipelinedGmres final : public Iteration<T, M> {
         return false;
       }
       if (!monitor.go_on(projected.residual())) return false;
-      if (c + 1 == m) return monitor.end(Outcome::cycle_end);
+      // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
+      // Eshof 2005, doi 10.1007/s00211-005-0615-4): a new cycle on the true residual goes further.
+      const bool enough = projected.residual() <= 2 * std::sqrt(epsilon) * beta;
+      if (c + 1 == m || enough) return monitor.end(Outcome::cycle_end);
     }
     if (good == last) return true;
     weak_ = true;
@@ -336,6 +343,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   double believed_ = 0, started_ = 0;
   // This cycle: t, ahead and L of it, at most m vectors, leading dimension ld.
   int t = 1, ahead = 1, L = 1, m = 0, ld = 1;
+  double lowest_ = 1;  // r_kk^2 / (v_k, v_k) so far
   std::vector<T> R, B, H;
   std::vector<Vector*> Q, V;
   std::vector<const T*> q, v;

@@ -204,7 +204,7 @@ class Solve {
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
-    b_norm_ = std::ldexp(b_norm, -e);
+    b_norm_ = e ? layout::norm(b_) : b_norm;  // the norm of tiny numbers has few digits
     b_exponent_ += e;
     double size = A_->largest();
     if (size == 0) {  // unknown: what it does to b

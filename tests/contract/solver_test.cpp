@@ -156,6 +156,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             const int few = 4, more = 14, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
             const std::string what = m.name + (P ? " with " + P->name() : "");
+            if (m.reductions == -2) continue;
             if (m.reductions >= 0) {
               EXPECT_EQ(c2.reductions - c1.reductions, n * m.reductions) << what;
             } else {  // modified Gram-Schmidt: j + 1 for vector j = 1, 2, ...
@@ -682,7 +683,10 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     };
     count(60);  // buffers that are kept
     const long few = count(10), many = count(60);
-    if (o.method != krylov::Method::gmres) {
+    if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
+      // Two bases, and per sum what it carries.
+      EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
+    } else if (o.method != krylov::Method::gmres) {
       EXPECT_EQ(few, many) << m.name;
     } else {
       // gmres makes its basis as it goes: for each vector one entry of a list and its space, and small lists that

@@ -15,7 +15,7 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  double reductions, applies, preconditions;  // an iteration
+  double reductions, applies, preconditions;  // an iteration; reductions -1: mgs, -2: not looked at
 };
 
 /// Every method, with what its documentation promises for an iteration.
@@ -36,6 +36,11 @@ inline std::vector<NamedMethod> all_methods() {
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
+      // The first cycle, without shifts, is one vector deep; later ones take one sum a block.
+      {"pipelined-gmres 2", false, [](Options& o) { o.method = Method::pipelined_gmres, o.restart = 40; }, 1, 1, 1},
+      {"pipelined-gmres 5", false,
+       [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, -2, 1, 1},
+      {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
   };
 }
 
