@@ -32,7 +32,7 @@ struct Scaled {
 ///
 /// A vector: 1 product, 1 apply of P, 1 / t reductions, each in flight during ahead t products; 3 j + 8 vectors of traffic
 /// for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops). Vectors: Q restart + 1, V restart + 1 -
-/// L - ahead t (the others are made orthonormal in place), 1 (2 with P), r, d. The first cycle, which has no Ritz
+/// L - ahead t (the others are made orthonormal in place), r, d; with P 1 more (from the right 2). The first cycle, which has no Ritz
 /// values yet, takes t = ahead = 1 and v_1 = op q_0.
 template <Scalar T, Memory M>
 class PipelinedGmres final : public Iteration<T, M> {
@@ -68,7 +68,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     const bool first = ritz_.empty();
     t = first ? 1 : t_, ahead = first ? 1 : ahead_, L = (ahead + 1) * t - 1;
 
-    auto& q0 = w[2];
+    auto& q0 = w[0];
     double beta = monitor.norm();
     if (left) {
       const double r_norm = beta;
@@ -90,12 +90,12 @@ class PipelinedGmres final : public Iteration<T, M> {
     const auto combine = [&](Vector& into) {  // into += P Q y
       std::vector<T> y = projected.coefficients();
       for (T& c : y) c = -c;
-      auto& sum = P && !left ? w[1] : into;
+      auto& sum = P && !left ? (*scratch_)[1] : into;
       if (P && !left) layout::fill(sum, T(0));
       exec::basis_subtract<T, M>(q.data(), int(y.size()), y.data(), T(1), sum.data(), sum.size(), false);
       if (P && !left) {
-        P->apply(sum, w[0]);
-        layout::axpy(T(1), w[0], into);
+        P->apply(sum, (*scratch_)[0]);
+        layout::axpy(T(1), (*scratch_)[0], into);
       }
     };
     monitor.solution_by([&](void* x) {
@@ -177,7 +177,7 @@ class PipelinedGmres final : public Iteration<T, M> {
       if (c > 0) at(B, c - 1, c) = steps[c].beta;
       at(B, c + 1, c) = T(steps[c].gamma);
     }
-    if (!separate_) separate_.emplace(space);
+    if (!separate_) separate_.emplace(space), scratch_.emplace(space);
     q.clear(), v.clear(), Q.clear(), V.clear();
     weak_ = false;
     lowest_ = 1;
@@ -187,7 +187,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   bool apart(int c) const { return c >= L && (c - 1) / t + ahead < (m + t - 1) / t; }
   void place(Workspace<T, M>& w, int c) {
     for (int i = int(Q.size()); i <= c; ++i) {
-      Q.push_back(&w[2 + std::size_t(i)]);
+      Q.push_back(&w[std::size_t(i)]);
       V.push_back(apart(i) ? &(*separate_)[std::size_t(i - L)] : Q[i]);
       q.push_back(Q[i]->data());
       v.push_back(V[i]->data());
@@ -202,11 +202,11 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!P) {
       A.apply(from, to);
     } else if (side_ == Side::left) {
-      A.apply(from, w[0]);
-      P->apply(w[0], to);
+      A.apply(from, (*scratch_)[0]);
+      P->apply((*scratch_)[0], to);
     } else {
-      P->apply(from, w[0]);
-      A.apply(w[0], to);
+      P->apply(from, (*scratch_)[0]);
+      A.apply((*scratch_)[0], to);
     }
   }
 
@@ -348,6 +348,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   std::vector<Vector*> Q, V;
   std::vector<const T*> q, v;
   std::optional<Workspace<T, M>> separate_;  // those V that are apart from Q
+  std::optional<Workspace<T, M>> scratch_;   // with P: its result; a combination of Q
   std::deque<Posted> pending_;
   std::vector<const T*> terms_;
   std::vector<T*> outputs_;

@@ -1,6 +1,7 @@
 // Pipelined GMRES(l) and CA-GMRES(l, t): the history of GMRES, sums that travel behind products, breakdowns that end well.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/simulated.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/iteration.hpp>
@@ -383,6 +384,64 @@ TEST(PipelinedGmres, WrongDepthsAreRefused) {
   o = pipelined(2);
   o.side = Side::flexible;
   EXPECT_THROW(run(*A, std::vector<double>(16, 1.0), o), Error);
+}
+
+/// Simulated latency: a message takes one unit of time, a product two, all else nothing. What latency adds to a cycle.
+TEST(PipelinedGmres, LatencyIsHidden) {
+  if (under_mpi()) GTEST_SKIP();
+  const auto a = grid<double>(24, 24, 0.3);
+  const auto b = random_vector<double>(a.n, 3);
+  struct Cost {
+    double time = 0;
+    std::int64_t sums = 0;
+  };
+  const auto solve = [&](const Options& o) {
+    Cost cost;
+    comm::run_threads(2, [&](const comm::Communicator& threads) {
+      const auto network = std::make_shared<SimulatedTransport>(threads.transport().duplicate(), 1.0);
+      const comm::Communicator comm(network);
+      const auto A = a.on(threads);  // its halos take no time
+      Vector<double> x(A->domain()), y(A->range());
+      const Custom<double> slow(Space::distributed(comm, a.n), [&](const auto& from, auto& to) {
+        std::copy_n(from.data(), from.size(), x.data());
+        A->apply(x, y);
+        std::copy_n(y.data(), y.size(), to.data());
+        network->work(2.0);
+      });
+      const auto s = run(slow, b, o);
+      if (comm.rank() == 0) cost = {network->now() - 2.0 * double(s.report.counts.operator_applies), s.report.counts.reductions};
+    });
+    return cost;
+  };
+  // Of the third cycle.
+  const auto cycle = [&](Options o, const std::string& what) {
+    o.restart = 40, o.rtol = 0;
+    o.max_iterations = 80;
+    const auto two = solve(o);
+    o.max_iterations = 120;
+    const auto three = solve(o);
+    const Cost c{three.time - two.time, three.sums - two.sums};
+    if (std::getenv("TACIT_TEST_SHOW"))
+      std::printf("simulated latency, %-24s %3d sums a cycle of 40, %5.1f latencies exposed, %3.0f %% hidden\n",
+                  what.c_str(), int(c.sums), c.time, 100 * (1 - c.time / double(c.sums)));
+    return c;
+  };
+  Options g;
+  g.method = Method::gmres, g.fallbacks = false;
+  const auto gmres = cycle(g, "gmres, one-reduction");
+  EXPECT_NEAR(gmres.time, double(gmres.sums), 1e-9);
+  for (const int depth : {1, 2, 5}) {
+    const auto c = cycle(pipelined(depth), "pipelined-gmres(" + std::to_string(depth) + ")");
+    EXPECT_EQ(c.sums, 42);
+    EXPECT_LE(c.time, 3.001) << "the last sum of a cycle, and the two of the driver";
+    EXPECT_LE(c.time, 0.1 * double(c.sums)) << depth;
+  }
+  for (auto o : {pipelined_ca(2, 5), pipelined_ca(3, 4)}) {
+    const auto c = cycle(o, name(o));
+    EXPECT_EQ(c.sums, 40 / *o.block + 2);
+    EXPECT_LE(c.time, 3.001) << name(o);
+    EXPECT_LE(c.time, 0.1 * double(gmres.sums)) << name(o);
+  }
 }
 
 }  // namespace
