@@ -41,7 +41,7 @@ class SimulatedTransport final : public comm::Transport {
   comm::Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
     auto& letter = letters_[++last_];
     letter.bytes.resize(sizeof(double) + bytes);
-    letter.into = data;
+    letter.into = data, letter.comes_in = true;
     letter.inner = inner_->receive(from, tag, letter.bytes.data(), letter.bytes.size());
     return ticket();
   }
@@ -49,7 +49,7 @@ class SimulatedTransport final : public comm::Transport {
     if (!t.active) return true;
     auto& letter = letters_.at(t.words[0]);
     if (!inner_->test(letter.inner)) return false;
-    if (letter.into) {
+    if (letter.comes_in) {
       double due;
       std::memcpy(&due, letter.bytes.data(), sizeof due);
       if (now_ < due) {
@@ -89,7 +89,8 @@ class SimulatedTransport final : public comm::Transport {
  private:
   struct Letter {
     std::vector<std::byte> bytes;  // when it is due, then what it says
-    void* into = nullptr;
+    void* into = nullptr;  // of a message of no bytes, null
+    bool comes_in = false;
     comm::Ticket inner;
   };
   comm::Ticket ticket() const {
