@@ -130,6 +130,7 @@ class Solve {
   Report run() {
     const double from = wall_time();
     const auto& comm = space_.comm();
+    const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
     const auto *A = A_, *P = P_;
