@@ -1,8 +1,9 @@
 // What latency does to a method. Under mpiexec on its ranks (a wire with latency: bench/latency.py); else on threads, with
 // messages that arrive `latency` microseconds late.
 //   bench_latency n=256 method=pipelined-gmres [depth=2] [block=5] [step=10] [tau=8e-3] [engine=thread] [restart=30]
-//                 [iterations=120] [ranks=2] [latency=0] [trace=FILE]
-// 5-point Laplacian n x n, b = 1. One JSON line: microseconds of an iteration (of the later cycles), of a product, of a sum
+//                 [iterations=120] [ranks=2] [latency=0] [late=all|sums] [work=0] [halo=on|off]
+//                 [trace=FILE]
+// 5-point Laplacian n x n, b = 1; each product sleeps for `work` microseconds more. One JSON line: microseconds of an iteration (of the later cycles), of a product, of a sum
 // that is waited for at once; sums an iteration.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
@@ -20,24 +21,26 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 using namespace tacit;
 
 namespace {
 
-/// Messages of `inner` arrive no sooner than `latency` after they were sent; ranks share a clock.
+/// Messages of `inner` (of sums only, if so) arrive no sooner than `latency` after they were sent; ranks share a clock.
 class Late final : public comm::Transport {
  public:
   using Clock = std::chrono::steady_clock;
-  Late(std::shared_ptr<comm::Transport> inner, std::chrono::microseconds latency)
-      : inner_(std::move(inner)), latency_(latency) {}
+  Late(std::shared_ptr<comm::Transport> inner, std::chrono::microseconds latency, bool sums_only)
+      : inner_(std::move(inner)), latency_(latency), sums_only_(sums_only) {}
   int largest_tag() const override { return inner_->largest_tag(); }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   const char* kind() const override { return inner_->kind(); }
   comm::Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
     auto& letter = fresh(bytes);
-    const Clock::rep due = (Clock::now() + latency_).time_since_epoch().count();
+    const bool is_sum = tag % 4096 < 512;  // the channels of src/comm/state.hpp
+    const Clock::rep due = (sums_only_ && !is_sum ? Clock::time_point() : Clock::now() + latency_).time_since_epoch().count();
     std::memcpy(letter.bytes.data(), &due, sizeof due);
     if (bytes) std::memcpy(letter.bytes.data() + sizeof due, data, bytes);
     letter.inner = inner_->send(to, tag, letter.bytes.data(), letter.bytes.size());
@@ -79,7 +82,7 @@ class Late final : public comm::Transport {
   void send_notice(const comm::Notice& notice) override { inner_->send_notice(notice); }
   std::optional<comm::Notice> poll_notice() override { return inner_->poll_notice(); }
   std::shared_ptr<comm::Transport> duplicate() override {
-    return std::make_shared<Late>(inner_->duplicate(), latency_);
+    return std::make_shared<Late>(inner_->duplicate(), latency_, sums_only_);
   }
 
  private:
@@ -102,8 +105,36 @@ class Late final : public comm::Transport {
   }
   std::shared_ptr<comm::Transport> inner_;
   std::chrono::microseconds latency_;
+  bool sums_only_;
   std::map<std::uintptr_t, Letter> letters_;
   std::uintptr_t last_ = 0;
+};
+
+/// A product that takes `work` longer, asleep but for a poll every 100 us: the local part of a larger problem, on a machine
+/// that others use too.
+class Padded final : public op::Operator<double> {
+ public:
+  Padded(const op::Csr<double>& a, std::chrono::microseconds work)
+      : op::Operator<double>(a.range(), a.domain()), a_(a), work_(work) {}
+  std::string name() const override { return "padded"; }
+
+ protected:
+  int begin(const layout::Vector<double>&, layout::Vector<double>&, bool) const override { return 0; }
+  void finish(const layout::Vector<double>& x, layout::Vector<double>& y, bool, int) const override {
+    const auto until = std::chrono::steady_clock::now() + work_;
+    auto product = a_.start(x, y);
+    const Span span("padded product", "op");
+    while (std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(std::chrono::microseconds(100),
+                                                                    until - std::chrono::steady_clock::now()));
+      range().comm().poll();
+    }
+    product.wait();
+  }
+
+ private:
+  const op::Csr<double>& a_;
+  std::chrono::microseconds work_;
 };
 
 template <class F>
@@ -122,7 +153,7 @@ double median_us(int repeats, F&& f) {
 
 int main(int argc, char** argv) {
   std::map<std::string, std::string> given{{"n", "256"}, {"method", "pipelined-gmres"}, {"iterations", "120"},
-                                           {"restart", "30"}, {"ranks", "2"}, {"latency", "0"}, {"engine", "polling"}};
+                                           {"restart", "30"}, {"ranks", "2"}, {"latency", "0"}, {"late", "all"}, {"work", "0"}, {"halo", "on"}, {"engine", "polling"}};
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
     const auto at = text.find('=');
@@ -152,12 +183,20 @@ int main(int argc, char** argv) {
     std::int64_t column[7];
     double value[7];
     for (Global r = space.begin(); r < space.end(); ++r) {
-      const int m = problem.row(r, column, value);
+      int m = problem.row(r, column, value);
+      if (given.at("halo") == "off")  // couplings between ranks left out: what travels is sums alone
+        for (int k = m - 1; k >= 0; --k)
+          if (column[k] < space.begin() || column[k] >= space.end()) {
+            --m;
+            for (int l = k; l < m; ++l) column[l] = column[l + 1], value[l] = value[l + 1];
+          }
       rows.column.insert(rows.column.end(), column, column + m);
       rows.value.insert(rows.value.end(), value, value + m);
       rows.start.push_back(Global(rows.column.size()));
     }
-    const op::Csr<double> A(space, space, std::move(rows));
+    const op::Csr<double> csr(space, space, std::move(rows));
+    const Padded padded(csr, std::chrono::microseconds(number("work")));
+    const op::Operator<double>& A = number("work") > 0 ? static_cast<const op::Operator<double>&>(padded) : csr;
     layout::Vector<double> b(space), x(space);
     layout::fill(b, 1.0);
     const double product = median_us(40, [&] { A.apply(b, x); });
@@ -197,7 +236,8 @@ int main(int argc, char** argv) {
     } else {
       const std::chrono::microseconds latency(number("latency"));
       comm::run_threads(number("ranks"), [&](const comm::Communicator& threads) {
-        on_rank(comm::Communicator(std::make_shared<Late>(threads.transport().duplicate(), latency)));
+        on_rank(comm::Communicator(std::make_shared<Late>(threads.transport().duplicate(), latency,
+                                                       given.at("late") == "sums")));
       });
     }
   } catch (const std::exception& e) {

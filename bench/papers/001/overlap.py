@@ -1,12 +1,12 @@
 """Draws what a rank does and which of its sums are on their way at the same time.
 
-    python bench/papers/001/overlap.py [--program build/release/bench/bench_latency] [--out FOLDER] [--n 256]
-                                       [--latency 500] [--from 0.6] [--products 12]
+    python bench/papers/001/overlap.py [--program build/release/bench/bench_latency] [--out FOLDER] [--n 64]
+                                       [--latency 1000] [--work 600] [--from 0.3] [--products 12]
 
-Each method solves the same Laplace problem on two ranks (threads) whose messages arrive `latency` microseconds late, with
-a trace. One panel a method: the upper line is what rank 0 computes or waits for, the lines below it are its sums, each from
-its start to the moment its result is there. A trace of `tacit solve --trace FILE` (or of `bench_latency trace=FILE`) can be
-drawn by itself: --trace FILE [FILE...].
+Each method solves the same Laplace problem on two ranks (threads) whose sums travel `latency` microseconds (injected) and
+whose products take `work` microseconds more than they need (asleep), with a trace. One panel a method: the upper line is
+what rank 0 computes or waits for, the lines below it are its sums, each from its start to the moment its result is there.
+A trace of `tacit solve --trace FILE` (or of `bench_latency trace=FILE`) can be drawn by itself: --trace FILE [FILE...].
 """
 
 import argparse
@@ -29,7 +29,7 @@ METHODS = {
 }
 # What a rank does: name in the trace, label, colour. Waits lie inside of products: drawn on top.
 KINDS = [
-    (("csr product", "stencil product", "function"), "product", "#2b6cb0"),
+    (("padded product", "csr product", "stencil product", "function"), "product", "#2b6cb0"),
     (("basis dots", "basis subtract", "block dots", "block update", "block combine", "sweep"), "vectors", "#a0aec0"),
     (("wait for halo",), "waits for its halo", "#f6ad55"),
     (("wait for sum",), "waits for a sum", "#c53030"),
@@ -43,10 +43,11 @@ def spans(path):
 
 
 def window(found, start, products):
-    """From one product in the later part of the solve to the one `products` later, in microseconds."""
-    begins = sorted(b for name, b, _ in found if name in KINDS[0][0])
+    """The quickest `products` products in a row of the later part of the solve: others use the machine too. Microseconds."""
+    kind = next(kind for kind in KINDS[0][0] if any(name == kind for name, *_ in found))
+    begins = sorted(b for name, b, _ in found if name == kind)
     first = min(int(start * len(begins)), len(begins) - products - 1)
-    return begins[first], begins[first + products]
+    return min(zip(begins[first:-products], begins[first + products :], strict=True), key=lambda w: w[1] - w[0])
 
 
 def draw(axes, found, limits, title):
@@ -54,8 +55,8 @@ def draw(axes, found, limits, title):
     inside = [(name, b - low, e - low) for name, b, e in found if e > low and b < high]
     for names, label, colour in KINDS:
         bars = [(b, e - b) for name, b, e in inside if name in names]
-        axes.broken_barh(bars, (0.55, 0.8), facecolors=colour, label=label, linewidth=0)
-    sums = sorted((b, e) for name, b, e in inside if name == "sum in flight")
+        axes.broken_barh(bars, (0.55, 0.8), facecolors=colour, label=label, edgecolor="white", linewidth=0.8 if label == "product" else 0)
+    sums = sorted((max(b, 0), min(e, high - low)) for name, b, e in inside if name == "sum in flight")
     free = []  # when each line is free again
     for b, e in sums:
         line = next((i for i, until in enumerate(free) if until <= b), len(free))
@@ -74,9 +75,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/bench/bench_latency")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--n", type=int, default=256)
-    parser.add_argument("--latency", type=int, default=500)
-    parser.add_argument("--from", dest="start", type=float, default=0.6, help="part of the solve that is left out before the picture")
+    parser.add_argument("--n", type=int, default=64)
+    parser.add_argument("--latency", type=int, default=1000)
+    parser.add_argument("--work", type=int, default=600, help="microseconds that each product sleeps: local work of a larger problem")
+    parser.add_argument("--from", dest="start", type=float, default=0.3, help="part of the solve that is left out before the picture")
     parser.add_argument("--products", type=int, default=12, help="products in the picture")
     parser.add_argument("--trace", nargs="+", help="draw these traces instead")
     options = parser.parse_args()
@@ -85,7 +87,7 @@ def main():
         if not traces:
             for title, words in METHODS.items():
                 traces[title] = f"{folder}/{len(traces)}.json"
-                command = [options.program, f"n={options.n}", f"latency={options.latency}", "iterations=90", "restart=30"]
+                command = [options.program, f"n={options.n}", f"latency={options.latency}", f"work={options.work}", "late=sums", "iterations=180", "restart=30"]
                 command += [*words, f"trace={traces[title]}"]
                 done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
                 print(done.stdout.strip())
@@ -97,12 +99,12 @@ def main():
         longest = max(high - low for low, high in limits.values())
         for axes in panels[:, 0]:
             axes.set_xlim(0, longest)  # one scale: what is shorter is faster
-        panels[-1, 0].set_xlabel(f"microseconds; {options.products} products" + ("" if options.trace else f"; messages arrive {options.latency} us late (injected, in one process)"))
+        panels[-1, 0].set_xlabel(f"microseconds; {options.products} products" + ("" if options.trace else f"; a product takes {options.work} us (padded), a sum {options.latency} us (injected)"))
         handles, labels = panels[-1, 0].get_legend_handles_labels()
         figure.legend(handles, labels, ncols=5, loc="upper center", frameon=False, fontsize=9)
         figure.tight_layout(rect=(0, 0, 1, 0.96))
         options.out.mkdir(parents=True, exist_ok=True)
-        picture = options.out / "overlap.png"
+        picture = options.out / "pipelined-overlap.png"
         figure.savefig(picture, dpi=110)
         print(picture)
 
