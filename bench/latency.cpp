@@ -1,10 +1,10 @@
-// What latency does to a method. Under mpiexec on its ranks (a wire with latency: bench/latency.py); else on threads, with
-// messages that arrive `latency` microseconds late.
+// What latency does to a method. Under mpiexec on its ranks (a wire with latency: bench/latency.py); else on threads,
+// with messages that arrive `latency` microseconds late.
 //   bench_latency n=256 method=pipelined-gmres [depth=2] [block=5] [step=10] [tau=8e-3] [engine=thread] [restart=30]
 //                 [iterations=120] [ranks=2] [latency=0] [late=all|sums] [work=0] [halo=on|off]
 //                 [trace=FILE]
-// 5-point Laplacian n x n, b = 1; each product sleeps for `work` microseconds more. One JSON line: microseconds of an iteration (of the later cycles), of a product, of a sum
-// that is waited for at once; sums an iteration.
+// 5-point Laplacian n x n, b = 1; each product sleeps for `work` microseconds more. One JSON line: microseconds of an
+// iteration (of the later cycles), of a product, of a sum that is waited for at once; sums an iteration.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -40,7 +40,8 @@ class Late final : public comm::Transport {
   comm::Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
     auto& letter = fresh(bytes);
     const bool is_sum = tag % 4096 < 512;  // the channels of src/comm/state.hpp
-    const Clock::rep due = (sums_only_ && !is_sum ? Clock::time_point() : Clock::now() + latency_).time_since_epoch().count();
+    const Clock::rep due =
+        (sums_only_ && !is_sum ? Clock::time_point() : Clock::now() + latency_).time_since_epoch().count();
     std::memcpy(letter.bytes.data(), &due, sizeof due);
     if (bytes) std::memcpy(letter.bytes.data() + sizeof due, data, bytes);
     letter.inner = inner_->send(to, tag, letter.bytes.data(), letter.bytes.size());
@@ -110,8 +111,8 @@ class Late final : public comm::Transport {
   std::uintptr_t last_ = 0;
 };
 
-/// A product that takes `work` longer, asleep but for a poll every 100 us: the local part of a larger problem, on a machine
-/// that others use too.
+/// A product that takes `work` longer, asleep but for a poll every 100 us: the local part of a larger problem, on a
+/// machine that others use too.
 class Padded final : public op::Operator<double> {
  public:
   Padded(const op::Csr<double>& a, std::chrono::microseconds work)
@@ -125,8 +126,8 @@ class Padded final : public op::Operator<double> {
     auto product = a_.start(x, y);
     const Span span("padded product", "op");
     while (std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(std::chrono::microseconds(100),
-                                                                    until - std::chrono::steady_clock::now()));
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(std::chrono::microseconds(100), until - std::chrono::steady_clock::now()));
       range().comm().poll();
     }
     product.wait();
@@ -152,8 +153,11 @@ double median_us(int repeats, F&& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> given{{"n", "256"}, {"method", "pipelined-gmres"}, {"iterations", "120"},
-                                           {"restart", "30"}, {"ranks", "2"}, {"latency", "0"}, {"late", "all"}, {"work", "0"}, {"halo", "on"}, {"engine", "polling"}};
+  std::map<std::string, std::string> given{{"n", "256"},          {"method", "pipelined-gmres"},
+                                           {"iterations", "120"}, {"restart", "30"},
+                                           {"ranks", "2"},        {"latency", "0"},
+                                           {"late", "all"},       {"work", "0"},
+                                           {"halo", "on"},        {"engine", "polling"}};
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
     const auto at = text.find('=');
@@ -224,11 +228,12 @@ int main(int argc, char** argv) {
       std::ofstream(given.at("trace")) << to_chrome_json(Trace::take(), origin);
     }
     const std::size_t first = std::min(stamps.size() - 1, std::size_t(options.restart - 1));
-    std::printf("{\"method\":\"%s\",\"ranks\":%d,\"n\":%d,\"iterations\":%d,\"residual\":%.6e,\"reductions\":%lld,"
-                "\"iteration_us\":%.1f,\"product_us\":%.1f,\"sum_us\":%.1f}\n",
-                report.method.c_str(), comm.size(), number("n"), report.iterations, report.residual_norm,
-                static_cast<long long>(report.counts.reductions),
-                (stamps.back() - stamps[first]) * 1e6 / double(stamps.size() - 1 - first), product, sum);
+    std::printf(
+        "{\"method\":\"%s\",\"ranks\":%d,\"n\":%d,\"iterations\":%d,\"residual\":%.6e,\"reductions\":%lld,"
+        "\"iteration_us\":%.1f,\"product_us\":%.1f,\"sum_us\":%.1f}\n",
+        report.method.c_str(), comm.size(), number("n"), report.iterations, report.residual_norm,
+        static_cast<long long>(report.counts.reductions),
+        (stamps.back() - stamps[first]) * 1e6 / double(stamps.size() - 1 - first), product, sum);
   };
   try {
     if (comm::mpi_launched()) {
@@ -236,8 +241,8 @@ int main(int argc, char** argv) {
     } else {
       const std::chrono::microseconds latency(number("latency"));
       comm::run_threads(number("ranks"), [&](const comm::Communicator& threads) {
-        on_rank(comm::Communicator(std::make_shared<Late>(threads.transport().duplicate(), latency,
-                                                       given.at("late") == "sums")));
+        on_rank(comm::Communicator(
+            std::make_shared<Late>(threads.transport().duplicate(), latency, given.at("late") == "sums")));
       });
     }
   } catch (const std::exception& e) {

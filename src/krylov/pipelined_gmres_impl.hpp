@@ -27,13 +27,13 @@ struct Scaled {
 };
 }  // namespace formula
 
-/// Blocks of t vectors; the sums of a block are waited for `ahead` blocks of products after they were started. GMRES(l) is
-/// t = 1, ahead = l; CA-GMRES(l, t) is ahead = l - 1. L = (ahead + 1) t - 1.
+/// Blocks of t vectors; the sums of a block are waited for `ahead` blocks of products after they were started. GMRES(l)
+/// is t = 1, ahead = l; CA-GMRES(l, t) is ahead = l - 1. L = (ahead + 1) t - 1.
 ///
-/// A vector: 1 product, 1 apply of P, 1 / t reductions, each in flight during ahead t products; 3 j + 8 vectors of traffic
-/// for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops). Vectors: Q restart + 1, V restart + 1 -
-/// L - ahead t (the others are made orthonormal in place), r, d; with P 1 more (from the right 2). The first cycle, which has no Ritz
-/// values yet, takes t = ahead = 1 and v_1 = op q_0.
+/// A vector: 1 product, 1 apply of P, 1 / t reductions, each in flight during ahead t products; 3 j + 8 vectors of
+/// traffic for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops). Vectors: Q restart + 1, V
+/// restart + 1 - L - ahead t (the others are made orthonormal in place), r, d; with P 1 more (from the right 2). The
+/// first cycle, which has no Ritz values yet, takes t = ahead = 1 and v_1 = op q_0.
 template <Scalar T, Memory M>
 class PipelinedGmres final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -57,8 +57,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     const auto& [A, P, r, d, w] = run;
     const auto& space = r.space();
     const bool left = P && side_ == Side::left;
-    const auto heal = look_back(monitor);
-    if (!heal.empty()) monitor.tell(heal);
+    if (!look_back(monitor)) return;
     // Ritz values of the first cycle; of a later one when its basis did not hold.
     if (columns_ > 0) {
       auto values = ritz_values<T>(space, H, ld, columns_);
@@ -127,7 +126,10 @@ class PipelinedGmres final : public Iteration<T, M> {
     monitor.solution_by(nullptr);
     if (projected.columns() > 0) combine(d);
     if (first || weak_) columns_ = projected.columns();
-    believed_ = left ? 0 : projected.residual();
+    // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
+    // others.
+    weak_ = weak_ && !first && projected.residual() > rounding(beta);
+    believed_ = left || first ? 0 : projected.residual();
     started_ = beta;
   }
 
@@ -150,19 +152,22 @@ class PipelinedGmres final : public Iteration<T, M> {
     int first, last, p;
   };
 
-  /// What the last run has shown about the basis: a rung down, if so; the words for it.
-  std::string look_back(const Monitor& monitor) {
+  /// Takes a rung down, and tells, where the last run has shown that its basis does not hold. False when there is none
+  /// left.
+  bool look_back(Monitor& monitor) {
     // A loss of orthogonality shows as a residual that is not what the projected problem had. (The last digits of the
     // scalar go with any method.)
-    const double floor = 100 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * started_;
-    const bool lost = believed_ > floor && monitor.norm() > 2 * believed_;
-    if (!fallbacks_ || !(lost || weak_)) return {};
-    const auto name = blocks_ ? "pipelined-ca-gmres" : "pipelined-gmres";
+    const bool lost = believed_ > rounding(started_) && monitor.norm() > 2 * believed_;
+    if (!fallbacks_ || !(lost || weak_)) return true;
     const auto taken = step_down();
-    return taken.empty() ? taken
-                         : message(name, " lost the orthogonality of its basis by iteration ", monitor.iterations(), "; ",
-                                   taken);
+    if (taken.empty())
+      return monitor.breakdown("||b - A x||", monitor.norm(), "the basis is not orthogonal at any depth");
+    monitor.tell(message(blocks_ ? "pipelined-ca-gmres" : "pipelined-gmres",
+                         " lost the orthogonality of its basis by iteration ", monitor.iterations(), "; ", taken));
+    return true;
   }
+  /// What one round of Gram-Schmidt leaves of a residual of this size at best, and a margin.
+  static double rounding(double size) { return 100 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * size; }
 
   T& at(std::vector<T>& matrix, int i, int j) { return matrix[std::size_t(j) * ld + i]; }
 
@@ -246,8 +251,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   }
 
   /// Waits for the sums of v_first .. v_last: columns of R, columns of H one less, q's. False: the cycle is over.
-  bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected,
-              Monitor& monitor) {
+  bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected, Monitor& monitor) {
     auto posted = std::move(pending_.front());
     pending_.pop_front();
     gram_.resize(std::size_t(last - first + 1) * (last + 1));
@@ -269,8 +273,8 @@ class PipelinedGmres final : public Iteration<T, M> {
       const double least = 10 * epsilon * (k + 1 + 1 / lowest_);
       if (ratio > least) lowest_ = std::min(lowest_, ratio);
       if (ratio <= least) {
-        // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed of
-        // the residual is no less than it is.
+        // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed
+        // of the residual is no less than it is.
         at(R, k, k) = T(R_(std::sqrt(least * double(real(g[k])))));
         good = k - 1;
       }
@@ -283,7 +287,8 @@ class PipelinedGmres final : public Iteration<T, M> {
       if (!projected.append(column_.data())) {
         const double pivot = projected.pivot();
         if (!std::isfinite(pivot)) monitor.go_on(pivot);
-        else monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
+        else
+          monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
         return false;
       }
       if (!monitor.go_on(projected.residual())) return false;

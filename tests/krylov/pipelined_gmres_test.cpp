@@ -1,4 +1,5 @@
-// Pipelined GMRES(l) and CA-GMRES(l, t): the history of GMRES, sums that travel behind products, breakdowns that end well.
+// Pipelined GMRES(l) and CA-GMRES(l, t): the history of GMRES, sums that travel behind products, breakdowns that end
+// well.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 #include "support/simulated.hpp"
@@ -9,7 +10,6 @@
 #include <tacit/precond/jacobi.hpp>
 
 #include <gtest/gtest.h>
-
 
 namespace tacit::test {
 namespace {
@@ -37,9 +37,9 @@ std::string name(const Options& o) {
   return text + ")" + (o.tau ? " with tau" : "");
 }
 std::vector<Options> variants(int restart = 30) {
-  std::vector<Options> all{pipelined(1, restart), pipelined(2, restart), pipelined(5, restart), pipelined(10, restart),
-                           pipelined_ca(2, 5, restart), pipelined_ca(3, 10, restart), pipelined_ca(3, 3, restart),
-                           pipelined_ca(2, 5, restart), pipelined_ca(3, 10, restart)};
+  std::vector<Options> all{pipelined(1, restart),       pipelined(2, restart),       pipelined(5, restart),
+                           pipelined(10, restart),      pipelined_ca(2, 5, restart), pipelined_ca(3, 10, restart),
+                           pipelined_ca(3, 3, restart), pipelined_ca(2, 5, restart), pipelined_ca(3, 10, restart)};
   all[7].tau = all[8].tau = 8e-3;
   return all;
 }
@@ -72,7 +72,6 @@ TEST(PipelinedGmres, FollowsGmres) {
       }
     }
 }
-
 
 /// Sums by Pythagoras and a basis in another form: GMRES' history on any operator, preconditioner, space and rank.
 template <Scalar T>
@@ -116,9 +115,15 @@ void follows_everywhere(double tolerance) {
       },
       {2, 4});
 }
-TEST(PipelinedGmres, FollowsGmresEverywhereReal) { follows_everywhere<double>(1e-8); }
-TEST(PipelinedGmres, FollowsGmresEverywhereComplex) { follows_everywhere<std::complex<double>>(1e-8); }
-TEST(PipelinedGmres, FollowsGmresEverywhereFloat) { follows_everywhere<float>(2e-2); }
+TEST(PipelinedGmres, FollowsGmresEverywhereReal) {
+  follows_everywhere<double>(1e-8);
+}
+TEST(PipelinedGmres, FollowsGmresEverywhereComplex) {
+  follows_everywhere<std::complex<double>>(1e-8);
+}
+TEST(PipelinedGmres, FollowsGmresEverywhereFloat) {
+  follows_everywhere<float>(2e-2);
+}
 
 TEST(PipelinedGmres, BasesOfOtherPolynomials) {
   const auto a = grid<double>(32, 32, 0.5);
@@ -146,7 +151,8 @@ TEST(PipelinedGmres, OneSumABlock) {
         const auto a = grid<double>(30, 30, 0.3);
         const auto A = a.on(comm);
         const auto b = random_vector<double>(a.n, 3);
-        for (auto o : {pipelined(1), pipelined(2), pipelined(5), pipelined_ca(2, 5), pipelined_ca(3, 10), pipelined_ca(2, 7)}) {
+        for (auto o :
+             {pipelined(1), pipelined(2), pipelined(5), pipelined_ca(2, 5), pipelined_ca(3, 10), pipelined_ca(2, 7)}) {
           o.rtol = 0;
           const auto counts = [&](int iterations) {
             o.max_iterations = iterations;
@@ -265,9 +271,10 @@ TEST(PipelinedGmres, TauLeavesOutMostOfTheRecurrence) {
       };
       // Columns 9 .. 59 of B repeat columns 0 .. 50 of H, which have c + 1 entries that may go.
       const double all = 51 * 52 / 2, dropped = (terms(0) - terms(8e-3)) / all;
-      if (std::getenv("TACIT_TEST_SHOW")) std::printf("dropped (convection %g, A times %g): %.3f\n", convection, size, dropped);
-      // The mean over columns of the fraction that goes is 79 % (nonsymmetric) and 84 %; of all entries it is more, as long
-      // columns lose more.
+      if (std::getenv("TACIT_TEST_SHOW"))
+        std::printf("dropped (convection %g, A times %g): %.3f\n", convection, size, dropped);
+      // The mean over columns of the fraction that goes is 79 % (nonsymmetric) and 84 %; of all entries it is more, as
+      // long columns lose more.
       EXPECT_NEAR(dropped, convection != 0 ? 0.876 : 0.924, 0.01);
     }
 }
@@ -278,7 +285,8 @@ TEST(PipelinedGmres, ScaledMatricesBehaveAlike) {
   for (auto o : {pipelined(5), pipelined_ca(2, 5)}) {
     o.tau = 8e-3, o.rtol = 0, o.max_iterations = 120;
     const auto plain = run(*a.on(comm::Communicator::self()), b, o);
-    const auto scaled = run(*a.map([](Global, Global, double v) { return 1000 * v; }).on(comm::Communicator::self()), b, o);
+    const auto scaled =
+        run(*a.map([](Global, Global, double v) { return 1000 * v; }).on(comm::Communicator::self()), b, o);
     EXPECT_EQ(plain.report.restarts, scaled.report.restarts);
     EXPECT_LE(furthest(scaled.report.history, plain.report.history), 1e-8) << name(o);
   }
@@ -302,7 +310,8 @@ TEST(PipelinedGmres, CyclesOfAnyLength) {
             // Few Ritz values are few shifts: a cycle of eleven vectors has too few for thirty steps.
             const int L = o.block ? *o.depth * *o.block - 1 : *o.depth;
             if (L < restart) {
-              EXPECT_LE(furthest(s.report.history, reference.report.history), 1e-6) << name(o) << ", restart " << restart;
+              EXPECT_LE(furthest(s.report.history, reference.report.history), 1e-6)
+                  << name(o) << ", restart " << restart;
             }
           }
         }
@@ -310,7 +319,8 @@ TEST(PipelinedGmres, CyclesOfAnyLength) {
       {3});
 }
 
-/// Depth without shifts cannot hold: as it stands the method restarts where its basis breaks; with fallbacks it gets shallower.
+/// Depth without shifts cannot hold: as it stands the method restarts where its basis breaks; with fallbacks it gets
+/// shallower.
 TEST(PipelinedGmres, StepsDownTheLadderAndSaysSo) {
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -409,7 +419,8 @@ TEST(PipelinedGmres, LatencyIsHidden) {
         network->work(2.0);
       });
       const auto s = run(slow, b, o);
-      if (comm.rank() == 0) cost = {network->now() - 2.0 * double(s.report.counts.operator_applies), s.report.counts.reductions};
+      if (comm.rank() == 0)
+        cost = {network->now() - 2.0 * double(s.report.counts.operator_applies), s.report.counts.reductions};
     });
     return cost;
   };

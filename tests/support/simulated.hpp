@@ -1,5 +1,5 @@
-// A network with latency, simulated: every rank has a clock of its own, which work and waiting move. What a method hides
-// behind its work is then a number, and the same one on a busy machine.
+// A network with latency, simulated: every rank has a clock of its own, which work and waiting move. What a method
+// hides behind its work is then a number, and the same one on a busy machine.
 #pragma once
 
 #include <tacit/comm/transport.hpp>
@@ -13,8 +13,8 @@
 
 namespace tacit::test {
 
-/// Passes everything on to `inner`. A message arrives `latency` (of simulated time) after it was sent; a rank that waits
-/// for one that has not arrived has its clock moved on to when it does.
+/// Passes everything on to `inner`. A message arrives `latency` (of simulated time) after it was sent; a rank that
+/// waits for one that has not arrived has its clock moved on to when it does.
 class SimulatedTransport final : public comm::Transport {
  public:
   SimulatedTransport(std::shared_ptr<comm::Transport> inner, double latency)
@@ -89,7 +89,7 @@ class SimulatedTransport final : public comm::Transport {
  private:
   struct Letter {
     std::vector<std::byte> bytes;  // when it is due, then what it says
-    void* into = nullptr;  // of a message of no bytes, null
+    void* into = nullptr;          // of a message of no bytes, null
     bool comes_in = false;
     comm::Ticket inner;
   };
