@@ -11,7 +11,6 @@ namespace tacit::krylov {
   template std::unique_ptr<Iteration<double, Host>> make(const Options&);    \
   template std::unique_ptr<Iteration<std::complex<float>, Host>> make(const Options&); \
   template std::unique_ptr<Iteration<std::complex<double>, Host>> make(const Options&);
-TACIT_PENDING(make_pipelined_gmres)
 TACIT_PENDING(make_pipelined_cg)
 TACIT_PENDING(make_pipelined_bicgstab)
 }  // namespace tacit::krylov

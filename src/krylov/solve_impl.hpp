@@ -145,6 +145,7 @@ class Solve {
   Report run() {
     const double from = wall_time();
     const auto& comm = space_.comm();
+    const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
     const auto *A = A_, *P = P_;
@@ -357,10 +358,11 @@ class Solve {
                          (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
-        if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
+        const bool goes_on = run_method({*A_, P_, r, *d, workspace}, monitor, before);
+        for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
+        if (!goes_on) return;
       }
       monitor.solution_by(nullptr);
-      for (auto& told : monitor.take_told()) report_.warnings.push_back(std::move(told));
       base_ = nullptr;
       const double believed = monitor.norm();
       // x keeps the last value whose residual was recomputed until the new one proves finite and better.

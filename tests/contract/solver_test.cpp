@@ -157,7 +157,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             const int few = 4, more = 14, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
             const std::string what = m.name + (P ? " with " + P->name() : "");
-            if (std::isnan(m.reductions)) {
+            if (m.reductions == -2) {
               EXPECT_LE(c2.reductions - c1.reductions, 2 * n) << what;
             } else if (m.reductions >= 0) {
               EXPECT_EQ(c2.reductions - c1.reductions, n * m.reductions) << what;
@@ -689,7 +689,10 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     if (m.applies == 0) {
       // Blocks grow, and Ritz values are found, over the first iterations of a run.
       EXPECT_LE(count(120) - many, 10) << m.name;
-    } else if (classical_of(o.method) != krylov::Method::gmres) {
+    } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
+      // Bases, and per sum what it carries.
+      EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
+    } else if (o.method != krylov::Method::gmres) {
       EXPECT_EQ(few, many) << m.name;
     } else {
       // gmres makes its basis as it goes: for each vector one entry of a list and its space, and small lists that

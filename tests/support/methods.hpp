@@ -15,7 +15,8 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  double reductions, applies, preconditions;  // an iteration; reductions NaN, or all 0: in blocks, counted elsewhere
+  // An iteration; reductions -1: mgs, -2: by the method's own test; applies 0: in blocks, all by the method's own test.
+  double reductions, applies, preconditions;
 };
 
 /// Every method, with what its documentation promises for an iteration.
@@ -33,13 +34,13 @@ inline std::vector<NamedMethod> all_methods() {
       {"gmres mgs", false, gmres(Orthogonalisation::mgs, Side::right), -1, 1, 1},
       {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
       {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
-      {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.restart = 40; }, NAN, 1, 1},
+      {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.restart = 40; }, -2, 1, 1},
       {"ca-gmres left", false,
        [](Options& o) {
          o.method = Method::ca_gmres, o.side = Side::left, o.restart = 40, o.step = 4;
          o.orthogonalisation = Orthogonalisation::bcgs_pip2;
        },
-       NAN, 1, 1},
+       -2, 1, 1},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
@@ -49,6 +50,11 @@ inline std::vector<NamedMethod> all_methods() {
       {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }, 0, 0, 0},
       {"ca-cg monomial 4", true, [](Options& o) { o.method = Method::ca_cg, o.step = 4, o.basis = Basis::monomial; }, 0, 0,
        0},
+      // The first cycle, without shifts, is one vector deep; later ones take one sum a block.
+      {"pipelined-gmres 2", false, [](Options& o) { o.method = Method::pipelined_gmres, o.restart = 40; }, 1, 1, 1},
+      {"pipelined-gmres 5", false,
+       [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, -2, 1, 1},
+      {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
   };
 }
 
