@@ -36,6 +36,7 @@ inline std::vector<NamedMethod> all_methods() {
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
+      {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
   };
 }
 
