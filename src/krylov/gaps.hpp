@@ -1,5 +1,8 @@
-// Gaps: how far vectors that recurrences carry have drifted from what they stand for, estimated from norms alone.
+// Gaps: how far vectors that recurrences carry have drifted from what they stand for, estimated from norms alone; and what happens when they
+// have drifted too far.
 #pragma once
+
+#include <tacit/base/types.hpp>
 
 #include <algorithm>
 #include <array>
@@ -7,6 +10,19 @@
 #include <complex>
 
 namespace tacit::krylov {
+
+namespace formula {
+/// A group of steps ends: what is left of the right-hand side is the residual, and y begins anew.
+template <class T>
+struct GroupEnd {
+  TACIT_HD void operator()(T Ay, T& f, T& d, T& y, T& r) const {
+    f = f - Ay;
+    d = d + y;
+    y = T(0);
+    r = f;
+  }
+};
+}  // namespace formula
 
 /// Root mean squares of N gaps e_1 .. e_N (b - A x - r, A p - s, ..) that obey e' = L e + rounding, with L known. The
 /// roundings of different vectors and iterations are taken as independent, so the gaps' N x N covariance C obeys

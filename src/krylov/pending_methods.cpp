@@ -13,7 +13,6 @@ namespace tacit::krylov {
   template std::unique_ptr<Iteration<std::complex<double>, Host>> make(const Options&);
 TACIT_PENDING(make_ca_gmres)
 TACIT_PENDING(make_pipelined_gmres)
-TACIT_PENDING(make_pipelined_bicgstab)
 TACIT_PENDING(make_ca_cg)
 TACIT_PENDING(make_ca_bicgstab)
 }  // namespace tacit::krylov

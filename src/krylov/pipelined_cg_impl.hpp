@@ -80,16 +80,6 @@ struct PipelinedCgSumsPointwise {
     return pipelined_cg_sums(r, P * r, w, p, s, P * s, z, y);
   }
 };
-/// A group of steps ends: what is left of the right-hand side is the residual, and y begins anew.
-template <class T>
-struct GroupEnd {
-  TACIT_HD void operator()(T Ay, T& f, T& d, T& y, T& r) const {
-    f = f - Ay;
-    d = d + y;
-    y = T(0);
-    r = f;
-  }
-};
 }  // namespace formula
 
 /// Depth 1. An iteration: 1 product, 1 apply of P and 1 reduction, which is under way during both. Traffic beside theirs: 13

@@ -37,6 +37,7 @@ inline std::vector<NamedMethod> all_methods() {
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
       {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
+      {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }, 2, 2, 2},
   };
 }
 
