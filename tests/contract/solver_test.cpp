@@ -81,6 +81,10 @@ void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& 
   EXPECT_EQ(r.history.size(), std::size_t(r.iterations) + 1) << what;
 }
 
+bool replaces(krylov::Method method) {
+  return method == krylov::Method::pipelined_cg || method == krylov::Method::pipelined_bicgstab;
+}
+
 template <class T>
 class Solver : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
@@ -145,6 +149,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             Options o;
             m.choose(o);
             o.rtol = 0;
+            if (replaces(o.method)) o.replacement = 0;  // else float replaces within 14 iterations
             if (P && o.lambda_min) o.lambda_min = *o.lambda_min / 4, o.lambda_max = *o.lambda_max / 4;
             if (P && o.method == krylov::Method::richardson) o.relaxation = 0.7;
             const auto counts = [&](int iterations) {
@@ -167,7 +172,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             EXPECT_EQ(c2.operator_applies - c1.operator_applies, n * m.applies) << what;
             EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? n * m.preconditions : 0) << what;
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? n * m.applies : 0) << what;
-            EXPECT_LE(c1.operator_applies, few * m.applies + 2) << what;  // and one to be sure, one to take back
+            EXPECT_LE(c1.operator_applies, few * m.applies + 4) << what;  // one to be sure, one to take back; two in advance
             EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2.0)) << what;
           }
       },
@@ -290,8 +295,9 @@ TYPED_TEST(Solver, ScaledProblemsTakeTheSameIterations) {
             const auto same = [&](const Solved<T>& s, int x_power, const char* what) {
               EXPECT_TRUE(s.report.converged()) << m.name << " " << what << " 2^" << e << ": " << s.report.detail;
               EXPECT_EQ(s.report.iterations, plain.report.iterations) << m.name << " " << what << " 2^" << e;
+              // Entries below 2^-4 of a vector lose bits where 2^-122 is taken out of it.
               EXPECT_NEAR(s.report.residual_norm, plain.report.residual_norm,
-                          1e-3 * plain.report.residual_norm + 4 * epsilon<T>)
+                          (replaces(o.method) && !wide ? 1e-2 : 1e-3) * plain.report.residual_norm + 4 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
               EXPECT_LE(relative_difference(s.x, powered(plain.x, x_power)), 1e3 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
@@ -673,6 +679,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     m.choose(o);
     o.history = false;
     o.rtol = 0;
+    if (replaces(o.method)) o.replacement = 0;  // else the report says in words that it did
     o.restart = 100;
     o.relaxation = 0.2;
     o.lambda_min = 0.05, o.lambda_max = 8;
