@@ -2,7 +2,8 @@
 //
 // Everything is done on real numbers, piece after piece of a few hundred: the block's piece is copied into the cache
 // (vectors whose addresses differ by powers of two would fight for the same lines there), then the basis passes in groups of
-// `rows` vectors, each group against tiles of `cols` columns held in registers, while the next group is fetched. A
+// `rows` vectors, each group against tiles of `cols` columns held in registers, while the next group is fetched a line
+// at a time (all of it at once would fill the buffers that loads wait in). A
 // complex column v stands as two: v and -i v, whose real dot products with q are the real and the imaginary part of
 // q^H v; the combination Q c is Q Re c + i (Q Im c).
 #include <tacit/base/trace.hpp>
@@ -103,16 +104,45 @@ inline void narrow(R a, S& b) {
   else b = S(a);
 }
 
+/// What a tile asks for while it computes: A streams, a line of each at every step.
+template <int A, class S>
+struct Ahead {
+  const S* p[A > 0 ? A : 1];
+  void fetch(std::size_t i) const {
+    if constexpr (A > 0)
+#pragma GCC unroll 4
+      for (int a = 0; a < A; ++a) __builtin_prefetch(p[a] + i);
+  }
+};
+/// Streams that are still to be asked for, handed out over the tiles that are left.
 template <class S>
-inline void fetch(const S* p, std::size_t count) {
-  constexpr std::size_t line = 64;
-  for (std::size_t byte = 0; byte < count * sizeof(S); byte += line)
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + byte);
-}
+class Streams {
+ public:
+  void add(const S* p) { p_[count_++] = p; }
+  /// f(Ahead) with this tile's share: 0, 2 or 4 streams.
+  template <class F>
+  void share(int tiles_left, F&& f) {
+    const int open = count_ - done_, share = (open + tiles_left - 1) / tiles_left;
+    if (share == 0) f(Ahead<0, S>{});
+    else if (share <= 2) f(take<2>());
+    else f(take<4>());
+  }
+
+ private:
+  template <int A>
+  Ahead<A, S> take() {
+    Ahead<A, S> ahead;
+    for (int a = 0; a < A; ++a) ahead.p[a] = p_[std::min(done_ + a, count_ - 1)];
+    done_ = std::min(done_ + A, count_);
+    return ahead;
+  }
+  const S* p_[64];
+  int count_ = 0, done_ = 0;
+};
 
 /// sums[g K' + k] += q_g v_k, lane by lane, over m numbers; columns of v are piece<R> apart, those of sums `ld` vectors.
-template <int G, int K, class R, class S>
-void dots_tile(const S* const* q, const R* v, std::size_t m, Packed<R>* sums, int ld) {
+template <int G, int K, class R, class S, class A>
+void dots_tile(const S* const* q, const R* v, std::size_t m, Packed<R>* sums, int ld, const A& ahead) {
   constexpr int w = width<R>;
   Packed<R> acc[G][K] = {};
   const std::size_t full = m / w * w;
@@ -120,6 +150,7 @@ void dots_tile(const S* const* q, const R* v, std::size_t m, Packed<R>* sums, in
     Packed<R> vi[K];
 #pragma GCC unroll 8
     for (int k = 0; k < K; ++k) vi[k] = load<R>(v + k * piece<R> + i);
+    ahead.fetch(i);
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) {
       const Packed<R> qi = load<R>(q[g] + i);
@@ -137,8 +168,8 @@ void dots_tile(const S* const* q, const R* v, std::size_t m, Packed<R>* sums, in
 }
 
 /// out_k += sum_g c[g ld + k] q_g over m numbers; columns of out are piece<R> apart and reach up to a whole vector.
-template <int G, int K, class R, class S>
-void combine_tile(const S* const* q, const R* c, int ld, std::size_t m, R* out) {
+template <int G, int K, class R, class S, class A>
+void combine_tile(const S* const* q, const R* c, int ld, std::size_t m, R* out, const A& ahead) {
   constexpr int w = width<R>;
   Packed<R> a[G][K];
 #pragma GCC unroll 8
@@ -150,6 +181,7 @@ void combine_tile(const S* const* q, const R* c, int ld, std::size_t m, R* out) 
     Packed<R> o[K];
 #pragma GCC unroll 8
     for (int k = 0; k < K; ++k) o[k] = load<R>(out + k * piece<R> + i);
+    ahead.fetch(i);
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) {
       const Packed<R> qi = load<R>(q[g] + i);
@@ -186,19 +218,20 @@ void with_tile(int g, int k, F&& f) {
   else columns(std::integral_constant<int, rows>{});
 }
 
-/// Rows of a basis, a group at a time: f(first row, how many), with the next group (of the next piece after the last)
-/// on its way into the cache.
+/// Rows of a basis, a group at a time: f(first row, how many, the streams to ask for: the next group, or the first of the
+/// next piece if there is one).
 template <class S, class F>
-void each_group(const S* const* q, int j, std::size_t begin, std::size_t m, std::size_t next, F&& f) {
+void each_group(const S* const* q, int j, std::size_t begin, std::size_t m, bool more, F&& f) {
   for (int i = 0; i < j; i += rows) {
     const int g = std::min(rows, j - i);
     const int after = i + g;
+    Streams<S> streams;
     if (after < j) {
-      for (int a = after; a < std::min(after + rows, j); ++a) fetch(q[a] + begin, m);
-    } else if (next > 0) {
-      for (int a = 0; a < std::min(rows, j); ++a) fetch(q[a] + begin + m, next);
+      for (int a = after; a < std::min(after + rows, j); ++a) streams.add(q[a] + begin);
+    } else if (more) {
+      for (int a = 0; a < std::min(rows, j); ++a) streams.add(q[a] + begin + m);
     }
-    f(i, g);
+    f(i, g, streams);
   }
 }
 
@@ -214,10 +247,9 @@ class Piece {
   Piece(int s, R* storage) : s_(s), columns_(s * per), v_(storage) {}
   R* column(int c) const { return v_ + std::size_t(c) * per * piece<R>; }
 
-  void take(const T* const* v, std::size_t begin, std::size_t m, std::size_t next) {
+  void take(const T* const* v, std::size_t begin, std::size_t m) {
     for (int c = 0; c < s_; ++c) {
       std::memcpy(column(c), parts(v[c]) + begin, m * sizeof(R));
-      fetch(parts(v[c]) + begin + m, next);
       pad(column(c), m);
     }
   }
@@ -244,51 +276,44 @@ class Piece {
       }
   }
 
-  /// sums (j + s rows of s per vectors) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile.
-  void dots(const Q* const* q, int j, bool own, std::size_t begin, std::size_t m, std::size_t next,
+  /// sums (j + s rows of s per vectors) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile. `coming`: where
+  /// the block stands in the next piece.
+  void dots(const Q* const* q, int j, bool own, const T* const* coming, std::size_t begin, std::size_t m, bool more,
             Packed<R>* sums) const {
-    each_group(q, j, begin, m, next, [&](int i, int g) {
-      const Q* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = q[i + a] + begin;
-      for (int k = 0; k < columns_; k += cols)
-        with_tile(g, std::min(cols, columns_ - k), [&](auto G, auto K) {
-          dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(i) * columns_ + k, columns_);
+    Opened<Q> opened;
+    each_group(q, j, begin, m, more, [&](int i, int g, Streams<Q>& streams) {
+      const R* at[rows];
+      for (int a = 0; a < g; ++a) at[a] = opened.row(a, q[i + a] + begin, m);
+      each_tile(g, 0, [&](auto G, auto K, int k, int left) {
+        streams.share(left, [&](const auto& ahead) {
+          dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(i) * columns_ + k, columns_, ahead);
         });
+      });
     });
     if (!own) return;
-    for (int i = 0; i < s_; i += rows) {
-      const int g = std::min(rows, s_ - i);
-      const R* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = column(i + a);
-      for (int k = i * per / cols * cols; k < columns_; k += cols)
-        with_tile(g, std::min(cols, columns_ - k), [&](auto G, auto K) {
-          dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(j + i) * columns_ + k, columns_);
-        });
-    }
+    each_own(coming, begin + m, more, [&](int i, const R* const* at, auto G, auto K, int k, const auto& ahead) {
+      dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(j + i) * columns_ + k, columns_, ahead);
+    });
   }
   /// columns += Q C, C in reals, row after row.
   template <class P>
-  void combine(const P* const* q, int j, const R* C, std::size_t begin, std::size_t m, std::size_t next) {
-    each_group(q, j, begin, m, next, [&](int i, int g) {
-      const P* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = q[i + a] + begin;
-      for (int k = 0; k < columns_; k += cols)
-        with_tile(g, std::min(cols, columns_ - k), [&](auto G, auto K) {
-          combine_tile<G(), K(), R>(at, C + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>);
+  void combine(const P* const* q, int j, const R* C, std::size_t begin, std::size_t m, bool more) {
+    Opened<P> opened;
+    each_group(q, j, begin, m, more, [&](int i, int g, Streams<P>& streams) {
+      const R* at[rows];
+      for (int a = 0; a < g; ++a) at[a] = opened.row(a, q[i + a] + begin, m);
+      each_tile(g, 0, [&](auto G, auto K, int k, int left) {
+        streams.share(left, [&](const auto& ahead) {
+          combine_tile<G(), K(), R>(at, C + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>, ahead);
         });
+      });
     });
   }
   /// columns += V W, W upper triangular.
-  void combine_own(const Piece& v, const R* W, std::size_t m) {
-    for (int i = 0; i < s_; i += rows) {
-      const int g = std::min(rows, s_ - i);
-      const R* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = v.column(i + a);
-      for (int k = i * per / cols * cols; k < columns_; k += cols)
-        with_tile(g, std::min(cols, columns_ - k), [&](auto G, auto K) {
-          combine_tile<G(), K(), R>(at, W + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>);
-        });
-    }
+  void combine_own(const Piece& v, const R* W, const T* const* coming, std::size_t begin, std::size_t m, bool more) {
+    v.each_own(coming, begin + m, more, [&](int i, const R* const* at, auto G, auto K, int k, const auto& ahead) {
+      combine_tile<G(), K(), R>(at, W + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>, ahead);
+    });
   }
   void put(int c, T* to, std::size_t begin, std::size_t m) const {
     std::memcpy(parts(to) + begin, column(c), m * sizeof(R));
@@ -300,6 +325,45 @@ class Piece {
   }
 
  private:
+  /// A group's rows as R: where they are, or converted once for all the tiles.
+  template <class P>
+  struct Opened {
+    Packed<R> values[std::same_as<P, R> ? 1 : rows * int(piece<R>) / width<R>];
+    const R* row(int a, const P* from, std::size_t m) {
+      if constexpr (std::same_as<P, R>) {
+        return from;
+      } else {
+        Packed<R>* const to = values + std::size_t(a) * piece<R> / width<R>;
+        const std::size_t full = m / width<R>;
+        for (std::size_t i = 0; i < full; ++i) to[i] = load<R>(from + i * width<R>);
+        if (m % width<R>) to[full] = load_some<R>(from + full * width<R>, m % width<R>);
+        return reinterpret_cast<const R*>(to);
+      }
+    }
+  };
+  /// f(G, K, first column, tiles left with this one) over tiles of g rows from column `from` on.
+  template <class F>
+  void each_tile(int g, int from, F&& f) const {
+    for (int k = from; k < columns_; k += cols)
+      with_tile(g, std::min(cols, columns_ - k),
+                [&](auto G, auto K) { f(G, K, k, (columns_ - k + cols - 1) / cols); });
+  }
+  /// The tiles of the upper triangle with the block's own columns as rows; meanwhile the next piece of the block is
+  /// fetched from `coming`.
+  template <class F>
+  void each_own(const T* const* coming, std::size_t next, bool more, F&& f) const {
+    int tiles = 0;
+    for (int i = 0; i < s_; i += rows) tiles += (columns_ - i * per / cols * cols + cols - 1) / cols;
+    Streams<R> streams;
+    for (int c = 0; more && c < std::min(s_, 64); ++c) streams.add(parts(coming[c]) + next);
+    for (int i = 0; i < s_; i += rows) {
+      const R* at[rows];
+      for (int a = 0; a < std::min(rows, s_ - i); ++a) at[a] = column(i + a);
+      each_tile(std::min(rows, s_ - i), i * per / cols * cols, [&](auto G, auto K, int k, int) {
+        streams.share(tiles--, [&](const auto& ahead) { f(i, at, G, K, k, ahead); });
+      });
+    }
+  }
   static void pad(R* column, std::size_t m) {
     for (; m % width<R> != 0; ++m) column[m] = R(0);
   }
@@ -319,13 +383,13 @@ struct Cut {
   bool parallel() const { return n > detail::parallel_from; }
 };
 
-/// f(begin, m, m of the next piece) for the pieces of part p.
+/// f(begin, m, whether there is another) for the pieces of part p.
 template <class R, class F>
 void each_piece(const Cut& cut, std::size_t p, F&& f) {
   const std::size_t end = std::min((p + 1) * cut.length, cut.n);
   for (std::size_t begin = p * cut.length; begin < end; begin += piece<R>) {
     const std::size_t m = std::min(piece<R>, end - begin);
-    f(begin, m, std::min(piece<R>, end - begin - m));
+    f(begin, m, begin + m < end);
   }
 }
 
@@ -423,19 +487,19 @@ struct Task {
       R* const memory = scratch<R>(2 * block + sums * width<R>);
       Packed<R>* const acc = reinterpret_cast<Packed<R>*>(memory + 2 * block);
       for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
-      each_piece<R>(cut, p, [&](std::size_t begin, std::size_t m, std::size_t next) {
+      each_piece<R>(cut, p, [&](std::size_t begin, std::size_t m, bool more) {
         Piece<T, S> first(s, memory), second(s, memory + block);
-        first.take(v, begin, m, next);
+        first.take(v, begin, m);
         Piece<T, S>* now = &first;
         if (update || combine) {
           if (W) {
             second.clear(m);
-            second.combine_own(first, inside, m);
+            second.combine_own(first, inside, v, begin, m, more);
             now = &second;
           } else if (is_complex<T>) {
             for (int c = 0; c < s; ++c) std::fill_n(first.column(c) + piece<R>, piece<R>, R(0));
           }
-          now->combine(qs, j, outside, begin, m, gram ? 0 : next);
+          now->combine(qs, j, outside, begin, m, more && !gram);
           now->unrotate(m);
           for (int c = 0; c < s; ++c) {
             if (stored) now->put_narrow(c, stored[c], begin, m);
@@ -444,7 +508,7 @@ struct Task {
         }
         if (gram) {
           now->rotate(m);
-          now->dots(qs, j, own, begin, m, next, acc);
+          now->dots(qs, j, own, v, begin, m, more, acc);
         }
       });
       for (std::size_t i = 0; i < sums; ++i) {
