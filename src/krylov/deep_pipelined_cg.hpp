@@ -71,9 +71,9 @@ class DeepPipelinedCg {
     auto &p = W[0], &check = W[1];
     monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
     // Slots of the workspace: two vectors of each U_k, k < l; rings of Z and of P^-1 Z.
-    const std::size_t first = 2, ring = first + 2 * std::size_t(l_), hats = ring + std::size_t(l_) + 2;
+    const std::size_t first = 2, ring = first + 2 * std::size_t(l_), hats = ring + 2*std::size_t(l_) + 2;
     const auto U = [&](int k, int a) -> layout::Vector<T, M>& { return run_.w[first + 2 * std::size_t(k) + (a & 1)]; };
-    const auto Z = [&](int j) -> layout::Vector<T, M>& { return run_.w[ring + std::size_t(j % (l_ + 2))]; };
+    const auto Z = [&](int j) -> layout::Vector<T, M>& { return run_.w[ring + std::size_t(j % (2*l_ + 2))]; };
     const auto hat = [&](int j) -> layout::Vector<T, M>& { return P ? run_.w[hats + std::size_t(j % 3)] : Z(j); };
 
     // z_0 = v_0 = P r / ||r||, in the norm of P.
@@ -167,21 +167,21 @@ class DeepPipelinedCg {
   void post(int j, const layout::Vector<T, M>& v, const Ring& Z, const layout::Vector<T, M>& hat) {
     const int count = std::min(j, l_) + 1;
     std::vector<const T*>& q = list_;
-    q.assign(1, v.data());
-    for (int m = j - count + 2; m <= j; ++m) q.push_back(Z(m).data());
-    values_.resize(std::size_t(l_) + 1);
-    exec::basis_dots<T, M>(q.data(), count, hat.data(), hat.size(), values_.data(), false);
-    pending_[std::size_t(j % l_)] = hat.space().start_sum(values_.data(), std::size_t(count));
+    q.clear();
+    for (int m = std::max(j - 2 * l_, 0); m <= j; ++m) q.push_back(Z(m).data());
+    values_.resize(2*std::size_t(l_) + 1);
+    exec::basis_dots<T, M>(q.data(), q.size(), hat.data(), hat.size(), values_.data(), false);
+    pending_[std::size_t(j % l_)] = hat.space().start_sum(values_.data(), q.size());
   }
   /// Column j of G, as in a Cholesky factorisation; returns the part of (z_j, z_j) that is left for the diagonal.
   double finish(int j) {
     pending_[std::size_t(j % l_)].wait(values_.data());
     const int known = std::max(j - l_, 0);
-    for (int m = std::max(j - 2 * l_, 0); m < known; ++m) g(m, j) = g(known, m + l_);  // P_l(A) is Hermitian
-    g(known, j) = double(real(values_[0]));
-    const double whole = double(real(values_[std::size_t(j - known)]));
-    for (int m = known + 1; m <= j; ++m) {
-      double sum = double(real(values_[std::size_t(m - known)]));
+    const int low = std::max(j - 2 * l_, 0);
+    static_cast<void>(known);
+    const double whole = double(real(values_[std::size_t(j - low)]));
+    for (int m = low; m <= j; ++m) {
+      double sum = double(real(values_[std::size_t(m - low)]));
       for (int k = std::max(j - 2 * l_, 0); k < m; ++k) sum -= g(k, m) * g(k, j);
       if (m < j) g(m, j) = sum / g(m, m);
       else if (!(sum > 0)) return whole > 0 ? sum / whole : sum;
