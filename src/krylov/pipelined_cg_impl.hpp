@@ -7,10 +7,13 @@
 // says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds).
 #pragma once
 
+#include "deep_pipelined_cg.hpp"
 #include "gaps.hpp"
 
 #include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/change_of_basis.hpp>
 #include <tacit/krylov/iteration.hpp>
+#include <tacit/op/spectrum.hpp>
 
 #include <limits>
 #include <string>
@@ -88,9 +91,51 @@ struct PipelinedCgSumsPointwise {
 template <Scalar T, Memory M>
 class PipelinedCg final : public Iteration<T, M> {
  public:
-  explicit PipelinedCg(const Options& options) : period_(options.replacement.value_or(-1)) {}
+  explicit PipelinedCg(const Options& options)
+      : fallbacks_(options.fallbacks),
+        basis_(options.basis.value_or(Basis::automatic)),
+        depth_(options.depth.value_or(1)),
+        period_(options.replacement.value_or(-1)) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
+    if (depth_ > 1) deep(run, monitor);
+    else shallow(run, monitor);
+  }
+
+  std::string step_down() override {
+    if (depth_ > 1) {
+      depth_ /= 2;
+      return message("its depth was ", depth_, " from there");
+    }
+    if (period_ == 0 || (period_ > 0 && period_ <= 10)) return {};
+    period_ = 10;
+    return "its residual was replaced every 10 iterations from there";
+  }
+
+ private:
+  void deep(const Run<T, M>& run, Monitor& monitor) {
+    if (basis_ != Basis::monomial && (!spectrum_known_ || spectrum_of_ != run.P)) {
+      spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
+      spectrum_known_ = true, spectrum_of_ = run.P;
+    }
+    // The zeros of the Chebyshev polynomial on (0, lambda_max), as in the papers: the least of a residual over the spectrum.
+    std::vector<std::complex<double>> zeros;
+    const double half = 1.05 * spectrum_.lambda_max / 2;
+    for (int k = 0; k < depth_; ++k)
+      zeros.emplace_back(basis_ == Basis::monomial ? 0 : half + half * std::cos((2 * k + 1) * std::acos(-1.0) / (2 * depth_)));
+    if (basis_ != Basis::monomial) zeros = leja(std::move(zeros), false);
+    std::vector<double> shifts;
+    for (const auto& zero : zeros) shifts.push_back(zero.real());
+    if (!DeepPipelinedCg<T, M>(run, shifts).run(monitor) || !fallbacks_) return;
+    if (++breakdowns_ % 2 == 0) {
+      depth_ /= 2;
+      monitor.tell(message("pipelined-cg broke down (", monitor.detail(), "); its depth was ", depth_, " from there"));
+    } else {
+      monitor.tell(message("pipelined-cg broke down (", monitor.detail(), ") and began anew"));
+    }
+  }
+
+  void shallow(const Run<T, M>& run, Monitor& monitor) {
     using namespace exec;
     const auto& [A, P, f, d, W] = run;
     const auto& space = f.space();
@@ -191,13 +236,6 @@ class PipelinedCg final : public Iteration<T, M> {
       monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) + (replaced > 1 ? " times" : " time"));
   }
 
-  std::string step_down() override {
-    if (period_ == 0 || (period_ > 0 && period_ <= 10)) return {};
-    period_ = 10;
-    return "its residual was replaced every 10 iterations from there";
-  }
-
- private:
   struct Scalars {  // inner products, then norms
     double ru, uw, mixed, ps, r, u, w, p, s, q, z, y;
   };
@@ -226,6 +264,13 @@ class PipelinedCg final : public Iteration<T, M> {
   // sqrt(epsilon), enough for the attained residual, 4000 iterations in double precision become 4700; here they stay.
   static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 4e-10 : 4e-4;
   static constexpr int least_group_ = 10;
+  const bool fallbacks_;
+  const Basis basis_;
+  int depth_;
+  int breakdowns_ = 0;
+  bool spectrum_known_ = false;
+  const op::Operator<T, M>* spectrum_of_ = nullptr;
+  op::Spectrum spectrum_;  // of P A
   int period_;  // < 0: by the estimate; 0: never
   double norm_A_ = 0;  // from below: the largest ||A v|| / ||v|| seen
   Gaps<4> gaps_;
