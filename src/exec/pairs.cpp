@@ -55,11 +55,12 @@ constexpr int up_to_tile(int columns) {
 }  // namespace
 
 template <Scalar T, Memory M>
-void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, std::size_t n, wide_t<T>* sums) {
+void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, bool with_shadow, std::size_t n,
+               wide_t<T>* sums) {
   using R = real_t<T>;
   const bool same = v == z;
   const Span span("pair gram", "exec",
-                  std::int64_t(((same ? 1 : 2) * columns + int(shadow != nullptr)) * n * sizeof(T)));
+                  std::int64_t(((same ? 1 : 2) * columns + int(with_shadow)) * n * sizeof(T)));
   // A complex column is two real ones, its products four sums of theirs.
   constexpr int parts = is_complex<T> ? 2 : 1;
   const int reals = columns * parts, padded = up_to_tile(reals), tiles = padded / tile;
@@ -90,7 +91,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
       for (int b = 0; b < tiles; ++b)
         for (int a = 0; a <= b; ++a)
           multiply_tile<tile>(left + std::size_t(a) * tile * block_rows, right + std::size_t(b) * tile * block_rows, *at++);
-      if (!shadow) continue;
+      if (!with_shadow) continue;
       const R* const whole = reinterpret_cast<const R*>(shadow);
       lay_out(&whole, parts, parts, begin, m, s);
       auto* strip = reinterpret_cast<Strip*>(at);
@@ -114,7 +115,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
                real_sum(2 * a, 2 * b + 1) - real_sum(2 * a + 1, 2 * b)};
       else sum = real_sum(a, b);
     }
-  if (!shadow) return;
+  if (!with_shadow) return;
   for (int b = 0; b < columns; ++b) {
     auto& sum = sums[pair_gram_size(columns, false) + b];
     if constexpr (is_complex<T>) {
@@ -176,7 +177,7 @@ double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                          \
-  template void pair_gram<T, Host>(const T* const*, const T* const*, int, const T*, std::size_t, wide_t<T>*);         \
+  template void pair_gram<T, Host>(const T* const*, const T* const*, int, const T*, bool, std::size_t, wide_t<T>*);   \
   template void pair_combine<T, Host>(T* const*, int, const T*, const T*, const T*, T*, std::size_t);                 \
   template void pair_put<T, Host>(const T*, int, T*, std::size_t);                                                    \
   template double largest_magnitude<T, Host>(const T*, std::size_t, std::size_t);

@@ -127,7 +127,8 @@ class CaBicgstab final : public Iteration<T, M> {
     const auto& space = run.r.space();
     const int columns = 4 * s + 1;
     const std::size_t count = exec::pair_gram_size(columns, true);
-    exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), run.r.size(), sums_.data());
+    exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(),
+                             sums_.data());
     space.start_sum(sums_.data(), count).wait(sums_.data());
     g_ = sums_.data() + exec::pair_gram_size(columns, false);
     return y_.set(bases_.steps(s, 2 * s), columns, sums_.data());
@@ -223,7 +224,7 @@ class CaBicgstab final : public Iteration<T, M> {
       w_ = a_, between_ = W(0);
       return Went::blurred;
     }
-    if (s_norm * ratio_ <= monitor.goal()) {
+    if (s_norm <= monitor.goal()) {  // and so is its largest magnitude
       take_half();
       return Went::half;
     }
@@ -288,7 +289,7 @@ class CaBicgstab final : public Iteration<T, M> {
     }
     if (went == Went::blurred) {
       W exact[5];  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
-      exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), n, exact);
+      exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
       space.start_sum(exact, 5).wait(exact);
       norm_ = std::sqrt(std::max(real(exact[2]), 0.0));
       rho_ = exact[4];

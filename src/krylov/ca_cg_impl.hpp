@@ -110,8 +110,8 @@ class CaCg final : public Iteration<T, M> {
     const int columns = 2 * s + 1;
     const std::size_t count = exec::pair_gram_size(columns, false);
     const auto* const v = pairs_.data();
-    exec::pair_gram<T, M>(v, run.P ? images_.data() : v, columns, nullptr, n, sums_.data());
-    if (run.P) exec::pair_gram<T, M>(v, v, columns, nullptr, n, sums_.data() + count);
+    exec::pair_gram<T, M>(v, run.P ? images_.data() : v, columns, nullptr, false, n, sums_.data());
+    if (run.P) exec::pair_gram<T, M>(v, v, columns, nullptr, false, n, sums_.data() + count);
     run.r.space().start_sum(sums_.data(), run.P ? 2 * count : count).wait(sums_.data());
     const auto steps = bases_.steps(s, s);
     return y_.set(steps, columns, sums_.data()) && (!run.P || residual_.set(steps, columns, sums_.data() + count));
@@ -226,8 +226,8 @@ class CaCg final : public Iteration<T, M> {
     }
     if (went == Went::blurred) {
       W exact[6];  // of p and r: (p, z), (p, z_r), (r, z_r), and (r, r) last
-      exec::pair_gram<T, M>(pairs_.data(), P ? images_.data() : pairs_.data(), 2, nullptr, n, exact);
-      if (P) exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, nullptr, n, exact + 3);
+      exec::pair_gram<T, M>(pairs_.data(), P ? images_.data() : pairs_.data(), 2, nullptr, false, n, exact);
+      if (P) exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, nullptr, false, n, exact + 3);
       space.start_sum(exact, P ? 6 : 3).wait(exact);
       norm_ = std::sqrt(std::max(real(exact[P ? 5 : 2]), 0.0));
       rz_ = real(exact[2]);

@@ -207,10 +207,12 @@ class Bases {
  public:
   Bases(Basis basis, int most) : basis_(basis == Basis::automatic ? Basis::chebyshev : basis), most_(most) {}
 
-  /// Takes new Ritz values where there are any; `scale` is about the norm of the operator while there are none.
+  /// Takes new Ritz values where there are any; `scale` is about the norm of the operator while there are none (its power
+  /// of two is taken, so that a scaled problem has the same digits).
   void renew(const layout::Space& space, Shifts<T>& shifts, double norm, double scale) {
     if (!shifts.renew(space, norm) && !short_.empty()) return;
     const auto& values = shifts.values();
+    scale = std::exp2(std::ilogb(scale));
     short_ = make_recurrence<T>(Basis::monomial, values, std::min(most_, 4), scale);
     // One or two values tell how large the operator is and not yet where its spectrum lies.
     long_ = make_recurrence<T>(values.size() > 2 ? basis_ : Basis::monomial, values, most_, scale);

@@ -15,15 +15,16 @@ template <Scalar T>
 using wide_t = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
 /// How many sums pair_gram() forms.
-constexpr std::size_t pair_gram_size(int columns, bool shadow) {
-  return std::size_t(columns) * (columns + 1) / 2 + (shadow ? columns : 0);
+constexpr std::size_t pair_gram_size(int columns, bool with_shadow) {
+  return std::size_t(columns) * (columns + 1) / 2 + (with_shadow ? columns : 0);
 }
 
-/// For the first `columns` columns: sums[b (b + 1) / 2 + a] = (v_a, z_b), a <= b, the triangle of V^H Z, and, where there is
-/// a shadow, behind it (shadow, z_b). n elements a column, this rank's part; z may be v. Local; one pass over V, Z and
+/// For the first `columns` columns: sums[b (b + 1) / 2 + a] = (v_a, z_b), a <= b, the triangle of V^H Z, and
+/// `with_shadow` behind it (shadow, z_b). n elements a column, this rank's part; z may be v. Local; one pass over V, Z and
 /// the shadow. Same bits for any number of threads.
 template <Scalar T, Memory M>
-void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, std::size_t n, wide_t<T>* sums);
+void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, bool with_shadow, std::size_t n,
+               wide_t<T>* sums);
 
 /// v_0 := [V a, V c] where a is not null, and x := x + V e where x is not null; `columns` coefficients each. Local; one
 /// pass over V.
