@@ -116,7 +116,6 @@ class Monitor {
   std::string detail_;
   std::vector<std::string> told_;
   std::vector<double> history_;
-  std::vector<std::string> told_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
 };
