@@ -164,6 +164,21 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
 }
 
 template <Scalar T, Memory M>
+void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                       const Vector<T, M>* before) const {
+  if constexpr (std::same_as<M, Host>) {
+    if (this->powers_are_local(v, steps, before)) {
+      const Span span("csr powers", "op", Trace::on() ? std::int64_t(cost().bytes) * std::int64_t(steps.size()) : 0);
+      std::vector<T*> at;
+      for (auto* x : v) at.push_back(x->data());
+      parts_->own->powers(at.data(), steps, before ? before->data() : nullptr);
+      return;
+    }
+  }
+  Operator<T, M>::powers(v, steps, before);
+}
+
+template <Scalar T, Memory M>
 std::vector<T> Csr<T, M>::diagonal() const {
   const LocalRows<T> own = parts_->own->rows();
   std::vector<T> d(own.count());

@@ -1,3 +1,5 @@
+#include "recurrence_impl.hpp"
+
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
 
@@ -12,8 +14,10 @@
 namespace tacit::op {
 namespace {
 
-// Entries a thread multiplies between two polls: some tens of microseconds.
-constexpr Global block_entries = 1 << 16;
+// Entries of a block of rows: what a step of powers() moves on by, so that the steps before it are still in the cache.
+constexpr Global block_entries = 1 << 12;
+// Blocks a thread multiplies between two polls: some tens of microseconds.
+constexpr int poll_blocks = 16;
 
 bool polling_thread() {
 #ifdef _OPENMP
@@ -52,8 +56,20 @@ struct LocalMatrix<T, M>::Storage {
   struct Block {                           // of about block_entries
     Local row;                             // the first
     Global value, index, diagonal;         // where its slices begin (SELL)
+    Local reach = 0;                       // columns that this block and those before it read: less than this
   };
   std::vector<Block> block;
+
+  void find_reach(const LocalRows<T>& a) {
+    Local reach = 0, r = 0;
+    for (std::size_t b = 0; b + 1 < block.size(); ++b) {
+      for (; r < block[b + 1].row; ++r)
+        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) reach = std::max(reach, a.column[k] + 1);
+      block[b].reach = reach;
+    }
+  }
+  /// Rows of block b of y = A x.
+  void multiply(int b, const T* x, T* y, int columns) const;
 };
 
 namespace {
@@ -220,6 +236,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
       if (since >= block_entries && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
     }
     s.block.push_back({n, 0, 0, 0});
+    s.find_reach(a);
     return;
   }
 
@@ -264,6 +281,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     else index += Global(steps) * slice;
   }
   s.block.push_back({n, value, index, diagonal});
+  s.find_reach(a);
 }
 
 template <Scalar T, Memory M>
@@ -272,9 +290,8 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
-  const Storage& s = *s_;
-  const int blocks = int(s.block.size()) - 1;
+void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
       const Global first = s.start[r], n = s.start[r + 1] - first;
@@ -315,16 +332,54 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
       else index += std::ptrdiff_t(steps) * slice;
     }
   };
-#pragma omp parallel for schedule(static) if (blocks > 1)
+  const Local begin = s.block[b].row, end = s.block[b + 1].row;
+  if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
+  else if (s.sell) sell(s.block[b], end, s.column.data(), false);
+  else if (s.narrow) csr(begin, end, s.offset.data(), true);
+  else csr(begin, end, s.column.data(), false);
+  for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
+    std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
+  const int blocks = int(s_->block.size()) - 1;
+#pragma omp parallel for schedule(static) if (blocks > poll_blocks)
   for (int b = 0; b < blocks; ++b) {
-    const Local begin = s.block[b].row, end = s.block[b + 1].row;
-    if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
-    else if (s.sell) sell(s.block[b], end, s.column.data(), false);
-    else if (s.narrow) csr(begin, end, s.offset.data(), true);
-    else csr(begin, end, s.column.data(), false);
-    for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
-      std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
-    if (polling_thread()) comm.poll();
+    s_->multiply(b, x, y, columns);
+    if (b % poll_blocks == 0 && polling_thread()) comm.poll();
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+  requires std::same_as<M, Host>
+{
+  const auto& block = s_->block;
+  const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+    s_->multiply(b, v[c], v[c + 1], 1);
+    extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
+  };
+#ifdef _OPENMP
+  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
+    for (int c = 0; c < levels; ++c) {
+#pragma omp parallel for schedule(static)
+      for (int b = 0; b < blocks; ++b) advance(c, b);
+    }
+    return;
+  }
+#endif
+  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
+  std::vector<int> next(std::size_t(levels), 0);
+  for (int done = 0; done < levels;) {
+    for (int c = done; c < levels; ++c) {
+      int& b = next[c];
+      const bool first = c == done;
+      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
+        advance(c, b);
+    }
+    while (done < levels && next[done] == blocks) ++done;
   }
 }
 

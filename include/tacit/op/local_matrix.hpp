@@ -5,6 +5,7 @@
 #include <tacit/comm/communicator.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/op/operator.hpp>
+#include <tacit/op/recurrence.hpp>
 
 #include <memory>
 #include <span>
@@ -42,6 +43,10 @@ class LocalMatrix {
 
   /// y = A x for k interleaved columns. Polls `comm` between blocks of rows, so that what is in flight advances.
   void multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const;
+  /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread works on
+  /// all of them at once, block after block of rows, so that a banded matrix comes from memory once for all steps.
+  void powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+    requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
   double bytes() const;  ///< of the matrix, once
   std::string storage() const;
