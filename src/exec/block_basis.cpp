@@ -128,6 +128,14 @@ inline Packed<R> turned(const Packed<R>& v) {
   for (int l = 0; l < width<R>; ++l) swap[l] = l ^ 1, sign[l] = R(l % 2 ? -1 : 1);
   return __builtin_shuffle(v, swap) * sign;
 }
+/// v, loaded once: as an operand of every sum that takes it, it would be loaded as often.
+template <class R>
+inline Packed<R> once(Packed<R> v) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
 /// The line of the next piece that stands where this one is read.
 template <class S>
 inline void ask(const S* p) {
@@ -139,18 +147,18 @@ inline void ask(const S* p) {
 template <int G, int K, int Per, class R, class S>
 void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t next, Packed<R>* sums, int ld) {
   constexpr int w = width<R>;
-  Packed<R> acc[G][K];
+  Packed<R> acc[G][K] = {};  // from zero: a sum of short sums rounds less than one long sum
+  const std::size_t full = m / w * w;
+  for (std::size_t i = 0; i < full; i += w) {
+    if (next)
 #pragma GCC unroll 16
-  for (int g = 0; g < G; ++g)
-#pragma GCC unroll 16
-    for (int k = 0; k < K; ++k) acc[g][k] = sums[g * ld + k];
-  const auto step = [&](const auto& load_q, const auto& load_v) __attribute__((always_inline)) {
+      for (int g = 0; g < G; ++g) ask(q[g] + i + next);
     Packed<R> qi[G];
 #pragma GCC unroll 16
-    for (int g = 0; g < G; ++g) qi[g] = load_q(q[g]);
+    for (int g = 0; g < G; ++g) qi[g] = load<R>(q[g] + i);
 #pragma GCC unroll 16
     for (int k = 0; k < K; k += Per) {
-      const Packed<R> vi = load_v(v[k / Per]);
+      const Packed<R> vi = once<R>(load<R>(v[k / Per] + i));
 #pragma GCC unroll 16
       for (int g = 0; g < G; ++g) acc[g][k] += qi[g] * vi;
       if constexpr (Per == 2) {
@@ -159,21 +167,21 @@ void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t 
         for (int g = 0; g < G; ++g) acc[g][k + 1] += qi[g] * ti;
       }
     }
-  };
-  const std::size_t full = m / w * w;
-  for (std::size_t i = 0; i < full; i += w) {
-    if (next)
-#pragma GCC unroll 16
-      for (int g = 0; g < G; ++g) ask(q[g] + i + next);
-    step([i](const S* p) { return load<R>(p + i); }, [i](const R* p) { return load<R>(p + i); });
   }
-  if (full < m)
-    step([=](const S* p) { return load_some<R>(p + full, m - full); },
-         [=](const R* p) { return load_some<R>(p + full, m - full); });
 #pragma GCC unroll 16
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 16
-    for (int k = 0; k < K; ++k) sums[g * ld + k] = acc[g][k];
+    for (int k = 0; k < K; ++k) sums[g * ld + k] += acc[g][k];
+  if (full < m) {  // what is left, with zeros behind it
+    S some_q[G][w] = {};
+    R some_v[K / Per][w] = {};
+    const S* at_q[G];
+    const R* at_v[K / Per];
+    for (int g = 0; g < G; ++g)
+      at_q[g] = some_q[g], std::memcpy(static_cast<void*>(some_q[g]), q[g] + full, (m - full) * sizeof(S));
+    for (int k = 0; k < K / Per; ++k) at_v[k] = some_v[k], std::memcpy(some_v[k], v[k] + full, (m - full) * sizeof(R));
+    dots_tile<G, K, Per, R, S>(at_q, at_v, w, 0, sums, ld);
+  }
 }
 
 /// What is made of a block's columns: `in` + sum over rows of c[row] q_row, and for a block times W, over its own.
