@@ -173,7 +173,7 @@ constexpr std::ptrdiff_t tile_bytes = 3 << 17;
 constexpr std::ptrdiff_t poll_elements = 1 << 16;
 constexpr std::ptrdiff_t parallel_elements = 1 << 15;
 // Of powers(): elements that a step goes on by, and what the steps that go together may hold of the second cache.
-constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 1 << 20;
+constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 3 << 19;
 
 template <class S>
 class Kernel {
