@@ -363,7 +363,6 @@ class Solve {
         if (!goes_on) return;
       }
       monitor.solution_by(nullptr);
-      for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       base_ = nullptr;
       const double believed = monitor.norm();
       // x keeps the last value whose residual was recomputed until the new one proves finite and better.
