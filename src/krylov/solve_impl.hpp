@@ -205,7 +205,7 @@ class Solve {
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
-    b_norm_ = e ? layout::norm(b_) : b_norm;  // the norm of tiny numbers has few digits
+    b_norm_ = e ? layout::norm(b_) : b_norm;  // that of a subnormal b has few digits
     b_exponent_ += e;
     double size = A_->largest();
     if (size == 0) {  // unknown: what it does to b
@@ -498,9 +498,11 @@ class Solve {
     const double wanted =
         gain < 1 ? std::log(goal_ / norm) / std::log(gain) * restart_ : std::numeric_limits<double>::infinity();
     if (goal_ > 0 && wanted < monitor.max_iterations() - monitor.iterations()) return;
-    restart_ = std::min(2 * restart_, longest_cycle());
+    const int longer = std::min(2 * restart_, longest_cycle());
+    if (iteration_ && !iteration_->lengthen(longer)) return;
+    restart_ = longer;
     report_.warnings.push_back(
-        message("gmres was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
+        message(to_string(method_), " was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
   }
 
   /// There is no P; D is positive (for gmres and bicgstab: not zero) and varies. Looked at once. Collective.
