@@ -1,4 +1,6 @@
 // What this machine's memory gives: read bandwidth, GB/s, with as many threads as OMP_NUM_THREADS says (median of 9).
+#include <tacit/exec/memory.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,7 +10,7 @@
 
 int main() {
   const std::size_t n = std::size_t(1) << 27;  // 1 GiB of doubles, far beyond any cache
-  std::vector<double> x(n);
+  tacit::exec::Array<double, tacit::Host> x(n);
 #pragma omp parallel for schedule(static)
   for (std::size_t i = 0; i < n; ++i) x[i] = double(i % 7);
   std::vector<double> rates;

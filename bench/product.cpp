@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<std::pair<Vector<double>, Vector<double>>>> vectors;
   std::vector<Case> cases;
 
-  std::vector<double> large(std::size_t(gigabytes * 1e9 / sizeof(double)));
+  exec::Array<double, Host> large(std::size_t(gigabytes * 1e9 / sizeof(double)));  // on huge pages, as all of ours
 #pragma omp parallel for schedule(static)
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = double(i);
   volatile double sink = 0;

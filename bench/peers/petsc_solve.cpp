@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   const bench::Problem problem{argv[1], std::atoll(argv[2])};
   const PetscInt iterations = std::atoi(argv[5]);
   const int repeats = std::atoi(argv[6]);
+  constexpr PetscInt most = bench::Problem::most;
   PetscInt total = PetscInt(problem.rows()), local = PETSC_DECIDE, begin, end;
   PetscSplitOwnership(PETSC_COMM_WORLD, &local, &total);
   Mat A;
@@ -19,14 +20,14 @@ int main(int argc, char** argv) {
   MatSetSizes(A, local, local, total, total);
   MatSetType(A, MATAIJ);
   MatSetFromOptions(A);
-  MatSeqAIJSetPreallocation(A, 7, nullptr);
-  MatMPIAIJSetPreallocation(A, 7, nullptr, 7, nullptr);
-  MatSeqSELLSetPreallocation(A, 7, nullptr);
-  MatMPISELLSetPreallocation(A, 7, nullptr, 7, nullptr);
+  MatSeqAIJSetPreallocation(A, most, nullptr);
+  MatMPIAIJSetPreallocation(A, most, nullptr, most, nullptr);
+  MatSeqSELLSetPreallocation(A, most, nullptr);
+  MatMPISELLSetPreallocation(A, most, nullptr, most, nullptr);
   MatGetOwnershipRange(A, &begin, &end);
-  std::int64_t column[7];
-  double value[7];
-  PetscInt index[7];
+  std::int64_t column[most];
+  double value[most];
+  PetscInt index[most];
   for (PetscInt r = begin; r < end; ++r) {
     const int m = problem.row(r, column, value);
     for (int i = 0; i < m; ++i) index[i] = PetscInt(column[i]);
@@ -55,7 +56,8 @@ int main(int argc, char** argv) {
     const double from = MPI_Wtime();
     KSPSolve(ksp, b, x);
     MPI_Barrier(PETSC_COMM_WORLD);
-    seconds += (i ? "," : "") + std::to_string(MPI_Wtime() - from);
+    if (i > 0) seconds += ",";
+    seconds += std::to_string(MPI_Wtime() - from);
   }
   PetscInt done;
   PetscReal r_norm, b_norm;

@@ -153,6 +153,21 @@ def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:
     return comm.collective(f)
 
 
+def one_for_all(comm: _core.Communicator, shape: tuple[int, int], scalar: str, what: str) -> str:
+    """The smallest scalar that holds what each rank has; ValueError on every rank when shapes differ. Collective, one
+    message round."""
+    if comm.size == 1:
+        return scalar
+    told = [part.decode().split() for part in comm.all_gather(f"{shape[0]} {shape[1]} {scalar}".encode())]
+    for rank, (rows, columns, _) in enumerate(told):
+        if [rows, columns] != told[0][:2]:
+            raise ValueError(
+                f"{what} is {told[0][0]} x {told[0][1]} on rank 0 and {rows} x {columns} on rank {rank}; the same matrix"
+                " is needed on every rank"
+            )
+    return common_scalar(*(part[2] for part in told))
+
+
 def default_threads(comm: _core.Communicator) -> int:
     """Threads of a rank where the user has not said: OMP_NUM_THREADS, or this node's cores shared among its ranks."""
     if "OMP_NUM_THREADS" in os.environ or comm.size == 1:

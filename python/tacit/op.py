@@ -26,6 +26,7 @@ from ._support import (
     chosen_scalar,
     common_scalar,
     core,
+    one_for_all,
     scalar_name,
     to_scalar,
 )
@@ -440,7 +441,7 @@ def as_operator(
         if _is_matrix(a):
             shape, start, column, value = _compressed(a, what)
             chosen = name or scalar_name(value.dtype, what)
-            return shape, chosen, start, column, to_scalar(value, chosen, what)
+            return shape, chosen, start, column, value
         call = getattr(a, "matvec", None) or (a if callable(a) else None)
         if call is None and hasattr(a, "shape") and hasattr(a, "__matmul__"):
             call = a.__matmul__
@@ -449,11 +450,13 @@ def as_operator(
         return _shape_of(a, what), name or scalar_of(a, what) or "float64", call, getattr(a, "rmatvec", None)
 
     found = agreed(on, look)
-    (rows, columns), chosen = found[0], found[1]
+    rows, columns = found[0]
+    chosen = name or one_for_all(on, found[0], found[1], what)
     by_row = list(offsets) if offsets is not None and offsets[-1] == rows else layout.blocks(rows, on.size)
     by_column = by_row if columns == rows else layout.blocks(columns, on.size)
     if len(found) == 5:
-        return Csr(core("csr", chosen)(on, by_row, by_column, 0, *found[2:]), on, chosen)
+        start, column, value = found[2], found[3], agreed(on, lambda: to_scalar(found[4], chosen, what))
+        return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value), on, chosen)
     call, adjoint = found[2:]
     label = type(a).__name__ if hasattr(a, "matvec") else getattr(a, "__name__", type(a).__name__)
     product = _user_product(call, f"{what}'s product", chosen, rows)
@@ -554,10 +557,13 @@ def csr(a: Any, shape: tuple[int, int] | None = None, *, comm: Any = None, scala
                 chosen,
                 np.ascontiguousarray(start, wide),
                 np.ascontiguousarray(column, wide),
-                to_scalar(value, chosen, "data"),
+                value,
             )
 
-        by_row, by_column, chosen, start, column, value = agreed(on, look)
+        by_row, by_column, chosen, start, column, given = agreed(on, look)
+        if chosen_scalar(scalar) is None:
+            chosen = one_for_all(on, (by_row[-1], by_column[-1]), chosen, "the matrix")
+        value = agreed(on, lambda: to_scalar(given, chosen, "data"))
         return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value), on, chosen)
     made = as_operator(a, comm, scalar)
     if not isinstance(made, Csr):

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from . import _core
 from ._support import agreed, choose, core, refuse_unknown
 from .op import Csr, Operator, as_operator, stored
@@ -43,9 +45,9 @@ def names() -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
 def make(A: Operator, name: str, **options: Any) -> Operator | None:

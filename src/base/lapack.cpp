@@ -15,6 +15,16 @@ extern "C" void TACIT_LAPACK(zhseqr)(const char* job, const char* compz, const i
                                      std::complex<double>* z, const int* ldz, std::complex<double>* work,
                                      const int* lwork, int* info, std::size_t, std::size_t);
 
+#define TACIT_DECLARE(T, geqrf, orgqr)                                                                            \
+  extern "C" void TACIT_LAPACK(geqrf)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,           \
+                                      const int* lwork, int* info);                                                \
+  extern "C" void TACIT_LAPACK(orgqr)(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, \
+                                      T* work, const int* lwork, int* info);
+TACIT_DECLARE(float, sgeqrf, sorgqr)
+TACIT_DECLARE(double, dgeqrf, dorgqr)
+TACIT_DECLARE(std::complex<float>, cgeqrf, cungqr)
+TACIT_DECLARE(std::complex<double>, zgeqrf, zungqr)
+
 namespace tacit::lapack {
 
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n) {
@@ -27,5 +37,42 @@ std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<
   if (info != 0) values.clear();
   return values;
 }
+
+template <Scalar T>
+void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R) {
+  require(rows >= columns && columns >= 0 && a.size() >= std::size_t(rows) * columns, "a QR factorisation of ", rows,
+          " x ", columns, " in ", a.size(), " numbers");
+  R.assign(std::size_t(columns) * columns, T(0));
+  if (columns == 0) return;
+  std::vector<T> tau(columns), work(1);
+  int info = 0, length = -1;
+  const auto factor = [&] {
+    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else TACIT_LAPACK(zgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+  };
+  const auto form = [&] {
+    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else TACIT_LAPACK(zungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+  };
+  const auto with_room = [&](auto&& call) {
+    length = -1;
+    call();
+    length = std::max(int(real(work[0])), 64 * columns);
+    work.resize(std::size_t(length));
+    call();
+  };
+  with_room(factor);
+  for (int c = 0; c < columns; ++c)
+    for (int i = 0; i <= c; ++i) R[std::size_t(c) * columns + i] = a[std::size_t(c) * rows + i];
+  with_room(form);
+}
+template void householder_qr(std::span<float>, int, int, std::vector<float>&);
+template void householder_qr(std::span<double>, int, int, std::vector<double>&);
+template void householder_qr(std::span<std::complex<float>>, int, int, std::vector<std::complex<float>>&);
+template void householder_qr(std::span<std::complex<double>>, int, int, std::vector<std::complex<double>>&);
 
 }  // namespace tacit::lapack

@@ -4,10 +4,12 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/bicgstab.hpp>
 #include <tacit/krylov/cg.hpp>
+#include <tacit/krylov/choose.hpp>
 #include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/stationary.hpp>
+#include <tacit/model/machine.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 
@@ -80,11 +82,24 @@ class DiagonalInverse final : public op::Operator<T, M> {
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const override {
-    exec::sweep(exec::reads(inverse_, x), exec::updates(), exec::writes(y), formula::Product<T>{});
+    exec::sweep(exec::reads(inverse(x.columns()), x), exec::updates(), exec::writes(y), formula::Product<T>{});
   }
 
  private:
+  /// Every element `columns` times.
+  const Vector<T, M>& inverse(int columns) const {
+    if (columns == 1) return inverse_;
+    if (!repeated_ || repeated_->columns() != columns) {
+      const auto one = inverse_.to_host();
+      std::vector<T> all(one.size() * std::size_t(columns));
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = one[i / std::size_t(columns)];
+      repeated_ = std::make_unique<Vector<T, M>>(inverse_.space(), columns);
+      repeated_->assign(all);
+    }
+    return *repeated_;
+  }
   Vector<T, M> inverse_;
+  mutable std::unique_ptr<Vector<T, M>> repeated_;
 };
 
 inline void check(const Options& o) {
@@ -151,8 +166,9 @@ class Solve {
   void solve() {
     choose_method();
     if (!inputs_are_finite()) return;
-    const double b_norm = layout::norm(b_);
+    const double b_norm = length(b_);
     report_.b_norm = b_norm;
+    report_.norm = to_string(options_.norm);
     if (b_norm == 0) {
       layout::fill(x_, T(0));
       report_.reason = Reason::converged;
@@ -160,6 +176,7 @@ class Solve {
       return;
     }
     balance_scales(b_norm);
+    consider_variants();
     iterate();
     undo_scales();
   }
@@ -176,6 +193,40 @@ class Solve {
       may_change_ = true;
     }
     report_.method = to_string(method_);
+  }
+
+  /// Where methods were left to us: is an s-step or pipelined variant predicted to be clearly faster here? Two products
+  /// and two applies of P to find out. Collective.
+  void consider_variants() {
+    // Short vectors stay in the caches, where the classical methods are at their best.
+    constexpr Global least_size = 200000;
+    if constexpr (std::same_as<M, Host>) {
+      if (!may_change_ || space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) ||
+          options_.side == Side::flexible || options_.orthogonalisation != Orthogonalisation::automatic)
+        return;
+      const auto& comm = space_.comm();
+      const auto machine = model::measure(comm);
+      Vector<T, M> y(space_), z(space_);
+      const auto slowest = [&](const op::Operator<T, M>& a, const Vector<T, M>& from, Vector<T, M>& to) {
+        a.apply(from, to);
+        const double begin = wall_time();
+        a.apply(from, to);
+        return comm.all_max(wall_time() - begin);
+      };
+      Prices prices;
+      prices.product = slowest(*A_, b_, y);
+      if (P_) prices.precondition = slowest(*P_, y, z);
+      prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
+      prices.sum = space_.is_replicated() ? 0 : machine.sum_latency;
+      prices.restart = options_.restart;
+      static constexpr Method positive[] = {Method::cg, Method::pipelined_cg};
+      static constexpr Method general[] = {Method::gmres, Method::ca_gmres, Method::pipelined_gmres,
+                                           Method::pipelined_ca_gmres};
+      std::string why;
+      method_ = method_ == Method::cg ? cheapest(positive, prices, 0.8, why) : cheapest(general, prices, 0.8, why);
+      report_.method = to_string(method_);
+      if (!why.empty()) report_.warnings.push_back("auto took " + why);
+    }
   }
 
   bool inputs_are_finite() {
@@ -201,7 +252,7 @@ class Solve {
     if (!std::isfinite(b_norm)) {  // finite numbers, but their norm is not
       b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
       scale_by_power(b_, -b_exponent_);
-      b_norm = layout::norm(b_);
+      b_norm = length(b_);
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
@@ -211,7 +262,7 @@ class Solve {
     if (size == 0) {  // unknown: what it does to b
       Vector<T, M> y(space_);
       A_->apply(b_, y);
-      size = layout::norm(y) / b_norm_;
+      size = length(y) / b_norm_;
     }
     a_exponent_ = balance<T>(size);
     using R = real_t<T>;
@@ -259,12 +310,16 @@ class Solve {
     }
   }
 
+  /// In the norm that was asked for.
+  double length(const Vector<T, M>& v) const {
+    return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
+  }
   /// r = b - A x; returns ||r||.
   double true_residual(Vector<T, M>& r) {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x_, r);
     exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
-    return layout::norm(r);
+    return length(r);
   }
 
   void iterate() {
@@ -308,6 +363,7 @@ class Solve {
         if (!goes_on) return;
       }
       monitor.solution_by(nullptr);
+      for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       base_ = nullptr;
       const double believed = monitor.norm();
       // x keeps the last value whose residual was recomputed until the new one proves finite and better.

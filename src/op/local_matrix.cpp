@@ -58,6 +58,12 @@ struct LocalMatrix<T, M>::Storage {
 
 namespace {
 
+// A core alone does not keep enough of the matrix' stream in flight.
+template <class T>
+inline void fetch_ahead(const T* p) {
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + 1024);
+}
+
 // One row of CSR times one column of x. Index is the row's column list: offsets from r or absolute.
 template <class T, class Index>
 inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
@@ -85,6 +91,7 @@ template <int C, class T, class Index>
 inline void general_slice(const T* value, const Index* index, Local steps, const T* x, T* sum) {
   T acc[C] = {};
   for (Local j = 0; j < steps; ++j, value += C, index += C) {
+    fetch_ahead(value);
 #pragma GCC ivdep
     for (int l = 0; l < C; ++l) acc[l] += value[l] * x[index[l]];
   }
@@ -117,6 +124,7 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
     using V = typename Register<T, C>::type;
     V acc = {}, v, from;
     for (Local j = 0; j < steps; ++j, value += C) {
+      fetch_ahead(value);
       std::memcpy(&v, value, sizeof v);
       if (mask[j] == full) [[likely]] {
         std::memcpy(&from, x + diagonal[j], sizeof from);

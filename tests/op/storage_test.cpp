@@ -42,7 +42,7 @@ TYPED_TEST_SUITE(Storage, Scalars);
 TYPED_TEST(Storage, HasNoPartInTheResult) {
   using T = TypeParam;
   const Global n = 80001;
-  for (int threads : {1, 3}) {
+  for ([[maybe_unused]] int threads : {1, 3}) {
 #ifdef _OPENMP
     omp_set_num_threads(threads);
 #endif

@@ -88,6 +88,20 @@ def test_own_parts_in_and_out() -> None:
     tacit.comm.run_threads(3, rank)
 
 
+def test_matrices_that_differ_between_ranks() -> None:
+    def scalars(comm: tacit.comm.Communicator) -> str:
+        a = np.eye(6, dtype=np.complex64 if comm.rank == 1 else np.float64)
+        return tacit.csr(a, comm=comm).dtype.name
+
+    assert tacit.comm.run_threads(3, scalars) == ["complex128"] * 3
+
+    def shapes(comm: tacit.comm.Communicator) -> None:
+        with pytest.raises(ValueError, match="7 x 7 on rank 2"):
+            tacit.csr(np.eye(7 if comm.rank == 2 else 6), comm=comm)
+
+    tacit.comm.run_threads(3, shapes)
+
+
 @pytest.mark.parametrize("precond", ["ilu0", "ic0", "spai", "polynomial", "jacobi"])
 def test_preconditioners_on_ranks(precond: str) -> None:
     a, b = laplacian(14, 10), np.ones(140)

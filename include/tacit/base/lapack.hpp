@@ -1,6 +1,8 @@
 // The few LAPACK routines that Tacit calls, on small matrices in host memory, column after column.
 #pragma once
 
+#include <tacit/base/types.hpp>
+
 #include <complex>
 #include <span>
 #include <vector>
@@ -10,5 +12,10 @@ namespace tacit::lapack {
 /// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
 /// iteration does not converge, or a number is not finite. LAPACK zhseqr.
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n);
+
+/// a = Q R by Householder reflections: a (rows x columns, rows >= columns, leading dimension rows) becomes Q, R (columns x
+/// columns) the upper triangle. Local. LAPACK xgeqrf, xorgqr / xungqr.
+template <Scalar T>
+void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R);
 
 }  // namespace tacit::lapack

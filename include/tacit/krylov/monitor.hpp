@@ -84,7 +84,7 @@ class Monitor {
     return false;
   }
 
-  /// For report.warnings: what the method has changed by itself.
+  /// What the user is to know of what the method did (a shorter step, another shadow); becomes a warning of the report.
   void tell(std::string text) { told_.push_back(std::move(text)); }
   std::vector<std::string> take_told() { return std::exchange(told_, {}); }
 
@@ -114,8 +114,8 @@ class Monitor {
   bool begun_ = false, pending_ = false, patient_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
-  std::vector<double> history_;
   std::vector<std::string> told_;
+  std::vector<double> history_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
 };

@@ -1,0 +1,71 @@
+#include <tacit/model/machine.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/exec/sweep.hpp>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace tacit::model {
+namespace {
+
+template <std::size_t N>
+double median(std::array<double, N> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[N / 2];
+}
+
+struct Total {
+  exec::Sums<1, double> operator()(double x) const { return {{x}}; }
+};
+
+double pass_over_memory() {
+  const exec::Array<double, Host> x(std::size_t(4) << 20);
+  std::array<double, 5> seconds{};
+  for (double& s : seconds) {
+    const double from = wall_time();
+    const auto sum = exec::sweep(exec::reads(x), exec::updates(), exec::writes(), Total{});
+    s = wall_time() - from + 0 * sum[0];
+  }
+  return double(x.size() * sizeof(double)) / median(seconds);
+}
+
+}  // namespace
+
+Machine measure(const comm::Communicator& comm) {
+  // Ranks that are threads share the table; what they find there was agreed upon.
+  static std::mutex lock;
+  static std::map<std::pair<std::string, int>, Machine> known;
+  const std::pair key(std::string(comm.kind()), comm.size());
+  Machine machine;
+  const bool seen = [&] {
+    const std::lock_guard guard(lock);
+    const auto found = known.find(key);
+    if (found != known.end()) machine = found->second;
+    return found != known.end();
+  }();
+  // A rank may have been here with other partners, and threads may look while others write: all know, or all measure.
+  if (comm.all(seen)) {
+    // What each remembers may come from different groups.
+    return {-comm.all_max(-machine.bandwidth), comm.all_max(machine.sum_latency)};
+  }
+  std::array<double, 15> sums{};
+  for (double& s : sums) {
+    const exec::Sums<1, double> one{{1.0}};
+    const double from = wall_time();
+    comm.sum(one).wait();
+    s = wall_time() - from;
+  }
+  machine.sum_latency = comm.all_max(median(sums));
+  machine.bandwidth = -comm.all_max(-pass_over_memory());
+  const std::lock_guard guard(lock);
+  known.insert_or_assign(key, machine);
+  return machine;
+}
+
+}  // namespace tacit::model
