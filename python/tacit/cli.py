@@ -233,6 +233,7 @@ def build_parser() -> Parser:
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
     choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
+    g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
@@ -452,6 +453,7 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             engine=arguments.engine,
             norm=arguments.norm,
             relaxation=arguments.relaxation,
+            fallbacks=not arguments.no_fallbacks,
             partition=arguments.partition,
             ordering=arguments.ordering,
             threads=arguments.threads,
