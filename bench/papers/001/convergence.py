@@ -63,11 +63,11 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     results = []
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, constrained_layout=True)
+    figure, panels = plt.subplots(2, 2, figsize=(11, 7.5), sharex=True, sharey="row", constrained_layout=True)
     with tempfile.TemporaryDirectory() as folder:
         matrix = pathlib.Path(folder) / "laplacian.npz"
         sp.save_npz(matrix, laplacian(options.n))
-        for axes, precond in zip(panels, ("none", "spai"), strict=True):
+        for (axes, below), precond in zip(panels.T, ("none", "spai"), strict=True):
             reference = None
             print(f"\n{options.n}^2, GMRES({options.restart}), precond {precond}, {options.ranks} ranks")
             for k, (name, words) in enumerate(METHODS.items()):
@@ -75,18 +75,25 @@ def main():
                 history = np.array(one["history"], dtype=float)
                 reference = history if reference is None else reference
                 common = min(len(history), len(reference))
-                apart = float(np.max(np.abs(history[:common] / reference[:common] - 1)))
+                difference = np.abs(history[:common] / reference[:common] - 1)
+                apart = float(np.max(difference))
                 print(f"{name:34} {one['iterations']:5} iterations  {one['residual_norm']:.6e}  history apart by {apart:.1e}"
                       f"  {one['counts']['reductions']:5} sums  {one['reason']}", flush=True)
                 results.append({"precond": precond, "name": name, "iterations": one["iterations"], "reason": one["reason"],
                                 "residual": one["residual_norm"], "apart": apart, "reductions": one["counts"]["reductions"],
                                 "history": history[:: max(1, len(history) // 200)].tolist()})
-                axes.semilogy(history, label=name, lw=1.2, ls=("-", "--", ":", "-.")[k % 4], color=f"C{k}")
+                every = max(1, len(history) // 12)  # markers side by side: the curves lie on each other
+                look = {"lw": 1, "color": f"C{k}", "marker": "osD^v<>Phx"[k], "ms": 4, "markevery": (k * every // len(METHODS), every)}
+                axes.semilogy(history, label=name, **look)
+                if k:
+                    below.semilogy(np.maximum(difference, 1e-16), **look)
             axes.set_title("no preconditioner" if precond == "none" else "sparse approximate inverse of each rank's block")
-            axes.set_xlabel("iteration")
+            below.set_xlabel("iteration")
             axes.grid(alpha=0.3)
-    panels[0].set_ylabel("||r|| / ||b||")
-    panels[0].legend(fontsize=7.5, loc="lower left")
+            below.grid(alpha=0.3)
+    panels[0][0].set_ylabel("||r|| / ||b||")
+    panels[1][0].set_ylabel("relative distance from the first")
+    panels[0][0].legend(fontsize=7.5, loc="lower left")
     figure.suptitle(f"GMRES({options.restart}), five-point Laplacian {options.n} x {options.n}, {options.ranks} ranks")
     figure.savefig(options.out / "convergence.png", dpi=130)
     whole = {"schema": "tacit.bench.papers.001.convergence/1", "n": options.n, "restart": options.restart, "ranks": options.ranks, "rows": results}
