@@ -58,7 +58,9 @@ def test_answers(method: str, scalar: str) -> None:
     assert true_residual(a, r.x, b) <= rtol * (1.001 if rtol < 1e-8 else 1.2)
 
 
-@pytest.mark.parametrize(("method", "options"), OPTIONS, ids=lambda v: "-".join(map(str, v.values())) if isinstance(v, dict) else v)
+@pytest.mark.parametrize(
+    ("method", "options"), OPTIONS, ids=lambda v: "-".join(map(str, v.values())) if isinstance(v, dict) else v
+)
 def test_options_change_the_way_and_not_the_answer(method: str, options: dict[str, Any]) -> None:
     a, b = laplacian(14, 11), np.ones(154)
     exact = np.linalg.solve(a.toarray(), b)

@@ -33,7 +33,16 @@ METHODS = {
     "ca-gmres, s = 10": ["--method", "ca-gmres", "--step", "10"],
     "ca-gmres, s = 10, monomial": ["--method", "ca-gmres", "--step", "10", "--basis", "monomial"],
     "pipelined-ca-gmres, (2, 5)": ["--method", "pipelined-ca-gmres", "--depth", "2", "--block", "5"],
-    "pipelined-ca-gmres, (2, 5), tau": ["--method", "pipelined-ca-gmres", "--depth", "2", "--block", "5", "--tau", "8e-3"],
+    "pipelined-ca-gmres, (2, 5), tau": [
+        "--method",
+        "pipelined-ca-gmres",
+        "--depth",
+        "2",
+        "--block",
+        "5",
+        "--tau",
+        "8e-3",
+    ],
 }
 
 
@@ -77,17 +86,37 @@ def main():
                 common = min(len(history), len(reference))
                 difference = np.abs(history[:common] / reference[:common] - 1)
                 apart = float(np.max(difference))
-                print(f"{name:34} {one['iterations']:5} iterations  {one['residual_norm']:.6e}  history apart by {apart:.1e}"
-                      f"  {one['counts']['reductions']:5} sums  {one['reason']}", flush=True)
-                results.append({"precond": precond, "name": name, "iterations": one["iterations"], "reason": one["reason"],
-                                "residual": one["residual_norm"], "apart": apart, "reductions": one["counts"]["reductions"],
-                                "history": history[:: max(1, len(history) // 200)].tolist()})
+                print(
+                    f"{name:34} {one['iterations']:5} iterations  {one['residual_norm']:.6e}  history apart by {apart:.1e}"
+                    f"  {one['counts']['reductions']:5} sums  {one['reason']}",
+                    flush=True,
+                )
+                results.append(
+                    {
+                        "precond": precond,
+                        "name": name,
+                        "iterations": one["iterations"],
+                        "reason": one["reason"],
+                        "residual": one["residual_norm"],
+                        "apart": apart,
+                        "reductions": one["counts"]["reductions"],
+                        "history": history[:: max(1, len(history) // 200)].tolist(),
+                    }
+                )
                 every = max(1, len(history) // 12)  # markers side by side: the curves lie on each other
-                look = {"lw": 1, "color": f"C{k}", "marker": "osD^v<>Phx"[k], "ms": 4, "markevery": (k * every // len(METHODS), every)}
+                look = {
+                    "lw": 1,
+                    "color": f"C{k}",
+                    "marker": "osD^v<>Phx"[k],
+                    "ms": 4,
+                    "markevery": (k * every // len(METHODS), every),
+                }
                 axes.semilogy(history, label=name, **look)
                 if k:
                     below.semilogy(np.maximum(difference, 1e-16), **look)
-            axes.set_title("no preconditioner" if precond == "none" else "sparse approximate inverse of each rank's block")
+            axes.set_title(
+                "no preconditioner" if precond == "none" else "sparse approximate inverse of each rank's block"
+            )
             below.set_xlabel("iteration")
             axes.grid(alpha=0.3)
             below.grid(alpha=0.3)
@@ -96,7 +125,13 @@ def main():
     panels[0][0].legend(fontsize=7.5, loc="lower left")
     figure.suptitle(f"GMRES({options.restart}), five-point Laplacian {options.n} x {options.n}, {options.ranks} ranks")
     figure.savefig(options.out / "convergence.png", dpi=130)
-    whole = {"schema": "tacit.bench.papers.001.convergence/1", "n": options.n, "restart": options.restart, "ranks": options.ranks, "rows": results}
+    whole = {
+        "schema": "tacit.bench.papers.001.convergence/1",
+        "n": options.n,
+        "restart": options.restart,
+        "ranks": options.ranks,
+        "rows": results,
+    }
     (options.out / "convergence.json").write_text(json.dumps(whole, indent=1) + "\n")
     print(f"\n{options.out / 'convergence.png'}")
 

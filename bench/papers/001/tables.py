@@ -79,7 +79,14 @@ def table(number, options):
     title, problem, n, restart, cycles, heads, rows = TABLES[number]
     columns = [(ranks, 1, "polling") for ranks in options.ranks]
     if number == "14":
-        columns = [(1, 1, "polling"), (1, 1, "tasks"), (1, 2, "polling"), (1, 2, "tasks"), (2, 1, "polling"), (2, 1, "tasks")]
+        columns = [
+            (1, 1, "polling"),
+            (1, 1, "tasks"),
+            (1, 2, "polling"),
+            (1, 2, "tasks"),
+            (2, 1, "polling"),
+            (2, 1, "tasks"),
+        ]
     found = {(name, column): [] for name, *_ in rows for column in columns}
     residuals = {}
     for _ in range(options.repeats):
@@ -91,7 +98,9 @@ def table(number, options):
                 found[name, column] += one["seconds"]
                 residuals.setdefault(name, []).append(one["residual"])
     print(f"\nFig. {number}: {title}, n = {n}: seconds here (ratio to the first row); the paper on {heads}")
-    names = {c: f"{c[0]} rank{'s' if c[0] > 1 else ''}" + (f" x {c[1]}, {c[2]}" if number == "14" else "") for c in columns}
+    names = {
+        c: f"{c[0]} rank{'s' if c[0] > 1 else ''}" + (f" x {c[1]}, {c[2]}" if number == "14" else "") for c in columns
+    }
     print(" " * 26 + "".join(f"{names[c]:>18}" for c in columns) + "   true residual   paper")
     results = []
     for name, _, paper in rows:
@@ -99,8 +108,23 @@ def table(number, options):
         first = rows[0][0] if number != "14" or "30" in name.split(",")[0] else "GMRES(60)"
         text = "".join(f"{medians[c]:10.2f} ({medians[c] / statistics.median(found[first, c]):.2f}) " for c in columns)
         print(f"{name:26}{text}   {max(residuals[name]):.6e}   {paper}", flush=True)
-        results.append({"name": name, "seconds": {names[c]: found[name, c] for c in columns}, "residual": residuals[name], "paper": paper})
-    return {"figure": number, "title": title, "n": n, "restart": restart, "cycles": cycles, "paper_columns": heads, "rows": results}
+        results.append(
+            {
+                "name": name,
+                "seconds": {names[c]: found[name, c] for c in columns},
+                "residual": residuals[name],
+                "paper": paper,
+            }
+        )
+    return {
+        "figure": number,
+        "title": title,
+        "n": n,
+        "restart": restart,
+        "cycles": cycles,
+        "paper_columns": heads,
+        "rows": results,
+    }
 
 
 def main():
@@ -114,8 +138,15 @@ def main():
     options = parser.parse_args()
     results = [table(number, options) for number in options.only]
     if options.json:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-        whole = {"schema": "tacit.bench.papers.001.tables/1", "cores": os.cpu_count(), "commit": commit, "tables": results}
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        whole = {
+            "schema": "tacit.bench.papers.001.tables/1",
+            "cores": os.cpu_count(),
+            "commit": commit,
+            "tables": results,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(whole, indent=1) + "\n")
 
