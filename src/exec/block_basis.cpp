@@ -9,6 +9,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -459,6 +460,7 @@ struct Task {
     static thread_local std::vector<const part_t<S>*> basis;
     static thread_local std::vector<R> outer, inner, partial_store;
     static thread_local std::vector<T> CW, upper;
+    auto* const tasks = Tasks::current();
     basis.resize(j), outer.clear(), inner.clear();
     for (int i = 0; i < j; ++i) basis[i] = parts(q[i]);
     // (V - Q C) W = Q (-C W) + V W.
@@ -478,46 +480,81 @@ struct Task {
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // What the threads see are these pointers: the stores are the calling thread's.
+    if (tasks) {
+      std::vector<Touched> touched;
+      for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
+      for (int c = 0; c < s; ++c)
+        touched.push_back(update || combine ? Touched::write(v[c]) : Touched::read(v[c])),
+            stored ? touched.push_back(Touched::write(stored[c])) : void();
+      const auto share = [count = cut.length / per](const auto& f, std::size_t begin, std::size_t end) {
+        for (std::size_t p = begin / count; p * count < end; ++p) f(p);
+      };
+      if (gram) {
+        tasks->finish("block dots", n, touched, [&, partial = partial_store.data(), qs = basis.data(), outside = outer.data(),
+                                                 inside = inner.data()](std::size_t begin, std::size_t end) {
+          share([&](std::size_t p) { part(p, cut, sums, qs, v, stored, outside, inside, partial); }, begin, end);
+        });
+        collect<T>(partial_store.data(), cut.count, j, own, s, G);
+      } else {
+        // Done later, when what the caller has lent is gone.
+        tasks->start("block update", n, touched,
+                     [task = *this, cut, share, qs = basis, vs = std::vector<T*>(v, v + s),
+                      to = stored ? std::vector<S*>(stored, stored + s) : std::vector<S*>(), outside = outer,
+                      inside = inner](std::size_t begin, std::size_t end) {
+                       share(
+                           [&](std::size_t p) {
+                             task.part(p, cut, 0, qs.data(), vs.data(), to.empty() ? nullptr : to.data(), outside.data(),
+                                       inside.data(), nullptr);
+                           },
+                           begin, end);
+                     });
+      }
+      return;
+    }
     R* const partial = partial_store.data();
     const part_t<S>* const* const qs = basis.data();
     const R *const outside = outer.data(), *const inside = inner.data();
-    const std::size_t block = Piece<T, S>::numbers(s);
 #pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) {
-      R* const memory = scratch<R>(2 * block + sums * width<R>);
-      Packed<R>* const acc = reinterpret_cast<Packed<R>*>(memory + 2 * block);
-      for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
-      each_piece<R>(cut, p, [&](std::size_t begin, std::size_t m, bool more) {
-        Piece<T, S> first(s, memory), second(s, memory + block);
-        first.take(v, begin, m);
-        Piece<T, S>* now = &first;
-        if (update || combine) {
-          if (W) {
-            second.clear(m);
-            second.combine_own(first, inside, v, begin, m, more);
-            now = &second;
-          } else if (is_complex<T>) {
-            for (int c = 0; c < s; ++c) std::fill_n(first.column(c) + piece<R>, piece<R>, R(0));
-          }
-          now->combine(qs, j, outside, begin, m, more && !gram);
-          now->unrotate(m);
-          for (int c = 0; c < s; ++c) {
-            if (stored) now->put_narrow(c, stored[c], begin, m);
-            if (!stored || c == s - 1) now->put(c, v[c], begin, m);
-          }
-        }
-        if (gram) {
-          now->rotate(m);
-          now->dots(qs, j, own, v, begin, m, more, acc);
-        }
-      });
-      for (std::size_t i = 0; i < sums; ++i) {
-        R sum = 0;
-        for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
-        partial[p * sums + i] = sum;
-      }
-    }
+    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, qs, v, stored, outside, inside, partial);
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
+  }
+
+  /// Part p of the elements. `V`, `to`: where the columns stand, and are stored.
+  void part(std::size_t p, const Cut& cut, std::size_t sums, const part_t<S>* const* qs, T* const* V, S* const* to,
+            const R* outside, const R* inside, R* partial) const {
+    const std::size_t block = Piece<T, S>::numbers(s);
+    R* const memory = scratch<R>(2 * block + sums * width<R>);
+    Packed<R>* const acc = reinterpret_cast<Packed<R>*>(memory + 2 * block);
+    for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
+    each_piece<R>(cut, p, [&](std::size_t begin, std::size_t m, bool more) {
+      Piece<T, S> first(s, memory), second(s, memory + block);
+      first.take(V, begin, m);
+      Piece<T, S>* now = &first;
+      if (update || combine) {
+        if (W) {
+          second.clear(m);
+          second.combine_own(first, inside, V, begin, m, more);
+          now = &second;
+        } else if (is_complex<T>) {
+          for (int c = 0; c < s; ++c) std::fill_n(first.column(c) + piece<R>, piece<R>, R(0));
+        }
+        now->combine(qs, j, outside, begin, m, more && !gram);
+        now->unrotate(m);
+        for (int c = 0; c < s; ++c) {
+          if (to) now->put_narrow(c, to[c], begin, m);
+          if (!to || c == s - 1) now->put(c, V[c], begin, m);
+        }
+      }
+      if (gram) {
+        now->rotate(m);
+        now->dots(qs, j, own, V, begin, m, more, acc);
+      }
+    });
+    for (std::size_t i = 0; i < sums; ++i) {
+      R sum = 0;
+      for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
+      partial[p * sums + i] = sum;
+    }
   }
 };
 
@@ -582,6 +619,7 @@ void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std
 
 template <Scalar T, Memory M, class S>
 void store(const T* from, S* to, std::size_t n) {
+  settle();
   const auto* const a = parts(from);
   auto* const b = parts(to);
   const std::size_t numbers = n * (is_complex<T> ? 2 : 1);

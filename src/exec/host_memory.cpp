@@ -1,5 +1,6 @@
 #include <tacit/base/error.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -40,6 +41,7 @@ void* host_allocate(std::size_t bytes) {
 
 void host_free(void* p) noexcept {
   if (!p) return;
+  settle();  // tasks may be at work on it
   void* block;
   std::memcpy(&block, static_cast<char*>(p) - sizeof block, sizeof block);
   std::free(block);

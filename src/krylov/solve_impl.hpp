@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/bicgstab.hpp>
 #include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/choose.hpp>
@@ -78,6 +79,7 @@ class DiagonalInverse final : public op::Operator<T, M> {
   }
   std::string name() const override { return "jacobi"; }
   const Vector<T, M>* pointwise() const override { return &inverse_; }
+  bool as_tasks() const override { return true; }
 
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
@@ -118,6 +120,9 @@ inline void check(const Options& o) {
   require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
           "; a number of iterations, or 0 for never, is needed");
   check_uses(o);
+  if (o.engine == Engine::tasks && !exec::Tasks::available())
+    throw Error(ErrorKind::environment,
+                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
   require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
   require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
           "; a number above lambda_min is needed");
@@ -177,6 +182,7 @@ class Solve {
     }
     balance_scales(b_norm);
     consider_variants();
+    tell_of_engine();
     iterate();
     undo_scales();
   }
@@ -358,7 +364,7 @@ class Solve {
                          (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
-        const bool goes_on = run_method({*A_, P_, r, *d, workspace}, monitor, before);
+        const bool goes_on = run_by_engine({*A_, P_, r, *d, workspace}, monitor, before);
         for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
         if (!goes_on) return;
       }
@@ -444,6 +450,26 @@ class Solve {
         return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
                       norm);
     }
+  }
+
+  /// As run_method, with kernels as tasks where that was asked for.
+  bool run_by_engine(Run<T, M> run, Monitor& monitor, double norm) {
+    if (options_.engine != Engine::tasks || std::same_as<M, Device>) return run_method(run, monitor, norm);
+    bool goes_on = false;
+    exec::Tasks::run([&] { goes_on = run_method(run, monitor, norm); }, [&] { space_.comm().poll(); });
+    return goes_on;
+  }
+  /// What of the run is not made of tasks.
+  void tell_of_engine() {
+    if (options_.engine != Engine::tasks) return;
+    if (std::same_as<M, Device>) {
+      report_.warnings.push_back("the engine \"tasks\" is for host memory; the device ran in the order of the program");
+      return;
+    }
+    for (const auto* a : {A_, P_})
+      if (a && !a->as_tasks())
+        report_.warnings.push_back(
+            message("the engine \"tasks\" runs products with the ", a->name(), " operator in the order of the program"));
   }
 
   /// False when the report is complete already.

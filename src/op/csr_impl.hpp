@@ -120,9 +120,26 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
   T* const out = reinterpret_cast<T*>(e.outgoing(slot));
   if (!backward) {
     const Span span("pack", "op");
+    if constexpr (std::same_as<M, Host>) {
+      if (auto* const tasks = exec::Tasks::current(); tasks && k == 1 && !tasks->in_order()) {
+        // Only what travels is waited for, and comes first from now on.
+        const std::size_t n = x.size(), rows = exec::Tasks::block_of(n);
+        std::vector<std::size_t> blocks;
+        std::vector<const void*> where;
+        for (const Local i : pattern_->send_index) blocks.push_back(std::size_t(i) / rows);
+        std::sort(blocks.begin(), blocks.end());
+        blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+        for (const std::size_t b : blocks) where.push_back(x.data() + b * rows);
+        tasks->put_first(n, blocks);
+        tasks->wait_for(where);
+      } else {
+        exec::settle();
+      }
+    }
     pack<T, M>(x.data(), parts_->send_index, k, out);
   } else {
     build_adjoint();
+    exec::settle();
     const std::size_t n = std::size_t(pattern_->ghost_count()) * k;
     auto& ghosts = parts_->ghosts[k];
     ghosts = exec::Array<T, M>(n);
@@ -139,6 +156,19 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
   const auto& comm = this->domain().comm();
   const int k = x.columns();
   const Span span(backward ? "csr adjoint" : "csr product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+  if constexpr (std::same_as<M, Host>) {
+    if (auto* const tasks = exec::Tasks::current(); tasks && !backward && k == 1 && !tasks->in_order()) {
+      parts_->own->start(*tasks, x.data(), y.data());
+      if (slot < 0) return;
+      auto& e = exchange(k);
+      e.wait(slot);  // takes part in the product meanwhile
+      const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
+      parts_->ghost->start_add(*tasks, std::make_shared<const std::vector<T>>(in, in + pattern_->ghost_count()), y.data(),
+                               y.size());
+      e.close(slot);
+      return;
+    }
+  }
   if (backward) {
     build_adjoint();
     parts_->own_adjoint->multiply(x.data(), y.data(), k, comm);
@@ -149,6 +179,7 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
   auto& e = exchange(k);
   e.wait(slot);
   const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
+  exec::settle();
   if (backward) {
     unpack_add<T, M>(in, parts_->send_index, k, y.data());
   } else {

@@ -213,9 +213,8 @@ class Kernel {
     }
     zero(std::size_t((divide(nx, pieces) + 2) * k));
     const std::ptrdiff_t items = chunks * tiles * pieces;
-#pragma omp parallel for schedule(static) num_threads(int(threads)) if (threads > 1)
-    for (std::ptrdiff_t item = 0; item < items; ++item) {
-      const std::ptrdiff_t chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
+    exec::each(std::size_t(items), threads > 1, [&](std::size_t which) {
+      const std::ptrdiff_t item = std::ptrdiff_t(which), chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
       const std::ptrdiff_t begin = from + slabs * chunk / chunks, end = from + slabs * (chunk + 1) / chunks;
       std::ptrdiff_t since = 0;
       for (std::ptrdiff_t z = begin; z < end; ++z)
@@ -229,7 +228,7 @@ class Kernel {
           }
         }
       poll(comm);
-    }
+    });
   }
 
  private:

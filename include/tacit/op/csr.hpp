@@ -43,6 +43,7 @@ class Csr final : public Operator<T, M> {
   std::vector<T> diagonal() const override;
   Cost cost() const override;
   Cost adjoint_cost() const override;
+  bool as_tasks() const override { return true; }
 
   /// Entries of the matrix, over all ranks.
   Global entries() const { return entries_; }

@@ -50,7 +50,7 @@ class [[nodiscard]] Product {
     }
   }
   void wait() {
-    if (const auto* a = std::exchange(a_, nullptr)) a->finish(*x_, *y_, adjoint_, token_);
+    if (const auto* a = std::exchange(a_, nullptr)) a->end(*x_, *y_, adjoint_, token_);
   }
   /// Forgets the product without a message, after a failure.
   void give_up() noexcept {
@@ -84,6 +84,7 @@ class Operator {
   Product<T, M> start(const Vector<T, M>& x, Vector<T, M>& y) const {
     check(x, y, domain_, range_);
     ++applies_;
+    const auto order = in_order();
     return {*this, x, y, false, begin(x, y, false)};
   }
   /// y = A x, at once.
@@ -96,6 +97,7 @@ class Operator {
     require(has_adjoint(), "the ", name(), " operator has no adjoint product");
     check(x, y, range_, domain_);
     ++applies_;
+    const auto order = in_order();
     return {*this, x, y, true, begin(x, y, true)};
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
@@ -126,6 +128,9 @@ class Operator {
   /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the same
   /// on all ranks; empty when nothing is known to be.
   virtual std::string fault() const { return {}; }
+  /// True where begin() and finish() touch elements by kernels and products of operators alone, so that the engine of tasks
+  /// (exec::Tasks) knows what they read and write. Others are run in the order of the program.
+  virtual bool as_tasks() const { return false; }
   /// Of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
   /// The same of A^H, whose messages may go the other way.
@@ -145,6 +150,13 @@ class Operator {
 
  private:
   friend class Product<T, M>;
+  exec::Tasks::InOrder in_order() const {
+    return exec::Tasks::InOrder(std::same_as<M, Host> && exec::Tasks::current() && !as_tasks());
+  }
+  void end(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const {
+    const auto order = in_order();
+    finish(x, y, adjoint, token);
+  }
   void check(const Vector<T, M>& x, const Vector<T, M>& y, const Space& from, const Space& to) const {
     require(x.space() == from, "the ", name(), " operator takes vectors of ", from.size(), " elements, ",
             from.local_size(), " on this rank; this one has ", x.space().size(), " and ", x.space().local_size(),
