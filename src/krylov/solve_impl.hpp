@@ -1,6 +1,8 @@
 // The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
 #pragma once
 
+#include "powers.hpp"
+
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/bicgstab.hpp>
@@ -482,7 +484,7 @@ class Solve {
       case Method::ca_bicgstab:
       case Method::ca_gmres:
       case Method::pipelined_ca_gmres:
-        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_);
+        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_), look_at_powers();
         iteration_->run(run, monitor);
         break;
       case Method::automatic:
@@ -533,6 +535,15 @@ class Solve {
       }
     }
     return true;
+  }
+
+  /// Tells where a matrix powers kernel was asked for and is not to be had.
+  void look_at_powers() {
+    if (options_.powers != Powers::kernel || by_kernel(*A_, P_, Powers::kernel)) return;
+    std::string why = message("the ", A_->name(), " operator has no matrix powers kernel");
+    if (scaled_A_) why = "there is no matrix powers kernel for a matrix that is scaled on its way";
+    else if (A_->has_powers_kernel()) why = message("a matrix powers kernel takes no ", P_->name(), " preconditioner");
+    report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
   }
 
   /// Something else to try where the method gets no further. Collective.

@@ -17,6 +17,21 @@ struct RecurrenceNext {
 };
 }  // namespace formula
 
+/// extend() for n elements in host memory.
+template <Scalar T>
+void extend_elements(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::size_t n) {
+  const T scale(1 / step.gamma);
+  const formula::RecurrenceNext<T> next{step.alpha, step.beta, scale};
+  const formula::RecurrenceFirst<T> first{step.alpha, scale};
+  if (step.beta != T(0)) {
+    for (std::size_t i = 0; i < n; ++i) next(x[i], before[i], v[i]);
+  } else if (step.alpha != T(0)) {
+    for (std::size_t i = 0; i < n; ++i) first(x[i], v[i]);
+  } else if (scale != T(1)) {
+    for (std::size_t i = 0; i < n; ++i) v[i] = scale * v[i];
+  }
+}
+
 template <Scalar T, Memory M>
 void extend(const RecurrenceStep<T>& step, const Vector<T, M>* before, const Vector<T, M>& x, Vector<T, M>& v) {
   using namespace exec;

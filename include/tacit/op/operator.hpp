@@ -30,6 +30,13 @@ struct Cost {
   double message_bytes = 0;  ///< sent
 };
 
+/// Diagonals around an operator: D_left A D_right; null is the identity.
+template <Scalar T, Memory M = Host>
+struct Diagonals {
+  const Vector<T, M>* left = nullptr;
+  const Vector<T, M>* right = nullptr;
+};
+
 template <Scalar T, Memory M>
 class Operator;
 
@@ -112,6 +119,19 @@ class Operator {
       apply(*v[c], *v[c + 1]);
       extend(steps[c], c > 0 ? v[c - 1] : before, *v[c], *v[c + 1]);
     }
+  }
+
+  /// There is a matrix powers kernel.
+  virtual bool has_powers_kernel() const { return false; }
+  /// The same vectors of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings ghosts of as many
+  /// levels as there are steps, and each product is done on the rows within what is left of them too. D_right v[c]
+  /// goes to images[c], or to images[0] where there is only one; none without D_right. Counts steps.size() applies. The
+  /// first call for so many steps fetches what it needs of other ranks' rows.
+  /// Demmel, Hoemmen, Mohiyuddin, Yelick (2008), doi 10.1109/IPDPS.2008.4536305. Error(usage) where there is none.
+  virtual void powers_kernel(std::span<Vector<T, M>* const> /*v*/, std::span<const RecurrenceStep<T>> /*steps*/,
+                             const Vector<T, M>* /*before*/ = nullptr, const Diagonals<T, M>& /*around*/ = {},
+                             std::span<Vector<T, M>* const> /*images*/ = {}) const {
+    throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
   }
 
   virtual bool has_diagonal() const { return false; }
