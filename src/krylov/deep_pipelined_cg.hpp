@@ -70,7 +70,7 @@ struct Multiple {
 
 /// Columns of T from inner products l steps old. With Y_b = [U_{0..l-1,b-1}, U_{0..l,b}], a three-term recurrence whose
 /// coefficients are known up to step a - 1 gives v_{a-1}, v_a and A v_a as combinations of Y_b, a < b + l, and the Gram
-/// matrix of Y_b their inner products. It has 4 l + 1 numbers of its own, because A is self-adjoint. Local.
+/// matrix of Y_b their inner products. Local.
 class DelayedLanczos {
  public:
   explicit DelayedLanczos(const std::vector<double>& shifts)
@@ -81,20 +81,15 @@ class DelayedLanczos {
     double left = 0;  // delta^2 / (A v_a, A v_a): what is new in A v_a
   };
 
-  /// The sum for b = 0, 1, ..: v[i] = (Y_i, v_b), z[i] = (Y_i, U_l,b).
-  void arrive(const double* v, const double* z) {
-    base_ = base_ < 0 ? 0 : base_ + 1;
+  /// Inner products that one sum brings.
+  static int count(int l) { return l * (l + 1) + (l + 1) * (l + 2) / 2; }
+  /// The sum for b = 0, 1, ..: (Y_i, U_c,b), i <= l + c, for c = 0 .. l.
+  void arrive(const double* dots) {
+    ++base_;
     for (int k = 0; k < l_; ++k)
       for (int m = 0; m < l_; ++m) M(k, m) = M(l_ + k, l_ + m);
-    for (int i = 0; i < size_; ++i) M(i, 2 * l_) = z[i];
-    for (int m = 0; m < l_; ++m) M(0, l_ + m) = v[m], M(l_, l_ + m) = v[l_ + m];
-    // (U_{k+1}, U_m) = (U_k, U_{m+1}) + (sigma_m - sigma_k) (U_k, U_m), on both sides of the diagonal block.
-    for (const int first : {0, l_})
-      for (int k = 0; k + 1 < l_; ++k)
-        for (int m = 0; m < l_; ++m)
-          M(first + k + 1, l_ + m) = M(first + k, l_ + m + 1) + (sigma(m) - sigma(k)) * M(first + k, l_ + m);
-    for (int i = 0; i < size_; ++i)
-      for (int j = std::max(i + 1, l_); j < size_; ++j) M(j, i) = M(i, j);
+    for (int c = l_; c < size_; ++c)
+      for (int i = 0; i <= c; ++i) M(i, c) = M(c, i) = *dots++;
   }
   int base() const { return base_; }
   /// ||U_k,b||.
@@ -163,8 +158,8 @@ class DelayedLanczos {
   int base_ = -1;
 };
 
-/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of 4 l + 4 numbers (4 l + 6 with P) that is waited for after l
-/// products; 7 l + 14 vectors of traffic beside theirs (10 l + 19 with P). l products and applies in advance. Vectors: f, d, y, p,
+/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is waited for
+/// after l products (in the first l iterations at once); 7 l + 14 vectors of traffic beside theirs (10 l + 19 with P). l products and applies in advance. Vectors: f, d, y, p,
 /// one to look with and 2 l + 3 of U; with P 2 l + 1 more.
 /// A replacement: 2 l + 2 products and applies of P.
 /// Breakdowns: (p, A p) not positive; the vectors in flight depend on each other.
@@ -172,12 +167,14 @@ template <Scalar T, Memory M>
 class DeepPipelinedCg {
  public:
   /// largest: an estimate of the largest eigenvalue of P A. period: of the replacement; 0 never, < 0 by the estimate.
-  DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, int period)
+  /// heals: ends as `slow` when the residual has to be replaced too often.
+  DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, int period, bool heals)
       : run_(run),
         sigma_(std::move(shifts)),
         l_(int(sigma_.size())),
         largest_(largest),
         period_(period),
+        heals_(heals),
         lanczos_(sigma_),
         pending_(sigma_.size()),
         norm_A_(run.P ? 0 : largest),
@@ -233,7 +230,12 @@ class DeepPipelinedCg {
       if (++since; period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group && drifted()) {
         replace(a, delta / eta);
         norms[1] = T(0);
-        ++replaced, since = 0;
+        if (++replaced > 1 && period_ < 0 && since < healthy_group && heals_) {
+          monitor.go_on(std::abs(zeta_) * factor_);
+          monitor.end(Outcome::slow);
+          break;
+        }
+        since = 0;
       }
       post(a + 1, norms);
     }
@@ -247,6 +249,7 @@ class DeepPipelinedCg {
   static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
   static constexpr double tolerance = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
   static constexpr int least_group = 10;
+  static constexpr int healthy_group = 30;  // replaced sooner again, the bases gain nothing
   static T number(double value) { return T(real_t<T>(value)); }
 
   // Workspace: y, p and one to look with; U_k,a and U_k,a-1 for k < l, three of the top, whose product is under way. With P
@@ -295,29 +298,31 @@ class DeepPipelinedCg {
     return true;
   }
 
-  /// Starts the sum of the inner products of Y_b (with P: and of P^-1 v_b) with v_b and U_l,b.
+  /// Starts the sum of the inner products of Y_b with U_k,b, of ||p||^2 and ||y||^2, and with P of ||P^-1 v_b||^2.
   void post(int b, const exec::Sums<2, T>& norms) {
-    std::vector<const T*> Y;
+    std::vector<const T*> Y, now;
     for (int k = 0; k < l_; ++k) Y.push_back(U(k, b - 1).data());
-    for (int k = 0; k <= l_; ++k) Y.push_back(U(k, b).data());
-    const auto &v = hat(0, b), &z = hat(l_, b);
-    if (run_.P) Y.push_back(v.data());
-    const T* const with[] = {v.data(), z.data()};
-    std::vector<T> dots(2 * Y.size());
-    exec::block_dots<T, M>(Y.data(), int(Y.size()), with, 2, v.size(), dots.data());
-    for (int i = 0; i < 2; ++i) dots.push_back(norms[i]);
+    for (int k = 0; k <= l_; ++k) Y.push_back(U(k, b).data()), now.push_back(hat(k, b).data());
+    if (run_.P) Y.insert(Y.begin(), hat(0, b).data());
+    const auto& space = run_.r.space();
+    const std::size_t rows = Y.size(), first = run_.P ? 1 : 0;
+    std::vector<T> G(rows * now.size());
+    exec::block_dots<T, M>(Y.data(), int(rows), now.data(), int(now.size()), run_.r.size(), G.data());
     std::vector<real_t<T>> values;
-    for (const T& dot : dots) values.push_back(real(dot));
-    pending_[std::size_t(b % l_)] = v.space().start_sum(values.data(), values.size());
+    for (std::size_t c = 0; c < now.size(); ++c)
+      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values.push_back(real(G[c * rows + first + i]));
+    for (int i = 0; i < 2; ++i) values.push_back(real(norms[i]));
+    if (run_.P) values.push_back(real(G[0]));
+    pending_[std::size_t(b % l_)] = space.start_sum(values.data(), values.size());
   }
   void receive() {
-    const std::size_t rows = std::size_t(2 * l_ + (run_.P ? 2 : 1));
-    std::vector<real_t<T>> values(2 * rows + 2);
+    const std::size_t count = std::size_t(DelayedLanczos::count(l_));
+    std::vector<real_t<T>> values(count + (run_.P ? 3 : 2));
     pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values.data());
-    const std::vector<double> dots(values.begin(), values.end());
-    lanczos_.arrive(dots.data(), dots.data() + rows);
-    if (run_.P) v_norm_ = std::sqrt(std::max(0.0, dots[rows - 1]));
-    p_norm_ = std::sqrt(dots[2 * rows]), y_norm_ = std::sqrt(dots[2 * rows + 1]);
+    const std::vector<double> sums(values.begin(), values.end());
+    lanczos_.arrive(sums.data());
+    p_norm_ = std::sqrt(sums[count]), y_norm_ = std::sqrt(sums[count + 1]);
+    if (run_.P) v_norm_ = std::sqrt(sums[count + 2]);
     if (p_norm_ > 0) norm_A_ = std::max(norm_A_, v_norm_ / p_norm_);
     factor_ = v_norm_ * correction_;
   }
@@ -393,6 +398,7 @@ class DeepPipelinedCg {
   const int l_;
   const double largest_;
   const int period_;
+  const bool heals_;
   DelayedLanczos lanczos_;
   std::vector<comm::PendingSum> pending_;  // of b at b % l
   double zeta_ = 0, factor_ = 1, correction_ = 1;

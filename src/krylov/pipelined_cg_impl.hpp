@@ -118,7 +118,7 @@ class PipelinedCg final : public Iteration<T, M> {
       spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
       spectrum_known_ = true, spectrum_of_ = run.P;
     }
-    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_).run(monitor) || !fallbacks_) return;
+    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_, fallbacks_).run(monitor) || !fallbacks_) return;
     if (++breakdowns_ % 2 == 0) {
       depth_ /= 2;
       monitor.tell(message("pipelined-cg broke down (", monitor.detail(), "); its depth was ", depth_, " from there"));
