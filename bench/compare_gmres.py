@@ -92,9 +92,20 @@ def compare(case, ranks, options):
     print(f"{'':42} {'ms/it':>8} {'/ PETSc':>8}  residual      sums")
     for name, row in rows.items():
         row["ratio"] = row["ms"] / petsc if petsc else None
-        print(f"{name:42} {row['ms']:8.2f} {row['ratio'] or 0:8.2f}  {row['residual']:.6e}  {row.get('reductions', '')}"
-              f"{' ' + row['failure'] if row.get('failure') else ''}", flush=True)
-    return {"problem": problem, "n": n, "restart": restart, "precond": precond, "iterations": iterations, "ranks": ranks, "rows": rows}
+        print(
+            f"{name:42} {row['ms']:8.2f} {row['ratio'] or 0:8.2f}  {row['residual']:.6e}  {row.get('reductions', '')}"
+            f"{' ' + row['failure'] if row.get('failure') else ''}",
+            flush=True,
+        )
+    return {
+        "problem": problem,
+        "n": n,
+        "restart": restart,
+        "precond": precond,
+        "iterations": iterations,
+        "ranks": ranks,
+        "rows": rows,
+    }
 
 
 def main():
@@ -115,9 +126,17 @@ def main():
             if options.only is None or any(name in options.only for name in names):
                 results.append(compare(case, ranks, options))
     if options.json:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-        whole = {"schema": "tacit.bench.gmres/1", "machine": platform.processor() or platform.machine(),
-                 "cores": os.cpu_count(), "commit": commit, "rounds": options.rounds, "results": results}
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        whole = {
+            "schema": "tacit.bench.gmres/1",
+            "machine": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "commit": commit,
+            "rounds": options.rounds,
+            "results": results,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(whole, indent=1) + "\n")
 

@@ -58,7 +58,9 @@ def main():
     parser.add_argument("--rig", type=pathlib.Path, required=True)
     parser.add_argument("--delay", type=float, default=0.5)
     parser.add_argument("--program", default="build/release/bench/bench_latency")
-    parser.add_argument("--mpi", choices=["openmpi", "mpich"], default="openmpi", help="the MPI that the program was built with")
+    parser.add_argument(
+        "--mpi", choices=["openmpi", "mpich"], default="openmpi", help="the MPI that the program was built with"
+    )
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--restart", type=int, default=50)
     parser.add_argument("--iterations", type=int, default=200)
@@ -76,12 +78,34 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         wire = f"{folder}/tundelay"
         subprocess.run(["cc", "-O2", str(options.rig / "tundelay.c"), "-o", wire, "-lm"], check=True)
-        environment = {**os.environ, "TUNDELAY": wire, "MPI": options.mpi, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        environment = {
+            **os.environ,
+            "TUNDELAY": wire,
+            "MPI": options.mpi,
+            "OMP_NUM_THREADS": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
         slow = ["sh", str(options.rig / "with_delay.sh"), str(round(1000 * options.delay))]
-        fast = ["mpirun.openmpi", "--bind-to", "core", "-np", "2"] if options.mpi == "openmpi" else ["mpirun.mpich", "-np", "2"]
-        common = [program, f"n={options.n}", f"iterations={options.iterations}", f"restart={options.restart}", f"work={options.work}", f"halo={'on' if options.halo else 'off'}"]
-        print(f"{options.delay} ms one way, {options.n} x {options.n}, restart {options.restart}, 2 ranks, products of {options.work} us or more; microseconds; medians of {options.repeats}")
-        print(f"{'method':26} {'on the wire':>12} {'without':>9} {'a product':>10} {'a sum':>7} {'sums an iteration':>18} {'hidden':>7}")
+        fast = (
+            ["mpirun.openmpi", "--bind-to", "core", "-np", "2"]
+            if options.mpi == "openmpi"
+            else ["mpirun.mpich", "-np", "2"]
+        )
+        common = [
+            program,
+            f"n={options.n}",
+            f"iterations={options.iterations}",
+            f"restart={options.restart}",
+            f"work={options.work}",
+            f"halo={'on' if options.halo else 'off'}",
+        ]
+        print(
+            f"{options.delay} ms one way, {options.n} x {options.n}, restart {options.restart}, 2 ranks, products of {options.work} us or more; microseconds; medians of {options.repeats}"
+        )
+        print(
+            f"{'method':26} {'on the wire':>12} {'without':>9} {'a product':>10} {'a sum':>7} {'sums an iteration':>18} {'hidden':>7}"
+        )
         results = []
         for name, words in METHODS.items():
             if options.only and not any(part in name for part in options.only):
@@ -91,7 +115,10 @@ def main():
                 runs = [r for r in (run([*launch, *common, *words], environment) for _ in range(options.repeats)) if r]
                 if not runs:
                     break
-                found[where] = {key: statistics.median(r[key] for r in runs) for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")}
+                found[where] = {
+                    key: statistics.median(r[key] for r in runs)
+                    for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
+                }
             if len(found) < 2:
                 continue
             on, off = found["wire"], found["free"]
@@ -99,7 +126,10 @@ def main():
             exposed = on["iteration_us"] - off["iteration_us"]
             hidden = 1 - exposed / (sums * (on["sum_us"] - off["sum_us"]))
             results.append({"method": name, "delay_ms": options.delay, "hidden": hidden, "sums": sums, **found})
-            print(f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %", flush=True)
+            print(
+                f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %",
+                flush=True,
+            )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -139,12 +139,22 @@ def work(peer, folder, output):
                             answer = solve(method, b, rtol)
                         seconds = time.perf_counter() - begin
                         truth = system.true_residual(b, answer.x)
-                        cases.append({
-                            "solver": solver, "method": method, "system": system.name, "positive": system.positive,
-                            "rhs": rhs, "rtol": rtol, "attainable": attainable, "reason": answer.reason,
-                            "claim": answer.claim, "iterations": answer.iterations, "seconds": seconds,
-                            "true_residual": truth if math.isfinite(truth) else None,
-                        })
+                        cases.append(
+                            {
+                                "solver": solver,
+                                "method": method,
+                                "system": system.name,
+                                "positive": system.positive,
+                                "rhs": rhs,
+                                "rtol": rtol,
+                                "attainable": attainable,
+                                "reason": answer.reason,
+                                "claim": answer.claim,
+                                "iterations": answer.iterations,
+                                "seconds": seconds,
+                                "true_residual": truth if math.isfinite(truth) else None,
+                            }
+                        )
     output.write_text(json.dumps({"size": index["size"], "ranks": 1, "cases": cases}))
 
 
@@ -172,13 +182,20 @@ def tabulate(cases):
     for (solver, method, ranks, positive), group in groups.items():
         outcomes = collections.Counter(map(outcome, group))
         claims = [c["true_residual"] / c["rtol"] for c in group if outcome(c) in ("true", "FALSE")]
-        rows.append({
-            "solver": solver, "method": method, "systems": "positive definite" if positive else "general",
-            "ranks": ranks, "possible": sum(c["attainable"] <= c["rtol"] for c in group),
-            **{name: outcomes[name] for name in ("true", "FALSE", "honest", "non-finite")},
-            "worst": float(f"{max(claims, default=0):.4g}"), "seconds": round(sum(c["seconds"] for c in group), 1),
-            "reasons": dict(collections.Counter(c["reason"] for c in group if outcome(c) == "honest")), "cases": group,
-        })
+        rows.append(
+            {
+                "solver": solver,
+                "method": method,
+                "systems": "positive definite" if positive else "general",
+                "ranks": ranks,
+                "possible": sum(c["attainable"] <= c["rtol"] for c in group),
+                **{name: outcomes[name] for name in ("true", "FALSE", "honest", "non-finite")},
+                "worst": float(f"{max(claims, default=0):.4g}"),
+                "seconds": round(sum(c["seconds"] for c in group), 1),
+                "reasons": dict(collections.Counter(c["reason"] for c in group if outcome(c) == "honest")),
+                "cases": group,
+            }
+        )
     return rows
 
 
@@ -187,8 +204,11 @@ def show(rows):
     for r in rows:
         label = f"{r['solver']} {r['method']}, {r['systems']}"
         reasons = " ".join(f"{k} {v}" for k, v in r["reasons"].items())
-        print(f"{label:44} {r['ranks']:5} {r['possible']:8} {r['true']:8} {r['FALSE']:8} {r['honest']:8}"
-              f" {r['non-finite']:10} {r['worst']:10.4g} {r['seconds']:9.1f}  {reasons}", flush=True)
+        print(
+            f"{label:44} {r['ranks']:5} {r['possible']:8} {r['true']:8} {r['FALSE']:8} {r['honest']:8}"
+            f" {r['non-finite']:10} {r['worst']:10.4g} {r['seconds']:9.1f}  {reasons}",
+            flush=True,
+        )
 
 
 def compare(rows):
@@ -216,12 +236,16 @@ def compare(rows):
                 possible = f"{mine['attainable'] / mine['rtol']:.2g}"
                 name = f"{mine['system']}, {mine['rhs']}, {mine['rtol']:g}"
                 only_peers.append((within, f"{name}: {by}; here {mine['reason']} {times(mine)}; possible {possible}"))
-        comparison.append({
-            **{k: ours[k] for k in ("solver", "method", "systems", "ranks", "true")},
-            "best_peer": f"{best['solver']} {best['method']}", "best_true": best["true"],
-            "only_peers": len(only_peers), "only_peers_within_tolerance": sum(within for within, _ in only_peers),
-            "cases": [text for _, text in sorted(only_peers, reverse=True)],
-        })
+        comparison.append(
+            {
+                **{k: ours[k] for k in ("solver", "method", "systems", "ranks", "true")},
+                "best_peer": f"{best['solver']} {best['method']}",
+                "best_true": best["true"],
+                "only_peers": len(only_peers),
+                "only_peers_within_tolerance": sum(within for within, _ in only_peers),
+                "cases": [text for _, text in sorted(only_peers, reverse=True)],
+            }
+        )
     return comparison
 
 
@@ -235,8 +259,13 @@ def python_with(module):
 
 
 def run(command, accepted=(0,)):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False,
-                          env=dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"))
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"),
+    )
     if done.returncode not in accepted:
         raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 

@@ -9,6 +9,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -193,8 +194,8 @@ struct Combination {
   const R* c;           // j rows of ld
   const R* w = nullptr; // own rows: upper triangular, ld; null: the columns themselves
   int ld;
-  R* const* v;
-  part_t<S>* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
+  T* const* v;
+  S* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
   int kept = -1;
 };
 
@@ -213,16 +214,16 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
 #pragma GCC unroll 16
     for (int k = 0; k < K; k += Per)
 #pragma GCC unroll 16
-      for (int e = 0; e < E; ++e) acc[e][k] = load_at(to.v[(first + k) / Per], e);
+      for (int e = 0; e < E; ++e) acc[e][k] = load_at(parts(to.v[(first + k) / Per]), e);
   } else {
     const auto own = [&](int l, auto from) __attribute__((always_inline)) {
       const R* const c = to.w + std::size_t(l) * to.ld + first;
       Packed<R> x[E];
 #pragma GCC unroll 16
-      for (int e = 0; e < E; ++e) x[e] = load_at(to.v[l], e);
+      for (int e = 0; e < E; ++e) x[e] = load_at(parts(to.v[l]), e);
       if (next)
 #pragma GCC unroll 16
-        for (int e = 0; e < E; ++e) ask(to.v[l] + i + e * w + next);
+        for (int e = 0; e < E; ++e) ask(parts(to.v[l]) + i + e * w + next);
 #pragma GCC unroll 16
       for (int k = from(); k < K; ++k)
 #pragma GCC unroll 16
@@ -254,8 +255,8 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
       Packed<R> y = acc[e][k];
       if constexpr (Per == 2) y -= turned<R>(acc[e][k + 1]);
       const std::size_t at = i + e * w, m = E == 1 ? count : std::size_t(w);
-      if (to.stored) save<R>(y, to.stored[column] + at, m);
-      if (!to.stored || column == to.kept) save<R>(y, to.v[column] + at, m);
+      if (to.stored) save<R>(y, parts(to.stored[column]) + at, m);
+      if (!to.stored || column == to.kept) save<R>(y, parts(to.v[column]) + at, m);
     }
   }
 }
@@ -389,15 +390,12 @@ struct Task {
     const int columns = s * per;
     const Cut cut(n * per);
     // Kept from call to call: a loop of blocks does not allocate.
-    static thread_local std::vector<const Q*> basis_store;
-    static thread_local std::vector<R*> block_store;
-    static thread_local std::vector<Q*> stored_store;
+    static thread_local std::vector<const part_t<S>*> basis;
     static thread_local std::vector<R> outer, inner, partial_store;
     static thread_local std::vector<T> CW, upper;
-    basis_store.resize(j), block_store.resize(s), stored_store.resize(s), outer.clear(), inner.clear();
-    for (int i = 0; i < j; ++i) basis_store[i] = parts(q[i]);
-    for (int c = 0; c < s; ++c) block_store[c] = parts(v[c]);
-    for (int c = 0; stored && c < s; ++c) stored_store[c] = parts(stored[c]);
+    auto* const tasks = Tasks::current();
+    basis.resize(j), outer.clear(), inner.clear();
+    for (int i = 0; i < j; ++i) basis[i] = parts(q[i]);
     // (V - Q C) W = Q (-C W) + V W.
     if (combine) spread_coefficients(C, j, j, s, R(1), outer);
     if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
@@ -415,29 +413,64 @@ struct Task {
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // What the threads see are these pointers: the stores are the calling thread's.
-    R* const partial = partial_store.data();
-    const Q* const* const basis = basis_store.data();
-    R* const* const block = block_store.data();
-    const Combination<T, S> made{basis, j, outer.data(), update && W ? inner.data() : nullptr, columns, block,
-                                 stored ? stored_store.data() : nullptr, s - 1};
-    const std::size_t piece = piece_of<R>(columns);
-#pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) {
-      Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));
-      for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
-      const std::size_t end = std::min((p + 1) * cut.length, cut.n);
-      for (std::size_t begin = p * cut.length; begin < end; begin += piece) {
-        const std::size_t m = std::min(piece, end - begin), next = begin + m < end ? piece : 0;
-        if (update || combine) combine_piece(made, begin, m, next);
-        if (gram) dots_piece(basis, block, begin, m, next, acc);
+    if (tasks) {
+      std::vector<Touched> touched;
+      for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
+      for (int c = 0; c < s; ++c)
+        touched.push_back(update || combine ? Touched::write(v[c]) : Touched::read(v[c])),
+            stored ? touched.push_back(Touched::write(stored[c])) : void();
+      const auto share = [count = cut.length / per](const auto& f, std::size_t begin, std::size_t end) {
+        for (std::size_t p = begin / count; p * count < end; ++p) f(p);
+      };
+      if (gram) {
+        tasks->finish("block dots", n, touched, [&, partial = partial_store.data(), qs = basis.data(), outside = outer.data(),
+                                                 inside = inner.data()](std::size_t begin, std::size_t end) {
+          share([&](std::size_t p) { part(p, cut, sums, qs, v, stored, outside, inside, partial); }, begin, end);
+        });
+        collect<T>(partial_store.data(), cut.count, j, own, s, G);
+      } else {
+        // Done later, when what the caller has lent is gone.
+        tasks->start("block update", n, touched,
+                     [task = *this, cut, share, qs = basis, vs = std::vector<T*>(v, v + s),
+                      to = stored ? std::vector<S*>(stored, stored + s) : std::vector<S*>(), outside = outer,
+                      inside = inner](std::size_t begin, std::size_t end) {
+                       share(
+                           [&](std::size_t p) {
+                             task.part(p, cut, 0, qs.data(), vs.data(), to.empty() ? nullptr : to.data(), outside.data(),
+                                       inside.data(), nullptr);
+                           },
+                           begin, end);
+                     });
       }
-      for (std::size_t i = 0; i < sums; ++i) {
-        R sum = 0;
-        for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
-        partial[p * sums + i] = sum;
-      }
+      return;
     }
+    R* const partial = partial_store.data();
+    const part_t<S>* const* const qs = basis.data();
+    const R *const outside = outer.data(), *const inside = inner.data();
+#pragma omp parallel for schedule(static) if (cut.parallel())
+    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, qs, v, stored, outside, inside, partial);
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
+  }
+
+  /// Part p of the elements. `V`, `to`: where the columns stand, and are stored.
+  void part(std::size_t p, const Cut& cut, std::size_t sums, const Q* const* qs, T* const* V, S* const* to,
+            const R* outside, const R* inside, R* partial) const {
+    const int columns = s * per;
+    const Combination<T, S> made{qs, j, outside, update && W ? inside : nullptr, columns, V, to, s - 1};
+    const std::size_t piece = piece_of<R>(columns);
+    Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));
+    for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
+    const std::size_t end = std::min((p + 1) * cut.length, cut.n);
+    for (std::size_t begin = p * cut.length; begin < end; begin += piece) {
+      const std::size_t m = std::min(piece, end - begin), next = begin + m < end ? piece : 0;
+      if (update || combine) combine_piece(made, begin, m, next);
+      if (gram) dots_piece(qs, V, begin, m, next, acc);
+    }
+    for (std::size_t i = 0; i < sums; ++i) {
+      R sum = 0;
+      for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
+      partial[p * sums + i] = sum;
+    }
   }
 
  private:
@@ -456,7 +489,7 @@ struct Task {
     while (k > 0) k -= most, tile(k, most);
   }
   /// acc (j + s rows of `columns`) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile.
-  void dots_piece(const Q* const* basis, R* const* block, std::size_t begin, std::size_t m, std::size_t next,
+  void dots_piece(const Q* const* basis, T* const* V, std::size_t begin, std::size_t m, std::size_t next,
                   Packed<R>* acc) const {
     const int columns = s * per;
     const auto tiles_from = [&](int from, auto&& f) {
@@ -468,11 +501,11 @@ struct Task {
     };
     const R* vs[most_cols];
     const auto rows = [&](const auto* const* from, int r, int end, int first_row, int k, auto K, std::size_t ahead) {
-      for (int c = 0; c < K() / per; ++c) vs[c] = block[k / per + c] + begin;
+      for (int c = 0; c < K() / per; ++c) vs[c] = parts(V[k / per + c]) + begin;
       while (r < end) {
         const int g = std::min(rows_of(K()), end - r);
-        std::remove_cvref_t<decltype(from[0])> at[4];
-        for (int a = 0; a < g; ++a) at[a] = from[r + a] + begin;
+        const std::remove_pointer_t<decltype(parts(from[0]))>* at[4];
+        for (int a = 0; a < g; ++a) at[a] = parts(from[r + a]) + begin;
         with_rows<K()>(g, [&](auto G_) {
           dots_tile<G_(), K(), per, R>(at, vs, m, ahead, acc + std::size_t(first_row + r) * columns + k, columns);
         });
@@ -484,7 +517,7 @@ struct Task {
     // Rows of the block itself, two by two, from their own column on.
     for (int r = 0; r < s; r += 2)
       tiles_from(r * per, [&](auto K, int k) {
-        rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
+        rows(V, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
       });
   }
 };
@@ -550,6 +583,7 @@ void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std
 
 template <Scalar T, Memory M, class S>
 void store(const T* from, S* to, std::size_t n) {
+  settle();
   const auto* const a = parts(from);
   auto* const b = parts(to);
   const std::size_t numbers = n * (is_complex<T> ? 2 : 1);

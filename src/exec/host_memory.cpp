@@ -1,5 +1,6 @@
 #include <tacit/base/error.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -110,6 +111,7 @@ void* host_allocate(std::size_t bytes) {
 
 void host_free(void* p) noexcept {
   if (!p) return;
+  settle();  // tasks may be at work on it
   Block block;
   std::memcpy(&block, static_cast<char*>(p) - sizeof block, sizeof block);
   if (block.bytes == 0 || !Kept::of_process().keep(block)) std::free(block.begin);

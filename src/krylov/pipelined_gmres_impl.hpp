@@ -146,6 +146,11 @@ class PipelinedGmres final : public Iteration<T, M> {
     return {};
   }
 
+  bool lengthen(int restart) override {
+    restart_ = restart;
+    return true;
+  }
+
  private:
   struct Posted {
     comm::PendingSum sum;
@@ -335,8 +340,7 @@ class PipelinedGmres final : public Iteration<T, M> {
 
   // What was asked for, and what is left of it down the ladder.
   const bool blocks_;
-  const int restart_;
-  int t_, ahead_;
+  int restart_, t_, ahead_;
   const Side side_;
   const double tau_;
   const Basis basis_;

@@ -17,15 +17,14 @@ struct RecurrenceNext {
 };
 }  // namespace formula
 
-/// The same on elements [begin, end) of host vectors; v holds A x.
-template <class T>
-void extend_rows(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::ptrdiff_t begin,
-                 std::ptrdiff_t end) {
+/// extend() for n elements in host memory.
+template <Scalar T>
+void extend_elements(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::size_t n) {
   const T scale(1 / step.gamma);
   if (step.beta != T(0)) {
     const formula::RecurrenceNext<T> next{step.alpha, step.beta, scale};
 #pragma GCC ivdep
-    for (std::ptrdiff_t i = begin; i < end; ++i) {
+    for (std::size_t i = 0; i < n; ++i) {
       T y = v[i];
       next(x[i], before[i], y);
       v[i] = y;
@@ -33,13 +32,13 @@ void extend_rows(const RecurrenceStep<T>& step, const T* before, const T* x, T* 
   } else if (step.alpha != T(0)) {
     const formula::RecurrenceFirst<T> first{step.alpha, scale};
 #pragma GCC ivdep
-    for (std::ptrdiff_t i = begin; i < end; ++i) {
+    for (std::size_t i = 0; i < n; ++i) {
       T y = v[i];
       first(x[i], y);
       v[i] = y;
     }
   } else if (scale != T(1)) {
-    for (std::ptrdiff_t i = begin; i < end; ++i) v[i] *= scale;
+    for (std::size_t i = 0; i < n; ++i) v[i] = scale * v[i];
   }
 }
 

@@ -217,9 +217,8 @@ class Kernel {
     }
     zero(std::size_t((divide(nx, pieces) + 2) * k));
     const std::ptrdiff_t items = chunks * tiles * pieces;
-#pragma omp parallel for schedule(static) num_threads(int(threads)) if (threads > 1)
-    for (std::ptrdiff_t item = 0; item < items; ++item) {
-      const std::ptrdiff_t chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
+    exec::each(std::size_t(items), threads > 1, [&](std::size_t which) {
+      const std::ptrdiff_t item = std::ptrdiff_t(which), chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
       const std::ptrdiff_t begin = from + slabs * chunk / chunks, end = from + slabs * (chunk + 1) / chunks;
       std::ptrdiff_t since = 0;
       for (std::ptrdiff_t z = begin; z < end; ++z)
@@ -233,7 +232,7 @@ class Kernel {
           }
         }
       poll(comm);
-    }
+    });
   }
 
  private:
@@ -612,8 +611,10 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
     T* const y = v[c + 1]->data();
     const std::ptrdiff_t first = from * slab, n = (to - from) * slab;
 #pragma omp parallel for schedule(static) if (pieces > 1)
-    for (std::ptrdiff_t i = 0; i < pieces; ++i)
-      extend_rows(steps[std::size_t(c)], last, x, y, first + n * i / pieces, first + n * (i + 1) / pieces);
+    for (std::ptrdiff_t i = 0; i < pieces; ++i) {
+      const std::ptrdiff_t at = first + n * i / pieces, end = first + n * (i + 1) / pieces;
+      extend_elements(steps[std::size_t(c)], last ? last + at : nullptr, x + at, y + at, std::size_t(end - at));
+    }
   };
   std::ptrdiff_t threads = 1;
 #ifdef _OPENMP

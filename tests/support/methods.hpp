@@ -53,7 +53,7 @@ inline std::vector<NamedMethod> all_methods() {
       // The first cycle, without shifts, is one vector deep; later ones take one sum a block.
       {"pipelined-gmres 2", false, [](Options& o) { o.method = Method::pipelined_gmres, o.restart = 40; }, 1, 1, 1},
       {"pipelined-gmres 5", false,
-       [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, -2, 1, 1},
+       [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, 1, 1, 1},
       {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
       {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
       {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }, 2, 2, 2},

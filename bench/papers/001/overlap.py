@@ -55,18 +55,32 @@ def draw(axes, found, limits, title):
     inside = [(name, b - low, e - low) for name, b, e in found if e > low and b < high]
     for names, label, colour in KINDS:
         bars = [(b, e - b) for name, b, e in inside if name in names]
-        axes.broken_barh(bars, (0.55, 0.8), facecolors=colour, label=label, edgecolor="white", linewidth=0.8 if label == "product" else 0)
+        axes.broken_barh(
+            bars,
+            (0.55, 0.8),
+            facecolors=colour,
+            label=label,
+            edgecolor="white",
+            linewidth=0.8 if label == "product" else 0,
+        )
     sums = sorted((max(b, 0), min(e, high - low)) for name, b, e in inside if name == "sum in flight")
     free = []  # when each line is free again
     for b, e in sums:
         line = next((i for i, until in enumerate(free) if until <= b), len(free))
         free[line : line + 1] = [e]
-        axes.broken_barh([(b, e - b)], (-0.45 * (line + 1) + 0.3, 0.34), facecolors=SUM, label="a sum in flight" if b == sums[0][0] else None)
+        axes.broken_barh(
+            [(b, e - b)],
+            (-0.45 * (line + 1) + 0.3, 0.34),
+            facecolors=SUM,
+            label="a sum in flight" if b == sums[0][0] else None,
+        )
     axes.set_xlim(0, high - low)
     axes.set_ylim(-0.45 * max(len(free), 2) + 0.1, 1.45)
     axes.set_yticks([0.95, 0.1], ["rank 0", "sums"])
     waited = sum(min(e, high - low) - max(b, 0) for name, b, e in inside if name == "wait for sum")
-    axes.set_title(f"{title}: {100 * waited / (high - low):.0f} % of the time waiting for sums", loc="left", fontsize=10)
+    axes.set_title(
+        f"{title}: {100 * waited / (high - low):.0f} % of the time waiting for sums", loc="left", fontsize=10
+    )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
@@ -77,8 +91,12 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--latency", type=int, default=1000)
-    parser.add_argument("--work", type=int, default=600, help="microseconds that each product sleeps: local work of a larger problem")
-    parser.add_argument("--from", dest="start", type=float, default=0.3, help="part of the solve that is left out before the picture")
+    parser.add_argument(
+        "--work", type=int, default=600, help="microseconds that each product sleeps: local work of a larger problem"
+    )
+    parser.add_argument(
+        "--from", dest="start", type=float, default=0.3, help="part of the solve that is left out before the picture"
+    )
     parser.add_argument("--products", type=int, default=12, help="products in the picture")
     parser.add_argument("--trace", nargs="+", help="draw these traces instead")
     options = parser.parse_args()
@@ -87,9 +105,19 @@ def main():
         if not traces:
             for title, words in METHODS.items():
                 traces[title] = f"{folder}/{len(traces)}.json"
-                command = [options.program, f"n={options.n}", f"latency={options.latency}", f"work={options.work}", "late=sums", "iterations=180", "restart=30"]
+                command = [
+                    options.program,
+                    f"n={options.n}",
+                    f"latency={options.latency}",
+                    f"work={options.work}",
+                    "late=sums",
+                    "iterations=180",
+                    "restart=30",
+                ]
                 command += [*words, f"trace={traces[title]}"]
-                done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                done = subprocess.run(
+                    command, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+                )
                 print(done.stdout.strip())
         figure, panels = plt.subplots(len(traces), 1, figsize=(10, 1.9 * len(traces) + 0.7), squeeze=False)
         found = {title: spans(path) for title, path in traces.items()}
@@ -99,7 +127,14 @@ def main():
         longest = max(high - low for low, high in limits.values())
         for axes in panels[:, 0]:
             axes.set_xlim(0, longest)  # one scale: what is shorter is faster
-        panels[-1, 0].set_xlabel(f"microseconds; {options.products} products" + ("" if options.trace else f"; a product takes {options.work} us (padded), a sum {options.latency} us (injected)"))
+        panels[-1, 0].set_xlabel(
+            f"microseconds; {options.products} products"
+            + (
+                ""
+                if options.trace
+                else f"; a product takes {options.work} us (padded), a sum {options.latency} us (injected)"
+            )
+        )
         handles, labels = panels[-1, 0].get_legend_handles_labels()
         figure.legend(handles, labels, ncols=5, loc="upper center", frameon=False, fontsize=9)
         figure.tight_layout(rect=(0, 0, 1, 0.96))

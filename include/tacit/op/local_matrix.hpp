@@ -4,6 +4,7 @@
 #include <tacit/base/types.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/recurrence.hpp>
 
@@ -47,12 +48,15 @@ class LocalMatrix {
   /// all of them at once, block after block of rows, so that a banded matrix comes from memory once for all steps.
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
     requires std::same_as<M, Host>;
+  /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
+  void start(exec::Tasks& tasks, const T* x, T* y) const;
   LocalRows<T> rows() const;
   double bytes() const;  ///< of the matrix, once
   std::string storage() const;
 
  private:
   struct Storage;
+  void multiply_block(int b, const T* x, T* y, int columns) const;
   std::unique_ptr<Storage> s_;
 };
 
@@ -63,6 +67,8 @@ class RowList {
   /// The rows of `rows` that have entries.
   explicit RowList(const LocalRows<T>& rows);
   void multiply_add(const T* x, T* y, int columns) const;
+  /// Starts y[row[i]] += A_i x as tasks, y of n elements, before all that waits; x is read when they run. Host.
+  void start_add(exec::Tasks& tasks, std::shared_ptr<const std::vector<T>> x, T* y, std::size_t n) const;
   Local count() const { return Local(row_.size()); }
   Global entries() const { return Global(column_.size()); }
   double bytes() const;
