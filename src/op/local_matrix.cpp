@@ -1,3 +1,5 @@
+#include "recurrence_impl.hpp"
+
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
 
@@ -12,8 +14,10 @@
 namespace tacit::op {
 namespace {
 
-// Entries a thread multiplies between two polls: some tens of microseconds.
-constexpr Global block_entries = 1 << 16;
+// Entries of a block of rows: what a step of powers() moves on by, so that the steps before it are still in the cache.
+constexpr Global block_entries = 1 << 12;
+// Blocks a thread multiplies between two polls: some tens of microseconds.
+constexpr int poll_blocks = 16;
 // Blocks of storage begin where blocks of tasks do.
 constexpr Local task_rows = 8192;
 
@@ -54,9 +58,21 @@ struct LocalMatrix<T, M>::Storage {
   struct Block {                           // of about block_entries
     Local row;                             // the first
     Global value, index, diagonal;         // where its slices begin (SELL)
+    Local reach = 0;                       // columns that this block and those before it read: less than this
   };
   std::vector<Block> block;
   mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
+
+  void find_reach(const LocalRows<T>& a) {
+    Local reach = 0, r = 0;
+    for (std::size_t b = 0; b + 1 < block.size(); ++b) {
+      for (; r < block[b + 1].row; ++r)
+        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) reach = std::max(reach, a.column[k] + 1);
+      block[b].reach = reach;
+    }
+  }
+  /// Rows of block b of y = A x.
+  void multiply(int b, const T* x, T* y, int columns) const;
 };
 
 namespace {
@@ -223,6 +239,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
       if ((since >= block_entries || (r + 1) % task_rows == 0) && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
     }
     s.block.push_back({n, 0, 0, 0});
+    s.find_reach(a);
     return;
   }
 
@@ -267,6 +284,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     else index += Global(steps) * slice;
   }
   s.block.push_back({n, value, index, diagonal});
+  s.find_reach(a);
 }
 
 template <Scalar T, Memory M>
@@ -275,8 +293,8 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::multiply_block(int b, const T* x, T* y, int columns) const {
-  const Storage& s = *s_;
+void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
       const Global first = s.start[r], n = s.start[r + 1] - first;
@@ -329,9 +347,9 @@ void LocalMatrix<T, M>::multiply_block(int b, const T* x, T* y, int columns) con
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
   const int blocks = int(s_->block.size()) - 1;
-  exec::each(std::size_t(std::max(blocks, 0)), blocks > 1, [&](std::size_t b) {
-    multiply_block(int(b), x, y, columns);
-    if (polling_thread()) comm.poll();
+  exec::each(std::size_t(std::max(blocks, 0)), blocks > poll_blocks, [&](std::size_t b) {
+    s_->multiply(int(b), x, y, columns);
+    if (b % poll_blocks == 0 && polling_thread()) comm.poll();
   });
 }
 
@@ -383,8 +401,40 @@ void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
     const void* const writes[] = {y + b * rows};
     const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
     tasks.start("product", reads, writes, false, [this, x, y, from, to] {
-      for (int k = from; k < to; ++k) multiply_block(k, x, y, 1);
+      for (int k = from; k < to; ++k) s_->multiply(k, x, y, 1);
     });
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+  requires std::same_as<M, Host>
+{
+  const auto& block = s_->block;
+  const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+    s_->multiply(b, v[c], v[c + 1], 1);
+    extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
+  };
+#ifdef _OPENMP
+  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
+    for (int c = 0; c < levels; ++c) {
+#pragma omp parallel for schedule(static)
+      for (int b = 0; b < blocks; ++b) advance(c, b);
+    }
+    return;
+  }
+#endif
+  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
+  std::vector<int> next(std::size_t(levels), 0);
+  for (int done = 0; done < levels;) {
+    for (int c = done; c < levels; ++c) {
+      int& b = next[c];
+      const bool first = c == done;
+      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
+        advance(c, b);
+    }
+    while (done < levels && next[done] == blocks) ++done;
   }
 }
 

@@ -41,6 +41,9 @@ class Csr final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
+  /// On one rank of the host all steps in one pass over a banded matrix (LocalMatrix::powers).
+  void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+              const Vector<T, M>* before = nullptr) const override;
   Cost cost() const override;
   Cost adjoint_cost() const override;
   bool as_tasks() const override { return true; }

@@ -162,6 +162,17 @@ class Operator {
   Operator(Space range, Space domain) : range_(std::move(range)), domain_(std::move(domain)) {}
   /// Posts what has to travel; returns a token for finish().
   virtual int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
+  /// powers() of single columns on one rank, where no step waits for a message: checks what it was given and counts the
+  /// products that are to follow. Local.
+  bool powers_are_local(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                        const Vector<T, M>* before) const {
+    if (range_.comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 || v[0]->columns() != 1 ||
+        (steps[0].beta != T(0) && !before))
+      return false;
+    for (std::size_t c = 0; c < steps.size(); ++c) check(*v[c], *v[c + 1], domain_, range_);
+    applies_ += std::int64_t(steps.size());
+    return true;
+  }
   /// Completes the product that begin() returned `token` for.
   virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
   /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was kept
