@@ -194,8 +194,8 @@ struct Combination {
   const R* c;           // j rows of ld
   const R* w = nullptr; // own rows: upper triangular, ld; null: the columns themselves
   int ld;
-  T* const* v;
-  S* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
+  R* const* v;
+  part_t<S>* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
   int kept = -1;
 };
 
@@ -214,16 +214,16 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
 #pragma GCC unroll 16
     for (int k = 0; k < K; k += Per)
 #pragma GCC unroll 16
-      for (int e = 0; e < E; ++e) acc[e][k] = load_at(parts(to.v[(first + k) / Per]), e);
+      for (int e = 0; e < E; ++e) acc[e][k] = load_at(to.v[(first + k) / Per], e);
   } else {
     const auto own = [&](int l, auto from) __attribute__((always_inline)) {
       const R* const c = to.w + std::size_t(l) * to.ld + first;
       Packed<R> x[E];
 #pragma GCC unroll 16
-      for (int e = 0; e < E; ++e) x[e] = load_at(parts(to.v[l]), e);
+      for (int e = 0; e < E; ++e) x[e] = load_at(to.v[l], e);
       if (next)
 #pragma GCC unroll 16
-        for (int e = 0; e < E; ++e) ask(parts(to.v[l]) + i + e * w + next);
+        for (int e = 0; e < E; ++e) ask(to.v[l] + i + e * w + next);
 #pragma GCC unroll 16
       for (int k = from(); k < K; ++k)
 #pragma GCC unroll 16
@@ -255,8 +255,8 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
       Packed<R> y = acc[e][k];
       if constexpr (Per == 2) y -= turned<R>(acc[e][k + 1]);
       const std::size_t at = i + e * w, m = E == 1 ? count : std::size_t(w);
-      if (to.stored) save<R>(y, parts(to.stored[column]) + at, m);
-      if (!to.stored || column == to.kept) save<R>(y, parts(to.v[column]) + at, m);
+      if (to.stored) save<R>(y, to.stored[column] + at, m);
+      if (!to.stored || column == to.kept) save<R>(y, to.v[column] + at, m);
     }
   }
 }
@@ -390,12 +390,16 @@ struct Task {
     const int columns = s * per;
     const Cut cut(n * per);
     // Kept from call to call: a loop of blocks does not allocate.
-    static thread_local std::vector<const part_t<S>*> basis;
+    static thread_local std::vector<const Q*> basis_store;
+    static thread_local std::vector<R*> block_store;
+    static thread_local std::vector<Q*> stored_store;
     static thread_local std::vector<R> outer, inner, partial_store;
     static thread_local std::vector<T> CW, upper;
     auto* const tasks = Tasks::current();
-    basis.resize(j), outer.clear(), inner.clear();
-    for (int i = 0; i < j; ++i) basis[i] = parts(q[i]);
+    basis_store.resize(j), block_store.resize(s), stored_store.resize(s), outer.clear(), inner.clear();
+    for (int i = 0; i < j; ++i) basis_store[i] = parts(q[i]);
+    for (int c = 0; c < s; ++c) block_store[c] = parts(v[c]);
+    for (int c = 0; stored && c < s; ++c) stored_store[c] = parts(stored[c]);
     // (V - Q C) W = Q (-C W) + V W.
     if (combine) spread_coefficients(C, j, j, s, R(1), outer);
     if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
@@ -413,6 +417,9 @@ struct Task {
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // What the threads see are these pointers: the stores are the calling thread's.
+    R* const partial = partial_store.data();
+    const Combination<T, S> made{basis_store.data(), j, outer.data(), update && W ? inner.data() : nullptr, columns,
+                                 block_store.data(), stored ? stored_store.data() : nullptr, s - 1};
     if (tasks) {
       std::vector<Touched> touched;
       for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
@@ -423,48 +430,38 @@ struct Task {
         for (std::size_t p = begin / count; p * count < end; ++p) f(p);
       };
       if (gram) {
-        tasks->finish("block dots", n, touched, [&, partial = partial_store.data(), qs = basis.data(), outside = outer.data(),
-                                                 inside = inner.data()](std::size_t begin, std::size_t end) {
-          share([&](std::size_t p) { part(p, cut, sums, qs, v, stored, outside, inside, partial); }, begin, end);
+        tasks->finish("block dots", n, touched, [&](std::size_t begin, std::size_t end) {
+          share([&](std::size_t p) { part(p, cut, sums, made, partial); }, begin, end);
         });
-        collect<T>(partial_store.data(), cut.count, j, own, s, G);
+        collect<T>(partial, cut.count, j, own, s, G);
       } else {
         // Done later, when what the caller has lent is gone.
         tasks->start("block update", n, touched,
-                     [task = *this, cut, share, qs = basis, vs = std::vector<T*>(v, v + s),
-                      to = stored ? std::vector<S*>(stored, stored + s) : std::vector<S*>(), outside = outer,
-                      inside = inner](std::size_t begin, std::size_t end) {
-                       share(
-                           [&](std::size_t p) {
-                             task.part(p, cut, 0, qs.data(), vs.data(), to.empty() ? nullptr : to.data(), outside.data(),
-                                       inside.data(), nullptr);
-                           },
-                           begin, end);
+                     [task = *this, cut, share, columns, triangular = update && W, basis = basis_store, outside = outer,
+                      inside = inner, block = block_store, narrow = stored_store](std::size_t begin, std::size_t end) {
+                       const Combination<T, S> kept{basis.data(), task.j, outside.data(),
+                                                    triangular ? inside.data() : nullptr, columns, block.data(),
+                                                    task.stored ? narrow.data() : nullptr, task.s - 1};
+                       share([&](std::size_t p) { task.part(p, cut, 0, kept, nullptr); }, begin, end);
                      });
       }
       return;
     }
-    R* const partial = partial_store.data();
-    const part_t<S>* const* const qs = basis.data();
-    const R *const outside = outer.data(), *const inside = inner.data();
 #pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, qs, v, stored, outside, inside, partial);
+    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, made, partial);
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
   }
 
-  /// Part p of the elements. `V`, `to`: where the columns stand, and are stored.
-  void part(std::size_t p, const Cut& cut, std::size_t sums, const Q* const* qs, T* const* V, S* const* to,
-            const R* outside, const R* inside, R* partial) const {
-    const int columns = s * per;
-    const Combination<T, S> made{qs, j, outside, update && W ? inside : nullptr, columns, V, to, s - 1};
-    const std::size_t piece = piece_of<R>(columns);
+ private:
+  /// Part p of the elements.
+  void part(std::size_t p, const Cut& cut, std::size_t sums, const Combination<T, S>& made, R* partial) const {
     Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));
     for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
-    const std::size_t end = std::min((p + 1) * cut.length, cut.n);
+    const std::size_t end = std::min((p + 1) * cut.length, cut.n), piece = piece_of<R>(s * per);
     for (std::size_t begin = p * cut.length; begin < end; begin += piece) {
       const std::size_t m = std::min(piece, end - begin), next = begin + m < end ? piece : 0;
       if (update || combine) combine_piece(made, begin, m, next);
-      if (gram) dots_piece(qs, V, begin, m, next, acc);
+      if (gram) dots_piece(made.q, made.v, begin, m, next, acc);
     }
     for (std::size_t i = 0; i < sums; ++i) {
       R sum = 0;
@@ -472,8 +469,6 @@ struct Task {
       partial[p * sums + i] = sum;
     }
   }
-
- private:
   /// From the last columns to the first: W is upper triangular, so what a column needs of the block is there still.
   void combine_piece(const Combination<T, S>& made, std::size_t begin, std::size_t m, std::size_t next) const {
     const int columns = s * per, most = cols_of<per>(columns);
@@ -489,7 +484,7 @@ struct Task {
     while (k > 0) k -= most, tile(k, most);
   }
   /// acc (j + s rows of `columns`) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile.
-  void dots_piece(const Q* const* basis, T* const* V, std::size_t begin, std::size_t m, std::size_t next,
+  void dots_piece(const Q* const* basis, R* const* block, std::size_t begin, std::size_t m, std::size_t next,
                   Packed<R>* acc) const {
     const int columns = s * per;
     const auto tiles_from = [&](int from, auto&& f) {
@@ -501,11 +496,11 @@ struct Task {
     };
     const R* vs[most_cols];
     const auto rows = [&](const auto* const* from, int r, int end, int first_row, int k, auto K, std::size_t ahead) {
-      for (int c = 0; c < K() / per; ++c) vs[c] = parts(V[k / per + c]) + begin;
+      for (int c = 0; c < K() / per; ++c) vs[c] = block[k / per + c] + begin;
       while (r < end) {
         const int g = std::min(rows_of(K()), end - r);
-        const std::remove_pointer_t<decltype(parts(from[0]))>* at[4];
-        for (int a = 0; a < g; ++a) at[a] = parts(from[r + a]) + begin;
+        std::remove_cvref_t<decltype(from[0])> at[4];
+        for (int a = 0; a < g; ++a) at[a] = from[r + a] + begin;
         with_rows<K()>(g, [&](auto G_) {
           dots_tile<G_(), K(), per, R>(at, vs, m, ahead, acc + std::size_t(first_row + r) * columns + k, columns);
         });
@@ -517,7 +512,7 @@ struct Task {
     // Rows of the block itself, two by two, from their own column on.
     for (int r = 0; r < s; r += 2)
       tiles_from(r * per, [&](auto K, int k) {
-        rows(V, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
+        rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
       });
   }
 };

@@ -199,21 +199,6 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
 }
 
 template <Scalar T, Memory M>
-void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
-                       const Vector<T, M>* before) const {
-  if constexpr (std::same_as<M, Host>) {
-    if (this->powers_are_local(v, steps, before)) {
-      const Span span("csr powers", "op", Trace::on() ? std::int64_t(cost().bytes) * std::int64_t(steps.size()) : 0);
-      std::vector<T*> at;
-      for (auto* x : v) at.push_back(x->data());
-      parts_->own->powers(at.data(), steps, before ? before->data() : nullptr);
-      return;
-    }
-  }
-  Operator<T, M>::powers(v, steps, before);
-}
-
-template <Scalar T, Memory M>
 bool Csr<T, M>::has_powers_kernel() const {
   return std::same_as<M, Host> && this->domain() == this->range();
 }
@@ -241,6 +226,7 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
     require(!around.right || images.size() == 1 || images.size() >= steps.size(), "powers of ", s, " steps with ",
             images.size(), " vectors for their images");
     const Span span("matrix powers", "op", Trace::on() ? std::int64_t(s * cost().bytes) : 0);
+    const exec::Tasks::InOrder in_order(true);
     const std::size_t n = std::size_t(space.local_size());
 
     using Reach = typename Surroundings<T>::Reach;
@@ -322,12 +308,28 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
         const std::size_t within = ghosts(s - c - 1);
         known->multiply(Local(within), ghost_x, x, ghost_y, k);
         if (around.left) scale(left.data(), ghost_y, ghost_y, within);
-        extend_elements(steps[c], ghost[(c + 2) % 3].data(), ghost[c % 3].data(), ghost_y, within * std::size_t(k));
+        extend_rows(steps[c], ghost[(c + 2) % 3].data(), ghost[c % 3].data(), ghost_y, 0, std::ptrdiff_t(within) * k);
       }
       if (around.left) scale(around.left->data(), y, y, n);
       extend(steps[c], c > 0 ? v[c - 1] : before, *v[c], *v[c + 1]);
     }
   }
+}
+
+template <Scalar T, Memory M>
+void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                       const Vector<T, M>* before) const {
+  if constexpr (std::same_as<M, Host>) {
+    // Tasks interleave the steps by themselves.
+    if (!exec::Tasks::current() && this->powers_are_local(v, steps, before)) {
+      const Span span("csr powers", "op", Trace::on() ? std::int64_t(cost().bytes) * std::int64_t(steps.size()) : 0);
+      std::vector<T*> at;
+      for (auto* x : v) at.push_back(x->data());
+      parts_->own->powers(at.data(), steps, before ? before->data() : nullptr);
+      return;
+    }
+  }
+  Operator<T, M>::powers(v, steps, before);
 }
 
 template <Scalar T, Memory M>

@@ -61,6 +61,7 @@ struct LocalMatrix<T, M>::Storage {
     Local reach = 0;                       // columns that this block and those before it read: less than this
   };
   std::vector<Block> block;
+  mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
 
   void find_reach(const LocalRows<T>& a) {
     Local reach = 0, r = 0;
@@ -70,7 +71,8 @@ struct LocalMatrix<T, M>::Storage {
       block[b].reach = reach;
     }
   }
-  mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
+  /// Rows of block b of y = A x.
+  void multiply(int b, const T* x, T* y, int columns) const;
 };
 
 namespace {
@@ -291,8 +293,8 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::multiply_block(int b, const T* x, T* y, int columns) const {
-  const Storage& s = *s_;
+void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
       const Global first = s.start[r], n = s.start[r + 1] - first;
@@ -346,43 +348,9 @@ template <Scalar T, Memory M>
 void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
   const int blocks = int(s_->block.size()) - 1;
   exec::each(std::size_t(std::max(blocks, 0)), blocks > poll_blocks, [&](std::size_t b) {
-    multiply_block(int(b), x, y, columns);
+    s_->multiply(int(b), x, y, columns);
     if (b % poll_blocks == 0 && polling_thread()) comm.poll();
   });
-}
-
-template <Scalar T, Memory M>
-void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
-  requires std::same_as<M, Host>
-{
-  const auto& block = s_->block;
-  const int blocks = int(block.size()) - 1, levels = int(steps.size());
-  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
-    multiply_block(b, v[c], v[c + 1], 1);
-    const Local row = block[b].row;
-    const T* const last = c > 0 ? v[c - 1] : before;
-    extend_elements(steps[c], last ? last + row : nullptr, v[c] + row, v[c + 1] + row, std::size_t(block[b + 1].row - row));
-  };
-#ifdef _OPENMP
-  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
-    for (int c = 0; c < levels; ++c) {
-#pragma omp parallel for schedule(static)
-      for (int b = 0; b < blocks; ++b) advance(c, b);
-    }
-    return;
-  }
-#endif
-  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
-  std::vector<int> next(std::size_t(levels), 0);
-  for (int done = 0; done < levels;) {
-    for (int c = done; c < levels; ++c) {
-      int& b = next[c];
-      const bool first = c == done;
-      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
-        advance(c, b);
-    }
-    while (done < levels && next[done] == blocks) ++done;
-  }
 }
 
 template <Scalar T, Memory M>
@@ -433,8 +401,40 @@ void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
     const void* const writes[] = {y + b * rows};
     const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
     tasks.start("product", reads, writes, false, [this, x, y, from, to] {
-      for (int k = from; k < to; ++k) multiply_block(k, x, y, 1);
+      for (int k = from; k < to; ++k) s_->multiply(k, x, y, 1);
     });
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+  requires std::same_as<M, Host>
+{
+  const auto& block = s_->block;
+  const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+    s_->multiply(b, v[c], v[c + 1], 1);
+    extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
+  };
+#ifdef _OPENMP
+  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
+    for (int c = 0; c < levels; ++c) {
+#pragma omp parallel for schedule(static)
+      for (int b = 0; b < blocks; ++b) advance(c, b);
+    }
+    return;
+  }
+#endif
+  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
+  std::vector<int> next(std::size_t(levels), 0);
+  for (int done = 0; done < levels;) {
+    for (int c = done; c < levels; ++c) {
+      int& b = next[c];
+      const bool first = c == done;
+      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
+        advance(c, b);
+    }
+    while (done < levels && next[done] == blocks) ++done;
   }
 }
 

@@ -17,14 +17,15 @@ struct RecurrenceNext {
 };
 }  // namespace formula
 
-/// extend() for n elements in host memory.
-template <Scalar T>
-void extend_elements(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::size_t n) {
+/// The same on elements [begin, end) of host vectors; v holds A x.
+template <class T>
+void extend_rows(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::ptrdiff_t begin,
+                 std::ptrdiff_t end) {
   const T scale(1 / step.gamma);
   if (step.beta != T(0)) {
     const formula::RecurrenceNext<T> next{step.alpha, step.beta, scale};
 #pragma GCC ivdep
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
       T y = v[i];
       next(x[i], before[i], y);
       v[i] = y;
@@ -32,13 +33,13 @@ void extend_elements(const RecurrenceStep<T>& step, const T* before, const T* x,
   } else if (step.alpha != T(0)) {
     const formula::RecurrenceFirst<T> first{step.alpha, scale};
 #pragma GCC ivdep
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
       T y = v[i];
       first(x[i], y);
       v[i] = y;
     }
   } else if (scale != T(1)) {
-    for (std::size_t i = 0; i < n; ++i) v[i] = scale * v[i];
+    for (std::ptrdiff_t i = begin; i < end; ++i) v[i] *= scale;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "recurrence_impl.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/op/stencil.hpp>
 
 #include <algorithm>
@@ -597,7 +598,8 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
 template <Scalar T>
 void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
                         const Vector<T, Host>* before) const {
-  if (grid_.dimensions == 1 || !this->powers_are_local(v, steps, before))
+  // Tasks interleave the steps by themselves.
+  if (grid_.dimensions == 1 || exec::Tasks::current() || !this->powers_are_local(v, steps, before))
     return Operator<T, Host>::powers(v, steps, before);
   const Parts& p = *parts_;
   const auto& comm = this->domain().comm();
@@ -611,10 +613,8 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
     T* const y = v[c + 1]->data();
     const std::ptrdiff_t first = from * slab, n = (to - from) * slab;
 #pragma omp parallel for schedule(static) if (pieces > 1)
-    for (std::ptrdiff_t i = 0; i < pieces; ++i) {
-      const std::ptrdiff_t at = first + n * i / pieces, end = first + n * (i + 1) / pieces;
-      extend_elements(steps[std::size_t(c)], last ? last + at : nullptr, x + at, y + at, std::size_t(end - at));
-    }
+    for (std::ptrdiff_t i = 0; i < pieces; ++i)
+      extend_rows(steps[std::size_t(c)], last, x, y, first + n * i / pieces, first + n * (i + 1) / pieces);
   };
   std::ptrdiff_t threads = 1;
 #ifdef _OPENMP

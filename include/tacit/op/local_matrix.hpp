@@ -44,19 +44,18 @@ class LocalMatrix {
 
   /// y = A x for k interleaved columns. Polls `comm` between blocks of rows, so that what is in flight advances.
   void multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const;
+  /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
+  void start(exec::Tasks& tasks, const T* x, T* y) const;
   /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread works on
   /// all of them at once, block after block of rows, so that a banded matrix comes from memory once for all steps.
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
     requires std::same_as<M, Host>;
-  /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
-  void start(exec::Tasks& tasks, const T* x, T* y) const;
   LocalRows<T> rows() const;
   double bytes() const;  ///< of the matrix, once
   std::string storage() const;
 
  private:
   struct Storage;
-  void multiply_block(int b, const T* x, T* y, int columns) const;
   std::unique_ptr<Storage> s_;
 };
 

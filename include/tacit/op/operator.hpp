@@ -166,8 +166,8 @@ class Operator {
   /// products that are to follow. Local.
   bool powers_are_local(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                         const Vector<T, M>* before) const {
-    if (range_.comm().size() > 1 || exec::Tasks::current() || steps.empty() || v.size() != steps.size() + 1 ||
-        v[0]->columns() != 1 || (steps[0].beta != T(0) && !before))
+    if (range_.comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 || v[0]->columns() != 1 ||
+        (steps[0].beta != T(0) && !before))
       return false;
     for (std::size_t c = 0; c < steps.size(); ++c) check(*v[c], *v[c + 1], domain_, range_);
     applies_ += std::int64_t(steps.size());
