@@ -77,6 +77,7 @@ class Tasks::Backend {
 namespace {
 
 std::atomic<Executor> executor{Executor::openmp};
+thread_local bool helper = false;  // of Threads
 
 #ifdef _OPENMP
 // The runtime knows the dependences. All tasks are children of the region's first thread, whose team runs them.
@@ -90,7 +91,7 @@ class OpenMp final : public Tasks::Backend {
     const int priority = record->urgent ? 1 : 0;
 #pragma omp task firstprivate(record) depend(iterator(int i = 0 : ins), in : in[i][0])                    \
     depend(iterator(int i = 0 : outs), inout : out[i][0]) depend(out : *record) priority(priority) affinity(*near)
-    execute(record, omp_get_thread_num() == 0);
+    execute(record, may_poll());
     (void)near;
   }
   void wait(Tasks::Record* record) override {
@@ -128,6 +129,7 @@ class Threads final : public Tasks::Backend {
   explicit Threads(int helpers) {
     for (int i = 0; i < helpers; ++i)
       threads_.emplace_back([this] {
+        helper = true;
         std::unique_lock lock(mutex_);
         while (!stop_)
           if (!run_one(lock, false)) changed_.wait(lock);
@@ -232,6 +234,12 @@ bool Tasks::available() noexcept {
 #else
   return executor.load() == Executor::threads;
 #endif
+}
+bool may_poll() noexcept {
+#ifdef _OPENMP
+  if (omp_get_thread_num() != 0) return false;
+#endif
+  return !helper;
 }
 void Tasks::use(Executor which) noexcept { executor.store(which); }
 

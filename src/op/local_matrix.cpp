@@ -5,10 +5,6 @@
 #include <cstring>
 #include <numeric>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::op {
 namespace {
 
@@ -16,14 +12,6 @@ namespace {
 constexpr Global block_entries = 1 << 16;
 // Blocks of storage begin where blocks of tasks do.
 constexpr Local task_rows = 8192;
-
-bool polling_thread() {
-#ifdef _OPENMP
-  return omp_get_thread_num() == 0;
-#else
-  return true;
-#endif
-}
 
 template <class T>
 exec::Array<T, Host> array(const std::vector<T>& v) {
@@ -331,7 +319,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   const int blocks = int(s_->block.size()) - 1;
   exec::each(std::size_t(std::max(blocks, 0)), blocks > 1, [&](std::size_t b) {
     multiply_block(int(b), x, y, columns);
-    if (polling_thread()) comm.poll();
+    if (exec::may_poll()) comm.poll();
   });
 }
 
