@@ -95,10 +95,12 @@ class OpenMp final : public Tasks::Backend {
     (void)near;
   }
   void wait(Tasks::Record* record) override {
-    while (record->state.load(std::memory_order_acquire) != Tasks::Record::done) {
-      if (record->state.load(std::memory_order_acquire) == Tasks::Record::waiting) {
+    for (int spins = 0;; ++spins) {
+      const int state = record->state.load(std::memory_order_acquire);
+      if (state == Tasks::Record::done) return;
+      if (state == Tasks::Record::waiting) {
 #pragma omp taskwait depend(in : *record)
-      } else {
+      } else if (spins > 20000) {  // another thread is at it, and perhaps without a processor
         std::this_thread::yield();
       }
     }
@@ -226,6 +228,13 @@ class Threads final : public Tasks::Backend {
   std::vector<std::thread> threads_;
 };
 
+void wait_for_all(Tasks::Backend& backend, std::span<Tasks::Record* const> records) {
+  // Those first that nobody has begun: waiting for another thread's would leave them lying.
+  for (auto* record : records)
+    if (record->state.load(std::memory_order_acquire) == Tasks::Record::waiting) backend.wait(record);
+  for (auto* record : records) backend.wait(record);
+}
+
 }  // namespace
 
 bool Tasks::available() noexcept {
@@ -349,7 +358,7 @@ void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> tou
   auto mine = std::exchange(started_, {});  // kept for the next time
   mine.clear();
   blocks(name, n, touched, std::move(body), &mine);
-  for (Record* record : mine) wait(record);
+  wait_for_all(backend_, mine);
   started_ = std::move(mine);
 }
 
@@ -374,7 +383,7 @@ void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
   });
   for (std::size_t p = 0; p < pieces; ++p)
     mine.push_back(start_record("chunks", body, count * p / pieces, count * (p + 1) / pieces, {}, {}, false));
-  for (Record* record : mine) wait(record);
+  wait_for_all(backend_, mine);
   started_ = std::move(mine);
 }
 
