@@ -435,7 +435,7 @@ def solve(
         when an estimate of its error asks for it.
     engine : str
         What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
-        "tasks" (everything as OpenMP tasks).
+        "tasks" (kernels as OpenMP tasks that wait for each other's blocks). The numbers are the same.
     norm : str
         ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
     relaxation : float

@@ -238,10 +238,7 @@ class Kernel {
 
  private:
   static void poll(const comm::Communicator& comm) {
-#ifdef _OPENMP
-    if (omp_get_thread_num() != 0) return;
-#endif
-    comm.poll();
+    if (exec::may_poll()) comm.poll();
   }
   // What a missing line is read from.
   void zero(std::size_t n) const {
