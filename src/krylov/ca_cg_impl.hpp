@@ -23,8 +23,8 @@ template <Scalar T, Memory M>
 class CaCg final : public Iteration<T, M> {
   using W = exec::wide_t<T>;
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
-  // Inner products with more rounding than this cost CG iterations: 5 sqrt(unit).
-  static constexpr double clear = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
+  // Inner products with more rounding than this cost CG iterations where it is slow: with 5 sqrt(unit) up to twice as many.
+  static constexpr double clear = 1e4 * unit;
 
  public:
   explicit CaCg(const Options& options)

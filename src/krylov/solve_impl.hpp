@@ -526,6 +526,12 @@ class Solve {
     if (!options_.fallbacks) return false;
     const std::string why =
         monitor.detail().empty() ? message("no progress in iteration ", monitor.iterations()) : monitor.detail();
+    // What would stop the classical method too is no reason to shorten a step.
+    if (scale_by_diagonal()) {
+      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
+                                         "); it went on with the inverse diagonal as preconditioner"));
+      return true;
+    }
     if (iteration_) {
       // Down the method's own ladder, then the classical method from the best iterate.
       if (const auto taken = iteration_->step_down(); !taken.empty()) {
@@ -538,11 +544,6 @@ class Solve {
       method_ = classical;
       report_.method = to_string(method_);
       iteration_.reset();
-      return true;
-    }
-    if (scale_by_diagonal()) {
-      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
-                                         "); it went on with the inverse diagonal as preconditioner"));
       return true;
     }
     if (method_ == Method::bicgstab && shadow_ < 12) {
