@@ -66,7 +66,7 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
               EXPECT_TRUE(other.report.warnings.empty()) << what << ": " << other.report.warnings[0];
               EXPECT_EQ(one.report.counts.operator_applies, other.report.counts.operator_applies) << what;
               EXPECT_EQ(one.report.counts.reductions, other.report.counts.reductions) << what;
-              if (comm.size() > 1) EXPECT_LT(2 * other.report.counts.exchanges, one.report.counts.exchanges) << what;
+              if (comm.size() > 1) EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
               // To the bit, but where ca-cg combines P p from earlier images instead of applying P.
               if (std::same_as<T, double> && !(P && way.method == Method::ca_cg)) {
                 EXPECT_TRUE(one.x == other.x) << what;
@@ -119,7 +119,7 @@ TEST(ByPowersKernel, TellsWhereThereIsNone) {
         const precond::BlockJacobi<double> blocks(*A);
         const std::vector<double> b(std::size_t(a.n), 1.0);
         Options o;
-        o.method = Method::ca_cg, o.powers = Powers::kernel;
+        o.method = Method::ca_cg, o.step = 2, o.powers = Powers::kernel;
         const auto expect = [](const krylov::Report& r, const char* words) {
           EXPECT_TRUE(r.converged());
           ASSERT_EQ(r.warnings.size(), 1u);
