@@ -2,7 +2,7 @@
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
 // b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true
 // residual, what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
-// storage, orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the
+// storage, powers, orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the
 // peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
@@ -35,6 +35,7 @@ void set(krylov::Options& o, std::string& format, const std::string& text) {
   else if (name == "storage") o.storage = krylov::storage_of(value);
   else if (name == "orthogonalisation") o.orthogonalisation = krylov::orthogonalisation_of(value);
   else if (name == "block_qr") o.block_qr = krylov::block_qr_of(value);
+  else if (name == "powers") o.powers = krylov::powers_of(value);
   else if (name == "replacement") o.replacement = std::stoi(value);
   else if (name == "engine") o.engine = krylov::engine_of(value);
   else if (name == "side") o.side = krylov::side_of(value);
