@@ -67,7 +67,9 @@ def compare(case, ranks, options, mpiexec):
         ours += mine["seconds"]
         for name in theirs:
             peer = run(
-                mpiexec, ranks, options.build / "bench/petsc_solve",
+                mpiexec,
+                ranks,
+                options.build / "bench/petsc_solve",
                 [problem, n, ksp, precond, iterations, 3, *settings_for(method)[name]],
             )
             theirs[name] += peer["seconds"]
@@ -76,13 +78,27 @@ def compare(case, ranks, options, mpiexec):
     tacit_ms = 1e3 * statistics.median(ours) / mine["iterations"]
     petsc_ms = 1e3 * statistics.median(theirs[best]) / last[best]["iterations"]
     return {
-        "problem": problem, "n": n, "method": method, "precond": precond, "ranks": ranks,
+        "problem": problem,
+        "n": n,
+        "method": method,
+        "precond": precond,
+        "ranks": ranks,
         "iterations": {"tacit": mine["iterations"], "petsc": last[best]["iterations"]},
-        "residual": {"tacit": mine["recurrence_residual"], "tacit_recomputed": mine["residual"], "petsc": last[best]["residual"]},
-        "tacit_ms": tacit_ms, "petsc_ms": petsc_ms, "ratio": tacit_ms / petsc_ms, "petsc_setting": best,
+        "residual": {
+            "tacit": mine["recurrence_residual"],
+            "tacit_recomputed": mine["residual"],
+            "petsc": last[best]["residual"],
+        },
+        "tacit_ms": tacit_ms,
+        "petsc_ms": petsc_ms,
+        "ratio": tacit_ms / petsc_ms,
+        "petsc_setting": best,
         "tacit_best_ms": 1e3 * min(ours) / mine["iterations"],
         "petsc_best_ms": 1e3 * min(theirs[best]) / last[best]["iterations"],
-        "tacit_seconds": ours, "petsc_seconds": theirs, "storage": mine["storage"], "petsc": last[best]["code"],
+        "tacit_seconds": ours,
+        "petsc_seconds": theirs,
+        "storage": mine["storage"],
+        "petsc": last[best]["code"],
     }
 
 
@@ -100,11 +116,18 @@ def main():
     cases = [c for c in CASES if options.only in (None, f"{c[0]}:{c[2]}")]
     bandwidth = {}
     for threads in (1, 2):
-        done = subprocess.run([options.build / "bench/bench_bandwidth"], capture_output=True, text=True, check=True,
-                              env=dict(environment(), OMP_NUM_THREADS=str(threads)))
+        done = subprocess.run(
+            [options.build / "bench/bench_bandwidth"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=dict(environment(), OMP_NUM_THREADS=str(threads)),
+        )
         bandwidth[threads] = json.loads(done.stdout)
     print(f"read bandwidth: {bandwidth[1]['read_GB_per_s']} GB/s with 1 thread, {bandwidth[2]['read_GB_per_s']} with 2")
-    print(f"{'problem':9} {'method':11} {'precond':7} ranks  {'Tacit':>9} {'PETSc':>9} {'ratio':>6} {'best':>6}   residuals (same iterations)")
+    print(
+        f"{'problem':9} {'method':11} {'precond':7} ranks  {'Tacit':>9} {'PETSc':>9} {'ratio':>6} {'best':>6}   residuals (same iterations)"
+    )
     rows = []
     for ranks in options.ranks:
         for case in cases:
@@ -116,9 +139,18 @@ def main():
                 flush=True,
             )
     if options.json:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-        result = {"schema": "tacit.bench.petsc/1", "machine": platform.processor() or platform.machine(),
-                  "cores": os.cpu_count(), "commit": commit, "bandwidth": bandwidth, "rounds": options.rounds, "rows": rows}
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        result = {
+            "schema": "tacit.bench.petsc/1",
+            "machine": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "commit": commit,
+            "bandwidth": bandwidth,
+            "rounds": options.rounds,
+            "rows": rows,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 

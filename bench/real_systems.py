@@ -24,7 +24,18 @@ SYSTEMS = {
 
 def solve(path, ranks, method, precond, options):
     command = [sys.executable, "-m", "tacit", "solve", str(path), "--ranks", str(ranks), "--method", method]
-    command += ["--precond", precond, "--rtol", str(options.rtol), "--restart", "60", "--max-iterations", "3000", "--json", "-"]
+    command += [
+        "--precond",
+        precond,
+        "--rtol",
+        str(options.rtol),
+        "--restart",
+        "60",
+        "--max-iterations",
+        "3000",
+        "--json",
+        "-",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.limit)
     if done.returncode not in (0, 3):
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
@@ -40,7 +51,9 @@ def main():
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    print(f"{'system':9} {'unknowns':>9} {'nonzeros':>10} ranks method    precond  {'reason':14} {'iterations':>10} {'residual':>9} {'read':>7} {'setup':>7} {'solve':>7}  reductions  MB sent")
+    print(
+        f"{'system':9} {'unknowns':>9} {'nonzeros':>10} ranks method    precond  {'reason':14} {'iterations':>10} {'residual':>9} {'read':>7} {'setup':>7} {'solve':>7}  reductions  MB sent"
+    )
     results = []
     for path in sorted(options.folder.glob("*.petsc")):
         if options.only and path.stem not in options.only:

@@ -1,314 +1,199 @@
 // Who tells the truth: every method on families of systems from well to terribly scaled, several right-hand sides,
 // tolerances from moderate to near machine precision, no preconditioner. ||b - A x|| is recomputed here in higher
-// precision.
+// precision, from the gathered x.
 //
-//   bench_reliability [--json FILE] [--size N] [--list] [--plain] [method ...]
+//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [method ...]
 //
-// --plain: without the methods' fallbacks. "possible": the exact solution, rounded to double, meets the tolerance.
-// A claim of success is false when the recomputed residual exceeds 10 times the tolerance.
+// --ranks: block rows on N ranks, threads of this process; under mpiexec it is the processes. --plain: without the
+// methods' fallbacks. --list: one line a case. --export: writes the systems for other solvers (reliability_peers.py),
+// and solves nothing. "possible": the exact solution, rounded to double, meets the tolerance. A claim of success is
+// false when the recomputed residual exceeds 10 times the tolerance.
+#include <tacit/comm/communicator.hpp>
+#include <tacit/io/matrix_market.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/op/csr.hpp>
 
-#include <chrono>
-#include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
-#include <string>
-#include <vector>
+#include <span>
+
+#include "reliability_systems.hpp"
 
 namespace {
 
 using namespace tacit;
+using bench::RightHandSide;
+using bench::System;
 
-double noise(std::uint64_t seed, std::uint64_t i) {  // in [-1, 1)
-  std::uint64_t z = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
-  for (int k = 0; k < 3; ++k) z = (z ^ (z >> 29)) * 0xbf58476d1ce4e5b9u + 0x94d049bb133111ebu;
-  return double(z >> 11) * 0x1p-52 - 1;
-}
+constexpr double tolerances[] = {1e-6, 1e-8, 1e-10, 1e-13};
 
-struct System {
-  std::string name;
-  bool positive;
-  op::Rows<double> a;
-  Global n() const { return a.count(); }
+struct Case {
+  std::string method;
+  const System& system;
+  const RightHandSide& f;
+  double rtol, truth;
+  krylov::Report report;
 };
 
-using Stencil = std::function<void(Global x, Global y, const std::function<void(Global, Global, double)>& put)>;
+struct Settings {
+  std::vector<std::string> methods;
+  bool fallbacks = true, list = false;
+};
 
-op::Rows<double> assemble(Global nx, Global ny, const Stencil& stencil) {
-  std::vector<Global> row, column;
-  std::vector<double> value;
-  for (Global y = 0; y < ny; ++y)
-    for (Global x = 0; x < nx; ++x)
-      stencil(x, y, [&](Global dx, Global dy, double v) {
-        const Global u = x + dx, w = y + dy;
-        if (u < 0 || u >= nx || w < 0 || w >= ny) return;
-        row.push_back(y * nx + x);
-        column.push_back(w * nx + u);
-        value.push_back(v);
-      });
-  return op::assemble<double>(comm::Communicator::self(), layout::Partition::blocks(nx * ny, 1), nx * ny, row, column,
-                              value);
-}
-
-/// -div(k grad u) + v grad u on a grid of m x m, k at cell faces by the harmonic mean, v in cells (central
-/// differences).
-op::Rows<double> diffusion(Global m, const std::function<double(double, double)>& k,
-                           const std::function<std::pair<double, double>(double, double)>& velocity = nullptr) {
-  const double h = 1.0 / double(m + 1);
-  return assemble(m, m, [&](Global x, Global y, const auto& put) {
-    const auto at = [&](Global u, Global w) { return k(double(u + 1) * h, double(w + 1) * h); };
-    double sum = 0;
-    const int step[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
-    for (const auto& s : step) {
-      const double a = at(x, y), b = at(x + s[0], y + s[1]), face = 2 * a * b / (a + b);
-      sum += face;
-      double wind = 0;
-      if (velocity) {
-        const auto [vx, vy] = velocity(double(x + 1) * h, double(y + 1) * h);
-        wind = (s[0] * vx + s[1] * vy) * h / 2;
-      }
-      put(s[0], s[1], -face + wind);
+/// Collective; the cases are complete on rank 0.
+std::vector<Case> solve_all(const comm::Communicator& comm, const std::vector<System>& systems,
+                            const Settings& settings) {
+  std::vector<Case> cases;
+  for (const auto& method : settings.methods)
+    for (const System& system : systems) {
+      if (!system.positive && (method == "cg" || method == "chebyshev")) continue;
+      const auto space = layout::Space::distributed(comm, system.n());
+      const Global first = system.a.start[space.begin()], last = system.a.start[space.end()];
+      op::Rows<double> rows;
+      for (Global i = space.begin(); i < space.end(); ++i) rows.start.push_back(system.a.start[i + 1] - first);
+      rows.column.assign(system.a.column.begin() + first, system.a.column.begin() + last);
+      rows.value.assign(system.a.value.begin() + first, system.a.value.begin() + last);
+      const op::Csr<double> A(space, space, std::move(rows));
+      for (const RightHandSide& f : system.b)
+        for (const double rtol : tolerances) {
+          layout::Vector<double> b(space), x(space);
+          b.assign(std::span(f.b).subspan(space.begin(), space.local_size()));
+          krylov::Options options;
+          options.method = krylov::method_of(method);
+          options.rtol = rtol;
+          options.fallbacks = settings.fallbacks;
+          auto report = krylov::solve<double, Host>(A, nullptr, b, x, options, system.positive);
+          const auto mine = x.to_host();
+          const auto answer = comm.all_gather(std::span<const double>(mine));
+          if (comm.rank() != 0) continue;
+          report.history.clear();
+          cases.push_back({method, system, f, rtol, bench::true_residual(system.a, f.b, answer), std::move(report)});
+          const Case& c = cases.back();
+          if (settings.list)
+            std::printf("%-10s %-20s %-9s %.0e  %-14s it %6d restarts %4d true %.2e reported %.2e possible %.2e  %s\n",
+                        method.c_str(), system.name.c_str(), f.name.c_str(), rtol, to_string(c.report.reason),
+                        c.report.iterations, c.report.restarts, c.truth, c.report.residual_norm, f.attainable,
+                        c.report.detail.c_str());
+        }
     }
-    put(0, 0, sum);
-  });
+  return cases;
 }
 
-/// D_left A D_right
-op::Rows<double> scale(op::Rows<double> a, const std::function<double(Global)>& left,
-                       const std::function<double(Global)>& right) {
-  for (Local i = 0; i < a.count(); ++i)
-    for (Global e = a.start[i]; e < a.start[i + 1]; ++e) a.value[e] *= left(i) * right(a.column[e]);
-  return a;
-}
-
-std::vector<System> systems(Global m) {
-  const auto one = [](double, double) { return 1.0; };
-  const auto power = [](std::uint64_t seed, double range) {
-    return [=](Global i) { return std::pow(10.0, range * noise(seed, std::uint64_t(i))); };
-  };
-  const auto unit = [](Global) { return 1.0; };
-  const auto jumps = [](double high) {
-    return [=](double x, double y) { return (int(4 * x) + int(4 * y)) % 2 ? high : 1.0; };
-  };
-  const auto wind = [](double strength) { return [=](double, double) { return std::pair(strength, 0.7 * strength); }; };
-  const auto whirl = [](double strength) {
-    return [=](double x, double y) {
-      return std::pair(strength * 2 * (2 * y - 1) * (1 - (2 * x - 1) * (2 * x - 1)),
-                       -strength * 2 * (2 * x - 1) * (1 - (2 * y - 1) * (2 * y - 1)));
-    };
-  };
-  const auto laplace = diffusion(m, one);
-  const auto convection = diffusion(m, one, wind(40));
-  const Global n = m * m;
-  std::vector<System> all;
-  const auto positive = [&](const std::string& name, op::Rows<double> a) { all.push_back({name, true, std::move(a)}); };
-  const auto general = [&](const std::string& name, op::Rows<double> a) { all.push_back({name, false, std::move(a)}); };
-  positive("laplace", laplace);
-  positive("anisotropic 1e4", assemble(m, m, [](Global, Global, const auto& put) {
-             put(0, 0, 2 + 2e-4), put(1, 0, -1), put(-1, 0, -1), put(0, 1, -1e-4), put(0, -1, -1e-4);
-           }));
-  positive("jumps 1e6", diffusion(m, jumps(1e6)));
-  positive("jumps 1e10", diffusion(m, jumps(1e10)));
-  positive("plate", assemble(n / 4, 1, [](Global, Global, const auto& put) {  // the square of the second difference
-             put(0, 0, 6), put(1, 0, -4), put(-1, 0, -4), put(2, 0, 1), put(-2, 0, 1);
-           }));
-  positive("scaled 1e6", scale(laplace, power(1, 1.5), power(1, 1.5)));
-  positive("scaled 1e12", scale(laplace, power(2, 3), power(2, 3)));
-  positive("smoothly scaled 1e8", scale(
-                                      laplace, [=](Global i) { return std::pow(10.0, 4.0 * double(i) / double(n)); },
-                                      [=](Global i) { return std::pow(10.0, 4.0 * double(i) / double(n)); }));
-  positive("diagonal 1e12", assemble(n / 2, 1, [=](Global x, Global, const auto& put) {
-             put(0, 0, std::pow(10.0, 12.0 * double(x) / double(n / 2)));
-           }));
-  general("convection", convection);
-  general("strong convection", diffusion(m, one, wind(400)));
-  general("whirl", diffusion(m, one, whirl(200)));
-  general("jumps and wind", diffusion(m, jumps(1e4), wind(40)));
-  general("rows scaled 1e6", scale(convection, power(3, 3), unit));
-  general("rows scaled 1e12", scale(convection, power(4, 6), unit));
-  general("columns scaled 1e6", scale(convection, unit, power(5, 3)));
-  general("columns scaled 1e12", scale(convection, unit, power(6, 6)));
-  general("both scaled 1e6", scale(convection, power(7, 1.5), power(8, 1.5)));
-  return all;
-}
-
-std::vector<double> times(const op::Rows<double>& a, const std::vector<double>& x) {
-  std::vector<double> y(x.size());
-  for (Local i = 0; i < a.count(); ++i) {
-    long double sum = 0;
-    for (Global e = a.start[i]; e < a.start[i + 1]; ++e) sum += (long double)(a.value[e]) * x[a.column[e]];
-    y[i] = double(sum);
-  }
-  return y;
-}
-std::vector<std::pair<std::string, std::vector<double>>> right_hand_sides(const op::Rows<double>& a) {
-  const std::size_t n = a.count();
-  std::vector<double> ones(n, 1), random(n), smooth(n), x(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    random[i] = noise(11, i);
-    smooth[i] = std::sin(3 * double(i) / double(n)) + 0.2;
-    x[i] = noise(12, i);
-  }
-  return {{"ones", ones}, {"random", random}, {"smooth", smooth}, {"A random", times(a, x)}};
-}
-long double true_residual(const op::Rows<double>& a, const std::vector<double>& b, const std::vector<double>& x) {
-  long double rr = 0, bb = 0;
-  for (Local i = 0; i < a.count(); ++i) {
-    long double r = b[i];
-    for (Global e = a.start[i]; e < a.start[i + 1]; ++e) r -= (long double)(a.value[e]) * x[a.column[e]];
-    rr += r * r;
-    bb += (long double)(b[i]) * b[i];
-  }
-  return std::sqrt(rr / bb);
-}
-
-/// A^-1 b to more digits than double has, rounded to double: by L U of the band in long double and one correction. Its
-/// residual tells what tolerance can be met at all.
-class Reference {
- public:
-  explicit Reference(const op::Rows<double>& a) : a_(a), n_(a.count()) {
-    for (Local i = 0; i < a.count(); ++i)
-      for (Global e = a.start[i]; e < a.start[i + 1]; ++e) band_ = std::max<Global>(band_, std::abs(a.column[e] - i));
-    width_ = 2 * band_ + 1;
-    lu_.assign(std::size_t(n_ * width_), 0);
-    for (Local i = 0; i < a.count(); ++i)
-      for (Global e = a.start[i]; e < a.start[i + 1]; ++e) at(i, a.column[e]) = a.value[e];
-    for (Global k = 0; k < n_; ++k)
-      for (Global i = k + 1; i < std::min(n_, k + band_ + 1); ++i) {
-        const long double f = at(i, k) /= at(k, k);
-        if (f != 0)
-          for (Global j = k + 1; j < std::min(n_, k + band_ + 1); ++j) at(i, j) -= f * at(k, j);
+/// Returns the number of claims that are false and of answers that are not finite.
+int print_table(const std::vector<Case>& cases, const std::vector<std::string>& methods, int ranks) {
+  std::printf("%-30s %5s %8s %8s %8s %8s %10s %10s %9s  honest failures by reason\n", "method", "ranks", "possible",
+              "true", "FALSE", "honest", "non-finite", "worst", "seconds");
+  int faults = 0;
+  for (const auto& method : methods)
+    for (const bool positive : {true, false}) {
+      int count = 0, possible = 0, right = 0, wrong = 0, honest = 0, non_finite = 0;
+      double worst = 0, seconds = 0;
+      std::map<std::string, int> reasons;
+      for (const Case& c : cases) {
+        if (c.method != method || c.system.positive != positive) continue;
+        ++count;
+        possible += c.f.attainable <= c.rtol;
+        seconds += c.report.seconds;
+        if (!std::isfinite(c.truth)) ++non_finite;
+        else if (!c.report.converged()) ++honest, ++reasons[to_string(c.report.reason)];
+        else ++(c.truth <= 10 * c.rtol ? right : wrong), worst = std::max(worst, c.truth / c.rtol);
       }
-  }
-  std::vector<double> solve(const std::vector<double>& b) const {
-    std::vector<long double> x(n_, 0);
-    for (int round = 0; round < 3; ++round) {
-      std::vector<long double> r(b.begin(), b.end());
-      for (Local i = 0; i < a_.count(); ++i)
-        for (Global e = a_.start[i]; e < a_.start[i + 1]; ++e) r[i] -= a_.value[e] * x[a_.column[e]];
-      for (Global i = 0; i < n_; ++i)
-        for (Global j = std::max<Global>(0, i - band_); j < i; ++j) r[i] -= at(i, j) * r[j];
-      for (Global i = n_; i-- > 0;) {
-        for (Global j = i + 1; j < std::min(n_, i + band_ + 1); ++j) r[i] -= at(i, j) * r[j];
-        r[i] /= at(i, i);
-      }
-      for (Global i = 0; i < n_; ++i) x[i] += r[i];
+      if (count == 0) continue;
+      std::printf("%-30s %5d %8d %8d %8d %8d %10d %10.3f %9.1f ",
+                  (method + (positive ? ", positive definite" : ", general")).c_str(), ranks, possible, right, wrong,
+                  honest, non_finite, worst, seconds);
+      for (const auto& [reason, n] : reasons) std::printf(" %s %d", reason.c_str(), n);
+      std::printf("\n");
+      faults += wrong + non_finite;
     }
-    return {x.begin(), x.end()};
+  return faults;
+}
+
+void write_json(const std::string& path, const std::vector<Case>& cases, Global size, int ranks, bool fallbacks) {
+  std::ofstream out(path);
+  out << std::boolalpha << "{\"size\": " << size << ", \"ranks\": " << ranks << ", \"fallbacks\": " << fallbacks
+      << ", \"cases\": [";
+  for (const Case& c : cases) {
+    out << (&c == cases.data() ? "\n" : ",\n") << "  {\"method\": \"" << c.method << "\", \"system\": \""
+        << c.system.name << "\", \"positive\": " << c.system.positive << ", \"rhs\": \"" << c.f.name
+        << "\", \"rtol\": " << c.rtol << ", \"attainable\": " << c.f.attainable << ", \"reason\": \""
+        << to_string(c.report.reason) << "\", \"claim\": " << c.report.converged()
+        << ", \"iterations\": " << c.report.iterations << ", \"restarts\": " << c.report.restarts
+        << ", \"seconds\": " << c.report.seconds << ", \"true_residual\": ";
+    if (std::isfinite(c.truth)) out << c.truth << "}";
+    else out << "null}";
   }
+  out << "\n]}\n";
+  require(bool(out.flush()), "cannot write ", path);
+}
 
- private:
-  long double& at(Global i, Global j) { return lu_[std::size_t(i * width_ + j - i + band_)]; }
-  long double at(Global i, Global j) const { return lu_[std::size_t(i * width_ + j - i + band_)]; }
-  const op::Rows<double>& a_;
-  Global n_, band_ = 0, width_ = 1;
-  std::vector<long double> lu_;
-};
-
-struct Tally {
-  int possible = 0, right = 0, wrong = 0, honest = 0, non_finite = 0;
-  double worst = 0, seconds = 0;
-  std::map<std::string, int> reasons;
-};
+/// S.mtx for system S, S-R.mtx for its right-hand side R, and index.json, which names them.
+void export_systems(const std::filesystem::path& folder, const std::vector<System>& systems, Global size) {
+  std::filesystem::create_directories(folder);
+  std::ofstream out(folder / "index.json");
+  out << std::boolalpha << "{\"size\": " << size << ", \"tolerances\": [";
+  for (const double& rtol : tolerances) out << (&rtol == tolerances ? "" : ", ") << rtol;
+  out << "], \"systems\": [";
+  for (std::size_t s = 0; s < systems.size(); ++s) {
+    const System& system = systems[s];
+    std::string file = "s";
+    file += std::to_string(s);
+    io::Triplets<double> entries{system.n(), system.n(), {}, system.a.column, system.a.value};
+    for (Local i = 0; i < system.a.count(); ++i)
+      entries.row.insert(entries.row.end(), system.a.start[i + 1] - system.a.start[i], i);
+    io::write_matrix_market((folder / (file + ".mtx")).string(), entries);
+    out << (s ? ",\n" : "\n") << "  {\"name\": \"" << system.name << "\", \"positive\": " << system.positive
+        << ", \"matrix\": \"" << file << ".mtx\", \"rhs\": [";
+    for (std::size_t r = 0; r < system.b.size(); ++r) {
+      const RightHandSide& f = system.b[r];
+      const std::string rhs = file + "-" + std::to_string(r) + ".mtx";
+      io::write_matrix_market_array((folder / rhs).string(), io::Dense<double>{system.n(), 1, f.b});
+      out << (r ? ", " : "") << "{\"name\": \"" << f.name << "\", \"file\": \"" << rhs
+          << "\", \"attainable\": " << f.attainable << "}";
+    }
+    out << "]}";
+  }
+  out << "\n]}\n";
+  require(bool(out.flush()), "cannot write ", (folder / "index.json").string());
+}
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::string json;
-  Global m = 40;
-  bool list = false, fallbacks = true;
-  std::vector<std::string> methods;
+int main(int argc, char** argv) try {
+  std::string json, folder;
+  Global size = 40;
+  int ranks = 1;
+  Settings settings;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
-    if (arg == "--json" && i + 1 < argc) json = argv[++i];
-    else if (arg == "--size" && i + 1 < argc) m = std::atoll(argv[++i]);
-    else if (arg == "--list") list = true;
-    else if (arg == "--plain") fallbacks = false;
-    else methods.push_back(arg);
+    const auto value = [&] {
+      require(i + 1 < argc, arg, " needs a value");
+      return std::string(argv[++i]);
+    };
+    if (arg == "--json") json = value();
+    else if (arg == "--export") folder = value();
+    else if (arg == "--size") size = std::stoll(value());
+    else if (arg == "--ranks") ranks = std::stoi(value());
+    else if (arg == "--list") settings.list = true;
+    else if (arg == "--plain") settings.fallbacks = false;
+    else settings.methods.push_back(arg);
   }
-  if (methods.empty()) methods = {"auto", "cg", "chebyshev", "bicgstab", "gmres"};
-  const auto all = systems(m);
-  std::ofstream out;
-  if (!json.empty()) {
-    out.open(json);
-    out << "{\"size\": " << m << ", \"cases\": [";
-  }
-  bool first = true;
-  std::map<std::string, std::vector<double>> attainable;  // by system, for each right-hand side
-  for (const auto& system : all) {
-    const Reference exact(system.a);
-    for (const auto& [rhs, b] : right_hand_sides(system.a))
-      attainable[system.name].push_back(double(true_residual(system.a, b, exact.solve(b))));
-  }
-  std::map<std::string, Tally> tallies;
-  std::vector<std::string> order;
-  for (const auto& method : methods)
-    for (const bool positive : {true, false}) {
-      if (!positive && (method == "cg" || method == "chebyshev")) continue;
-      const std::string label = method + (positive ? ", positive definite" : ", general");
-      order.push_back(label);
-      Tally& tally = tallies[label];
-      for (const auto& system : all) {
-        if (system.positive != positive) continue;
-        const auto space = layout::Space::distributed(comm::Communicator::self(), system.n());
-        const op::Csr<double> A(space, space, system.a);
-        int number = 0;
-        for (const auto& [rhs, b] : right_hand_sides(system.a)) {
-          const double level = attainable[system.name][number++];
-          for (const double rtol : {1e-6, 1e-8, 1e-10, 1e-13}) {
-            layout::Vector<double> f(space), x(space);
-            f.assign(b);
-            krylov::Options o;
-            o.method = krylov::method_of(method);
-            o.rtol = rtol;
-            o.fallbacks = fallbacks;
-            tally.possible += level <= rtol;
-            const auto report = krylov::solve<double, Host>(A, nullptr, f, x, o, positive);
-            const auto answer = x.to_host();
-            const double truth = double(true_residual(system.a, b, answer));
-            const bool finite = std::isfinite(truth);
-            tally.seconds += report.seconds;
-            if (!finite) ++tally.non_finite;
-            else if (!report.converged()) ++tally.honest, ++tally.reasons[to_string(report.reason)];
-            else ++(truth <= 10 * rtol ? tally.right : tally.wrong);
-            if (report.converged()) tally.worst = std::max(tally.worst, truth / rtol);
-            if (list)
-              std::printf(
-                  "%-10s %-20s %-9s %.0e  %-14s it %6d restarts %4d true %.2e reported %.2e possible %.2e  %s\n",
-                  method.c_str(), system.name.c_str(), rhs.c_str(), rtol, to_string(report.reason), report.iterations,
-                  report.restarts, truth, report.residual_norm, level, report.detail.c_str());
-            if (out.is_open()) {
-              out << (first ? "\n" : ",\n") << "  {\"method\": \"" << method << "\", \"system\": \"" << system.name
-                  << "\", \"positive\": " << (positive ? "true" : "false") << ", \"rhs\": \"" << rhs
-                  << "\", \"rtol\": " << rtol << ", \"attainable\": " << level << ", \"reason\": \""
-                  << to_string(report.reason) << "\", \"iterations\": " << report.iterations
-                  << ", \"restarts\": " << report.restarts << ", \"true_residual\": ";
-              if (finite) out << truth;
-              else out << "null";
-              out << "}";
-              first = false;
-            }
-          }
-        }
-      }
-    }
-  if (out.is_open()) out << "\n]}\n";
-  std::printf("%-30s %8s %8s %8s %8s %10s %10s %9s  honest failures by reason\n", "method", "possible", "true", "FALSE",
-              "honest", "non-finite", "worst", "seconds");
-  int wrong = 0;
-  for (const auto& label : order) {
-    const Tally& t = tallies[label];
-    std::printf("%-30s %8d %8d %8d %8d %10d %10.3f %9.1f ", label.c_str(), t.possible, t.right, t.wrong, t.honest,
-                t.non_finite, t.worst, t.seconds);
-    for (const auto& [reason, count] : t.reasons) std::printf(" %s %d", reason.c_str(), count);
-    std::printf("\n");
-    wrong += t.wrong + t.non_finite;
-  }
-  return wrong != 0;
+  if (settings.methods.empty()) settings.methods = {"auto", "cg", "chebyshev", "bicgstab", "gmres"};
+  const auto systems = bench::systems(size);
+  if (!folder.empty()) return export_systems(folder, systems, size), 0;
+  int faults = 0;
+  const auto run = [&](const comm::Communicator& comm) {
+    const auto cases = solve_all(comm, systems, settings);
+    if (comm.rank() != 0) return;
+    faults = print_table(cases, settings.methods, comm.size());
+    if (!json.empty()) write_json(json, cases, size, comm.size(), settings.fallbacks);
+  };
+  if (comm::mpi_launched()) run(comm::mpi_world());
+  else if (ranks == 1) run(comm::Communicator::self());
+  else comm::run_threads(ranks, run);
+  return faults != 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 2;
 }

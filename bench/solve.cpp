@@ -1,33 +1,55 @@
 // Time per iteration of Tacit's methods on the model problems.
-//   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [csr|sell|automatic]
-// b = 1, x = 0; a fixed number of iterations; one JSON line: seconds of each repeat, true residual, what was stored.
+//   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
+// b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true residual,
+// what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis, storage,
+// orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
-#include <tacit/precond/jacobi.hpp>
+#include <tacit/op/stencil.hpp>
+#include <tacit/precond/make.hpp>
 
 #include "model_problems.hpp"
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 
 using namespace tacit;
 
-int main(int argc, char** argv) {
-  if (argc < 7) {
-    std::fprintf(stderr, "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [csr|sell|automatic]\n", argv[0]);
-    return 2;
-  }
-  const bench::Problem problem{argv[1], std::atoll(argv[2])};
-  krylov::Options options;
-  options.method = krylov::method_of(argv[3]);
-  const std::string precond = argv[4], format = argc > 7 ? argv[7] : "automatic";
-  options.max_iterations = std::atoi(argv[5]);
-  options.rtol = 1e-300;
-  options.fallbacks = false;  // the method as it stands: the same work as the peer's
-  const int repeats = std::atoi(argv[6]);
-  const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
+namespace {
+
+void set(krylov::Options& o, std::string& format, const std::string& text) {
+  const auto at = text.find('=');
+  const std::string name = text.substr(0, at), value = at == std::string::npos ? "" : text.substr(at + 1);
+  if (name == "format") format = value;
+  else if (name == "restart") o.restart = std::stoi(value);
+  else if (name == "step") o.step = std::stoi(value);
+  else if (name == "depth") o.depth = std::stoi(value);
+  else if (name == "block") o.block = std::stoi(value);
+  else if (name == "tau") o.tau = std::stod(value);
+  else if (name == "basis") o.basis = krylov::basis_of(value);
+  else if (name == "storage") o.storage = krylov::storage_of(value);
+  else if (name == "orthogonalisation") o.orthogonalisation = krylov::orthogonalisation_of(value);
+  else if (name == "block_qr") o.block_qr = krylov::block_qr_of(value);
+  else if (name == "replacement") o.replacement = std::stoi(value);
+  else if (name == "engine") o.engine = krylov::engine_of(value);
+  else if (name == "side") o.side = krylov::side_of(value);
+  else if (name == "rtol") o.rtol = std::stod(value);
+  else if (name == "fallbacks") o.fallbacks = std::stoi(value) != 0;
+  else throw Error(ErrorKind::usage, message("unknown option ", text));
+}
+
+std::unique_ptr<op::Operator<double>> matrix_free(const comm::Communicator& comm, const bench::Problem& problem) {
+  const int axes = problem.name == "2d5" ? 2 : 3;
+  require(problem.name == "2d5" || problem.name == "3d7", "there is no stencil for ", problem.name, " here");
+  return std::make_unique<op::Stencil<double>>(comm, op::Grid(std::vector<Global>(std::size_t(axes), problem.n)),
+                                               op::laplacian<double>(axes));
+}
+
+std::unique_ptr<op::Csr<double>> assembled(const comm::Communicator& comm, const bench::Problem& problem,
+                                           const std::string& format) {
   const auto space = layout::Space::distributed(comm, problem.rows());
   op::Rows<double> rows;
   std::int64_t column[bench::Problem::most];
@@ -38,24 +60,68 @@ int main(int argc, char** argv) {
     rows.value.insert(rows.value.end(), value, value + m);
     rows.start.push_back(Global(rows.column.size()));
   }
-  const op::Csr<double> A(space, space, std::move(rows),
-                          format == "csr" ? op::Format::csr : format == "sell" ? op::Format::sell : op::Format::automatic);
-  std::unique_ptr<op::Operator<double>> P;
-  if (precond == "jacobi") P = std::make_unique<precond::Jacobi<double>>(A);
-  layout::Vector<double> b(space), x(space);
+  return std::make_unique<op::Csr<double>>(
+      space, space, std::move(rows),
+      format == "csr" ? op::Format::csr : format == "sell" ? op::Format::sell : op::Format::automatic);
+}
+
+void run(int argc, char** argv) {
+  const bench::Problem problem{argv[1], std::atoll(argv[2])};
+  const std::string precond = argv[4];
+  const int repeats = std::atoi(argv[6]);
+  std::string format = "automatic";
+  krylov::Options options;
+  options.method = krylov::method_of(argv[3]);
+  options.max_iterations = std::atoi(argv[5]);
+  options.rtol = 1e-300;
+  options.fallbacks = false;
+  for (int i = 7; i < argc; ++i) set(options, format, argv[i]);
+
+  const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
+  std::unique_ptr<op::Operator<double>> A, P;
+  std::string storage = "stencil";
+  if (format == "stencil") {
+    require(precond == "none", "a stencil is run without a preconditioner here");
+    A = matrix_free(comm, problem);
+  } else {
+    auto csr = assembled(comm, problem, format);
+    storage = csr->storage();
+    P = precond::make<double, Host>(precond, *csr, {});
+    A = std::move(csr);
+  }
+  layout::Vector<double> b(A->range()), x(A->domain());
   layout::fill(b, 1.0);
   std::string seconds;
   krylov::Report report;
   for (int i = 0; i < repeats; ++i) {
     layout::fill(x, 0.0);
     (void)comm.all_sum(Global(0));
-    report = krylov::solve<double, Host>(A, P.get(), b, x, options);
-    seconds += (i ? "," : "") + std::to_string(report.seconds);
+    report = krylov::solve<double, Host>(*A, P.get(), b, x, options);
+    if (i > 0) seconds += ",";
+    seconds += std::to_string(report.seconds);
   }
   if (comm.rank() == 0)
-    std::printf("{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\",\"storage\":"
-                "\"%s\",\"iterations\":%d,\"residual\":%.6e,\"recurrence_residual\":%.6e,\"reductions\":%lld,\"seconds\":[%s]}\n",
-                argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(),
-                A.storage().c_str(), report.iterations, report.residual_norm,
-                report.recurrence_residual_norm,                 static_cast<long long>(report.counts.reductions), seconds.c_str());
+    std::printf(
+        "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\",\"storage\":"
+        "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.6e,\"recurrence_residual\":%.6e,\"reductions\":%lld,"
+        "\"products\":%lld,\"seconds\":[%s]}\n",
+        argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(), storage.c_str(),
+        to_string(report.reason), report.iterations, report.residual_norm, report.recurrence_residual_norm,
+        static_cast<long long>(report.counts.reductions), static_cast<long long>(report.counts.operator_applies),
+        seconds.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 7) {
+    std::fprintf(stderr, "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n", argv[0]);
+    return 2;
+  }
+  try {
+    run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
+  }
 }

@@ -153,6 +153,26 @@ void blas_gemv(bool transposed, std::size_t n, int columns, const T* q, std::siz
   check_blas(code, "cublas gemv");
 }
 
+/// C = alpha op(A) B + beta C, column after column.
+template <class T>
+void blas_gemm(bool transposed, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
+               int ldc) {
+  const auto operation = !transposed ? CUBLAS_OP_N : is_complex<T> ? CUBLAS_OP_C : CUBLAS_OP_T;
+  cublasStatus_t code;
+  if constexpr (std::same_as<T, float>)
+    code = cublasSgemm(blas(), operation, CUBLAS_OP_N, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
+  else if constexpr (std::same_as<T, double>)
+    code = cublasDgemm(blas(), operation, CUBLAS_OP_N, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
+  else if constexpr (std::same_as<T, std::complex<float>>)
+    code = cublasCgemm(blas(), operation, CUBLAS_OP_N, m, n, k, (const cuComplex*)&alpha, (const cuComplex*)a, lda,
+                       (const cuComplex*)b, ldb, (const cuComplex*)&beta, (cuComplex*)c, ldc);
+  else
+    code = cublasZgemm(blas(), operation, CUBLAS_OP_N, m, n, k, (const cuDoubleComplex*)&alpha,
+                       (const cuDoubleComplex*)a, lda, (const cuDoubleComplex*)b, ldb, (const cuDoubleComplex*)&beta,
+                       (cuDoubleComplex*)c, ldc);
+  check_blas(code, "cublas gemm");
+}
+
 /// cuSPARSE's product with A: SpMV for one column, SpMM (row-major) for more. Seconds; fills y once before.
 template <class T>
 double sparse_seconds(cusparseSpMatDescr_t a, Local rows, Local columns, const T* x, T* y, int k, bool sell) {
@@ -376,6 +396,67 @@ void gram_schmidt(int columns) {
   add(update);
 }
 
+/// [Q V]^H V and (V - Q C) W, j vectors in Q and s in V.
+template <class T>
+void block_gram_schmidt(int j, int s) {
+  const std::size_t n = (std::size_t(quick ? 1 : 16) << 20) / sizeof(T) * 4;
+  const auto hq = numbers<T>(n * (j + s), 1);
+  auto q = on_device(hq);  // the block behind the basis, as one matrix for the rival
+  const std::string problem = message("n=", n, ", ", j, " + ", s, " columns");
+  std::vector<const T*> rows;
+  std::vector<T*> columns;
+  for (int i = 0; i < j; ++i) rows.push_back(q.data() + i * n);
+  for (int c = 0; c < s; ++c) columns.push_back(q.data() + (j + c) * n);
+  const int height = j + s;
+  std::vector<T> G(std::size_t(height) * s, poison<T>()), expected(G.size());
+  exec::block_gram<T, Device, T>(rows.data(), j, columns.data(), s, n, G.data());
+#pragma omp parallel for
+  for (int at = 0; at < height * s; ++at) {
+    const int i = at % height, c = at / height;
+    std::complex<double> sum = 0;
+    for (std::size_t e = 0; e < n; ++e)
+      sum += std::conj(std::complex<double>(hq[i * n + e])) * std::complex<double>(hq[(j + c) * n + e]);
+    if constexpr (is_complex<T>) expected[at] = T(sum);
+    else expected[at] = T(sum.real());
+  }
+  Result dots{"block dots, to host", scalar_name<T>(), problem, "cublas gemm, on device"};
+  dots.error = error_of(G, expected);
+  dots.bytes = double(height) * n * sizeof(T);
+  dots.seconds = time_of([&] { exec::block_gram<T, Device, T>(rows.data(), j, columns.data(), s, n, G.data()); });
+#ifdef TACIT_BENCH_RIVALS
+  exec::Array<T, Device> dG(G.size());
+  dots.rival_seconds = time_of([&] {
+    blas_gemm<T>(true, height, s, int(n), T(1), q.data(), int(n), q.data() + j * n, int(n), T(0), dG.data(), height);
+  });
+#endif
+  add(dots);
+
+  const auto C = numbers<T>(std::size_t(j) * s, 3);
+  std::vector<T> W(std::size_t(s) * s, T(0));
+  for (int c = 0; c < s; ++c) W[std::size_t(c) * s + c] = T(1);
+  exec::block_update_stored<T, Device, T>(rows.data(), j, C.data(), columns.data(), s, W.data(), nullptr, n);
+  std::vector<T> sum(hq.begin() + std::ptrdiff_t(j * n), hq.end()), got(sum.size());
+#pragma omp parallel for
+  for (std::size_t e = 0; e < n; ++e)
+    for (int c = 0; c < s; ++c)
+      for (int i = 0; i < j; ++i) sum[c * n + e] -= hq[i * n + e] * C[c * j + i];
+  exec::copy_to_host(got.data(), q.data() + j * n, got.size() * sizeof(T));
+  Result update{"block update", scalar_name<T>(), problem, "cublas gemm, without W"};
+  update.error = error_of(got, sum);
+  update.bytes = (j + 2. * s) * n * sizeof(T);
+  const std::vector<T> none(C.size(), T(0));
+  update.seconds = time_of([&] {
+    exec::block_update_stored<T, Device, T>(rows.data(), j, none.data(), columns.data(), s, W.data(), nullptr, n);
+  });
+#ifdef TACIT_BENCH_RIVALS
+  const auto dC = on_device(none);
+  update.rival_seconds = time_of([&] {
+    blas_gemm<T>(false, int(n), s, j, T(-1), q.data(), int(n), dC.data(), j, T(1), q.data() + j * n, int(n));
+  });
+#endif
+  add(update);
+}
+
 template <class T, class A>
 void product(const Matrix<T>& a, const A& stored, const std::string& format, const std::string& problem, int k,
              const std::vector<T>& hx, const std::vector<T>& expected) {
@@ -523,6 +604,10 @@ void all() {
   gram_schmidt<double>(8);
   gram_schmidt<double>(30);
   gram_schmidt<std::complex<double>>(8);
+  block_gram_schmidt<double>(21, 10);
+  block_gram_schmidt<double>(11, 5);
+  block_gram_schmidt<float>(21, 10);
+  block_gram_schmidt<std::complex<double>>(11, 5);
   const Local side = quick ? 96 : 200;
   const std::string box = message("7-point ", side, "^3");
   {

@@ -163,6 +163,69 @@ void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
   check(dv.intact() && dq.intact() && dq.host() == q, "basis subtract kept what it must not touch " + name);
 }
 
+template <class T, class S>
+void blocks(std::size_t n, int j, int s, double rounding) {
+  const std::string name = message(scalar_name<T>(), " stored in ", sizeof(S), " bytes, n=", n, " j=", j, " s=", s);
+  // What is stored is what the host rounds: values that S holds exactly.
+  auto q = numbers<T>(n * j, seed + 3);
+  for (T& a : q) {
+    if constexpr (is_complex<T>) a = {std::round(a.real() * 64) / 64, std::round(a.imag() * 64) / 64};
+    else a = std::round(a * 64) / 64;
+  }
+  const auto v = numbers<T>(n * s, seed + 4), C = numbers<T>(std::size_t(j) * s, seed + 5), W = numbers<T>(std::size_t(s) * s, seed + 6);
+  const auto wide = on_device(q);
+  auto block = on_device(v);
+  exec::Array<S, Device> stored(n * j), out(n * s);
+  exec::store<T, Device, S>(wide.data(), stored.data(), n * j);
+  std::vector<const S*> rows;
+  std::vector<T*> columns;
+  std::vector<S*> to;
+  for (int i = 0; i < j; ++i) rows.push_back(stored.data() + i * n);
+  for (int c = 0; c < s; ++c) columns.push_back(block.data() + c * n), to.push_back(out.data() + c * n);
+  const double tolerance = 20 + 2 * std::sqrt(double(n));
+  const auto gram_of = [&](const std::vector<T>& x) {
+    std::vector<T> G(std::size_t(j + s) * s);
+    for (int c = 0; c < s; ++c)
+      for (int i = 0; i < j + s; ++i)
+        for (std::size_t e = 0; e < n; ++e) G[c * (j + s) + i] += conj(i < j ? q[i * n + e] : x[(i - j) * n + e]) * x[c * n + e];
+    return G;
+  };
+  std::vector<T> G(std::size_t(j + s) * s), again(G.size());
+  exec::block_gram<T, Device, S>(rows.data(), j, columns.data(), s, n, G.data());
+  check_close<T>(G, gram_of(v), tolerance, "block dots " + name);
+  exec::block_gram<T, Device, S>(rows.data(), j, columns.data(), s, n, again.data());
+  check(G == again, "block dots have the same bits again " + name);
+  std::vector<T> expected(n * s);
+  for (int c = 0; c < s; ++c)
+    for (int l = 0; l <= c; ++l)
+      for (std::size_t e = 0; e < n; ++e) {
+        T left = v[l * n + e];
+        for (int i = 0; i < j; ++i) left -= q[i * n + e] * C[l * j + i];
+        expected[c * n + e] += left * W[c * s + l];
+      }
+  exec::block_update_gram<T, Device, S>(rows.data(), j, C.data(), columns.data(), s, W.data(), n, G.data());
+  check_close<T>(to_host(block), expected, 20. * (j + s), "block update " + name);
+  check_close<T>(G, gram_of(expected), tolerance * (j + s) * (j + s), "block update and dots " + name);
+  exec::copy_to_device(block.data(), v.data(), v.size() * sizeof(T));
+  exec::block_update_stored<T, Device, S>(rows.data(), j, C.data(), columns.data(), s, W.data(), to.data(), n);
+  const auto got = to_host(block);
+  check_close<T>(std::span<const T>(got).last(n), std::span<const T>(expected).last(n), 20. * (j + s), "last column " + name);
+  // The stored columns, read as T: added to nothing with weight 1.
+  exec::Array<T, Device> sum(n);
+  const T one(1);
+  for (int c = 0; c < s; ++c) {
+    exec::clear_on_device(sum.data(), n * sizeof(T));
+    const S* from = to[c];
+    T* x = sum.data();
+    exec::block_combine_stored<T, Device, S>(&from, 1, &one, &x, 1, n);
+    const auto column = to_host(sum);
+    double worst = 0, size = 0;
+    for (std::size_t e = 0; e < n; ++e)
+      worst = std::max(worst, double(std::abs(column[e] - expected[c * n + e]))), size = std::max(size, double(std::abs(column[e])));
+    check(worst <= (rounding + 1e-5 * (sizeof(real_t<T>) == 4) + 1e-12) * size, "stored column " + name);
+  }
+}
+
 template <class T, class A>
 void product(const Matrix<T>& a, const A& stored, int k, const std::string& format) {
   const std::string name =
@@ -233,6 +296,13 @@ void all() {
       if (small && (n > 2000 || columns > 9)) continue;
       basis<T>(n, (n + 3) / 4 * 4, columns, 0);
       basis<T>(n, n + 1, columns, 1);
+    }
+  for (const std::size_t n : {1, 7, 256, 1001, 4099})
+    for (const auto& [j, s] : {std::pair{0, 1}, std::pair{1, 5}, std::pair{21, 10}, std::pair{70, 3}}) {
+      if (small && (n > 2000 || j > 21)) continue;
+      blocks<T, T>(n, j, s, 0);
+      blocks<T, exec::Short<T>>(n, j, s, 4e-3);
+      if constexpr (std::same_as<real_t<T>, double>) blocks<T, exec::Single<T>>(n, j, s, 6e-8);
     }
   products(awkward<T>(0, 5, 3, false, seed));
   products(awkward<T>(5, 0, 3, false, seed));

@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
       const double from = MPI_Wtime();
       manager->solve();
       comm->barrier();
-      seconds += (i ? "," : "") + std::to_string(MPI_Wtime() - from);
+      if (i > 0) seconds += ",";
+      seconds += std::to_string(MPI_Wtime() - from);
       done = manager->getNumIters();
     } catch (const std::exception& e) {
       failure = e.what();

@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
     const double from = MPI_Wtime();
     KSPSolve(ksp, b, x);
     MPI_Barrier(PETSC_COMM_WORLD);
-    seconds += (i ? "," : "") + std::to_string(MPI_Wtime() - from);
+    if (i > 0) seconds += ",";
+    seconds += std::to_string(MPI_Wtime() - from);
   }
   PetscInt done;
   PetscReal r_norm, b_norm;

@@ -162,8 +162,8 @@ def one_for_all(comm: _core.Communicator, shape: tuple[int, int], scalar: str, w
     for rank, (rows, columns, _) in enumerate(told):
         if [rows, columns] != told[0][:2]:
             raise ValueError(
-                f"{what} is {told[0][0]} x {told[0][1]} on rank 0 and {rows} x {columns} on rank {rank}; the same matrix"
-                " is needed on every rank"
+                f"{what} is {told[0][0]} x {told[0][1]} on rank 0 and {rows} x {columns} on rank {rank}; the same"
+                " matrix is needed on every rank"
             )
     return common_scalar(*(part[2] for part in told))
 

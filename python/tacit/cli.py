@@ -219,7 +219,9 @@ def build_parser() -> Parser:
     g.add_argument("--rtol", default=1e-8, type=real(0), help="converged is |b - A x| <= max(rtol |b|, atol) [1e-8]")
     g.add_argument("--atol", default=0.0, type=real(0), help="[0]")
     g.add_argument("--max-iterations", type=whole(0), metavar="N", help="[10 per unknown, 1000 to 50000]")
-    g.add_argument("--restart", default=30, type=whole(1), metavar="N", help="vectors in a cycle of gmres and its kin [30]")
+    g.add_argument(
+        "--restart", default=30, type=whole(1), metavar="N", help="vectors in a cycle of gmres and its kin [30]"
+    )
     choice(g, "--side", "side", SIDES, "of the preconditioner in gmres and its kin: ")
     choice(g, "--orthogonalisation", "orthogonalisation", ORTHOGONALISATIONS, "in gmres and ca-gmres: ")
     g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method, 4 to 10]")
@@ -233,6 +235,7 @@ def build_parser() -> Parser:
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
     choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
+    g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
@@ -452,6 +455,7 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             engine=arguments.engine,
             norm=arguments.norm,
             relaxation=arguments.relaxation,
+            fallbacks=not arguments.no_fallbacks,
             partition=arguments.partition,
             ordering=arguments.ordering,
             threads=arguments.threads,

@@ -15,24 +15,15 @@ extern "C" void TACIT_LAPACK(zhseqr)(const char* job, const char* compz, const i
                                      std::complex<double>* z, const int* ldz, std::complex<double>* work,
                                      const int* lwork, int* info, std::size_t, std::size_t);
 
-// The routines of one scalar: name of the QR factorisation, of making Q, of the singular value decomposition.
-#define TACIT_LAPACK_QR(T, factor, make)                                                                             \
-  extern "C" void TACIT_LAPACK(factor)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,            \
-                                       const int* lwork, int* info);                                                 \
-  extern "C" void TACIT_LAPACK(make)(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau,   \
-                                     T* work, const int* lwork, int* info);                                          \
-  namespace {                                                                                                        \
-  void factorise(int m, int n, T* a, T* tau, T* work, int lwork, int* info) {                                        \
-    TACIT_LAPACK(factor)(&m, &n, a, &m, tau, work, &lwork, info);                                                    \
-  }                                                                                                                  \
-  void make_q(int m, int n, T* a, const T* tau, T* work, int lwork, int* info) {                                     \
-    TACIT_LAPACK(make)(&m, &n, &n, a, &m, tau, work, &lwork, info);                                                  \
-  }                                                                                                                  \
-  }
-TACIT_LAPACK_QR(float, sgeqrf, sorgqr)
-TACIT_LAPACK_QR(double, dgeqrf, dorgqr)
-TACIT_LAPACK_QR(std::complex<float>, cgeqrf, cungqr)
-TACIT_LAPACK_QR(std::complex<double>, zgeqrf, zungqr)
+#define TACIT_DECLARE(T, geqrf, orgqr)                                                                            \
+  extern "C" void TACIT_LAPACK(geqrf)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,           \
+                                      const int* lwork, int* info);                                                \
+  extern "C" void TACIT_LAPACK(orgqr)(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, \
+                                      T* work, const int* lwork, int* info);
+TACIT_DECLARE(float, sgeqrf, sorgqr)
+TACIT_DECLARE(double, dgeqrf, dorgqr)
+TACIT_DECLARE(std::complex<float>, cgeqrf, cungqr)
+TACIT_DECLARE(std::complex<double>, zgeqrf, zungqr)
 
 // gesdd takes a real work array for complex scalars only.
 #define TACIT_LAPACK_SVD(T, name, REAL_PARAMETER, REAL_ARGUMENT)                                                     \
@@ -65,20 +56,41 @@ std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<
 }
 
 template <Scalar T>
-void qr(T* a, int m, int n, T* r) {
-  require(m >= n && n >= 0, "the reduced QR factorisation of an ", m, " x ", n, " matrix");
-  if (n == 0) return;
-  // 32 columns a block is what LAPACK chooses; kept by the thread, for thousands of small factorisations.
-  static thread_local std::vector<T> work;
-  const std::size_t needed = std::size_t(n) * 33;
-  if (work.size() < needed) work.resize(needed);
-  T *const tau = work.data(), *const rest = tau + n;
-  int info = 0;
-  factorise(m, n, a, tau, rest, n * 32, &info);
-  for (int j = 0; j < n; ++j)
-    for (int i = 0; i < n; ++i) r[i + std::size_t(j) * n] = i <= j ? a[i + std::size_t(j) * m] : T(0);
-  make_q(m, n, a, tau, rest, n * 32, &info);
+void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R) {
+  require(rows >= columns && columns >= 0 && a.size() >= std::size_t(rows) * columns, "a QR factorisation of ", rows,
+          " x ", columns, " in ", a.size(), " numbers");
+  R.assign(std::size_t(columns) * columns, T(0));
+  if (columns == 0) return;
+  std::vector<T> tau(columns), work(1);
+  int info = 0, length = -1;
+  const auto factor = [&] {
+    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else TACIT_LAPACK(zgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+  };
+  const auto form = [&] {
+    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else TACIT_LAPACK(zungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+  };
+  const auto with_room = [&](auto&& call) {
+    length = -1;
+    call();
+    length = std::max(int(real(work[0])), 64 * columns);
+    work.resize(std::size_t(length));
+    call();
+  };
+  with_room(factor);
+  for (int c = 0; c < columns; ++c)
+    for (int i = 0; i <= c; ++i) R[std::size_t(c) * columns + i] = a[std::size_t(c) * rows + i];
+  with_room(form);
 }
+template void householder_qr(std::span<float>, int, int, std::vector<float>&);
+template void householder_qr(std::span<double>, int, int, std::vector<double>&);
+template void householder_qr(std::span<std::complex<float>>, int, int, std::vector<std::complex<float>>&);
+template void householder_qr(std::span<std::complex<double>>, int, int, std::vector<std::complex<double>>&);
 
 template <Scalar T>
 bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
@@ -96,12 +108,9 @@ bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
   return info == 0;
 }
 
-#define TACIT_INSTANTIATE(T)                \
-  template void qr(T*, int, int, T*);       \
-  template bool svd(T*, int, int, T*, real_t<T>*, T*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+template bool svd(float*, int, int, float*, float*, float*);
+template bool svd(double*, int, int, double*, double*, double*);
+template bool svd(std::complex<float>*, int, int, std::complex<float>*, float*, std::complex<float>*);
+template bool svd(std::complex<double>*, int, int, std::complex<double>*, double*, std::complex<double>*);
 
 }  // namespace tacit::lapack

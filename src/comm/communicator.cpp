@@ -65,6 +65,7 @@ std::function<bool()> interrupt_check;
 namespace detail {
 
 State::~State() {
+  const auto turn = turns->take();
   for (auto& slot : slots) {
     if (slot->send.active)
       transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
@@ -73,13 +74,18 @@ State::~State() {
 }
 
 SumSlot& State::start(const void* values, std::size_t n, Number number, Operation operation) {
+  const auto turn = turns->take();
   SumSlot* slot = nullptr;
   for (auto& s : slots)
     if (!s->busy && !s->owned) {
       slot = s.get();
       break;
     }
-  if (!slot) slot = slots.emplace_back(std::make_unique<SumSlot>()).get();
+  if (!slot) {
+    slot = slots.emplace_back(std::make_unique<SumSlot>()).get();
+    slot->number_of = int(slots.size());
+  }
+  slot->began = Trace::on() ? wall_time() : -1;
   const std::size_t bytes = n * (number == Number::float32 ? 4 : 8);
   slot->value.resize(bytes);
   slot->incoming.resize(bytes);
@@ -92,14 +98,14 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
   slot->done = false;
   slot->native = algorithm == SumAlgorithm::native && !settling && transport->has_native_sum();
   if (size == 1) {
-    slot->busy = false;
-    slot->done = true;
+    slot->finish();
   } else if (slot->native) {
     slot->send = transport->start_native_sum(slot->value.data(), n, number, operation);
   } else {
     slot->round = -1;
     begin_round(*slot);
   }
+  if (slot->busy) post();
   return *slot;
 }
 
@@ -129,8 +135,7 @@ void State::begin_round(SumSlot& s) {
     s.send = transport->send(rank + 1, t, s.value.data(), s.value.size());
     return;
   }
-  s.busy = false;
-  s.done = true;
+  s.finish();
 }
 
 void State::advance(SumSlot& s) {
@@ -140,28 +145,26 @@ void State::advance(SumSlot& s) {
     if (s.send.active && !transport->test(s.send)) return;
     if (s.receive.active && !transport->test(s.receive)) return;
     if (s.native) {
-      s.busy = false;
-      s.done = true;
+      s.finish();
     } else if (odd) {
       if (s.round == -1) {  // my values are folded; wait for the result
         s.round = 0;
         s.receive = transport->receive(rank - 1, tag(s.channel), s.value.data(), s.value.size());
       } else {
-        s.busy = false;
-        s.done = true;
+        s.finish();
       }
     } else if (s.round == -1 || (1 << s.round) < power) {
       combine(s.value.data(), s.incoming.data(), s.count, s.number, s.operation);
       ++s.round;
       begin_round(s);
     } else {
-      s.busy = false;
-      s.done = true;
+      s.finish();
     }
   }
 }
 
 void State::progress() {
+  const auto turn = turns->take();
   if (in_progress_) return;
   struct Guard {  // also when a message fails
     bool& flag;
@@ -170,6 +173,20 @@ void State::progress() {
   } guard(in_progress_);
   for (auto& s : slots)
     if (s->busy) advance(*s);
+}
+
+bool State::push_on() {
+  const auto turn = turns->take();
+  bool pending = false;
+  try {
+    progress();
+    for (Exchange* exchange : exchanges) pending = exchange->push_on() || pending;
+  } catch (...) {  // thrown by the next wait
+    if (!poll_error) poll_error = std::current_exception();
+    return false;
+  }
+  for (auto& slot : slots) pending = pending || slot->busy;
+  return pending;
 }
 
 bool State::hears_of_failure() {
@@ -205,6 +222,7 @@ PendingSum::~PendingSum() {
 
 bool PendingSum::test() {
   if (!slot_) return true;
+  const auto turn = state_->turns->take();
   state_->progress();
   return slot_->done;
 }
@@ -216,6 +234,10 @@ void PendingSum::wait(void* values) {
   }
   const Span span("wait for sum", "comm", std::int64_t(slot_->value.size()));
   state_->wait_until([&] { return slot_->done; });
+  // Sums overlap each other and what the rank computes: each has a line of its own.
+  if (slot_->began >= 0)
+    Trace::record({"sum in flight", "comm", slot_->began, slot_->ended, Trace::rank(), 1000 + slot_->number_of,
+                   std::int64_t(slot_->value.size())});
   if (!slot_->value.empty()) std::memcpy(values, slot_->value.data(), slot_->value.size());
   slot_->owned = false;
   slot_ = nullptr;
@@ -228,6 +250,7 @@ Communicator::Communicator(std::shared_ptr<Transport> transport)
 
 const char* Communicator::kind() const { return state_->transport->kind(); }
 Communicator Communicator::duplicate() const {
+  const auto turn = state_->turns->take();
   Communicator copy(state_->transport->duplicate());
   copy.state_->algorithm = state_->algorithm;
   return copy;
@@ -236,6 +259,7 @@ void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algor
 Counters Communicator::counters() const { return state_->counters; }
 Transport& Communicator::transport() const { return *state_->transport; }
 void Communicator::progress() const {
+  const auto turn = state_->turns->take();
   try {
     state_->progress();
   } catch (...) {  // thrown by the next wait: here we may be inside a parallel loop
@@ -245,6 +269,7 @@ void Communicator::progress() const {
 void Communicator::enter() const { ++state_->position; }
 void Communicator::leave() const { ++state_->position; }
 void Communicator::check() const {
+  const auto turn = state_->turns->take();
   if (size_ > 1) state_->check();
 }
 
@@ -270,6 +295,37 @@ Global Communicator::reduce(Global value, Operation operation) const {
 double Communicator::reduce(double value, Operation operation) const {
   start(&value, 1, Number::float64, operation, false).wait(&value);
   return value;
+}
+
+std::shared_ptr<void> Communicator::start_engine() const {
+  if (size_ == 1) return nullptr;
+  if (auto running = state_->engine.lock()) return running;
+  state_->transport->allow_engine();
+  struct Engine {
+    explicit Engine(std::shared_ptr<State> s) : state(std::move(s)) {
+      ++state->turns->engines;
+      thread = std::thread([this] {
+        Trace::set_rank(state->rank);
+        while (!stop) {
+          const auto seen = state->posted.load(std::memory_order_acquire);
+          if (state->push_on()) std::this_thread::yield();
+          else if (!stop) state->posted.wait(seen, std::memory_order_acquire);
+        }
+      });
+    }
+    ~Engine() {
+      stop = true;
+      state->post();
+      thread.join();
+      --state->turns->engines;
+    }
+    std::shared_ptr<State> state;
+    std::atomic<bool> stop = false;
+    std::thread thread;
+  };
+  const auto engine = std::make_shared<Engine>(state_);
+  state_->engine = engine;
+  return engine;
 }
 
 std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<const std::byte> mine) const {
@@ -399,6 +455,7 @@ void Communicator::fail(std::exception_ptr error) const {
     if (size_ == 1) throw;
     mine = {rank_, s.epoch, s.position, ErrorKind::environment, "an exception of unknown type"};
   }
+  const auto turn = s.turns->take();
   if (own) {
     // Input checked alike on all ranks fails alike on all; the rank is named only where it tells something.
     mine.text.resize(std::min<std::size_t>(mine.text.size(), 4000));

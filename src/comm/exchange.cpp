@@ -45,6 +45,7 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
     slot.own = std::make_shared<Bytes>(pattern_->send_index.size() * element_bytes_);
     slot.ghost = std::make_shared<Bytes>(pattern_->ghosts.size() * element_bytes_);
   }
+  const auto turn = s.turns->take();
   s.exchanges.push_back(this);
 }
 
@@ -55,11 +56,23 @@ Exchange::~Exchange() {
     } catch (...) {  // the communicator fails; what is still under way is given up below
     }
   }
+  const auto turn = comm_.state_->turns->take();
   give_up();
   std::erase(comm_.state_->exchanges, this);
 }
 
+bool Exchange::push_on() {
+  bool pending = false;
+  for (Slot& slot : slots_) {
+    if (!slot.open) continue;
+    for (auto* tickets : {&slot.receives, &slot.sends})
+      for (auto& t : *tickets) pending = (t.active && !comm_.state_->transport->test(t)) || pending;
+  }
+  return pending;
+}
+
 void Exchange::give_up() noexcept {
+  const auto turn = comm_.state_->turns->take();
   auto& transport = *comm_.state_->transport;
   for (Slot& slot : slots_) {
     if (!slot.open) continue;
@@ -74,6 +87,7 @@ void Exchange::give_up() noexcept {
 }
 
 int Exchange::open(bool forward) {
+  const auto turn = comm_.state_->turns->take();
   const int slot = slots_[0].open ? 1 : 0;
   require(!slots_[slot].open, "two products of one operator are already under way; wait for one of them first");
   slots_[slot].open = true;
@@ -86,6 +100,7 @@ int Exchange::open(bool forward) {
 void Exchange::post(int which) {
   Slot& slot = slots_[which];
   auto& s = *comm_.state_;
+  const auto turn = s.turns->take();
   const auto& p = *pattern_;
   const auto& to = slot.forward ? p.send_ranks : p.receive_ranks;
   const auto& to_offsets = slot.forward ? p.send_offsets : p.receive_offsets;
@@ -105,11 +120,13 @@ void Exchange::post(int which) {
     slot.sends[i] = s.transport->send(to[i], tag, out + to_offsets[i] * element_bytes_, bytes);
     s.counters.bytes += std::int64_t(bytes);
   }
+  s.post();
   ++s.counters.exchanges;
   s.counters.messages += std::int64_t(to.size());
 }
 
 bool Exchange::test(int which) {
+  const auto turn = comm_.state_->turns->take();
   bool all = true;
   for (auto& t : slots_[which].receives)
     if (t.active && !comm_.state_->transport->test(t)) all = false;
@@ -148,6 +165,7 @@ void Exchange::close(int which) {
       if (t.active && !comm_.state_->transport->test(t)) all = false;
     return all;
   });
+  const auto turn = comm_.state_->turns->take();
   slot.open = false;
 }
 

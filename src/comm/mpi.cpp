@@ -27,6 +27,12 @@ bool finalized() {
   return flag;
 }
 
+// MPI is asked for MPI_THREAD_SERIALIZED: all communicators of the process take turns.
+const std::shared_ptr<Turns>& process_turns() {
+  static const auto& turns = *new std::shared_ptr<Turns>(std::make_shared<Turns>());  // outlives all communicators
+  return turns;
+}
+
 constexpr int notice_tag = 0;  // the others are shifted up by one
 
 // Buffers of given-up sends, which MPI may read until the end.
@@ -38,12 +44,14 @@ std::vector<std::shared_ptr<void>>& kept() {
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(MPI_Comm parent) {
+    const auto turn = process_turns()->take();
     check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
   }
   ~MpiTransport() override {
+    const auto turn = process_turns()->take();
     if (!finalized()) MPI_Comm_free(&comm_);
   }
   int rank() const override { return rank_; }
@@ -127,6 +135,17 @@ class MpiTransport final : public Transport {
     Ticket t = ticket(request);
     t.numbers[0] = reduces;
     return t;
+  }
+  std::shared_ptr<Turns> turns() override { return process_turns(); }
+  void allow_engine() override {
+    int provided = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&provided);
+    if (provided < MPI_THREAD_SERIALIZED)
+      throw Error(ErrorKind::environment,
+                  message("engine thread needs an MPI that several threads may call; this process initialised it with ",
+                          provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE",
+                          "; initialise it with MPI_THREAD_SERIALIZED (mpi4py: mpi4py.rc.thread_level = \"serialized\") "
+                          "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
     const std::int64_t numbers[4] = {notice.rank, notice.epoch, notice.position, std::int64_t(notice.kind)};

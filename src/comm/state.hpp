@@ -1,9 +1,11 @@
 // What the copies of a communicator share.
 #pragma once
 
+#include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
 
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <map>
@@ -25,10 +27,17 @@ struct SumSlot {
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
   Ticket send, receive;
+  double began = -1, ended = -1;  // where a trace is on
+  int number_of = 0;              // among the slots
+  void finish() {
+    busy = false;
+    done = true;
+    if (began >= 0) ended = wall_time();
+  }
 };
 
 struct State {
-  explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)) {
+  explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)), turns(transport->turns()) {
     rank = transport->rank();
     size = transport->size();
     epochs = transport->largest_tag() / channels;
@@ -37,6 +46,15 @@ struct State {
   ~State();
 
   std::shared_ptr<Transport> transport;
+  // Taken around everything below that an engine's thread touches too: sums, exchanges, the transport.
+  std::shared_ptr<Turns> turns;
+  std::weak_ptr<void> engine;
+  std::atomic<std::uint32_t> posted = 0;  // an engine without work sleeps until this changes
+  void post() {
+    if (turns->engines.load(std::memory_order_relaxed) == 0) return;
+    posted.fetch_add(1, std::memory_order_release);
+    posted.notify_all();
+  }
   int rank = 0, size = 1, power = 1;
   int epoch = 0, epochs = 1;  // an epoch ends with a failure
   SumAlgorithm algorithm = SumAlgorithm::doubling;
@@ -59,6 +77,8 @@ struct State {
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation);
   void advance(SumSlot& slot);
   void progress();
+  /// One round of an engine: sums and exchanges. True while something is pending.
+  bool push_on();
   /// Another rank has failed, at or before the place in the program where this rank is.
   bool hears_of_failure();
   void check() {
@@ -67,10 +87,13 @@ struct State {
   template <class Condition>
   void wait_until(Condition&& condition) {
     for (int spins = 0;; ++spins) {
-      if (poll_error) std::rethrow_exception(std::exchange(poll_error, nullptr));
-      if (condition()) return;
-      progress();
-      if (spins % 64 == 63) check();
+      {
+        const auto turn = turns->take();
+        if (poll_error) std::rethrow_exception(std::exchange(poll_error, nullptr));
+        if (condition()) return;
+        progress();
+        if (spins % 64 == 63) check();
+      }
       if (spins > 128) transport->relax();
     }
   }
@@ -88,15 +111,18 @@ class Mail {
   explicit Mail(State& state) : state_(state) {}
   Mail(const Mail&) = delete;
   ~Mail() {
+    const auto turn = state_.turns->take();
     for (auto& item : items_)
       if (item.ticket.active) state_.transport->cancel(item.ticket, item.out ? item.buffer : nullptr);
   }
   void send(int to, int tag, Bytes bytes) {
+    const auto turn = state_.turns->take();
     auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
     item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
   }
   /// The buffer that will hold the message once done() is true or finish() returned.
   std::shared_ptr<Bytes> receive(int from, int tag, std::size_t bytes) {
+    const auto turn = state_.turns->take();
     auto& item = items_.emplace_back(std::make_shared<Bytes>(bytes), false);
     item.ticket = state_.transport->receive(from, tag, item.buffer->data(), bytes);
     return item.buffer;

@@ -134,37 +134,9 @@ T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_
   return sum;
 }
 
-template <Scalar T, Memory M>
-void block_dots(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {
-  for (int c = 0; c < s; ++c) basis_dots<T, M>(q, j, v[c], n, G + std::size_t(c) * j, false);
-}
-
-template <Scalar T, Memory M>
-void block_update(const T* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n) {
-  for (int c = 0; c < s; ++c) basis_subtract<T, M>(q, j, C + std::size_t(c) * j, T(1), v[c], n, false);
-  if (!W) return;
-  for (int c = s - 1; c >= 0; --c) {
-    std::vector<T> h(c);
-    for (int i = 0; i < c; ++i) h[i] = -W[std::size_t(c) * s + i] / W[std::size_t(c) * s + c];
-    basis_subtract<T, M>(v, c, h.data(), W[std::size_t(c) * s + c], v[c], n, false);
-  }
-}
-
-template <Scalar T, Memory M>
-void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std::size_t n) {
-  std::vector<T> h(j);
-  for (int c = 0; c < s; ++c) {
-    for (int i = 0; i < j; ++i) h[i] = -C[std::size_t(c) * j + i];
-    basis_subtract<T, M>(y, j, h.data(), T(1), x[c], n, false);
-  }
-}
-
 #define TACIT_INSTANTIATE(T)                                                                \
   template void basis_dots<T, Host>(const T* const*, int, const T*, std::size_t, T*, bool); \
-  template T basis_subtract<T, Host>(const T* const*, int, const T*, T, T*, std::size_t, bool);                \
-  template void block_dots<T, Host>(const T* const*, int, const T* const*, int, std::size_t, T*);              \
-  template void block_update<T, Host>(const T* const*, int, const T*, T* const*, int, const T*, std::size_t);   \
-  template void block_combine<T, Host>(const T* const*, int, const T*, T* const*, int, std::size_t);
+  template T basis_subtract<T, Host>(const T* const*, int, const T*, T, T*, std::size_t, bool);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -116,6 +116,7 @@ void check_uses(const Options& o) {
   only(o.replacement.has_value(), message("replacement ", o.replacement.value_or(0)),
        {pipelined_cg, pipelined_bicgstab, ca_cg, ca_bicgstab});
   only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
+  require(o.engine != Engine::tasks, "engine tasks is not part of this build; use polling or thread");
   switch (o.orthogonalisation) {
     case Orthogonalisation::automatic: break;
     case Orthogonalisation::one_reduction:

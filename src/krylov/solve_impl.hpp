@@ -82,11 +82,24 @@ class DiagonalInverse final : public op::Operator<T, M> {
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const override {
-    exec::sweep(exec::reads(inverse_, x), exec::updates(), exec::writes(y), formula::Product<T>{});
+    exec::sweep(exec::reads(inverse(x.columns()), x), exec::updates(), exec::writes(y), formula::Product<T>{});
   }
 
  private:
+  /// Every element `columns` times.
+  const Vector<T, M>& inverse(int columns) const {
+    if (columns == 1) return inverse_;
+    if (!repeated_ || repeated_->columns() != columns) {
+      const auto one = inverse_.to_host();
+      std::vector<T> all(one.size() * std::size_t(columns));
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = one[i / std::size_t(columns)];
+      repeated_ = std::make_unique<Vector<T, M>>(inverse_.space(), columns);
+      repeated_->assign(all);
+    }
+    return *repeated_;
+  }
   Vector<T, M> inverse_;
+  mutable std::unique_ptr<Vector<T, M>> repeated_;
 };
 
 inline void check(const Options& o) {
@@ -132,6 +145,7 @@ class Solve {
   Report run() {
     const double from = wall_time();
     const auto& comm = space_.comm();
+    const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
     const auto *A = A_, *P = P_;
@@ -152,8 +166,9 @@ class Solve {
   void solve() {
     choose_method();
     if (!inputs_are_finite()) return;
-    const double b_norm = layout::norm(b_);
+    const double b_norm = length(b_);
     report_.b_norm = b_norm;
+    report_.norm = to_string(options_.norm);
     if (b_norm == 0) {
       layout::fill(x_, T(0));
       report_.reason = Reason::converged;
@@ -237,17 +252,17 @@ class Solve {
     if (!std::isfinite(b_norm)) {  // finite numbers, but their norm is not
       b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
       scale_by_power(b_, -b_exponent_);
-      b_norm = layout::norm(b_);
+      b_norm = length(b_);
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
-    b_norm_ = std::ldexp(b_norm, -e);
+    b_norm_ = e ? layout::norm(b_) : b_norm;  // that of a subnormal b has few digits
     b_exponent_ += e;
     double size = A_->largest();
     if (size == 0) {  // unknown: what it does to b
       Vector<T, M> y(space_);
       A_->apply(b_, y);
-      size = layout::norm(y) / b_norm_;
+      size = length(y) / b_norm_;
     }
     a_exponent_ = balance<T>(size);
     using R = real_t<T>;
@@ -295,12 +310,16 @@ class Solve {
     }
   }
 
+  /// In the norm that was asked for.
+  double length(const Vector<T, M>& v) const {
+    return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
+  }
   /// r = b - A x; returns ||r||.
   double true_residual(Vector<T, M>& r) {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x_, r);
     exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
-    return layout::norm(r);
+    return length(r);
   }
 
   void iterate() {
@@ -339,7 +358,9 @@ class Solve {
                          (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
-        if (!run_method({*A_, P_, r, *d, workspace}, monitor, before)) return;
+        const bool goes_on = run_method({*A_, P_, r, *d, workspace}, monitor, before);
+        for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
+        if (!goes_on) return;
       }
       monitor.solution_by(nullptr);
       base_ = nullptr;
@@ -532,9 +553,11 @@ class Solve {
     const double wanted =
         gain < 1 ? std::log(goal_ / norm) / std::log(gain) * restart_ : std::numeric_limits<double>::infinity();
     if (goal_ > 0 && wanted < monitor.max_iterations() - monitor.iterations()) return;
-    restart_ = std::min(2 * restart_, longest_cycle());
+    const int longer = std::min(2 * restart_, longest_cycle());
+    if (iteration_ && !iteration_->lengthen(longer)) return;
+    restart_ = longer;
     report_.warnings.push_back(
-        message("gmres was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
+        message(to_string(method_), " was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
   }
 
   /// There is no P; D is positive (for gmres and bicgstab: not zero) and varies. Looked at once. Collective.

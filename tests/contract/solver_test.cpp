@@ -81,6 +81,10 @@ void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& 
   EXPECT_EQ(r.history.size(), std::size_t(r.iterations) + 1) << what;
 }
 
+bool replaces(krylov::Method method) {
+  return method == krylov::Method::pipelined_cg || method == krylov::Method::pipelined_bicgstab;
+}
+
 template <class T>
 class Solver : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
@@ -141,9 +145,11 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
           for (const op::Operator<T, Host>* P :
                {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
                 (const op::Operator<T, Host>*)&hidden}) {
+            if (m.applies == 0) continue;
             Options o;
             m.choose(o);
             o.rtol = 0;
+            if (replaces(o.method)) o.replacement = 0;  // else float replaces within 14 iterations
             if (P && o.lambda_min) o.lambda_min = *o.lambda_min / 4, o.lambda_max = *o.lambda_max / 4;
             if (P && o.method == krylov::Method::richardson) o.relaxation = 0.7;
             const auto counts = [&](int iterations) {
@@ -153,10 +159,13 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
               EXPECT_EQ(s.report.reason, Reason::max_iterations) << m.name;
               return s.report.counts;
             };
-            const int few = 4, more = 14, n = more - few;
+            // Within one cycle: a restart recomputes b - A x. The second one where the first, without shifts, is another.
+            const int few = o.restart < 14 ? o.restart + 1 : 4, more = few + 10, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
             const std::string what = m.name + (P ? " with " + P->name() : "");
-            if (m.reductions >= 0) {
+            if (m.reductions == -2) {
+              EXPECT_LE(c2.reductions - c1.reductions, 2 * n) << what;
+            } else if (m.reductions >= 0) {
               EXPECT_EQ(c2.reductions - c1.reductions, n * m.reductions) << what;
             } else {  // modified Gram-Schmidt: j + 1 for vector j = 1, 2, ...
               EXPECT_EQ(c2.reductions - c1.reductions, (more * (more + 3) - few * (few + 3)) / 2) << what;
@@ -164,8 +173,8 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             EXPECT_EQ(c2.operator_applies - c1.operator_applies, n * m.applies) << what;
             EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? n * m.preconditions : 0) << what;
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? n * m.applies : 0) << what;
-            EXPECT_LE(c1.operator_applies, few * m.applies + 2) << what;  // and one to be sure, one to take back
-            EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2)) << what;
+            EXPECT_LE(c1.operator_applies, few * m.applies + 4) << what;  // one to be sure, one to take back; two in advance
+            EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2.0)) << what;
           }
       },
       {3});
@@ -287,7 +296,8 @@ TYPED_TEST(Solver, ScaledProblemsTakeTheSameIterations) {
             const auto same = [&](const Solved<T>& s, int x_power, const char* what) {
               EXPECT_TRUE(s.report.converged()) << m.name << " " << what << " 2^" << e << ": " << s.report.detail;
               EXPECT_EQ(s.report.iterations, plain.report.iterations) << m.name << " " << what << " 2^" << e;
-              EXPECT_NEAR(s.report.residual_norm, plain.report.residual_norm, 1e-3 * plain.report.residual_norm)
+              EXPECT_NEAR(s.report.residual_norm, plain.report.residual_norm,
+                          1e-3 * plain.report.residual_norm + 4 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
               EXPECT_LE(relative_difference(s.x, powered(plain.x, x_power)), 1e3 * epsilon<T>)
                   << m.name << " " << what << " 2^" << e;
@@ -534,7 +544,7 @@ TYPED_TEST(Solver, CallbacksSeeTheSolutionAndMayStop) {
             s.solution(x.data());
             const double truth = double(residual_of(a, b, whole(x)));
             const bool late = o.method == krylov::Method::richardson;  // its norm is that of the step before
-            const bool scaled_norm = m.name == "gmres left";
+            const bool scaled_norm = o.side == krylov::Side::left;
             if (!scaled_norm) {
               EXPECT_NEAR(late ? before : truth, s.residual_norm, 1e-3 * s.residual_norm + 2000 * epsilon<T>)
                   << m.name << " " << calls;
@@ -669,6 +679,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     m.choose(o);
     o.history = false;
     o.rtol = 0;
+    if (replaces(o.method)) o.replacement = 0;  // else the report says in words that it did
     o.restart = 100;
     o.relaxation = 0.2;
     o.lambda_min = 0.05, o.lambda_max = 8;
@@ -682,7 +693,13 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     };
     count(60);  // buffers that are kept
     const long few = count(10), many = count(60);
-    if (o.method != krylov::Method::gmres) {
+    if (m.applies == 0) {
+      // Blocks grow, and Ritz values are found, over the first iterations of a run.
+      EXPECT_LE(count(120) - many, 10) << m.name;
+    } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
+      // Bases, and per sum what it carries.
+      EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
+    } else if (o.method != krylov::Method::gmres) {
       EXPECT_EQ(few, many) << m.name;
     } else {
       // gmres makes its basis as it goes: for each vector one entry of a list and its space, and small lists that

@@ -1,6 +1,7 @@
 // The kernels of sweeps and Gram-Schmidt, run by one thread and by teams of threads, against plain loops.
 #include "exec/team_fixtures.hpp"
 
+#include <tacit/exec/block_kernels.hpp>
 #include <tacit/exec/kernels.hpp>
 
 #include <numeric>
@@ -158,6 +159,76 @@ TYPED_TEST(TeamKernels, BasisDotsAndUpdateAreGramSchmidt) {
         if (way == Way::threads && (n != 65 || columns == 3)) continue;
         check_basis<TypeParam, 0>(n, columns, way);
         check_basis<TypeParam, packet_width<TypeParam>>(n, columns, way);
+      }
+}
+
+template <class T, class S, int W>
+void check_block(int n, int rows, int columns, Way way) {
+  Dice dice(n + rows);
+  constexpr int stride = 256;
+  struct alignas(16) Column {
+    T v[stride];
+  };
+  struct alignas(16) Row {
+    S v[stride];
+  };
+  std::vector<Row> q(rows);
+  std::vector<Column> v(columns);
+  for (auto& x : q)
+    for (auto& a : x.v) a = narrowed<S>(dice.value<T>());
+  for (auto& x : v)
+    for (auto& a : x.v) a = dice.value<T>();
+  constexpr Global slices = 2;
+  using Dots = BlockDots<T, S, 16, 8, 4, 4, W, 2>;
+  std::vector<T> partial(slices * rows * columns, poison<T>()), sums(rows * columns, poison<T>());
+  Dots dots{n, rows, columns, slices, partial.data(), {}, {}};
+  for (int r = 0; r < rows; ++r) dots.q[r] = q[r].v;
+  for (int c = 0; c < columns; ++c) dots.v[c] = v[c].v;
+  launch_here(way, slices * dots.teams(), dots);
+  launch_here(way, rows * columns, SumParts<T, 64>{slices, rows * columns, partial.data(), sums.data()});
+  std::vector<Wide> expected(rows * columns);
+  for (int c = 0; c < columns; ++c)
+    for (int r = 0; r < rows; ++r)
+      for (int i = 0; i < n; ++i) expected[c * rows + r] += std::conj(wide(widened<T>(q[r].v[i]))) * wide(v[c].v[i]);
+  expect_close(sums, expected, 40);
+
+  // V := (V - Q C) W in place, W upper triangular; the last column stored too.
+  constexpr int C = 4;
+  const int count = std::min(columns, C);
+  const auto a = dice.values<T>(std::size_t(rows + count) * C);
+  const auto before = v;
+  std::vector<Row> stored(C);
+  BlockCombine<T, S, 16, 8, C, W, 64> combine{n, 2, rows, count, false, a.data(), {}, {}, {}, {}};
+  for (int r = 0; r < rows; ++r) combine.q[r] = q[r].v;
+  for (int c = 0; c < count; ++c) combine.v[c] = v[c].v, combine.out[c] = v[c].v;
+  combine.stored[count - 1] = stored[0].v;
+  launch_here(way, 2, combine);
+  for (int c = 0; c < count; ++c) {
+    std::vector<Wide> sum(n);
+    for (int i = 0; i < n; ++i) {
+      for (int r = 0; r < rows; ++r) sum[i] += wide(a[r * C + c]) * wide(widened<T>(q[r].v[i]));
+      for (int l = 0; l < count; ++l) sum[i] += wide(a[(rows + l) * C + c]) * wide(before[l].v[i]);
+    }
+    expect_close(std::vector<T>(v[c].v, v[c].v + n), sum, 40);
+    for (int i = n; i < stride; ++i) ASSERT_TRUE(v[c].v[i] == before[c].v[i]);
+    if (c == count - 1)
+      for (int i = 0; i < n; ++i) {
+        const S rounded = narrowed<S>(v[c].v[i]);
+        ASSERT_EQ(std::memcmp(&stored[0].v[i], &rounded, sizeof(S)), 0);
+      }
+  }
+}
+
+TYPED_TEST(TeamKernels, BlocksAreSumsAndCombinations) {
+  using T = TypeParam;
+  using Narrow = std::conditional_t<is_complex<T>, ComplexBfloat16, Bfloat16>;
+  for (const Way way : ways)
+    for (const int n : {0, 1, 31, 64, 65, 200})
+      for (const auto& [rows, columns] : {std::pair{1, 1}, std::pair{5, 3}, std::pair{11, 6}}) {
+        if (way == Way::threads && (n != 65 || rows == 5)) continue;
+        check_block<T, T, 0>(n, rows, columns, way);
+        check_block<T, T, packet_width<T>>(n, rows, columns, way);
+        check_block<T, Narrow, packet_width<T>>(n, rows, columns, way);
       }
 }
 

@@ -15,7 +15,8 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  double reductions, applies, preconditions;  // an iteration
+  // An iteration; reductions -1: mgs, -2: by the method's own test; applies 0: in blocks, all by the method's own test.
+  double reductions, applies, preconditions;
 };
 
 /// Every method, with what its documentation promises for an iteration.
@@ -33,9 +34,29 @@ inline std::vector<NamedMethod> all_methods() {
       {"gmres mgs", false, gmres(Orthogonalisation::mgs, Side::right), -1, 1, 1},
       {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
       {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
+      {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.restart = 40; }, -2, 1, 1},
+      {"ca-gmres left", false,
+       [](Options& o) {
+         o.method = Method::ca_gmres, o.side = Side::left, o.restart = 40, o.step = 4;
+         o.orthogonalisation = Orthogonalisation::bcgs_pip2;
+       },
+       -2, 1, 1},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
+      {"ca-bicgstab", false, [](Options& o) { o.method = Method::ca_bicgstab; }, 0, 0, 0},
+      {"ca-bicgstab newton 8", false,
+       [](Options& o) { o.method = Method::ca_bicgstab, o.step = 8, o.basis = Basis::newton; }, 0, 0, 0},
+      {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }, 0, 0, 0},
+      {"ca-cg monomial 4", true, [](Options& o) { o.method = Method::ca_cg, o.step = 4, o.basis = Basis::monomial; }, 0, 0,
+       0},
+      // The first cycle, without shifts, is one vector deep; later ones take one sum a block.
+      {"pipelined-gmres 2", false, [](Options& o) { o.method = Method::pipelined_gmres, o.restart = 40; }, 1, 1, 1},
+      {"pipelined-gmres 5", false,
+       [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, 1, 1, 1},
+      {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
+      {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
+      {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }, 2, 2, 2},
   };
 }
 
@@ -55,11 +76,13 @@ class Replicated final : public op::Operator<T, Host> {
  protected:
   int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
   void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override {
-    for (std::size_t i = 0; i < a_.size(); ++i) {
-      T sum(0);
-      for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j];
-      y.data()[i] = sum;
-    }
+    const std::size_t k = x.columns();
+    for (std::size_t i = 0; i < a_.size(); ++i)
+      for (std::size_t c = 0; c < k; ++c) {
+        T sum(0);
+        for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j * k + c];
+        y.data()[i * k + c] = sum;
+      }
   }
 
  private:

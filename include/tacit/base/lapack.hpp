@@ -13,10 +13,10 @@ namespace tacit::lapack {
 /// iteration does not converge, or a number is not finite. LAPACK zhseqr.
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n);
 
-/// A = Q R of an m x n matrix, m >= n: a (leading dimension m) becomes Q, whose columns are orthonormal; r is n x n, upper
-/// triangular, zero below. Local. Error(usage) when m < n. LAPACK geqrf and orgqr (ungqr).
+/// a = Q R by Householder reflections: a (rows x columns, rows >= columns, leading dimension rows) becomes Q, R (columns x
+/// columns) the upper triangle. Local. LAPACK xgeqrf, xorgqr / xungqr.
 template <Scalar T>
-void qr(T* a, int m, int n, T* r);
+void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R);
 
 /// A = U diag(s) V^H of an m x n matrix, k = min(m, n), s descending: u is m x k, vh is k x n. a is overwritten. Local.
 /// False when a number is not finite or the iteration does not converge. LAPACK gesdd.

@@ -139,6 +139,13 @@ class Communicator {
     if (size_ > 1) progress();
   }
 
+  /// Starts a thread that does nothing but push pending sums and messages on (and sleeps when there are none), for as
+  /// long as what is returned lives; null for one rank. It needs a core of its own. Local.
+  /// Error(environment) where MPI was initialised for one thread only. With MPI_THREAD_SERIALIZED, which Tacit asks for,
+  /// all calls of Tacit take turns; a program that calls MPI by itself meanwhile (in an operator) needs
+  /// MPI_THREAD_MULTIPLE.
+  [[nodiscard]] std::shared_ptr<void> start_engine() const;
+
   // Set-up: collective, blocking, not counted as reductions.
   Global all_sum(Global value) const { return reduce(value, Operation::sum); }
   Global all_max(Global value) const { return reduce(value, Operation::max); }

@@ -56,6 +56,7 @@ class Exchange {
 
  private:
   friend class Communicator;
+  friend struct detail::State;
   using Bytes = std::vector<std::byte>;
   struct Slot {
     std::shared_ptr<Bytes> own, ghost;  // values of send_index; values of the ghosts
@@ -65,6 +66,7 @@ class Exchange {
   };
   Bytes& buffer(int slot, bool own) { return own ? *slots_[slot].own : *slots_[slot].ghost; }
   void give_up() noexcept;  // the communicator has failed
+  bool push_on();           // true while a message is under way
   Communicator comm_;
   std::shared_ptr<const Pattern> pattern_;
   std::size_t element_bytes_;

@@ -4,10 +4,12 @@
 
 #include <tacit/base/error.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -31,6 +33,16 @@ struct Notice {
 
 enum class Operation { sum, min, max };
 enum class Number { float32, float64, int64 };
+
+/// Whose turn it is to call a transport while an engine (Communicator::start_engine) runs; nobody asks while none does.
+struct Turns {
+  std::recursive_mutex mutex;
+  std::atomic<int> engines = 0;
+  std::unique_lock<std::recursive_mutex> take() {
+    if (engines.load(std::memory_order_acquire) == 0) return {};
+    return std::unique_lock(mutex);
+  }
+};
 
 class Transport {
  public:
@@ -61,6 +73,11 @@ class Transport {
   virtual Ticket start_native_sum(void*, std::size_t, Number, Operation) {
     throw Error(ErrorKind::usage, message("the ", kind(), " transport has no all-reduce of its own"));
   }
+
+  /// Calls that must not meet share these: one rank's, or one process's where the library below demands it.
+  virtual std::shared_ptr<Turns> turns() { return std::make_shared<Turns>(); }
+  /// Error(environment) where two threads of a rank may not call in turn.
+  virtual void allow_engine() {}
 
   virtual void send_notice(const Notice& notice) = 0;
   virtual std::optional<Notice> poll_notice() = 0;

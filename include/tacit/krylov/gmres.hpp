@@ -176,9 +176,10 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
       break;
     }
     residual = projected.residual();
-    if (below == 0) {  // the space is invariant: the solution is in it
-      monitor.go_on(residual);
-      if (monitor.outcome() != Outcome::claims) monitor.end(Outcome::cycle_end);
+    if (below == 0) {
+      // The space is invariant and the solution in it, or the matrix is so badly scaled that what was left looks like
+      // rounding: the recomputed residual tells, and a new cycle starts from it.
+      if (monitor.go_on(residual) || monitor.outcome() == Outcome::claims) monitor.end(Outcome::cycle_end);
       stop = true;
     }
   }

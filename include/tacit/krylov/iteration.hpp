@@ -20,6 +20,8 @@ class Iteration {
   /// Takes one rung down the method's ladder (a shorter step, a stronger orthogonalisation, a shallower pipeline) and says
   /// which; "" when there is none left, and the driver goes on with the classical method. The same on all ranks. Local.
   virtual std::string step_down() { return {}; }
+  /// Takes cycles of this many vectors from the next run on; false where the method has none. The same on all ranks. Local.
+  virtual bool lengthen(int /*restart*/) { return false; }
 };
 
 template <Scalar T, Memory M>

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tacit::krylov {
 
@@ -83,6 +84,10 @@ class Monitor {
     return false;
   }
 
+  /// What the user is to know of what the method did (a shorter step, another shadow); becomes a warning of the report.
+  void tell(std::string text) { told_.push_back(std::move(text)); }
+  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
+
   /// How x_k of the run is formed for whoever asks in a callback.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
 
@@ -109,6 +114,7 @@ class Monitor {
   bool begun_ = false, pending_ = false, patient_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
+  std::vector<std::string> told_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;

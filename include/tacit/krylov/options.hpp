@@ -50,7 +50,7 @@ enum class BlockQr {
 };
 /// The polynomials of s-step and pipelined bases.
 enum class Basis {
-  automatic,  ///< newton, once Ritz values are known
+  automatic,  ///< newton, in ca_cg and ca_bicgstab chebyshev, once Ritz values are known
   newton,
   chebyshev,
   monomial

@@ -84,11 +84,12 @@ class Space {
     if (impl_->replicated) return comm::PendingSums<K, T>(own);
     return impl_->comm.sum(own);
   }
-  /// The same for n values in place (coefficients, a Gram block): the result is copied to `values` by wait().
+  /// The same for n values in place (coefficients, a Gram block), or their largest or least: the result is copied to
+  /// `values` by wait().
   template <class T>
-  comm::PendingSum start_sum(const T* values, std::size_t n) const {
+  comm::PendingSum start_sum(const T* values, std::size_t n, comm::Operation operation = comm::Operation::sum) const {
     if (impl_->replicated) return comm::PendingSum(values, n);
-    return impl_->comm.start_sum(values, n);
+    return impl_->comm.start_sum(values, n, operation);
   }
   /// Sums n values in place over the space. Collective; one reduction if distributed.
   template <class T>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/pairs.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/layout/space.hpp>
 
@@ -138,6 +139,13 @@ double norm(const Vector<T, M>& x) {
   if (real(plain) > highest) return std::ldexp(std::sqrt(double(real(small))), e);
   if (real(plain) < lowest) return std::ldexp(std::sqrt(double(real(large))), -e);
   return double(real(plain));  // NaN
+}
+/// max |x_i| over the space, Inf if any element is not a number. Collective; one reduction.
+template <class T, class M>
+double max_norm(const Vector<T, M>& x) {
+  double most = exec::largest_magnitude<T, M>(x.data(), x.size());
+  x.space().start_sum(&most, 1, comm::Operation::max).wait(&most);
+  return most;
 }
 
 }  // namespace tacit::layout

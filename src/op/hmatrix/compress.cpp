@@ -331,9 +331,9 @@ template <Scalar T>
 bool recompress(Compressed<T>& b, double allowed, Norm norm) {
   const Local r = b.rank;
   if (r == 0) return true;
-  std::vector<T> ru(std::size_t(r) * r), rv(std::size_t(r) * r), small(std::size_t(r) * r);
-  lapack::qr(b.u.data(), b.rows, r, ru.data());
-  lapack::qr(b.v.data(), b.columns, r, rv.data());
+  std::vector<T> ru, rv, small(std::size_t(r) * r);
+  lapack::householder_qr<T>(b.u, b.rows, r, ru);
+  lapack::householder_qr<T>(b.v, b.columns, r, rv);
   // U V^H = Q_u (R_u R_v^H) Q_v^H
   for (Local j = 0; j < r; ++j)
     for (Local i = 0; i < r; ++i) {

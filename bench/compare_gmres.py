@@ -1,0 +1,126 @@
+"""GMRES and its s-step and pipelined relatives beside PETSc's and Belos': interleaved runs, medians, ratios.
+
+    python bench/compare_gmres.py [--build build/release] [--rounds 3] [--ranks 1] [--only 2d5] [--json FILE]
+
+Needs petsc_solve and belos_solve (Debian: petsc-dev, libtrilinos-{belos,tpetra,ifpack2,xpetra,zoltan2,kokkos,kokkos-kernels,
+teuchos,trilinosss}-dev; `ninja -C build/release belos_solve`); a peer that is absent is left out and said so. One thread a rank.
+All do the same number of iterations of GMRES(m) from x = 0, b = 1, and the true residual of each is printed: a faster result
+is checked to be the same result. Ratios are to PETSc's best setting.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+
+from compare_petsc import run
+
+# problem, n, restart, iterations
+PROBLEMS = [
+    ("2d5", 1024, 30, 120),
+    ("3d7", 128, 30, 60),
+    ("3d27", 128, 20, 40),
+    ("3d27", 128, 60, 60),
+]
+S_STEP = ["Compute Ritz Values on Fly=true"]
+
+
+def contestants(problem, restart):
+    """Name, program, method and arguments of everyone."""
+    m = f"restart={restart}"
+    tacit = [
+        ("gmres", []),
+        ("ca-gmres s=5", ["step=5"]),
+        ("ca-gmres s=10", ["step=10"]),
+        ("ca-gmres s=10, float32 basis", ["step=10", "storage=float32"]),
+        ("pipelined-gmres l=2", ["depth=2"]),
+        ("pipelined-ca-gmres (2,5)", ["depth=2", "block=5"]),
+    ]
+    if problem in ("2d5", "3d7"):
+        tacit += [
+            ("gmres, stencil", ["format=stencil"]),
+            ("ca-gmres s=10, stencil", ["step=10", "format=stencil"]),
+            ("ca-gmres s=10, float32 basis, stencil", ["step=10", "storage=float32", "format=stencil"]),
+        ]
+    for name, options in tacit:
+        yield "tacit " + name, "bench_solve", name.split()[0].rstrip(","), [m, *options]
+    for name, options in (("aij", []), ("sell", ["-mat_type", "sell"])):
+        yield f"petsc gmres, {name}", "petsc_solve", "gmres", ["-ksp_gmres_restart", restart, *options]
+    yield "petsc pgmres", "petsc_solve", "pgmres", ["-ksp_gmres_restart", restart]
+    for name, options in (
+        ("S-STEP s=5", ["Step Size=5", *S_STEP]),
+        ("S-STEP s=10", ["Step Size=10", *S_STEP]),
+        ("SINGLE REDUCE", []),
+    ):
+        solver = "TPETRA GMRES " + name.split(" s=")[0]
+        yield "belos " + name, "belos_solve", solver, [f"Num Blocks={restart}", *options]
+
+
+def compare(problem, n, restart, iterations, ranks, options):
+    rows = {}
+    for _ in range(options.rounds):
+        for name, program, method, more in contestants(problem, restart):
+            path = options.build / "bench" / program
+            if not path.exists():
+                rows.setdefault(name, None)
+                continue
+            one = run(options.mpiexec, ranks, path, [problem, n, method, "none", iterations, 2, *more])
+            row = rows.setdefault(name, {"seconds": []})
+            row["seconds"] += one["seconds"]
+            row.update({key: one[key] for key in ("iterations", "residual", "storage")})
+            row.update({key: one[key] for key in ("reductions", "products", "failure") if key in one})
+    absent = sorted({name.split()[0] for name, row in rows.items() if row is None})
+    if absent:
+        print(f"left out: {', '.join(absent)} (not built)")
+    rows = {name: row for name, row in rows.items() if row and row["seconds"]}
+    for row in rows.values():
+        row["ms"] = 1e3 * statistics.median(row["seconds"]) / max(1, row["iterations"])
+    petsc = min((row["ms"] for name, row in rows.items() if name.startswith("petsc gmres")), default=None)
+    print(f"\n{problem} n = {n}, GMRES({restart}), {iterations} iterations, {ranks} rank{'s' if ranks > 1 else ''}")
+    print(f"{'':42} {'ms/it':>8} {'/ PETSc':>8}  residual      sums")
+    for name, row in rows.items():
+        row["ratio"] = row["ms"] / petsc if petsc else None
+        print(
+            f"{name:42} {row['ms']:8.2f} {row['ratio'] or 0:8.2f}  {row['residual']:.6e}  {row.get('reductions', '')}"
+            f"{' ' + row['failure'] if row.get('failure') else ''}",
+            flush=True,
+        )
+    return {"problem": problem, "n": n, "restart": restart, "iterations": iterations, "ranks": ranks, "rows": rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1])
+    parser.add_argument("--only", help="PROBLEM or PROBLEM:RESTART")
+    parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    results = []
+    for ranks in options.ranks:
+        for problem, n, restart, iterations in PROBLEMS:
+            if options.only in (None, problem, f"{problem}:{restart}"):
+                results.append(compare(problem, n, restart, iterations, ranks, options))
+    if options.json:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        whole = {
+            "schema": "tacit.bench.gmres/1",
+            "machine": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "commit": commit,
+            "rounds": options.rounds,
+            "results": results,
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

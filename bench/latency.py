@@ -1,0 +1,138 @@
+"""How much of a reduction's latency the methods hide, on a wire with latency between two MPI ranks of this machine.
+
+    python bench/latency.py --rig FOLDER [--delay 0.5] [--program build/release/bench/bench_latency] [--n 64] [--json FILE]
+
+FOLDER holds the wire: with_delay.sh (makes two network namespaces, joins them by tundelay, runs a program on both, 77 where
+it may not) and tundelay.c. Needs root and the TUN device; without, this says so and ends with 77. --delay is in
+milliseconds, one way; below 0.1 the wire cannot keep up.
+
+Every method runs a fixed number of iterations of the same problem on the wire and, for the time of its own work, without
+it. A product and a sum that is waited for at once are timed on both. So that sums are all that travels, the ranks' parts of the
+matrix are not coupled (--halo couples them: each product then waits for its neighbour as well, and the column "hidden" is
+about sums and halos together, which no method here hides), and each product takes `work` microseconds longer (asleep; the
+local part of a larger problem). Of an iteration, what the wire adds is the latency of sums that is not hidden:
+
+    hidden = 1 - (iteration on the wire - iteration without) / (sums an iteration * (a sum on the wire - without))
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+METHODS = {
+    "gmres, classical": ["method=gmres", "orthogonalisation=cgs"],
+    "gmres, one reduction": ["method=gmres"],
+    "ca-gmres(10)": ["method=ca-gmres", "step=10"],
+    "pipelined-gmres(1)": ["method=pipelined-gmres", "depth=1"],
+    "pipelined-gmres(2)": ["method=pipelined-gmres", "depth=2"],
+    "pipelined-gmres(5)": ["method=pipelined-gmres", "depth=5"],
+    "pipelined-ca-gmres(2, 5)": ["method=pipelined-ca-gmres", "depth=2", "block=5"],
+}
+
+
+def skip(why):
+    print(f"latency: {why}; skipped")
+    sys.exit(77)
+
+
+def run(command, environment):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    if done.returncode == 77:
+        skip((done.stdout + done.stderr).strip().splitlines()[-1])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        said = [line for line in done.stderr.splitlines() if line.startswith("bench_latency:")] or [done.stderr[-400:]]
+        print(f"{' '.join(command[-8:])} ended with {done.returncode}: {said[0]}")
+        return None
+    return json.loads(lines[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rig", type=pathlib.Path, required=True)
+    parser.add_argument("--delay", type=float, default=0.5)
+    parser.add_argument("--program", default="build/release/bench/bench_latency")
+    parser.add_argument(
+        "--mpi", choices=["openmpi", "mpich"], default="openmpi", help="the MPI that the program was built with"
+    )
+    parser.add_argument("--n", type=int, default=64)
+    parser.add_argument("--restart", type=int, default=50)
+    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--work", type=int, default=700, help="microseconds that each product takes longer")
+    parser.add_argument("--halo", action="store_true", help="couple the ranks")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="+", help="methods whose names contain one of these")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not pathlib.Path("/dev/net/tun").exists() or not shutil.which("ip"):
+        skip("network namespaces need root, /dev/net/tun and the command ip")
+    if not (options.rig / "with_delay.sh").exists():
+        skip(f"{options.rig} has no with_delay.sh")
+    program = str(pathlib.Path(options.program).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        wire = f"{folder}/tundelay"
+        subprocess.run(["cc", "-O2", str(options.rig / "tundelay.c"), "-o", wire, "-lm"], check=True)
+        environment = {
+            **os.environ,
+            "TUNDELAY": wire,
+            "MPI": options.mpi,
+            "OMP_NUM_THREADS": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
+        slow = ["sh", str(options.rig / "with_delay.sh"), str(round(1000 * options.delay))]
+        fast = (
+            ["mpirun.openmpi", "--bind-to", "core", "-np", "2"]
+            if options.mpi == "openmpi"
+            else ["mpirun.mpich", "-np", "2"]
+        )
+        common = [
+            program,
+            f"n={options.n}",
+            f"iterations={options.iterations}",
+            f"restart={options.restart}",
+            f"work={options.work}",
+            f"halo={'on' if options.halo else 'off'}",
+        ]
+        print(
+            f"{options.delay} ms one way, {options.n} x {options.n}, restart {options.restart}, 2 ranks, products of {options.work} us or more; microseconds; medians of {options.repeats}"
+        )
+        print(
+            f"{'method':26} {'on the wire':>12} {'without':>9} {'a product':>10} {'a sum':>7} {'sums an iteration':>18} {'hidden':>7}"
+        )
+        results = []
+        for name, words in METHODS.items():
+            if options.only and not any(part in name for part in options.only):
+                continue
+            found = {}
+            for where, launch in (("wire", slow), ("free", fast)):
+                runs = [r for r in (run([*launch, *common, *words], environment) for _ in range(options.repeats)) if r]
+                if not runs:
+                    break
+                found[where] = {
+                    key: statistics.median(r[key] for r in runs)
+                    for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
+                }
+            if len(found) < 2:
+                continue
+            on, off = found["wire"], found["free"]
+            sums = on["reductions"] / on["iterations"]
+            exposed = on["iteration_us"] - off["iteration_us"]
+            hidden = 1 - exposed / (sums * (on["sum_us"] - off["sum_us"]))
+            results.append({"method": name, "delay_ms": options.delay, "hidden": hidden, "sums": sums, **found})
+            print(
+                f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

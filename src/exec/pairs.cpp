@@ -1,0 +1,189 @@
+#include <tacit/exec/pairs.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/sweep.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace tacit::exec {
+namespace {
+
+using detail::lanes;
+using detail::parallel_from;
+constexpr std::size_t chunk_rows = 4096;  // rows whose sums are added up in one go: the order depends on n alone
+constexpr std::size_t block_rows = 64;    // rows that are laid out by columns in the first cache
+constexpr int tile = 4;                   // columns by columns whose sums stay in registers
+
+// sums[i][j] += sum over a block of a_i b_j; columns stand block_rows apart. Real numbers only.
+template <int I, class R>
+void multiply_tile(const R* a, const R* b, double (&sums)[I][tile]) {
+  R acc[I][tile][lanes] = {};
+  for (std::size_t row = 0; row < block_rows; row += lanes)
+#pragma GCC unroll 4
+    for (int i = 0; i < I; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < tile; ++j)
+        for (int l = 0; l < lanes; ++l) acc[i][j][l] += a[i * block_rows + row + l] * b[j * block_rows + row + l];
+  for (int i = 0; i < I; ++i)
+    for (int j = 0; j < tile; ++j) {
+      R sum{};
+      for (int l = 0; l < lanes; ++l) sum += acc[i][j][l];
+      sums[i][j] += double(sum);
+    }
+}
+
+// Rows [begin, begin + m) of the real columns of some pairs, one column after the other; zero beyond m.
+template <class R>
+void lay_out(const R* const* v, int width, int columns, std::size_t begin, std::size_t m, R* out) {
+  for (int first = 0; first < columns; first += width) {
+    const R* const pair = v[first / width] + begin * width;
+    const int here = std::min(width, columns - first);
+    for (int c = 0; c < here; ++c) {
+      R* const column = out + std::size_t(first + c) * block_rows;
+      for (std::size_t i = 0; i < m; ++i) column[i] = pair[i * width + c];
+      for (std::size_t i = m; i < block_rows; ++i) column[i] = R(0);
+    }
+  }
+}
+
+constexpr int up_to_tile(int columns) {
+  return (columns + tile - 1) / tile * tile;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, bool with_shadow, std::size_t n,
+               wide_t<T>* sums) {
+  using R = real_t<T>;
+  const bool same = v == z;
+  const Span span("pair gram", "exec",
+                  std::int64_t(((same ? 1 : 2) * columns + int(with_shadow)) * n * sizeof(T)));
+  // A complex column is two real ones, its products four sums of theirs.
+  constexpr int parts = is_complex<T> ? 2 : 1;
+  const int reals = columns * parts, padded = up_to_tile(reals), tiles = padded / tile;
+  const auto* const vr = reinterpret_cast<const R* const*>(v);
+  const auto* const zr = reinterpret_cast<const R* const*>(z);
+  using Tile = double[tile][tile];
+  using Strip = double[parts][tile];
+  const std::size_t count = std::size_t(tiles) * (tiles + 1) / 2;
+  const std::size_t doubles = count * tile * tile + std::size_t(tiles) * parts * tile;
+  const std::size_t chunks = (n + chunk_rows - 1) / chunk_rows;
+  static thread_local std::vector<double> store;
+  store.assign(std::max<std::size_t>(chunks, 1) * doubles, 0.0);
+  double* const partial = store.data();
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    static thread_local std::vector<R> left_store, right_store, shadow_store;
+    left_store.assign(std::size_t(padded) * block_rows, R(0));
+    if (!same) right_store.assign(std::size_t(padded) * block_rows, R(0));
+    shadow_store.assign(parts * block_rows, R(0));
+    R *const left = left_store.data(), *const right = same ? left : right_store.data(), *const s = shadow_store.data();
+    double* const mine = partial + chunk * doubles;
+    const std::size_t end = std::min(n, (chunk + 1) * chunk_rows);
+    for (std::size_t begin = chunk * chunk_rows; begin < end; begin += block_rows) {
+      const std::size_t m = std::min(block_rows, end - begin);
+      lay_out(vr, 2 * parts, reals, begin, m, left);
+      if (!same) lay_out(zr, 2 * parts, reals, begin, m, right);
+      auto* at = reinterpret_cast<Tile*>(mine);
+      for (int b = 0; b < tiles; ++b)
+        for (int a = 0; a <= b; ++a)
+          multiply_tile<tile>(left + std::size_t(a) * tile * block_rows, right + std::size_t(b) * tile * block_rows, *at++);
+      if (!with_shadow) continue;
+      const R* const whole = reinterpret_cast<const R*>(shadow);
+      lay_out(&whole, parts, parts, begin, m, s);
+      auto* strip = reinterpret_cast<Strip*>(at);
+      for (int b = 0; b < tiles; ++b) multiply_tile<parts>(s, right + std::size_t(b) * tile * block_rows, *strip++);
+    }
+  }
+  for (std::size_t chunk = 1; chunk < chunks; ++chunk)
+    for (std::size_t i = 0; i < doubles; ++i) partial[i] += partial[chunk * doubles + i];
+
+  const auto* const whole = reinterpret_cast<const Tile*>(partial);
+  const auto real_sum = [&](int a, int b) {
+    const std::size_t ta = a / tile, tb = b / tile;
+    return whole[tb * (tb + 1) / 2 + ta][a % tile][b % tile];
+  };
+  const auto* const strips = reinterpret_cast<const Strip*>(whole + count);
+  for (int b = 0; b < columns; ++b)
+    for (int a = 0; a <= b; ++a) {
+      auto& sum = sums[std::size_t(b) * (b + 1) / 2 + a];
+      if constexpr (is_complex<T>)
+        sum = {real_sum(2 * a, 2 * b) + real_sum(2 * a + 1, 2 * b + 1),
+               real_sum(2 * a, 2 * b + 1) - real_sum(2 * a + 1, 2 * b)};
+      else sum = real_sum(a, b);
+    }
+  if (!with_shadow) return;
+  for (int b = 0; b < columns; ++b) {
+    auto& sum = sums[pair_gram_size(columns, false) + b];
+    if constexpr (is_complex<T>) {
+      const auto& re = strips[2 * b / tile];
+      sum = {re[0][2 * b % tile] + re[1][(2 * b + 1) % tile], re[0][(2 * b + 1) % tile] - re[1][2 * b % tile]};
+    } else {
+      sum = strips[b / tile][0][b % tile];
+    }
+  }
+}
+
+template <Scalar T, Memory M>
+void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, T* x, std::size_t n) {
+  const Span span("pair combine", "exec", std::int64_t((columns + (a ? 2 : 0) + (x ? 2 : 0)) * n * sizeof(T)));
+  constexpr std::size_t rows = 512;
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+  for (std::size_t chunk = 0; chunk < (n + rows - 1) / rows; ++chunk) {
+    const std::size_t begin = chunk * rows, m = std::min(rows, n - begin);
+    T pair[2 * rows];
+    if (a) std::fill_n(pair, 2 * m, T(0));
+    for (int k = 0; 2 * k < columns; ++k) {
+      const T* const y = v[k] + 2 * begin;
+      const bool both = 2 * k + 1 < columns;
+      if (a) {
+        const T a0 = a[2 * k], c0 = c[2 * k], a1 = both ? a[2 * k + 1] : T(0), c1 = both ? c[2 * k + 1] : T(0);
+#pragma GCC ivdep
+        for (std::size_t i = 0; i < m; ++i) {
+          const T p = y[2 * i], r = both ? y[2 * i + 1] : T(0);
+          pair[2 * i] += a0 * p + a1 * r;
+          pair[2 * i + 1] += c0 * p + c1 * r;
+        }
+      }
+      if (x) {
+        const T e0 = e[2 * k], e1 = both ? e[2 * k + 1] : T(0);
+        T* const xc = x + begin;
+#pragma GCC ivdep
+        for (std::size_t i = 0; i < m; ++i) xc[i] += e0 * y[2 * i] + e1 * (both ? y[2 * i + 1] : T(0));
+      }
+    }
+    if (a) std::copy_n(pair, 2 * m, v[0] + 2 * begin);
+  }
+}
+
+template <Scalar T, Memory M>
+void pair_put(const T* x, int c, T* v, std::size_t n) {
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+  for (std::size_t i = 0; i < n; ++i) v[2 * i + c] = x[i];
+}
+
+template <Scalar T, Memory M>
+double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
+  double most = 0;
+#pragma omp parallel for schedule(static) reduction(max : most) if (n > parallel_from)
+  for (std::size_t i = 0; i < n; ++i) {
+    const double a = std::abs(v[i * stride]);
+    most = a <= most ? most : std::isnan(a) ? std::numeric_limits<double>::infinity() : a;
+  }
+  return most;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                          \
+  template void pair_gram<T, Host>(const T* const*, const T* const*, int, const T*, bool, std::size_t, wide_t<T>*);   \
+  template void pair_combine<T, Host>(T* const*, int, const T*, const T*, const T*, T*, std::size_t);                 \
+  template void pair_put<T, Host>(const T*, int, T*, std::size_t);                                                    \
+  template double largest_magnitude<T, Host>(const T*, std::size_t, std::size_t);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::exec

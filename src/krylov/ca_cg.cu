@@ -1,0 +1,11 @@
+#include "ca_cg_impl.hpp"
+
+namespace tacit::krylov {
+
+#define TACIT_INSTANTIATE(T) template std::unique_ptr<Iteration<T, Device>> make_ca_cg<T, Device>(const Options&);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::krylov

@@ -1,0 +1,263 @@
+// Pipelined BiCGStab: Cools and Vanroose (2017), doi 10.1016/j.parco.2017.04.005, Algorithm 3, in its letters:
+//
+//   s = A p,  z = A s,  v = A z,     w = A r,  t = A w,     q = r - alpha s,  y = A q
+//
+// A stands for A P, preconditioned from the right: steps are summed before P and P is applied once at the end.
+#pragma once
+
+#include "gaps.hpp"
+
+#include <tacit/krylov/bicgstab.hpp>
+#include <tacit/krylov/iteration.hpp>
+
+#include <limits>
+#include <string>
+
+namespace tacit::krylov {
+
+namespace formula {
+// q and y are made where they are needed: (y, q), and norms for the estimate of the gaps.
+template <class T>
+TACIT_HD exec::Sums<6, T> pipelined_bicgstab_half(T alpha, T r, T w, T p, T s, T z) {
+  const T q = r - alpha * s, y = w - alpha * z;
+  return {{conj(y) * q, T(abs2(y)), T(abs2(q)), T(abs2(p)), T(abs2(s)), T(abs2(z))}};
+}
+template <class T>
+TACIT_HD exec::Sums<7, T> pipelined_bicgstab_whole(T r0, T r, T w, T s, T z, T e) {
+  const T shadow = conj(r0);
+  return {{shadow * r, shadow * w, shadow * s, shadow * z, T(abs2(r)), T(abs2(w)), T(abs2(e))}};
+}
+
+template <class T>
+struct PipelinedBicgstabForward {
+  T alpha, beta, omega;
+  TACIT_HD exec::Sums<6, T> operator()(T r, T w, T t, T v, T& p, T& s, T& z) const {
+    p = r + beta * (p - omega * s);
+    s = w + beta * (s - omega * z);
+    z = t + beta * (z - omega * v);
+    return pipelined_bicgstab_half(alpha, r, w, p, s, z);
+  }
+};
+template <class T>
+struct PipelinedBicgstabHalf {
+  T alpha;
+  TACIT_HD exec::Sums<6, T> operator()(T r, T w, T p, T s, T z) const {
+    return pipelined_bicgstab_half(alpha, r, w, p, s, z);
+  }
+};
+template <class T>
+struct PipelinedBicgstabStabilise {
+  T alpha, omega;
+  TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T t, T v, T& e, T& r, T& w) const {
+    const T q = r - alpha * s, y = w - alpha * z;
+    e = e + (alpha * p + omega * q);
+    r = q - omega * y;
+    w = y - omega * (t - alpha * v);
+    return pipelined_bicgstab_whole(r0, r, w, s, z, e);
+  }
+};
+template <class T>
+struct PipelinedBicgstabWhole {
+  TACIT_HD exec::Sums<7, T> operator()(T r0, T r, T w, T s, T z, T e) const {
+    return pipelined_bicgstab_whole(r0, r, w, s, z, e);
+  }
+};
+template <class T>
+struct Total {
+  TACIT_HD void operator()(T a, T b, T& c) const { c = a + b; }
+};
+}  // namespace formula
+
+/// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of traffic
+/// beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x).
+/// A replacement: 4 products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w
+/// is: with any one of them left from before, errors grow faster than without.
+template <Scalar T, Memory M>
+class PipelinedBicgstab final : public Iteration<T, M> {
+ public:
+  explicit PipelinedBicgstab(const Options& options) : period_(options.replacement.value_or(-1)) {}
+
+  void run(const Run<T, M>& run, Monitor& monitor) override {
+    using namespace exec;
+    const auto& [A, P, f, d, W] = run;
+    const auto& space = f.space();
+    const bool replaces = period_ != 0;
+    // r = f - A e, and d + e (times P) is the solution: steps are summed in groups between replacements.
+    auto &r = replaces ? W[0] : f, &e = replaces ? W[1] : d;
+    auto &r0 = W[2], &w = W[3], &t = W[4], &p = W[5], &s = W[6], &z = W[7], &v = W[8], &best = W[9];
+    auto& hat = P ? W[10] : v;
+    const auto apply = [&](const layout::Vector<T, M>& x, layout::Vector<T, M>& y) {
+      if (P) P->apply(x, hat);
+      A.apply(P ? hat : x, y);
+    };
+    const auto total = [&](layout::Vector<T, M>& sum) {
+      if (replaces) sweep(reads(d, e), updates(), writes(sum), formula::Total<T>{});
+      else layout::copy(d, sum);
+    };
+    monitor.solution_by([&](void* x) {
+      layout::Vector<T, M> sum(space);
+      total(sum);
+      if (!P) return solution(sum, T(0), sum, x);
+      layout::Vector<T, M> preconditioned(space);
+      P->apply(sum, preconditioned);
+      solution(preconditioned, T(0), preconditioned, x);
+    });
+    // Products of two vectors of this size are rounding; see bicgstab().
+    const double tiny = 8 * unit;
+    double least = tiny;
+
+    if (replaces) {
+      layout::copy(f, r);
+      layout::fill(e, T(0));
+    }
+    layout::copy(r, r0);
+    layout::copy(d, best);
+    for (auto* x : {&p, &s, &z, &v}) layout::fill(*x, T(0));
+    const auto whole = [&] {
+      return sweep(reads(r0, r, w, s, z, e), updates(), writes(), formula::PipelinedBicgstabWhole<T>{});
+    };
+    Whole now;
+    const auto look = [&](const Sums<7, T>& own) {
+      auto pending = space.sum(own);
+      apply(w, t);
+      now = Whole(pending.wait());
+    };
+    apply(r, w);
+    look(whole());
+    const double start = now.r;
+    double best_norm = start;
+    T alpha{1}, beta{0}, omega{0}, old{1};
+    norm_A_ = std::max(norm_A_, ratio(now.w, now.r));
+    gaps_.reset({unit * now.r, 0, unit * norm_A_ * now.r, 0});
+    int since = 0, replaced = 0;
+    for (bool first = true; monitor.go_on(now.r); first = false) {
+      // Residuals of BiCGStab jump; what is returned after a failure is the best d, kept once a decade.
+      if (now.r < 0.1 * best_norm) total(best), best_norm = now.r;
+      if (!(std::abs(now.rho) > least * start * now.r)) {
+        monitor.breakdown("(r0, r)", std::abs(now.rho), "the residual is orthogonal to the shadow residual");
+        break;
+      }
+      beta = first ? T(0) : (alpha / omega) * (now.rho / old);
+      const T r0Ap = now.r0w + beta * (now.r0s - omega * now.r0z);
+      if (!(std::abs(r0Ap) > least * start * (now.w + std::abs(beta) * (last_.s + std::abs(omega) * last_.z)))) {
+        monitor.breakdown("(r0, A p)", std::abs(r0Ap), "the step along p cannot be determined");
+        break;
+      }
+      least = 2e-4 * tiny;
+      alpha = now.rho / r0Ap;
+      ++since;
+      const bool fresh = period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group_ && drifted(now);
+
+      Sums<6, T> own;
+      if (fresh) {
+        sweep(reads(r, s), updates(p), writes(), formula::BicgstabDirection<T>{beta, omega});
+        apply(p, s);
+        apply(s, z);
+        own = sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{alpha});
+      } else {
+        own = sweep(reads(r, w, t, v), updates(p, s, z), writes(),
+                    formula::PipelinedBicgstabForward<T>{alpha, beta, omega});
+      }
+      auto pending = space.sum(own);
+      apply(z, v);
+      const Half half(pending.wait());
+      // q = 0 to rounding would make y = 0: the half step is then the whole one.
+      if (half.q <= monitor.goal()) {
+        layout::axpy(alpha, p, e);
+        now.r = half.q;
+        since = 0;
+        continue;
+      }
+      if (!(std::abs(half.yq) > tiny * half.y * half.q)) {
+        layout::axpy(alpha, p, e);
+        if (std::isfinite(half.q) && half.q < best_norm) total(best), best_norm = half.q;
+        now.r = half.q;
+        if (half.y == 0) monitor.breakdown("(t, t)", 0, "the matrix maps the half-step residual to zero");
+        else monitor.breakdown("omega", std::abs(half.yq), "(t, s) vanishes: the residual cannot be reduced along t");
+        break;
+      }
+      const T before = omega;
+      omega = half.yq / T(real_t<T>(half.y * half.y));
+      old = now.rho;
+      auto sums = sweep(reads(r0, p, s, z, t, v), updates(e, r, w), writes(),
+                        formula::PipelinedBicgstabStabilise<T>{alpha, omega});
+      if (fresh) {
+        apply(e, t);
+        sweep(reads(t), updates(f, d, e), writes(r), formula::GroupEnd<T>{});
+        apply(r, w);
+        sums = whole();
+        ++replaced, since = 0;
+      }
+      look(sums);
+      norm_A_ = std::max({norm_A_, ratio(half.s, half.p), ratio(half.z, half.s), ratio(half.y, half.q), ratio(now.w, now.r)});
+      if (fresh) {
+        gaps_.reset({unit * now.r, unit * norm_A_ * half.p, unit * norm_A_ * now.r, unit * norm_A_ * half.s});
+      } else {
+        follow_gaps(now, half, alpha, beta, before, omega);
+      }
+      last_ = half;
+    }
+    const bool failed = monitor.outcome() != Outcome::claims && !(now.r <= best_norm);
+    if (!failed) total(best);
+    if (P) P->apply(best, d);
+    else layout::copy(best, d);
+    if (replaced > 0)
+      monitor.tell("pipelined-bicgstab replaced its residual " + std::to_string(replaced) +
+                   (replaced > 1 ? " times" : " time"));
+  }
+
+  std::string step_down() override {
+    if (period_ == 0 || (period_ > 0 && period_ <= 10)) return {};
+    period_ = 10;
+    return "its residual was replaced every 10 iterations from there";
+  }
+
+ private:
+  struct Half {  // after the first sum of an iteration; an inner product and norms
+    Half() = default;
+    explicit Half(const exec::Sums<6, T>& sums)
+        : yq(sums[0]), y(root(sums[1])), q(root(sums[2])), p(root(sums[3])), s(root(sums[4])), z(root(sums[5])) {}
+    T yq{};
+    double y = 0, q = 0, p = 0, s = 0, z = 0;
+  };
+  struct Whole {  // after the second
+    Whole() = default;
+    explicit Whole(const exec::Sums<7, T>& sums)
+        : rho(sums[0]), r0w(sums[1]), r0s(sums[2]), r0z(sums[3]), r(root(sums[4])), w(root(sums[5])), e(root(sums[6])) {}
+    T rho{}, r0w{}, r0s{}, r0z{};
+    double r = 0, w = 0, e = 0;
+  };
+  static double root(T square) { return std::sqrt(double(real(square))); }
+  static double ratio(double a, double b) { return b > 0 && std::isfinite(a / b) ? a / b : 0; }
+
+  // Gaps of r, s, w, z: f - A e - r, A p - s, A r - w, A s - z.
+  static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
+  void follow_gaps(const Whole& now, const Half& half, T alpha, T beta, T before, T omega) {
+    using C = std::complex<double>;
+    const C a(alpha), b(beta), o(before), O(omega);
+    const double step = std::abs(a), stable = std::abs(O);
+    // z' = b z;  s' = w + b (s - o z);  y' = w - a z';  w' = y';  r' = r - a s' - O y'.
+    gaps_.step({{{C(1), -a * b, -a - O, a * b * (o + O)}, {C(0), b, C(1), -b * o}, {C(0), C(0), C(1), -a * b}, {C(0), C(0), C(0), b}}},
+               {unit * (norm_A_ * (now.e + step * half.p + stable * half.q) + now.r + half.q),
+                unit * (norm_A_ * half.p + half.s),
+                unit * (norm_A_ * (now.r + half.q + stable * half.y) + now.w + half.y),
+                unit * (norm_A_ * half.s + half.z)});
+  }
+  bool drifted(const Whole& now) const {
+    return !(gaps_[0] <= tolerance_ * now.r && gaps_[1] <= tolerance_ * last_.s && gaps_[2] <= tolerance_ * now.w);
+  }
+
+  static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
+  static constexpr int least_group_ = 10;
+  int period_;  // < 0: by the estimate; 0: never
+  double norm_A_ = 0;  // of A P, from below: the largest ||A P x|| / ||x|| seen
+  Half last_;
+  Gaps<4> gaps_;
+};
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_pipelined_bicgstab(const Options& options) {
+  return std::make_unique<PipelinedBicgstab<T, M>>(options);
+}
+
+}  // namespace tacit::krylov

@@ -1,0 +1,224 @@
+// s-step CG: the iterates of CG, one sum a block.
+#include "support/communicators.hpp"
+#include "support/methods.hpp"
+
+#include <tacit/precond/block_jacobi.hpp>
+#include <tacit/precond/jacobi.hpp>
+
+#include <gtest/gtest.h>
+
+namespace tacit::test {
+namespace {
+
+using krylov::Basis;
+using krylov::Method;
+using krylov::Norm;
+using krylov::Options;
+using krylov::Reason;
+
+template <class T>
+class CaCg : public testing::Test {};
+using Scalars = testing::Types<double, std::complex<double>>;
+TYPED_TEST_SUITE(CaCg, Scalars);
+
+Options options(int step, Basis basis, double rtol = 1e-10) {
+  Options o;
+  o.method = Method::ca_cg;
+  o.step = step, o.basis = basis, o.rtol = rtol;
+  return o;
+}
+Options classical(double rtol = 1e-10) {
+  Options o;
+  o.method = Method::cg, o.rtol = rtol;
+  return o;
+}
+template <class T>
+Whole<T> varied(Global nx, Global ny) {
+  return grid<T>(nx, ny).map([](Global r, Global c, T v) { return r == c ? v + T(real_t<T>(0.3 * double(r % 7))) : v; });
+}
+constexpr Basis bases[] = {Basis::monomial, Basis::newton, Basis::chebyshev};
+
+TYPED_TEST(CaCg, FollowsCg) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = varied<T>(14, 12);
+        const auto b = random_vector<T>(a.n, 3);
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> jacobi(*A);
+        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
+          auto reference = classical(0);
+          reference.max_iterations = 31;
+          const auto textbook = run(*A, b, reference, P);
+          for (const int s : {1, 2, 4, 8, 16})
+            for (const Basis basis : bases) {
+              auto o = options(s, basis, 0);
+              o.max_iterations = 31;
+              const auto found = run(*A, b, o, P);
+              ASSERT_EQ(found.report.history.size(), 32u);
+              for (int k = 0; k <= 31; ++k)
+                EXPECT_NEAR(found.report.history[k], textbook.report.history[k], 1e-4 * textbook.report.history[k])
+                    << "s = " << s << ", " << to_string(basis) << (P ? " with jacobi" : "") << ", step " << k;
+              EXPECT_LE(relative_difference(found.x, textbook.x), 1e-5L);
+            }
+        }
+      },
+      {2, 3});
+}
+
+TYPED_TEST(CaCg, OneSumForAllIterationsOfABlock) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = varied<T>(30, 30);
+        const auto b = random_vector<T>(a.n, 4);
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> jacobi(*A);
+        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
+          for (const Norm norm : {Norm::two, Norm::max})
+            for (const int s : {2, 4, 8}) {
+              auto o = options(s, Basis::chebyshev, 0);
+              o.fallbacks = false;
+              o.norm = norm;
+              o.replacement = 0;
+              const auto counts = [&](int iterations) {
+                o.max_iterations = iterations;
+                const auto r = run(*A, b, o, P).report;
+                EXPECT_EQ(r.iterations, iterations);
+                return r.counts;
+              };
+              const int first = 2 * s - 1, more = 2;
+              const auto c1 = counts(first), c2 = counts(first + more * s);
+              EXPECT_EQ(c2.reductions - c1.reductions, more * (norm == Norm::max ? 2 : 1)) << s;
+              EXPECT_EQ(c2.operator_applies - c1.operator_applies, more * s) << s;
+              EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? more * s : 0) << s;
+              EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? more * s : 0) << s;
+            }
+      },
+      {3});
+}
+
+TEST(CaCg, TakesTheIterationsOfCgAndTellsTheTruth) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  for (const auto& [n, ones] : {std::pair<Global, bool>{32, false}, {64, true}, {64, false}}) {
+    const auto a = grid<double>(n, n);
+    const auto b = ones ? std::vector<double>(a.n, 1.0) : random_vector<double>(a.n, 1);
+    const auto A = a.on(comm::Communicator::self());
+    const auto reference = run(*A, b, classical()).report;
+    for (const int s : {4, 8, 16})
+      for (const Basis basis : bases) {
+        const auto found = run(*A, b, options(s, basis));
+        const std::string what = message("n = ", n, ", s = ", s, ", ", to_string(basis));
+        EXPECT_TRUE(found.report.converged()) << what << ": " << found.report.detail;
+        EXPECT_LE(residual_of(a, b, found.x), 1.0001e-10L) << what;
+        EXPECT_EQ(found.report.method, "ca-cg") << what;
+        if (basis != Basis::monomial) {
+          EXPECT_LE(found.report.iterations, 1.05 * reference.iterations) << what;
+          EXPECT_LE(found.report.counts.reductions, 2 * reference.iterations / s + 16) << what;
+        }
+        EXPECT_LE(found.report.iterations, 1.3 * reference.iterations) << what;
+      }
+  }
+}
+
+TYPED_TEST(CaCg, WithBlockPreconditionersOnRanks) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = grid<T>(24, 20);
+        const auto b = random_vector<T>(a.n, 3);
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> P(*A);
+        for (const auto* p : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&P}) {
+          const auto reference = run(*A, b, classical(1e-9), p).report;
+          for (const int s : {4, 16}) {
+            const auto found = run(*A, b, options(s, Basis::chebyshev, 1e-9), p);
+            EXPECT_TRUE(found.report.converged()) << found.report.detail;
+            EXPECT_LE(residual_of(a, b, found.x), 1.0001e-9L);
+            EXPECT_LE(found.report.iterations, 1.05 * reference.iterations + 1) << s;
+          }
+        }
+      },
+      {2, 4});
+}
+
+TYPED_TEST(CaCg, StopsOnTheMaxNorm) {
+  using T = TypeParam;
+  const auto a = varied<T>(16, 16);
+  const auto b = random_vector<T>(a.n, 3);
+  for (const int s : {1, 8}) {
+    auto o = options(s, Basis::chebyshev, 1e-8);
+    o.norm = Norm::max;
+    const auto found = run(*a.on(comm::Communicator::self()), b, o);
+    EXPECT_TRUE(found.report.converged()) << found.report.detail;
+    auto r = a.times(found.x);
+    long double largest = 0, size = 0;
+    for (Global i = 0; i < a.n; ++i) {
+      largest = std::max<long double>(largest, std::abs(widen(b[i]) - r[i]));
+      size = std::max<long double>(size, std::abs(b[i]));
+    }
+    EXPECT_LE(largest / size, 1e-8L);
+    EXPECT_NEAR(double(largest / size), found.report.residual_norm, 1e-12);
+  }
+}
+
+TYPED_TEST(CaCg, BreakdownsHaveTheNamesOfCg) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto attempt = [&](const Whole<T>& a, bool fallbacks, int s, const op::Operator<T, Host>* P = nullptr) {
+          auto o = options(s, Basis::automatic, 1e-8);
+          o.fallbacks = fallbacks;
+          const std::vector<T> b(a.n, T(1));
+          const auto found = run(*a.on(comm), b, o, P);
+          for (const T& v : found.x) EXPECT_TRUE(is_finite(v));
+          EXPECT_NEAR(double(residual_of(a, b, found.x)), found.report.residual_norm, 1e-9);
+          EXPECT_EQ(found.report.reason, Reason::breakdown) << found.report.detail;
+          return found.report.detail;
+        };
+        for (const int s : {1, 4, 8})
+          for (const bool fallbacks : {true, false}) {
+            EXPECT_NE(attempt(diagonal<T>({1, -1, 2, -2, 3, -3, 4, -4}), fallbacks, s).find("(p, A p)"), std::string::npos);
+            EXPECT_NE(attempt(diagonal<T>(std::vector<double>(8, 0.0)), fallbacks, s).find("(p, A p)"), std::string::npos);
+            const auto negative = diagonal<T>({-1, -1, -1, -1, -1, -1, -1, -1});
+            const auto P = negative.on(comm);
+            EXPECT_NE(attempt(diagonal<T>({1, 2, 3, 4, 5, 6, 7, 8}), fallbacks, s, P.get()).find("(r, P r)"),
+                      std::string::npos);
+          }
+      },
+      {3});
+}
+
+TYPED_TEST(CaCg, TinyAndSingularProblems) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        for (const Global n : {1, 2, 3, 5}) {
+          const auto a = shifted_grid<T>(n, 1);
+          const auto b = random_vector<T>(a.n, 5);
+          for (const int s : {1, 8, 16})
+            for (const Basis basis : bases) {
+              const auto found = run(*a.on(comm), b, options(s, basis, 1e-9));
+              EXPECT_TRUE(found.report.converged()) << n << " " << s << " " << found.report.detail;
+              EXPECT_LE(residual_of(a, b, found.x), 1e-9L);
+              EXPECT_LE(found.report.iterations, n + 1);
+            }
+        }
+        // Periodic: constants are mapped to zero; a right-hand side without them is solved.
+        Whole<T> ring;
+        ring.n = 20;
+        for (Global i = 0; i < 20; ++i) {
+          std::map<Global, double> row{{i, 2}};
+          row[(i + 1) % 20] -= 1, row[(i + 19) % 20] -= 1;
+          for (const auto& [c, v] : row) ring.push(c, T(real_t<T>(v)));
+          ring.end_row();
+        }
+        std::vector<T> b(20);
+        for (int i = 0; i < 20; ++i) b[i] = T(real_t<T>(i % 2 ? 1 : -1)) + T(real_t<T>(i < 10 ? 1 : -1));
+        for (const int s : {1, 4, 8}) EXPECT_TRUE(run(*ring.on(comm), b, options(s, Basis::automatic, 1e-9)).report.converged());
+      },
+      {2, 5});
+}
+
+}  // namespace
+}  // namespace tacit::test

@@ -1,0 +1,139 @@
+"""s-step and pipelined methods as a Python user meets them: scalars, preconditioners, options, ranks, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+from cli_support import needs_mpi
+from cli_support import tacit as command
+from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
+
+import tacit
+
+POSITIVE = ["pipelined-cg", "ca-cg"]
+GENERAL = ["pipelined-bicgstab", "pipelined-gmres", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"]
+CLASSICAL = {
+    "pipelined-cg": "cg", "ca-cg": "cg", "pipelined-bicgstab": "bicgstab", "ca-bicgstab": "bicgstab",
+    "pipelined-gmres": "gmres", "ca-gmres": "gmres", "pipelined-ca-gmres": "gmres",
+}  # fmt: skip
+# Every option that a method names, with values beside the default.
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("pipelined-cg", {"depth": 2}),
+    ("pipelined-cg", {"replacement": 20}),
+    ("pipelined-cg", {"replacement": 0}),
+    ("pipelined-bicgstab", {"replacement": 20}),
+    ("ca-cg", {"step": 4, "basis": "newton"}),
+    ("ca-cg", {"step": 3, "basis": "monomial", "norm": "max"}),
+    ("ca-bicgstab", {"step": 8, "basis": "chebyshev"}),
+    ("ca-bicgstab", {"step": 2, "basis": "monomial", "norm": "max"}),
+    ("pipelined-gmres", {"depth": 5, "restart": 20}),
+    ("pipelined-gmres", {"tau": 8e-3, "side": "left"}),
+    ("pipelined-ca-gmres", {"depth": 3, "block": 4, "tau": 8e-3}),
+    ("ca-gmres", {"step": 5, "basis": "chebyshev"}),
+    ("ca-gmres", {"orthogonalisation": "bcgs", "block_qr": "tsqr"}),
+    ("ca-gmres", {"orthogonalisation": "bcgs2", "block_qr": "cholqr2"}),
+    ("ca-gmres", {"orthogonalisation": "bcgs", "block_qr": "mixed-cholqr"}),
+    ("ca-gmres", {"orthogonalisation": "bcgs-pip2", "step": 6}),
+    ("ca-gmres", {"storage": "float32"}),
+    ("ca-gmres", {"storage": "bfloat16"}),
+    ("ca-gmres", {"side": "left", "restart": 12}),
+]
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("method", POSITIVE + GENERAL)
+def test_answers(method: str, scalar: str) -> None:
+    a = as_scalar(laplacian(9, 8) if method in POSITIVE else unsymmetric(72), scalar)
+    rng = np.random.default_rng(3)
+    exact = rng.standard_normal(72).astype(scalar)
+    b = a @ exact
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-11
+    r = tacit.solve(a, b, method=method, rtol=rtol)
+    assert r.converged, r.summary()
+    assert true_residual(a, r.x, b) <= rtol * (1.001 if rtol < 1e-8 else 1.2)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), OPTIONS, ids=lambda v: "-".join(map(str, v.values())) if isinstance(v, dict) else v
+)
+def test_options_change_the_way_and_not_the_answer(method: str, options: dict[str, Any]) -> None:
+    a, b = laplacian(14, 11), np.ones(154)
+    exact = np.linalg.solve(a.toarray(), b)
+    r = tacit.solve(a, b, method=method, rtol=1e-10, **options)
+    assert r.converged, r.summary()
+    assert np.linalg.norm(r.x - exact) <= 1e-6 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("method", POSITIVE + GENERAL)
+@pytest.mark.parametrize("precond", ["jacobi", "ic0"])
+def test_preconditioned_like_the_classical_method(method: str, precond: str) -> None:
+    a, b = laplacian(20, 20), np.ones(400)
+    variant = tacit.solve(a, b, method=method, precond=precond, rtol=1e-8)
+    classical = tacit.solve(a, b, method=CLASSICAL[method], precond=precond, rtol=1e-8)
+    assert variant.converged, variant.summary()
+    assert variant.iterations <= 1.1 * classical.iterations + 2
+
+
+def test_fewer_reductions() -> None:
+    a, b = unsymmetric(400), np.ones(400)
+    counts = {}
+    for method in ("gmres", "ca-gmres", "bicgstab", "ca-bicgstab"):
+        r = tacit.solve(a, b, method=method, rtol=1e-300, max_iterations=90, fallbacks=False, history=False)
+        counts[method] = r.counts["reductions"] / r.iterations
+    assert counts["ca-gmres"] < 0.7 * counts["gmres"]
+    assert counts["ca-bicgstab"] < 0.4 * counts["bicgstab"]
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "told"),
+    [
+        ("cg", {"step": 4}, "step 4 is an option of ca-cg"),
+        ("gmres", {"depth": 2}, "depth 2 is an option of pipelined-cg"),
+        ("ca-gmres", {"block": 5}, "block 5 is an option of pipelined-ca-gmres"),
+        ("gmres", {"tau": 0.1}, "tau"),
+        ("gmres", {"storage": "float32"}, "storage float32 is an option of ca-gmres"),
+        ("cg", {"norm": "max"}, "norm max"),
+        ("ca-gmres", {"orthogonalisation": "mgs"}, "orthogonalisation mgs"),
+        ("gmres", {"orthogonalisation": "two-stage"}, "orthogonalisation two-stage"),
+        ("ca-gmres", {"block_qr": "tsqr"}, "goes with orthogonalisation bcgs"),
+        ("ca-gmres", {"step": 0}, "step"),
+        ("pipelined-gmres", {"depth": 0}, "depth"),
+        ("pipelined-ca-gmres", {"depth": 1}, "depth"),
+        ("ca-gmres", {"basis": "newtn"}, "newton"),
+        ("ca-gmers", {}, "ca-gmres"),
+    ],
+)
+def test_wrong_use_is_told(method: str, options: dict[str, Any], told: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=told):
+        tacit.solve(laplacian(5, 5), np.ones(25), method=method, **options)
+
+
+def test_a_basis_that_cannot_be_is_survived() -> None:
+    # A monomial basis of 20 vectors has no digits left: the method steps down, tells, and answers.
+    a, b = laplacian(30, 30), np.ones(900)
+    r = tacit.solve(a, b, method="ca-gmres", step=20, basis="monomial", restart=60, rtol=1e-9)
+    assert r.converged, r.summary()
+    assert r.warnings
+
+
+@pytest.mark.slow
+@needs_mpi[0]
+@needs_mpi[1]
+@pytest.mark.parametrize("method", POSITIVE + GENERAL)
+def test_command_line_on_ranks(method: str, tmp_path: Path) -> None:
+    a = laplacian(15, 12)
+    scipy.io.mmwrite(tmp_path / "a.mtx", a)
+    words = ["solve", tmp_path / "a.mtx", "--method", method, "--rtol", "1e-9", "--ranks", "3", "--json", "-"]
+    if method.startswith("ca-"):
+        words += ["--step", "4", "--basis", "newton"]
+    if method == "pipelined-ca-gmres":
+        words += ["--depth", "2", "--block", "4", "--tau", "1e-3"]
+    report = json.loads(command(*words, "--engine", "thread").stdout)
+    assert report["converged"]
+    assert report["ranks"] == 3
+    assert report["residual_norm"] <= 1e-9
