@@ -37,9 +37,20 @@ double norm2(const T* v, Local n) {  // squared
 }
 template <Scalar T>
 T dot(const T* a, const T* b, Local n) {
-  T sum(0);
-  for (Local i = 0; i < n; ++i) sum += conj(a[i]) * b[i];
-  return sum;
+  if constexpr (is_complex<T>) {
+    real_t<T> re(0), im(0);
+#pragma omp simd reduction(+ : re, im)
+    for (Local i = 0; i < n; ++i) {
+      re += a[i].real() * b[i].real() + a[i].imag() * b[i].imag();
+      im += a[i].real() * b[i].imag() - a[i].imag() * b[i].real();
+    }
+    return {re, im};
+  } else {
+    T sum(0);
+#pragma omp simd reduction(+ : sum)
+    for (Local i = 0; i < n; ++i) sum += a[i] * b[i];
+    return sum;
+  }
 }
 template <Scalar T>
 void axpy(T alpha, const T* x, T* y, Local n) {

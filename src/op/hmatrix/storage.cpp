@@ -92,14 +92,17 @@ constexpr double single_rounding = 0x1p-24, float_sums = 0x1p-21;
 template <Scalar T>
 Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage) {
   using R = real_t<T>;
-  const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
-  const bool may_fixed = storage == StoragePrecision::automatic;
   const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
   Packed<T> p;
   p.block = block;
   p.dense = c.dense;
   p.rank = c.rank;
   p.norm = c.norm;
+  p.error = c.error;
+  // Numbers that float cannot hold stay what they are.
+  if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
+  const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
+  const bool may_fixed = storage == StoragePrecision::automatic;
   const auto put = [&](int format, const T* v, std::size_t length, double unit) {
     if (format == native) append(std::get<native>(p.data), v, length, unit);
     else if (format == single) append(std::get<single>(p.data), v, length, unit);
@@ -114,6 +117,9 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
     else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
     p.count[format] = c.columns;
     p.scale.assign(1, format == fixed ? unit : 1.0);
+    each_format([&](auto f) {
+      if (f == format) std::get<f>(p.data).reserve(m * n * Packed<T>::parts);
+    });
     for (std::size_t j = 0; j < n; ++j) put(format, c.u.data() + j * m, m, unit);
     return p;
   }
@@ -143,7 +149,13 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
       break;
     }
   }
-  p.error = c.orthonormal ? std::sqrt(total) : total;
+  p.error = std::hypot(c.error, c.orthonormal ? std::sqrt(total) : total);
+  for (int f = 0; f < formats; ++f) {
+    const auto columns = std::size_t(std::count(format.begin(), format.end(), f));
+    each_format([&](auto g) {
+      if (f == g) std::get<g>(p.data).reserve(columns * (m + n) * Packed<T>::parts);
+    });
+  }
   for (int f = 0; f < formats; ++f) {
     for (Local k = 0; k < c.rank; ++k)
       if (format[std::size_t(k)] == f) {

@@ -40,7 +40,13 @@ struct Packed {
   std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // U then V of each
   std::vector<double> scale;  ///< by which a column's product is to be multiplied: sigma and the integers' units
   double norm = 0, error = 0;
+  double largest = 0;        ///< entry, where dense
+  std::vector<T> diagonal;   ///< of A, where this block has a part of it
 
+  double bytes() const {
+    return double(std::get<0>(data).size() * sizeof(R) + std::get<1>(data).size() * sizeof(float) +
+                  std::get<2>(data).size() * sizeof(std::int16_t));
+  }
   /// Real numbers of one side's column: a complex one is two.
   static constexpr int parts = is_complex<T> ? 2 : 1;
 };
@@ -139,7 +145,7 @@ class Storage {
   mutable std::size_t ld_ = 0;
   mutable exec::Array<R> z_;
   mutable exec::Array<float> z_float_;
-  mutable std::unique_ptr<Adjoint> adjoint_;
+  mutable std::shared_ptr<const Adjoint> adjoint_;
 };
 
 }  // namespace tacit::op::detail
