@@ -27,7 +27,7 @@ Vec all(double a) { return Vec{} + a; }
 // 1 / sqrt(a), to the last bit or two.
 Vec reciprocal_root(Vec a) {
 #ifdef __AVX512F__
-  Vec y = (Vec)_mm512_rsqrt14_pd((__m512d)a);
+  Vec y = (Vec)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)a);
   for (int step = 0; step < 2; ++step) y += y * (0.5 - 0.5 * a * y * y);
   return y;
 #else
