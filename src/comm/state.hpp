@@ -4,6 +4,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <atomic>
 #include <deque>
@@ -94,6 +95,8 @@ struct State {
         progress();
         if (spins % 64 == 63) check();
       }
+      // With tasks there is something to do meanwhile.
+      if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;
       if (spins > 128) transport->relax();
     }
   }

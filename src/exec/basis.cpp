@@ -2,6 +2,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -75,6 +76,13 @@ T square_sum(const T* v, std::size_t m) {
   return lane_sum(acc);
 }
 
+template <class T>
+std::vector<Touched> reads_of(const T* const* q, int j) {
+  std::vector<Touched> touched;
+  for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
+  return touched;
+}
+
 }  // namespace
 
 template <Scalar T, Memory M>
@@ -85,8 +93,7 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
   static thread_local std::vector<T> store;
   if (store.size() < chunks * k) store.resize(chunks * k);
   T* const partial = store.data();
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-  for (std::size_t c = 0; c < chunks; ++c) {
+  const auto chunk = [&](std::size_t c) {
     const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
     const T* const vc = v + begin;  // stays in the cache while the basis passes
     T* const p = partial + c * k;
@@ -99,34 +106,73 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
       default: break;
     }
     if (norm) p[j] = square_sum(vc, m);
+  };
+  if (auto* const tasks = Tasks::current()) {
+    auto touched = reads_of(q, j);
+    touched.push_back(Touched::read(v));
+    tasks->finish("basis dots", n, touched, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
+    });
+  } else {
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+    for (std::size_t c = 0; c < chunks; ++c) chunk(c);
   }
   std::fill_n(sums, k, T{});
   for (std::size_t c = 0; c < chunks; ++c)
     for (int i = 0; i < k; ++i) sums[i] += partial[c * k + i];
 }
 
+namespace {
+
+// One chunk: v := scale (v - sum_i h_i q_i); v^H v of it where asked for.
+template <class T>
+T subtract_chunk(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm, std::size_t c) {
+  const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
+  T* const vc = v + begin;
+  int i = 0;
+  for (; i + group <= j; i += group) chunk_subtract<group>(q + i, h + i, begin, m, vc);
+  switch (j - i) {
+    case 3: chunk_subtract<3>(q + i, h + i, begin, m, vc); break;
+    case 2: chunk_subtract<2>(q + i, h + i, begin, m, vc); break;
+    case 1: chunk_subtract<1>(q + i, h + i, begin, m, vc); break;
+    default: break;
+  }
+  if (scale != T(1))
+    for (std::size_t e = 0; e < m; ++e) vc[e] *= scale;
+  return norm ? square_sum(vc, m) : T{};
+}
+
+}  // namespace
+
 template <Scalar T, Memory M>
 T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm) {
   const Span span("basis subtract", "exec", std::int64_t((j + 2) * n * sizeof(T)));
   const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+  auto* const tasks = Tasks::current();
+  if (tasks && !norm) {
+    auto touched = reads_of(q, j);
+    touched.push_back(Touched::write(v));
+    tasks->start("basis subtract", n, touched,
+                 [q = std::vector<const T*>(q, q + j), h = std::vector<T>(h, h + j), scale, v, n](std::size_t begin,
+                                                                                                  std::size_t end) {
+                   for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c)
+                     subtract_chunk(q.data(), int(q.size()), h.data(), scale, v, n, false, c);
+                 });
+    return T{};
+  }
   static thread_local std::vector<T> store;
   if (store.size() < chunks) store.resize(chunks);
   T* const partial = store.data();
+  const auto chunk = [&](std::size_t c) { partial[c] = subtract_chunk(q, j, h, scale, v, n, norm, c); };
+  if (tasks) {
+    auto touched = reads_of(q, j);
+    touched.push_back(Touched::write(v));
+    tasks->finish("basis subtract", n, touched, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
+    });
+  } else {
 #pragma omp parallel for schedule(static) if (n > parallel_from)
-  for (std::size_t c = 0; c < chunks; ++c) {
-    const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
-    T* const vc = v + begin;
-    int i = 0;
-    for (; i + group <= j; i += group) chunk_subtract<group>(q + i, h + i, begin, m, vc);
-    switch (j - i) {
-      case 3: chunk_subtract<3>(q + i, h + i, begin, m, vc); break;
-      case 2: chunk_subtract<2>(q + i, h + i, begin, m, vc); break;
-      case 1: chunk_subtract<1>(q + i, h + i, begin, m, vc); break;
-      default: break;
-    }
-    if (scale != T(1))
-      for (std::size_t e = 0; e < m; ++e) vc[e] *= scale;
-    if (norm) partial[c] = square_sum(vc, m);
+    for (std::size_t c = 0; c < chunks; ++c) chunk(c);
   }
   T sum{};
   if (norm)

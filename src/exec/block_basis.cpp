@@ -1,14 +1,15 @@
 // Gram-Schmidt on blocks of vectors: [Q V]^H V and (V - Q C) W, each one pass over memory.
 //
-// Everything is done on real numbers, piece after piece of a few hundred: the block's piece is copied into the cache
-// (vectors whose addresses differ by powers of two would fight for the same lines there), then the basis passes in groups of
-// `rows` vectors, each group against tiles of `cols` columns held in registers, while the next group is fetched a line
-// at a time (all of it at once would fill the buffers that loads wait in). A
-// complex column v stands as two: v and -i v, whose real dot products with q are the real and the imaginary part of
-// q^H v; the combination Q c is Q Re c + i (Q Im c).
+// Everything is done on real numbers, piece after piece of a few hundred, so that a piece of the block stays in the first
+// cache while the basis passes. Sums: tiles of `rows` basis vectors by up to `most_cols` columns are held in registers.
+// Combinations: a few SIMD registers of up to `most_cols` columns are held while all basis vectors pass, so that the block is
+// written once and in place. Who reads a line asks for the same line of the next piece. A complex column v stands as two
+// real ones: v and -i v, whose real dot products with q are the real and the imaginary part of q^H v; the combination
+// Q c is Q Re c + i (Q Im c).
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -20,17 +21,23 @@ namespace tacit::exec {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int vector_bytes = 64, rows = 4, cols = 5;
+constexpr int vector_bytes = 64, most_cols = 10;
 #elif defined(__AVX__)
-constexpr int vector_bytes = 32, rows = 2, cols = 5;
+constexpr int vector_bytes = 32, most_cols = 5;
 #else
-constexpr int vector_bytes = 16, rows = 2, cols = 5;
+constexpr int vector_bytes = 16, most_cols = 5;
 #endif
-constexpr std::size_t piece_bytes = 2048;  // of a column
-template <class R>
-constexpr std::size_t piece = piece_bytes / sizeof(R);
+/// Registers of accumulators are rows (or vectors) times columns.
+constexpr int rows_of(int K) {
+  return most_cols == 10 ? (K > 5 ? 2 : 4) : 2;
+}
 template <class R>
 constexpr int width = vector_bytes / int(sizeof(R));
+/// Numbers of a column in a piece of a block of so many columns.
+template <class R>
+constexpr std::size_t piece_of(int columns) {
+  return std::size_t(columns > 12 ? 16 : 32) * width<R>;
+}
 
 template <class R, int Bytes>
 struct Pack {
@@ -88,10 +95,6 @@ inline Packed<R> load_some(const S* p, std::size_t count) {
   std::memcpy(static_cast<void*>(some), p, count * sizeof(S));
   return load<R>(some);
 }
-template <class R>
-inline void save(const Packed<R>& v, R* p) {
-  std::memcpy(p, &v, sizeof v);
-}
 inline std::uint16_t round_to_bfloat(float a) {
   const auto bits = std::bit_cast<std::uint32_t>(a);
   // To nearest, ties to even; NaN stays NaN.
@@ -103,273 +106,213 @@ inline void narrow(R a, S& b) {
   if constexpr (std::same_as<S, Bfloat16>) b.bits = round_to_bfloat(float(a));
   else b = S(a);
 }
-
-/// What a tile asks for while it computes: A streams, a line of each at every step.
-template <int A, class S>
-struct Ahead {
-  const S* p[A > 0 ? A : 1];
-  void fetch(std::size_t i) const {
-    if constexpr (A > 0)
-#pragma GCC unroll 4
-      for (int a = 0; a < A; ++a) __builtin_prefetch(p[a] + i);
+/// `count` values (a compile-time width, or fewer) to p, rounded to S.
+template <class R, class S>
+inline void save(const Packed<R>& v, S* p, std::size_t count = width<R>) {
+  if constexpr (std::same_as<S, Bfloat16>) {
+    R all[width<R>];
+    std::memcpy(all, &v, sizeof v);
+    S rounded[width<R>];
+    for (int l = 0; l < width<R>; ++l) narrow(all[l], rounded[l]);
+    std::memcpy(static_cast<void*>(p), rounded, count * sizeof(S));
+  } else {
+    const auto rounded = __builtin_convertvector(v, typename Pack<S, int(sizeof(S)) * width<R>>::type);
+    std::memcpy(p, &rounded, count * sizeof(S));
   }
-};
-/// Streams that are still to be asked for, handed out over the tiles that are left.
+}
+/// Pairs (a, b) -> (b, -a): -i times complex numbers; i times them is its negative.
+template <class R>
+inline Packed<R> turned(const Packed<R>& v) {
+  typedef std::conditional_t<sizeof(R) == 8, std::int64_t, std::int32_t> Index;
+  typename Pack<Index, vector_bytes>::type swap;
+  Packed<R> sign;
+  for (int l = 0; l < width<R>; ++l) swap[l] = l ^ 1, sign[l] = R(l % 2 ? -1 : 1);
+  return __builtin_shuffle(v, swap) * sign;
+}
+/// v, loaded once: as an operand of every sum that takes it, it would be loaded as often.
+template <class R>
+inline Packed<R> once(Packed<R> v) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+/// The line of the next piece that stands where this one is read.
 template <class S>
-class Streams {
- public:
-  void add(const S* p) { p_[count_++] = p; }
-  /// f(Ahead) with this tile's share: 0, 2 or 4 streams.
-  template <class F>
-  void share(int tiles_left, F&& f) {
-    const int open = count_ - done_, share = (open + tiles_left - 1) / tiles_left;
-    if (share == 0) f(Ahead<0, S>{});
-    else if (share <= 2) f(take<2>());
-    else f(take<4>());
-  }
+inline void ask(const S* p) {
+  __builtin_prefetch(p, 0, 2);
+}
 
- private:
-  template <int A>
-  Ahead<A, S> take() {
-    Ahead<A, S> ahead;
-    for (int a = 0; a < A; ++a) ahead.p[a] = p_[std::min(done_ + a, count_ - 1)];
-    done_ = std::min(done_ + A, count_);
-    return ahead;
-  }
-  const S* p_[64];
-  int count_ = 0, done_ = 0;
-};
-
-/// sums[g K' + k] += q_g v_k, lane by lane, over m numbers; columns of v are piece<R> apart, those of sums `ld` vectors.
-template <int G, int K, class R, class S, class A>
-void dots_tile(const S* const* q, const R* v, std::size_t m, Packed<R>* sums, int ld, const A& ahead) {
+/// sums[g ld + k] += q_g v_k, lane by lane, over m numbers. Per = 2: K / 2 complex columns, as v and -i v. `next`: how far
+/// ahead the next piece's lines of q are asked for; 0: not at all.
+template <int G, int K, int Per, class R, class S>
+void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t next, Packed<R>* sums, int ld) {
   constexpr int w = width<R>;
-  Packed<R> acc[G][K] = {};
+  Packed<R> acc[G][K] = {};  // from zero: a sum of short sums rounds less than one long sum
   const std::size_t full = m / w * w;
   for (std::size_t i = 0; i < full; i += w) {
-    Packed<R> vi[K];
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) vi[k] = load<R>(v + k * piece<R> + i);
-    ahead.fetch(i);
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) {
-      const Packed<R> qi = load<R>(q[g] + i);
-#pragma GCC unroll 8
-      for (int k = 0; k < K; ++k) acc[g][k] += qi * vi[k];
+    if (next)
+#pragma GCC unroll 16
+      for (int g = 0; g < G; ++g) ask(q[g] + i + next);
+    Packed<R> qi[G];
+#pragma GCC unroll 16
+    for (int g = 0; g < G; ++g) qi[g] = load<R>(q[g] + i);
+#pragma GCC unroll 16
+    for (int k = 0; k < K; k += Per) {
+      const Packed<R> vi = once<R>(load<R>(v[k / Per] + i));
+#pragma GCC unroll 16
+      for (int g = 0; g < G; ++g) acc[g][k] += qi[g] * vi;
+      if constexpr (Per == 2) {
+        const Packed<R> ti = turned<R>(vi);
+#pragma GCC unroll 16
+        for (int g = 0; g < G; ++g) acc[g][k + 1] += qi[g] * ti;
+      }
     }
   }
-  if (full < m)
-    for (int g = 0; g < G; ++g) {
-      const Packed<R> qi = load_some<R>(q[g] + full, m - full);
-      for (int k = 0; k < K; ++k) acc[g][k] += qi * load<R>(v + k * piece<R> + full);
-    }
+#pragma GCC unroll 16
   for (int g = 0; g < G; ++g)
+#pragma GCC unroll 16
     for (int k = 0; k < K; ++k) sums[g * ld + k] += acc[g][k];
-}
-
-/// out_k += sum_g c[g ld + k] q_g over m numbers; columns of out are piece<R> apart and reach up to a whole vector.
-template <int G, int K, class R, class S, class A>
-void combine_tile(const S* const* q, const R* c, int ld, std::size_t m, R* out, const A& ahead) {
-  constexpr int w = width<R>;
-  Packed<R> a[G][K];
-#pragma GCC unroll 8
-  for (int g = 0; g < G; ++g)
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) a[g][k] = c[g * ld + k] - Packed<R>{};
-  const std::size_t full = m / w * w;
-  for (std::size_t i = 0; i < full; i += w) {
-    Packed<R> o[K];
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) o[k] = load<R>(out + k * piece<R> + i);
-    ahead.fetch(i);
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) {
-      const Packed<R> qi = load<R>(q[g] + i);
-#pragma GCC unroll 8
-      for (int k = 0; k < K; ++k) o[k] += a[g][k] * qi;
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) save<R>(o[k], out + k * piece<R> + i);
-  }
-  if (full < m)
-    for (int k = 0; k < K; ++k) {
-      Packed<R> o = load<R>(out + k * piece<R> + full);
-      for (int g = 0; g < G; ++g) o += a[g][k] * load_some<R>(q[g] + full, m - full);
-      save<R>(o, out + k * piece<R> + full);
-    }
-}
-
-/// f(integral constants G, K) for G = g, K = k.
-template <class F>
-void with_tile(int g, int k, F&& f) {
-  const auto columns = [&](auto G) {
-    switch (k) {
-      case 1: return f(G, std::integral_constant<int, 1>{});
-      case 2: return f(G, std::integral_constant<int, 2>{});
-      case 3: return f(G, std::integral_constant<int, 3>{});
-      case 4: return f(G, std::integral_constant<int, 4>{});
-      default: return f(G, std::integral_constant<int, 5>{});
-    }
-  };
-  static_assert(cols == 5 && (rows == 2 || rows == 4));
-  if (g == 1) columns(std::integral_constant<int, 1>{});
-  else if (g == 2 || rows == 2) columns(std::integral_constant<int, 2>{});
-  else if (g == 3) columns(std::integral_constant<int, rows == 4 ? 3 : 2>{});
-  else columns(std::integral_constant<int, rows>{});
-}
-
-/// Rows of a basis, a group at a time: f(first row, how many, the streams to ask for: the next group, or the first of the
-/// next piece if there is one).
-template <class S, class F>
-void each_group(const S* const* q, int j, std::size_t begin, std::size_t m, bool more, F&& f) {
-  for (int i = 0; i < j; i += rows) {
-    const int g = std::min(rows, j - i);
-    const int after = i + g;
-    Streams<S> streams;
-    if (after < j) {
-      for (int a = after; a < std::min(after + rows, j); ++a) streams.add(q[a] + begin);
-    } else if (more) {
-      for (int a = 0; a < std::min(rows, j); ++a) streams.add(q[a] + begin + m);
-    }
-    f(i, g, streams);
+  if (full < m) {  // what is left, with zeros behind it
+    S some_q[G][w] = {};
+    R some_v[K / Per][w] = {};
+    const S* at_q[G];
+    const R* at_v[K / Per];
+    for (int g = 0; g < G; ++g)
+      at_q[g] = some_q[g], std::memcpy(static_cast<void*>(some_q[g]), q[g] + full, (m - full) * sizeof(S));
+    for (int k = 0; k < K / Per; ++k) at_v[k] = some_v[k], std::memcpy(some_v[k], v[k] + full, (m - full) * sizeof(R));
+    dots_tile<G, K, Per, R, S>(at_q, at_v, w, 0, sums, ld);
   }
 }
 
-/// One piece of a block of s columns of T as columns of reals in the cache, and what passes over it.
+/// What is made of a block's columns: `in` + sum over rows of c[row] q_row, and for a block times W, over its own.
 template <class T, class S>
-class Piece {
- public:
+struct Combination {
   using R = real_t<T>;
-  using Q = part_t<S>;
-  static constexpr int per = is_complex<T> ? 2 : 1;  // real columns of a column
-  static std::size_t numbers(int s) { return std::size_t(s) * per * piece<R>; }
-
-  Piece(int s, R* storage) : s_(s), columns_(s * per), v_(storage) {}
-  R* column(int c) const { return v_ + std::size_t(c) * per * piece<R>; }
-
-  void take(const T* const* v, std::size_t begin, std::size_t m) {
-    for (int c = 0; c < s_; ++c) {
-      std::memcpy(column(c), parts(v[c]) + begin, m * sizeof(R));
-      pad(column(c), m);
-    }
-  }
-  void clear(std::size_t m) {
-    for (int c = 0; c < columns_; ++c) std::fill_n(v_ + c * piece<R>, (m + width<R> - 1) / width<R> * width<R>, R(0));
-  }
-  /// For a complex T: -i v beside each v.
-  void rotate(std::size_t m) {
-    if constexpr (is_complex<T>)
-      for (int c = 0; c < s_; ++c) {
-        const R* const a = column(c);
-        R* const b = column(c) + piece<R>;
-        for (std::size_t i = 0; i < m; i += 2) b[i] = a[i + 1], b[i + 1] = -a[i];
-        pad(b, m);
-      }
-  }
-  /// For a complex T: v := a + i b of the two columns that combine() made.
-  void unrotate(std::size_t m) {
-    if constexpr (is_complex<T>)
-      for (int c = 0; c < s_; ++c) {
-        R* const a = column(c);
-        const R* const b = column(c) + piece<R>;
-        for (std::size_t i = 0; i < m; i += 2) a[i] -= b[i + 1], a[i + 1] += b[i];
-      }
-  }
-
-  /// sums (j + s rows of s per vectors) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile. `coming`: where
-  /// the block stands in the next piece.
-  void dots(const Q* const* q, int j, bool own, const T* const* coming, std::size_t begin, std::size_t m, bool more,
-            Packed<R>* sums) const {
-    Opened<Q> opened;
-    each_group(q, j, begin, m, more, [&](int i, int g, Streams<Q>& streams) {
-      const R* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = opened.row(a, q[i + a] + begin, m);
-      each_tile(g, 0, [&](auto G, auto K, int k, int left) {
-        streams.share(left, [&](const auto& ahead) {
-          dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(i) * columns_ + k, columns_, ahead);
-        });
-      });
-    });
-    if (!own) return;
-    each_own(coming, begin + m, more, [&](int i, const R* const* at, auto G, auto K, int k, const auto& ahead) {
-      dots_tile<G(), K(), R>(at, v_ + k * piece<R>, m, sums + std::size_t(j + i) * columns_ + k, columns_, ahead);
-    });
-  }
-  /// columns += Q C, C in reals, row after row.
-  template <class P>
-  void combine(const P* const* q, int j, const R* C, std::size_t begin, std::size_t m, bool more) {
-    Opened<P> opened;
-    each_group(q, j, begin, m, more, [&](int i, int g, Streams<P>& streams) {
-      const R* at[rows];
-      for (int a = 0; a < g; ++a) at[a] = opened.row(a, q[i + a] + begin, m);
-      each_tile(g, 0, [&](auto G, auto K, int k, int left) {
-        streams.share(left, [&](const auto& ahead) {
-          combine_tile<G(), K(), R>(at, C + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>, ahead);
-        });
-      });
-    });
-  }
-  /// columns += V W, W upper triangular.
-  void combine_own(const Piece& v, const R* W, const T* const* coming, std::size_t begin, std::size_t m, bool more) {
-    v.each_own(coming, begin + m, more, [&](int i, const R* const* at, auto G, auto K, int k, const auto& ahead) {
-      combine_tile<G(), K(), R>(at, W + std::size_t(i) * columns_ + k, columns_, m, v_ + k * piece<R>, ahead);
-    });
-  }
-  void put(int c, T* to, std::size_t begin, std::size_t m) const {
-    std::memcpy(parts(to) + begin, column(c), m * sizeof(R));
-  }
-  void put_narrow(int c, S* to, std::size_t begin, std::size_t m) const {
-    const R* const from = column(c);
-    Q* const at = parts(to) + begin;
-    for (std::size_t i = 0; i < m; ++i) narrow(from[i], at[i]);
-  }
-
- private:
-  /// A group's rows as R: where they are, or converted once for all the tiles.
-  template <class P>
-  struct Opened {
-    Packed<R> values[std::same_as<P, R> ? 1 : rows * int(piece<R>) / width<R>];
-    const R* row(int a, const P* from, std::size_t m) {
-      if constexpr (std::same_as<P, R>) {
-        return from;
-      } else {
-        Packed<R>* const to = values + std::size_t(a) * piece<R> / width<R>;
-        const std::size_t full = m / width<R>;
-        for (std::size_t i = 0; i < full; ++i) to[i] = load<R>(from + i * width<R>);
-        if (m % width<R>) to[full] = load_some<R>(from + full * width<R>, m % width<R>);
-        return reinterpret_cast<const R*>(to);
-      }
-    }
-  };
-  /// f(G, K, first column, tiles left with this one) over tiles of g rows from column `from` on.
-  template <class F>
-  void each_tile(int g, int from, F&& f) const {
-    for (int k = from; k < columns_; k += cols)
-      with_tile(g, std::min(cols, columns_ - k),
-                [&](auto G, auto K) { f(G, K, k, (columns_ - k + cols - 1) / cols); });
-  }
-  /// The tiles of the upper triangle with the block's own columns as rows; meanwhile the next piece of the block is
-  /// fetched from `coming`.
-  template <class F>
-  void each_own(const T* const* coming, std::size_t next, bool more, F&& f) const {
-    int tiles = 0;
-    for (int i = 0; i < s_; i += rows) tiles += (columns_ - i * per / cols * cols + cols - 1) / cols;
-    Streams<R> streams;
-    for (int c = 0; more && c < std::min(s_, 64); ++c) streams.add(parts(coming[c]) + next);
-    for (int i = 0; i < s_; i += rows) {
-      const R* at[rows];
-      for (int a = 0; a < std::min(rows, s_ - i); ++a) at[a] = column(i + a);
-      each_tile(std::min(rows, s_ - i), i * per / cols * cols, [&](auto G, auto K, int k, int) {
-        streams.share(tiles--, [&](const auto& ahead) { f(i, at, G, K, k, ahead); });
-      });
-    }
-  }
-  static void pad(R* column, std::size_t m) {
-    for (; m % width<R> != 0; ++m) column[m] = R(0);
-  }
-  int s_, columns_;
-  R* v_;
+  const part_t<S>* const* q;
+  int j;
+  const R* c;           // j rows of ld
+  const R* w = nullptr; // own rows: upper triangular, ld; null: the columns themselves
+  int ld;
+  R* const* v;
+  part_t<S>* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
+  int kept = -1;
 };
+
+/// Columns [first, first + K) (real ones) of a combination, E registers of each from `i` on; the last holds `count` numbers.
+template <int E, int K, int Per, class T, class S>
+inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, std::size_t count, std::size_t next) {
+  using R = real_t<T>;
+  constexpr int w = width<R>, half = K / 2 / Per * Per;
+  const bool whole = count == std::size_t(w);
+  const auto load_at = [&](const auto* p, int e) __attribute__((always_inline)) {
+    if (E == 1 && !whole) return load_some<R>(p + i, count);
+    return load<R>(p + i + e * w);
+  };
+  Packed<R> acc[E][K] = {};
+  if (!to.w) {
+#pragma GCC unroll 16
+    for (int k = 0; k < K; k += Per)
+#pragma GCC unroll 16
+      for (int e = 0; e < E; ++e) acc[e][k] = load_at(to.v[(first + k) / Per], e);
+  } else {
+    const auto own = [&](int l, auto from) __attribute__((always_inline)) {
+      const R* const c = to.w + std::size_t(l) * to.ld + first;
+      Packed<R> x[E];
+#pragma GCC unroll 16
+      for (int e = 0; e < E; ++e) x[e] = load_at(to.v[l], e);
+      if (next)
+#pragma GCC unroll 16
+        for (int e = 0; e < E; ++e) ask(to.v[l] + i + e * w + next);
+#pragma GCC unroll 16
+      for (int k = from(); k < K; ++k)
+#pragma GCC unroll 16
+        for (int e = 0; e < E; ++e) acc[e][k] += c[k] * x[e];
+    };
+    int l = 0;
+    for (; l < (first + half) / Per; ++l) own(l, std::integral_constant<int, 0>{});
+    for (; l < (first + K) / Per; ++l) own(l, std::integral_constant<int, half>{});
+  }
+  for (int r = 0; r < to.j; ++r) {
+    const R* const c = to.c + std::size_t(r) * to.ld + first;
+    const auto* const q = to.q[r];
+    Packed<R> x[E];
+#pragma GCC unroll 16
+    for (int e = 0; e < E; ++e) x[e] = load_at(q, e);
+    if (next)
+#pragma GCC unroll 16
+      for (int e = 0; e < E; ++e) ask(q + i + e * w + next);
+#pragma GCC unroll 16
+    for (int k = 0; k < K; ++k)
+#pragma GCC unroll 16
+      for (int e = 0; e < E; ++e) acc[e][k] += c[k] * x[e];
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < K; k += Per) {
+    const int column = (first + k) / Per;
+#pragma GCC unroll 16
+    for (int e = 0; e < E; ++e) {
+      Packed<R> y = acc[e][k];
+      if constexpr (Per == 2) y -= turned<R>(acc[e][k + 1]);
+      const std::size_t at = i + e * w, m = E == 1 ? count : std::size_t(w);
+      if (to.stored) save<R>(y, to.stored[column] + at, m);
+      if (!to.stored || column == to.kept) save<R>(y, to.v[column] + at, m);
+    }
+  }
+}
+template <int K, int Per, class T, class S>
+void combine_columns(const Combination<T, S>& to, int first, std::size_t begin, std::size_t m, std::size_t next) {
+  constexpr int w = width<real_t<T>>, E = rows_of(K);
+  std::size_t i = begin;
+  const std::size_t end = begin + m;
+  for (; i + E * w <= end; i += E * w) combine_step<E, K, Per>(to, first, i, w, next);
+  for (; i + w <= end; i += w) combine_step<1, K, Per>(to, first, i, w, next);
+  if (i < end) combine_step<1, K, Per>(to, first, i, end - i, 0);
+}
+
+template <int N>
+using Int = std::integral_constant<int, N>;
+/// Real columns that a tile takes of `left`: 10, 8, 6, 5 .. 1; pairs of complex columns stay together.
+template <int Per>
+constexpr int cols_of(int left) {
+  if (Per == 2) return std::min(left, most_cols / 2 * 2);
+  if (left >= most_cols) return most_cols;
+  return left == 9 ? 8 : left == 7 ? 6 : left;
+}
+/// f(Int<K>) for K = k.
+template <int Per, class F>
+void with_columns(int k, F&& f) {
+  switch (k) {
+    case 2: return f(Int<2>{});
+    case 4: return f(Int<4>{});
+    default: break;
+  }
+  if constexpr (most_cols == 10) {
+    switch (k) {
+      case 6: return f(Int<6>{});
+      case 8: return f(Int<8>{});
+      case 10: return f(Int<10>{});
+      default: break;
+    }
+  }
+  if constexpr (Per == 1) {
+    switch (k) {
+      case 1: return f(Int<1>{});
+      case 3: return f(Int<3>{});
+      default: return f(Int<5>{});
+    }
+  }
+}
+/// f(Int<G>) for G = g <= rows_of(K).
+template <int K, class F>
+void with_rows(int g, F&& f) {
+  if (g == 1) return f(Int<1>{});
+  if (rows_of(K) == 2 || g == 2) return f(Int<2>{});
+  if constexpr (rows_of(K) == 4) {
+    if (g == 3) return f(Int<3>{});
+    return f(Int<4>{});
+  }
+}
 
 /// How n numbers are shared out: parts of whole runs; depends on n alone.
 struct Cut {
@@ -382,16 +325,6 @@ struct Cut {
   }
   bool parallel() const { return n > detail::parallel_from; }
 };
-
-/// f(begin, m, whether there is another) for the pieces of part p.
-template <class R, class F>
-void each_piece(const Cut& cut, std::size_t p, F&& f) {
-  const std::size_t end = std::min((p + 1) * cut.length, cut.n);
-  for (std::size_t begin = p * cut.length; begin < end; begin += piece<R>) {
-    const std::size_t m = std::min(piece<R>, end - begin);
-    f(begin, m, begin + m < end);
-  }
-}
 
 /// A thread's scratch, kept from call to call.
 template <class R>
@@ -435,10 +368,12 @@ void collect(const real_t<T>* partial, std::size_t count, int j, bool own, int s
   }
 }
 
-/// What every kernel here is: pieces of V are taken, combined, put back and multiplied, as asked for.
+/// What every kernel here is: pieces of V are combined and multiplied, as asked for.
 template <class T, class S>
 struct Task {
   using R = real_t<T>;
+  using Q = part_t<S>;
+  static constexpr int per = is_complex<T> ? 2 : 1;
   const S* const* q;
   int j;
   T* const* v;
@@ -451,16 +386,20 @@ struct Task {
   T* G = nullptr;
 
   void operator()() const {
-    constexpr int per = is_complex<T> ? 2 : 1;
     if (s == 0) return;
     const int columns = s * per;
     const Cut cut(n * per);
     // Kept from call to call: a loop of blocks does not allocate.
-    static thread_local std::vector<const part_t<S>*> basis;
+    static thread_local std::vector<const Q*> basis_store;
+    static thread_local std::vector<R*> block_store;
+    static thread_local std::vector<Q*> stored_store;
     static thread_local std::vector<R> outer, inner, partial_store;
     static thread_local std::vector<T> CW, upper;
-    basis.resize(j), outer.clear(), inner.clear();
-    for (int i = 0; i < j; ++i) basis[i] = parts(q[i]);
+    auto* const tasks = Tasks::current();
+    basis_store.resize(j), block_store.resize(s), stored_store.resize(s), outer.clear(), inner.clear();
+    for (int i = 0; i < j; ++i) basis_store[i] = parts(q[i]);
+    for (int c = 0; c < s; ++c) block_store[c] = parts(v[c]);
+    for (int c = 0; stored && c < s; ++c) stored_store[c] = parts(stored[c]);
     // (V - Q C) W = Q (-C W) + V W.
     if (combine) spread_coefficients(C, j, j, s, R(1), outer);
     if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
@@ -479,45 +418,102 @@ struct Task {
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // What the threads see are these pointers: the stores are the calling thread's.
     R* const partial = partial_store.data();
-    const part_t<S>* const* const qs = basis.data();
-    const R *const outside = outer.data(), *const inside = inner.data();
-    const std::size_t block = Piece<T, S>::numbers(s);
-#pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) {
-      R* const memory = scratch<R>(2 * block + sums * width<R>);
-      Packed<R>* const acc = reinterpret_cast<Packed<R>*>(memory + 2 * block);
-      for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
-      each_piece<R>(cut, p, [&](std::size_t begin, std::size_t m, bool more) {
-        Piece<T, S> first(s, memory), second(s, memory + block);
-        first.take(v, begin, m);
-        Piece<T, S>* now = &first;
-        if (update || combine) {
-          if (W) {
-            second.clear(m);
-            second.combine_own(first, inside, v, begin, m, more);
-            now = &second;
-          } else if (is_complex<T>) {
-            for (int c = 0; c < s; ++c) std::fill_n(first.column(c) + piece<R>, piece<R>, R(0));
-          }
-          now->combine(qs, j, outside, begin, m, more && !gram);
-          now->unrotate(m);
-          for (int c = 0; c < s; ++c) {
-            if (stored) now->put_narrow(c, stored[c], begin, m);
-            if (!stored || c == s - 1) now->put(c, v[c], begin, m);
-          }
-        }
-        if (gram) {
-          now->rotate(m);
-          now->dots(qs, j, own, v, begin, m, more, acc);
-        }
-      });
-      for (std::size_t i = 0; i < sums; ++i) {
-        R sum = 0;
-        for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
-        partial[p * sums + i] = sum;
+    const Combination<T, S> made{basis_store.data(), j, outer.data(), update && W ? inner.data() : nullptr, columns,
+                                 block_store.data(), stored ? stored_store.data() : nullptr, s - 1};
+    if (tasks) {
+      std::vector<Touched> touched;
+      for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
+      for (int c = 0; c < s; ++c)
+        touched.push_back(update || combine ? Touched::write(v[c]) : Touched::read(v[c])),
+            stored ? touched.push_back(Touched::write(stored[c])) : void();
+      const auto share = [count = cut.length / per](const auto& f, std::size_t begin, std::size_t end) {
+        for (std::size_t p = begin / count; p * count < end; ++p) f(p);
+      };
+      if (gram) {
+        tasks->finish("block dots", n, touched, [&](std::size_t begin, std::size_t end) {
+          share([&](std::size_t p) { part(p, cut, sums, made, partial); }, begin, end);
+        });
+        collect<T>(partial, cut.count, j, own, s, G);
+      } else {
+        // Done later, when what the caller has lent is gone.
+        tasks->start("block update", n, touched,
+                     [task = *this, cut, share, columns, triangular = update && W, basis = basis_store, outside = outer,
+                      inside = inner, block = block_store, narrow = stored_store](std::size_t begin, std::size_t end) {
+                       const Combination<T, S> kept{basis.data(), task.j, outside.data(),
+                                                    triangular ? inside.data() : nullptr, columns, block.data(),
+                                                    task.stored ? narrow.data() : nullptr, task.s - 1};
+                       share([&](std::size_t p) { task.part(p, cut, 0, kept, nullptr); }, begin, end);
+                     });
       }
+      return;
     }
+#pragma omp parallel for schedule(static) if (cut.parallel())
+    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, made, partial);
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
+  }
+
+ private:
+  /// Part p of the elements.
+  void part(std::size_t p, const Cut& cut, std::size_t sums, const Combination<T, S>& made, R* partial) const {
+    Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));
+    for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
+    const std::size_t end = std::min((p + 1) * cut.length, cut.n), piece = piece_of<R>(s * per);
+    for (std::size_t begin = p * cut.length; begin < end; begin += piece) {
+      const std::size_t m = std::min(piece, end - begin), next = begin + m < end ? piece : 0;
+      if (update || combine) combine_piece(made, begin, m, next);
+      if (gram) dots_piece(made.q, made.v, begin, m, next, acc);
+    }
+    for (std::size_t i = 0; i < sums; ++i) {
+      R sum = 0;
+      for (int l = 0; l < width<R>; ++l) sum += acc[i][l];
+      partial[p * sums + i] = sum;
+    }
+  }
+  /// From the last columns to the first: W is upper triangular, so what a column needs of the block is there still.
+  void combine_piece(const Combination<T, S>& made, std::size_t begin, std::size_t m, std::size_t next) const {
+    const int columns = s * per, most = cols_of<per>(columns);
+    const auto tile = [&](int k, int count) {
+      // The last to pass asks for what comes; with sums to follow, those do.
+      with_columns<per>(count, [&](auto K) { combine_columns<K(), per>(made, k, begin, m, k == 0 && !gram ? next : 0); });
+    };
+    int k = columns / most * most;
+    if (const int left = columns - k, first = cols_of<per>(left); left > 0) {
+      if (first < left) tile(k + first, left - first);
+      tile(k, first);
+    }
+    while (k > 0) k -= most, tile(k, most);
+  }
+  /// acc (j + s rows of `columns`) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile.
+  void dots_piece(const Q* const* basis, R* const* block, std::size_t begin, std::size_t m, std::size_t next,
+                  Packed<R>* acc) const {
+    const int columns = s * per;
+    const auto tiles_from = [&](int from, auto&& f) {
+      for (int k = from; k < columns;) {
+        const int count = cols_of<per>(columns - k);
+        with_columns<per>(count, [&](auto K) { f(K, k); });
+        k += count;
+      }
+    };
+    const R* vs[most_cols];
+    const auto rows = [&](const auto* const* from, int r, int end, int first_row, int k, auto K, std::size_t ahead) {
+      for (int c = 0; c < K() / per; ++c) vs[c] = block[k / per + c] + begin;
+      while (r < end) {
+        const int g = std::min(rows_of(K()), end - r);
+        std::remove_cvref_t<decltype(from[0])> at[4];
+        for (int a = 0; a < g; ++a) at[a] = from[r + a] + begin;
+        with_rows<K()>(g, [&](auto G_) {
+          dots_tile<G_(), K(), per, R>(at, vs, m, ahead, acc + std::size_t(first_row + r) * columns + k, columns);
+        });
+        r += g;
+      }
+    };
+    tiles_from(0, [&](auto K, int k) { rows(basis, 0, j, 0, k, K, k == 0 ? next : 0); });
+    if (!own) return;
+    // Rows of the block itself, two by two, from their own column on.
+    for (int r = 0; r < s; r += 2)
+      tiles_from(r * per, [&](auto K, int k) {
+        rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
+      });
   }
 };
 
@@ -582,6 +578,7 @@ void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std
 
 template <Scalar T, Memory M, class S>
 void store(const T* from, S* to, std::size_t n) {
+  settle();
   const auto* const a = parts(from);
   auto* const b = parts(to);
   const std::size_t numbers = n * (is_complex<T> ? 2 : 1);

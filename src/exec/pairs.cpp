@@ -2,6 +2,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -74,8 +75,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
   static thread_local std::vector<double> store;
   store.assign(std::max<std::size_t>(chunks, 1) * doubles, 0.0);
   double* const partial = store.data();
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+  each(chunks, n > parallel_from, [&](std::size_t chunk) {
     static thread_local std::vector<R> left_store, right_store, shadow_store;
     left_store.assign(std::size_t(padded) * block_rows, R(0));
     if (!same) right_store.assign(std::size_t(padded) * block_rows, R(0));
@@ -97,7 +97,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
       auto* strip = reinterpret_cast<Strip*>(at);
       for (int b = 0; b < tiles; ++b) multiply_tile<parts>(s, right + std::size_t(b) * tile * block_rows, *strip++);
     }
-  }
+  });
   for (std::size_t chunk = 1; chunk < chunks; ++chunk)
     for (std::size_t i = 0; i < doubles; ++i) partial[i] += partial[chunk * doubles + i];
 
@@ -131,8 +131,7 @@ template <Scalar T, Memory M>
 void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, T* x, std::size_t n) {
   const Span span("pair combine", "exec", std::int64_t((columns + (a ? 2 : 0) + (x ? 2 : 0)) * n * sizeof(T)));
   constexpr std::size_t rows = 512;
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-  for (std::size_t chunk = 0; chunk < (n + rows - 1) / rows; ++chunk) {
+  each((n + rows - 1) / rows, n > parallel_from, [&](std::size_t chunk) {
     const std::size_t begin = chunk * rows, m = std::min(rows, n - begin);
     T pair[2 * rows];
     if (a) std::fill_n(pair, 2 * m, T(0));
@@ -156,17 +155,19 @@ void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, 
       }
     }
     if (a) std::copy_n(pair, 2 * m, v[0] + 2 * begin);
-  }
+  });
 }
 
 template <Scalar T, Memory M>
 void pair_put(const T* x, int c, T* v, std::size_t n) {
+  settle();
 #pragma omp parallel for schedule(static) if (n > parallel_from)
   for (std::size_t i = 0; i < n; ++i) v[2 * i + c] = x[i];
 }
 
 template <Scalar T, Memory M>
 double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
+  settle();
   double most = 0;
 #pragma omp parallel for schedule(static) reduction(max : most) if (n > parallel_from)
   for (std::size_t i = 0; i < n; ++i) {

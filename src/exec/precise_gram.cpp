@@ -57,8 +57,7 @@ void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real
   const std::size_t pairs = std::size_t(s) * (s + 1) / 2, sums = pairs * per;
   const std::size_t chunks = (n + chunk - 1) / chunk;
   std::vector<DoubleDouble> partial(chunks * sums);
-#pragma omp parallel for schedule(static) if (n > detail::parallel_from)
-  for (std::size_t p = 0; p < chunks; ++p) {
+  each(chunks, n > detail::parallel_from, [&](std::size_t p) {
     const std::size_t begin = p * chunk, m = std::min(chunk, n - begin), padded = (m + lanes - 1) / lanes * lanes;
     // Real and imaginary parts apart, as doubles, with zeros up to a whole number of lanes.
     std::vector<double> parts(std::size_t(s) * per * padded, 0.0);
@@ -83,7 +82,7 @@ void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real
         partial[at++] = re.total();
         if constexpr (per == 2) partial[at++] = im.total() - minus.total();
       }
-  }
+  });
   for (std::size_t i = 0; i < sums; ++i) {
     DoubleDouble sum;
     for (std::size_t p = 0; p < chunks; ++p) sum = sum + partial[p * sums + i];

@@ -421,11 +421,11 @@ class BlockProcess {
     return told(done, R, s);
   }
   void copy_out(const T* from, T* to) const {
-    if constexpr (std::same_as<M, Host>) std::copy_n(from, n_, to);
+    if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(from, n_, to);
     else exec::copy_to_host(to, from, n_ * sizeof(T));
   }
   void copy_in(const T* from, T* to) const {
-    if constexpr (std::same_as<M, Host>) std::copy_n(from, n_, to);
+    if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(from, n_, to);
     else exec::copy_to_device(to, from, n_ * sizeof(T));
   }
 

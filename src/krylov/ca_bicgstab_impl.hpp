@@ -3,6 +3,7 @@
 // theirs: a, c, d, e are the coordinates of p, r, r - alpha A p and the step of x; T their T'.
 #pragma once
 
+#include "powers.hpp"
 #include "s_step.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -30,7 +31,8 @@ class CaBicgstab final : public Iteration<T, M> {
 
  public:
   explicit CaBicgstab(const Options& options)
-      : adapts_(options.fallbacks),
+      : powers_(options.powers.value_or(op::Powers::products)),
+        adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
         step_(options.step.value_or(4), options.fallbacks, unit, clear),
         shifts_(2 * step_.most()),
@@ -114,13 +116,7 @@ class CaBicgstab final : public Iteration<T, M> {
     const Span span("basis", "krylov");
     const auto v = pairs_.first(r.space(), 2 * s + 1);
     const auto steps = bases_.steps(s, 2 * s);
-    if (!P) return A.powers(v, steps);
-    auto& z = *images_.first(r.space(), 1)[0];
-    for (std::size_t k = 0; k < steps.size(); ++k) {
-      P->apply(*v[k], z);
-      A.apply(z, *v[k + 1]);
-      op::extend<T, M>(steps[k], k > 0 ? v[k - 1] : nullptr, *v[k], *v[k + 1]);
-    }
+    make_powers<T, M>(A, P, false, powers_, v, steps, images_.first(r.space(), P ? 1 : 0));
   }
 
   bool gram(const Run<T, M>& run, int s) {
@@ -340,7 +336,9 @@ class CaBicgstab final : public Iteration<T, M> {
                            " ca-bicgstab's blocks are shorter, ", step_.limit(), " at first"));
   }
 
-  bool adapts_, max_norm_, first_ = true, lost_ = false, new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true, e_is_zero_ = true;
+  op::Powers powers_;
+  bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true;
+  bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;
   Step step_;
   Shifts<T> shifts_;
   Bases<T> bases_;

@@ -3,6 +3,7 @@
 // step of x; T moves them: op Y x = Y (T x).
 #pragma once
 
+#include "powers.hpp"
 #include "s_step.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -27,7 +28,8 @@ class CaCg final : public Iteration<T, M> {
 
  public:
   explicit CaCg(const Options& options)
-      : adapts_(options.fallbacks),
+      : powers_(options.powers.value_or(op::Powers::products)),
+        adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
         step_(options.step.value_or(8), options.fallbacks, unit, clear),
         shifts_(step_.most()),
@@ -94,14 +96,9 @@ class CaCg final : public Iteration<T, M> {
     const Span span("basis", "krylov");
     const auto v = pairs_.first(r.space(), s + 1);
     const auto steps = bases_.steps(s, s);
-    if (!P) return A.powers(v, steps);
-    const auto z = images_.first(r.space(), s + 1);
-    if (!z_is_there_) P->apply(*v[0], *z[0]);
-    for (std::size_t k = 0; k < steps.size(); ++k) {
-      A.apply(*z[k], *v[k + 1]);
-      op::extend<T, M>(steps[k], k > 0 ? v[k - 1] : nullptr, *v[k], *v[k + 1]);
-      P->apply(*v[k + 1], *z[k + 1]);
-    }
+    const auto z = images_.first(r.space(), P ? s + 1 : 0);
+    make_powers<T, M>(A, P, false, powers_, v, steps, z, z_is_there_);
+    if (P) P->apply(*v.back(), *z.back());
   }
 
   /// G = Y^H Z, and with P the Y^H Y that gives the norm of r.
@@ -251,6 +248,7 @@ class CaCg final : public Iteration<T, M> {
                            " ca-cg's blocks are shorter, ", step_.limit(), " at first"));
   }
 
+  op::Powers powers_;
   bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true, z_is_there_ = false;
   Step step_;
   Shifts<T> shifts_;

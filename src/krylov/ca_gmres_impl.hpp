@@ -4,6 +4,7 @@
 #pragma once
 
 #include "block_orthogonalisation_impl.hpp"
+#include "powers.hpp"
 
 #include <tacit/krylov/change_of_basis.hpp>
 #include <tacit/krylov/gmres.hpp>
@@ -33,7 +34,8 @@ class CaGmres final : public Iteration<T, M> {
         how_(options.orthogonalisation),
         qr_(options.block_qr.value_or(BlockQr::cholqr)),
         storage_(options.storage.value_or(Storage::full)),
-        heals_(options.fallbacks) {
+        heals_(options.fallbacks),
+        powers_(options.powers.value_or(op::Powers::products)) {
     if (basis_ == Basis::automatic) basis_ = Basis::newton;
     // The kernels of the device take blocks of up to 32.
     if constexpr (std::same_as<M, Device>) wanted_ = std::min(wanted_, 32);
@@ -287,18 +289,10 @@ class CaGmres final : public Iteration<T, M> {
   template <class Basis>
   void make(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left, std::span<const op::RecurrenceStep<T>> steps,
             Basis& basis, int j, int s, layout::Vector<T, M>& z) {
-    if (!P) {
-      vectors_.clear();
-      for (int c = 0; c <= s; ++c) vectors_.push_back(&basis(j + c));
-      A.powers(vectors_, steps);
-      return;
-    }
-    for (int c = 0; c < s; ++c) {
-      auto &x = basis(j + c), &v = basis(j + c + 1);
-      if (left) A.apply(x, z), P->apply(z, v);
-      else P->apply(x, z), A.apply(z, v);
-      op::extend<T, M>(steps[std::size_t(c)], c > 0 ? &basis(j + c - 1) : nullptr, x, v);
-    }
+    vectors_.clear();
+    for (int c = 0; c <= s; ++c) vectors_.push_back(&basis(j + c));
+    layout::Vector<T, M>* const scratch = &z;
+    make_powers<T, M>(A, P, left, powers_, vectors_, steps, std::span(&scratch, 1));
   }
 
   /// The block's R into that of the cycle.
@@ -377,6 +371,7 @@ class CaGmres final : public Iteration<T, M> {
   BlockQr qr_;
   Storage storage_;
   bool heals_;
+  op::Powers powers_;
   std::size_t size_ = 0;
   std::vector<std::complex<double>> ritz_;
   op::Recurrence<T> steps_;

@@ -1,11 +1,15 @@
-// p(l)-CG: conjugate gradients with l sums in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with the
-// recurrences of Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, in which every basis obeys the three terms of Lanczos, so that
-// rounding errors are not amplified by the depth.
+// p(l)-CG: conjugate gradients with l sums in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with the bases of
+// Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, each of which obeys the three terms of Lanczos.
 //
-//   v_a    Lanczos vectors of P A in the inner product of P^-1, A V_a = V_{a+1} T_{a+1,a}
-//   U_k,a  P_k(P A) v_a,  P_k(t) = (t - sigma_0) .. (t - sigma_{k-1}),  k = 0 .. l
-//   z_j    P_j(P A) v_0 for j <= l, U_l,{j-l} from there on; Z = V G, G upper triangular with 2 l + 1 diagonals
+//   v_a     Lanczos vectors of P A in the inner product of P^-1:  A V = V T,  r_a = zeta_a P^-1 v_a
+//   U_k,a   (P A - sigma_0) .. (P A - sigma_{k-1}) v_a,  k = 0 .. l;  hats: P^-1 U_k,a
+//
+// Not as published: column a of T comes from inner products of the vectors themselves, made l products ago, and not from
+// the orthonormality of v_0 .. v_a, which a rounding error at the start loses. The shifts lie inside the spectrum. The residual
+// is replaced when an estimate of its gap says so.
 #pragma once
+
+#include "gaps.hpp"
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -22,189 +26,385 @@ namespace tacit::krylov {
 
 namespace formula {
 template <class T>
-struct LanczosStep {  // v_{a+1} = (next + alpha v_a + beta v_{a-1}) scale, over v_{a-1}
-  T alpha, beta, scale;
-  TACIT_HD void operator()(T next, T now, T& before) const { before = (next + alpha * now + beta * before) * scale; }
+struct NewtonStep {  // U_{k+1} = A U_k - sigma U_k, over the product
+  T sigma;
+  TACIT_HD void operator()(T u, T& product) const { product = product - sigma * u; }
 };
 template <class T>
-struct NewtonStep {  // z_{i+1} = A z_i - sigma z_i, over the product
-  T sigma;
-  TACIT_HD void operator()(T z, T& product) const { product = product - sigma * z; }
+struct LanczosStep {  // v_{a+1} = (next - gamma v_a - tau v_{a-1}) / delta, over v_{a-1}
+  T gamma, tau, scale;
+  TACIT_HD void operator()(T next, T now, T& before) const { before = (next - gamma * now - tau * before) * scale; }
 };
 template <class T>
 struct LanczosTop {  // the same over the product that `next` holds
-  T alpha, beta, scale;
-  TACIT_HD void operator()(T now, T before, T& next) const { next = (next + alpha * now + beta * before) * scale; }
+  T gamma, tau, scale;
+  TACIT_HD void operator()(T now, T before, T& next) const { next = (next - gamma * now - tau * before) * scale; }
+};
+template <class T>
+struct LanczosCgStep {  // p_a = (v_a - tau p_{a-1}) / eta, y += zeta p_a; (p, p), (y, y)
+  T tau, scale, zeta;
+  TACIT_HD exec::Sums<2, T> operator()(T v, T& p, T& y) const {
+    p = (v - tau * p) * scale;
+    y = y + zeta * p;
+    return {{T(abs2(p)), T(abs2(y))}};
+  }
+};
+template <class T>
+struct LanczosOfResidual {  // v_{a+1} = r / zeta, v_a = A p_a - lambda v_{a+1}; over the residual and the product
+  T scale, lambda;
+  TACIT_HD void operator()(T& next, T& now) const {
+    next = scale * next;
+    now = now - lambda * next;
+  }
 };
 template <class T>
 struct ResidualSquare {
   TACIT_HD exec::Sums<1, T> operator()(T f, T v) const { return {{T(abs2(f - v))}}; }
 };
 template <class T>
-struct Shrink {
+struct Multiple {
   T alpha;
   TACIT_HD void operator()(T x, T& y) const { y = alpha * x; }
 };
-template <class T>
-struct LanczosCgStep {  // p_a = (v_a - delta p_{a-1}) / eta, x += zeta p_a
-  T delta, eta, zeta;
-  TACIT_HD void operator()(T v, T& p, T& x) const {
-    p = (v - delta * p) * eta;
-    x = x + zeta * p;
-  }
-};
 }  // namespace formula
 
-/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of l + 1 numbers that is waited for l iterations later; 5 l + 11
-/// vectors of traffic beside theirs. l products in advance. Vectors: f, d, p, 2 l of the U, l + 2 of Z (and 3 of P^-1 Z).
-/// Breakdowns: (p, A p) not positive; G_jj^2 not positive: the vectors in flight depend on each other.
+/// Columns of T from inner products l steps old. With Y_b = [U_{0..l-1,b-1}, U_{0..l,b}], a three-term recurrence whose
+/// coefficients are known up to step a - 1 gives v_{a-1}, v_a and A v_a as combinations of Y_b, a < b + l, and the Gram
+/// matrix of Y_b their inner products. Local.
+class DelayedLanczos {
+ public:
+  explicit DelayedLanczos(const std::vector<double>& shifts)
+      : sigma_(shifts), l_(int(shifts.size())), size_(2 * l_ + 1), M_(std::size_t(size_ * size_)), steps_(shifts.size()) {}
+
+  struct Step {  // A v_a = delta v_{a+1} + gamma v_a + tau v_{a-1}
+    double gamma = 0, tau = 0, delta = 0;
+    double left = 0;  // delta^2 / (A v_a, A v_a): what is new in A v_a
+  };
+
+  /// Inner products that one sum brings.
+  static int count(int l) { return l * (l + 1) + (l + 1) * (l + 2) / 2; }
+  /// The sum for b = 0, 1, ..: (Y_i, U_c,b), i <= l + c, for c = 0 .. l.
+  void arrive(const double* dots) {
+    ++base_;
+    for (int k = 0; k < l_; ++k)
+      for (int m = 0; m < l_; ++m) M(k, m) = M(l_ + k, l_ + m);
+    for (int c = l_; c < size_; ++c)
+      for (int i = 0; i <= c; ++i) M(i, c) = M(c, i) = *dots++;
+  }
+  int base() const { return base_; }
+  /// ||U_k,b||.
+  double size(int k) const { return std::sqrt(std::max(0.0, M_[std::size_t((l_ + k) * (size_ + 1))])); }
+
+  /// Column a, in turn, base() <= a < base() + l.
+  Step next(int a) {
+    Coordinates before(std::size_t(size_), 0.0), now = before;
+    if (base_ > 0) before[0] = 1;
+    now[std::size_t(l_)] = 1;
+    for (int t = base_; t < a; ++t) {
+      const Step& s = steps_[std::size_t(t % l_)];
+      std::swap(before, now);
+      combine(times_A(before), s, before, now);
+    }
+    const Coordinates Av = times_A(now);
+    const double nn = dot(now, now), nb = dot(now, before), bb = dot(before, before);
+    const double nA = dot(now, Av), bA = dot(before, Av);
+    Step s;
+    if (a == 0) {
+      s.gamma = nA / nn;
+    } else {
+      const double determinant = nn * bb - nb * nb;
+      s.gamma = (nA * bb - bA * nb) / determinant;
+      s.tau = (bA * nn - nA * nb) / determinant;
+    }
+    s.delta = 1;
+    Coordinates left = before;
+    combine(Av, s, now, left);
+    const double square = dot(left, left);
+    s.left = square / dot(Av, Av);
+    s.delta = std::sqrt(std::max(0.0, square));
+    steps_[std::size_t(a % l_)] = s;
+    return s;
+  }
+
+ private:
+  using Coordinates = std::vector<double>;
+  double sigma(int k) const { return sigma_[std::size_t(k)]; }
+  double& M(int i, int j) { return M_[std::size_t(i * size_ + j)]; }
+  double dot(const Coordinates& x, const Coordinates& y) {
+    double sum = 0;
+    for (int i = 0; i < size_; ++i)
+      for (int j = 0; j < size_; ++j) sum += x[std::size_t(i)] * M(i, j) * y[std::size_t(j)];
+    return sum;
+  }
+  /// A U_k = U_{k+1} + sigma_k U_k.
+  Coordinates times_A(const Coordinates& x) const {
+    Coordinates y(x.size(), 0.0);
+    for (int i = 0; i + 1 < size_; ++i) {
+      const double c = x[std::size_t(i)];
+      y[std::size_t(i)] += sigma(i % l_) * c;
+      if (i != l_ - 1) y[std::size_t(i) + 1] += c;  // c = 0 there
+    }
+    return y;
+  }
+  /// before := (Av - gamma now - tau before) / delta.
+  static void combine(const Coordinates& Av, const Step& s, const Coordinates& now, Coordinates& before) {
+    for (std::size_t i = 0; i < Av.size(); ++i) before[i] = (Av[i] - s.gamma * now[i] - s.tau * before[i]) / s.delta;
+  }
+
+  const std::vector<double>& sigma_;
+  const int l_, size_;
+  std::vector<double> M_;    // of Y_base
+  std::vector<Step> steps_;  // the last l
+  int base_ = -1;
+};
+
+/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is waited for
+/// after l products (in the first l iterations at once); 7 l + 14 vectors of traffic beside theirs (10 l + 19 with P). l products and applies in advance. Vectors: f, d, y, p,
+/// one to look with and 2 l + 3 of U; with P 2 l + 1 more.
+/// A replacement: 2 l + 2 products and applies of P.
+/// Breakdowns: (p, A p) not positive; the vectors in flight depend on each other.
 template <Scalar T, Memory M>
 class DeepPipelinedCg {
  public:
-  DeepPipelinedCg(const Run<T, M>& run, const std::vector<double>& shifts) : run_(run), sigma_(shifts), l_(int(shifts.size())) {}
+  /// largest: an estimate of the largest eigenvalue of P A. period: of the replacement; 0 never, < 0 by the estimate.
+  /// heals: ends as `slow` when the residual has to be replaced too often.
+  DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, int period, bool heals)
+      : run_(run),
+        sigma_(std::move(shifts)),
+        l_(int(sigma_.size())),
+        largest_(largest),
+        period_(period),
+        heals_(heals),
+        lanczos_(sigma_),
+        pending_(sigma_.size()),
+        norm_A_(run.P ? 0 : largest),
+        gaps_(2 * l_ + 2) {}
 
   /// True when the basis broke down.
   bool run(Monitor& monitor) {
     using namespace exec;
     const auto& [A, P, f, d, W] = run_;
-    const auto& space = f.space();
-    auto &p = W[0], &check = W[1];
-    monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
-    // Slots of the workspace: two vectors of each U_k, k < l; rings of Z and of P^-1 Z.
-    const std::size_t first = 2, ring = first + 2 * std::size_t(l_), hats = ring + 2*std::size_t(l_) + 2;
-    const auto U = [&](int k, int a) -> layout::Vector<T, M>& { return run_.w[first + 2 * std::size_t(k) + (a & 1)]; };
-    const auto Z = [&](int j) -> layout::Vector<T, M>& { return run_.w[ring + std::size_t(j % (2*l_ + 2))]; };
-    const auto hat = [&](int j) -> layout::Vector<T, M>& { return P ? run_.w[hats + std::size_t(j % 3)] : Z(j); };
-
-    // z_0 = v_0 = P r / ||r||, in the norm of P.
-    auto& start = Z(0);
-    if (P) P->apply(f, start);
-    else layout::copy(f, start);
-    const auto [rz, rr] = space.sum(sweep(reads(f, start), updates(), writes(), layout::formula::Dots<T>{})).wait();
-    double norm = std::sqrt(double(real(rr)));
-    if (!(norm > monitor.goal()) || !std::isfinite(norm)) return monitor.go_on(norm), false;
-    if (!(real(rz) > 0)) {
-      monitor.go_on(norm);
-      monitor.breakdown("(r, P r)", real(rz), "the preconditioner is not positive definite");
-      return false;
-    }
-    double zeta = std::sqrt(double(real(rz)));
-    // The norm of r is that of P's inner product times this; made anew when a claim proves wrong.
-    double factor = norm / zeta;
-    const T scale = T(real_t<T>(1 / zeta));
-    layout::scale(scale, start);
-    if (P) sweep(reads(f), updates(), writes(hat(0)), formula::Shrink<T>{scale});
-    layout::copy(start, U(0, 0));
-    for (int k = 0; k < l_; ++k) layout::fill(U(k, 1), T(0));
+    auto &y = W[0], &p = W[1];
+    monitor.solution_by([&](void* x) { solution(d, T(1), y, x); });
+    layout::fill(y, T(0));
     layout::fill(p, T(0));
-    G_.assign(std::size_t(columns()) * (2 * l_ + 1), 0);
-    gamma_.assign(std::size_t(columns()), 0);
-    delta_ = gamma_;
-    g(0, 0) = 1;
-    pending_.clear();
-    pending_.resize(std::size_t(l_));
+    if (!begin(monitor)) return false;
+    bool broken = false;
+    int replaced = 0, since = 0;
+    double energy = 0, seen = 0, delta = 0, eta = 1;
+    for (int a = 0; go_on(monitor); ++a) {
+      auto& next = hat(l_, a + 1);
+      A.apply(U(l_, a), next);
 
-    for (int i = 0; i < l_; ++i) {  // fill the pipeline: z_1 .. z_l
-      A.apply(Z(i), hat(i + 1));
-      sweep(reads(hat(i)), updates(hat(i + 1)), writes(), formula::NewtonStep<T>{T(real_t<T>(sigma_[std::size_t(i)]))});
-      if (P) P->apply(hat(i + 1), Z(i + 1));
-      if (i + 1 < l_) layout::copy(Z(i + 1), U(i + 1, 0));
-      post(i + 1, U(0, 0), Z, hat(i + 1));
-    }
-    double eta = 0;
-    double energy = 0, seen = 0;
-    for (int a = 0;; ++a) {
-      if (P && norm <= monitor.goal()) {  // small in the norm of P: is it in its own?
-        A.apply(d, check);
-        const auto [square] = space.sum(sweep(reads(f, check), updates(), writes(), formula::ResidualSquare<T>{})).wait();
-        const double truth = std::sqrt(double(real(square)));
-        // Far from what was believed, it is the gap of the recurrences: the driver sees to that.
-        if (truth > monitor.goal() && truth < 10 * norm) factor = truth / std::abs(zeta), norm = truth;
-      }
-      if (!monitor.go_on(norm)) return false;
-      const int i = a + l_;
-      auto& next = hat(i + 1);
-      A.apply(Z(i), next);
-      // Column a + 1 of G, and with it column a of T.
-      const double left = finish(a + 1);
-      if (!(left > 10 * double(std::numeric_limits<real_t<T>>::epsilon()))) {
-        monitor.breakdown("G_jj^2", left, "the vectors of the pipeline depend on each other");
-        return true;
-      }
-      lanczos(a);
-      const double delta = a > 0 ? this->delta(a - 1) : 0, lambda = a > 0 ? delta / eta : 0;
-      eta = gamma(a) - lambda * delta;
+      if (a <= l_ || a >= 2 * l_) receive();
+      const auto step = lanczos_.next(a);
+      eta = step.gamma - delta / eta * step.tau;
+      delta = step.delta;
       if (!(eta > 0)) {
         monitor.breakdown("(p, A p)", eta, "the matrix is not positive definite");
-        return false;
+        break;
       }
-      sweep(reads(U(0, a)), updates(p, d), writes(),
-            formula::LanczosCgStep<T>{T(real_t<T>(delta)), T(real_t<T>(1 / eta)), T(real_t<T>(zeta))});
-      energy += zeta * zeta / eta;
+      auto norms = sweep(reads(U(0, a)), updates(p, y), writes(),
+                         formula::LanczosCgStep<T>{number(step.tau), number(1 / eta), number(zeta_)});
+      energy += zeta_ * zeta_ / eta;
       if (energy > 1.01 * seen) seen = energy, monitor.progress();
+      if (!(step.left > 20 * unit)) {  // this is the solution, or all that can be told in this basis
+        monitor.go_on(std::abs(zeta_) * factor_);
+        monitor.breakdown("delta^2", step.left, "the vectors of the pipeline depend on each other");
+        broken = true;
+        break;
+      }
       // All bases one vector on.
-      const T minus_delta = T(real_t<T>(-delta)), inverse = T(real_t<T>(1 / this->delta(a)));
-      for (int k = 0; k < l_; ++k)
-        sweep(reads(k + 1 < l_ ? U(k + 1, a) : Z(i), U(k, a)), updates(U(k, a + 1)), writes(),
-              formula::LanczosStep<T>{T(real_t<T>(sigma_[std::size_t(k)] - gamma(a))), minus_delta, inverse});
-      sweep(reads(hat(i), hat(i - 1)), updates(next), writes(),
-            formula::LanczosTop<T>{T(real_t<T>(-gamma(a))), minus_delta, inverse});
-      if (P) P->apply(next, Z(i + 1));
-      post(i + 1, U(0, a + 1), Z, next);
-      zeta = -zeta * this->delta(a) / eta;
-      norm = std::abs(zeta) * factor;
+      const T tau = number(step.tau), scale = number(1 / delta);
+      for (int k = 0; k < l_; ++k) {
+        const formula::LanczosStep<T> on{number(step.gamma - sigma_[std::size_t(k)]), tau, scale};
+        sweep(reads(U(k + 1, a), U(k, a)), updates(U(k, a + 1)), writes(), on);
+        if (P) sweep(reads(hat(k + 1, a), hat(k, a)), updates(hat(k, a + 1)), writes(), on);
+      }
+      sweep(reads(hat(l_, a), hat(l_, a - 1)), updates(next), writes(),
+            formula::LanczosTop<T>{number(step.gamma), tau, scale});
+      if (P) P->apply(next, U(l_, a + 1));
+      const double before = zeta_;
+      zeta_ *= -delta / eta;
+      follow_gaps(step, eta, before);
+      if (++since; period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group && drifted()) {
+        replace(a, delta / eta);
+        norms[1] = T(0);
+        if (++replaced > 1 && period_ < 0 && since < healthy_group && heals_) {
+          monitor.go_on(std::abs(zeta_) * factor_);
+          monitor.end(Outcome::slow);
+          break;
+        }
+        since = 0;
+      }
+      post(a + 1, norms);
     }
+    layout::axpy(T(1), y, d);
+    if (replaced > 0)
+      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) + (replaced > 1 ? " times" : " time"));
+    return broken;
   }
 
  private:
-  int columns() const { return 3 * l_ + 3; }
-  double& g(int m, int j) { return G_[std::size_t(j % columns()) * (2 * l_ + 1) + std::size_t(j - m)]; }
-  double& gamma(int a) { return gamma_[std::size_t(a % columns())]; }
-  double& delta(int a) { return delta_[std::size_t(a % columns())]; }
+  static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
+  static constexpr double tolerance = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
+  static constexpr int least_group = 10;
+  static constexpr int healthy_group = 30;  // replaced sooner again, the bases gain nothing
+  static T number(double value) { return T(real_t<T>(value)); }
 
-  /// Starts the sum for column j of G: z_j with v_{j-l} (v_0 while j <= l) and with the z after it.
-  template <class Ring>
-  void post(int j, const layout::Vector<T, M>& v, const Ring& Z, const layout::Vector<T, M>& hat) {
-    const int count = std::min(j, l_) + 1;
-    std::vector<const T*>& q = list_;
-    q.clear();
-    for (int m = std::max(j - 2 * l_, 0); m <= j; ++m) q.push_back(Z(m).data());
-    values_.resize(2*std::size_t(l_) + 1);
-    exec::basis_dots<T, M>(q.data(), q.size(), hat.data(), hat.size(), values_.data(), false);
-    pending_[std::size_t(j % l_)] = hat.space().start_sum(values_.data(), q.size());
+  // Workspace: y, p and one to look with; U_k,a and U_k,a-1 for k < l, three of the top, whose product is under way. With P
+  // these are the hats and the others follow, one of the top.
+  layout::Vector<T, M>& hat(int k, int a) {
+    return run_.w[std::size_t(k < l_ ? 3 + 2 * k + (a & 1) : 3 + 2 * l_ + (a + 3) % 3)];
   }
-  /// Column j of G, as in a Cholesky factorisation; returns the part of (z_j, z_j) that is left for the diagonal.
-  double finish(int j) {
-    pending_[std::size_t(j % l_)].wait(values_.data());
-    const int known = std::max(j - l_, 0);
-    const int low = std::max(j - 2 * l_, 0);
-    static_cast<void>(known);
-    const double whole = double(real(values_[std::size_t(j - low)]));
-    for (int m = low; m <= j; ++m) {
-      double sum = double(real(values_[std::size_t(m - low)]));
-      for (int k = std::max(j - 2 * l_, 0); k < m; ++k) sum -= g(k, m) * g(k, j);
-      if (m < j) g(m, j) = sum / g(m, m);
-      else if (!(sum > 0)) return whole > 0 ? sum / whole : sum;
-      else g(j, j) = std::sqrt(sum);
+  layout::Vector<T, M>& U(int k, int a) {
+    if (!run_.P) return hat(k, a);
+    return run_.w[std::size_t(6 + 2 * l_ + (k < l_ ? 2 * k + (a & 1) : 2 * l_))];
+  }
+  /// U_{k+1,a} from U_k,a.
+  void extend(int k, int a) {
+    run_.A.apply(U(k, a), hat(k + 1, a));
+    exec::sweep(exec::reads(hat(k, a)), exec::updates(hat(k + 1, a)), exec::writes(),
+                formula::NewtonStep<T>{number(sigma_[std::size_t(k)])});
+    if (run_.P) run_.P->apply(hat(k + 1, a), U(k + 1, a));
+  }
+
+  /// v_0 = P r / ||r||, in the norm of P, and U_k,0. False when there is nothing to do or P is not positive definite.
+  bool begin(Monitor& monitor) {
+    using namespace exec;
+    const auto& [A, P, f, d, W] = run_;
+    auto& start = U(0, 0);
+    if (P) P->apply(f, start);
+    else layout::copy(f, start);
+    const auto [rz, rr] = f.space().sum(sweep(reads(f, start), updates(), writes(), layout::formula::Dots<T>{})).wait();
+    const double norm = std::sqrt(double(real(rr)));
+    if (!(real(rz) > 0)) {
+      if (monitor.go_on(norm))
+        monitor.breakdown("(r, P r)", double(real(rz)), "the preconditioner is not positive definite");
+      return false;
     }
-    return g(j, j) * g(j, j) / whole;
+    zeta_ = std::sqrt(double(real(rz)));
+    factor_ = norm / zeta_;
+    const T scale = number(1 / zeta_);
+    layout::scale(scale, start);
+    if (P) sweep(reads(f), updates(), writes(hat(0, 0)), formula::Multiple<T>{scale});
+    for (int k = 0; k < l_; ++k) {
+      layout::fill(U(k, -1), T(0));
+      if (P) layout::fill(hat(k, -1), T(0));
+      extend(k, 0);
+    }
+    layout::fill(hat(l_, -1), T(0));
+    post(0, {});
+    return true;
   }
-  /// Column a of T from A Z = Z B and Z = V G.
-  void lanczos(int a) {
-    const double diagonal = g(a, a), before = a > 0 ? g(a - 1, a) * delta(a - 1) : 0;
-    const double on = a < l_ ? sigma_[std::size_t(a)] : gamma(a - l_), below = a < l_ ? 1 : delta(a - l_);
-    const double next = g(a, a + 1), corner = g(a + 1, a + 1);
-    gamma(a) = on + (below * next - before) / diagonal;
-    delta(a) = below * corner / diagonal;
+
+  /// Starts the sum of the inner products of Y_b with U_k,b, of ||p||^2 and ||y||^2, and with P of ||P^-1 v_b||^2.
+  void post(int b, const exec::Sums<2, T>& norms) {
+    std::vector<const T*> Y, now;
+    for (int k = 0; k < l_; ++k) Y.push_back(U(k, b - 1).data());
+    for (int k = 0; k <= l_; ++k) Y.push_back(U(k, b).data()), now.push_back(hat(k, b).data());
+    if (run_.P) Y.insert(Y.begin(), hat(0, b).data());
+    const auto& space = run_.r.space();
+    const std::size_t rows = Y.size(), first = run_.P ? 1 : 0;
+    std::vector<T> G(rows * now.size());
+    exec::block_dots<T, M>(Y.data(), int(rows), now.data(), int(now.size()), run_.r.size(), G.data());
+    std::vector<real_t<T>> values;
+    for (std::size_t c = 0; c < now.size(); ++c)
+      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values.push_back(real(G[c * rows + first + i]));
+    for (int i = 0; i < 2; ++i) values.push_back(real(norms[i]));
+    if (run_.P) values.push_back(real(G[0]));
+    pending_[std::size_t(b % l_)] = space.start_sum(values.data(), values.size());
+  }
+  void receive() {
+    const std::size_t count = std::size_t(DelayedLanczos::count(l_));
+    std::vector<real_t<T>> values(count + (run_.P ? 3 : 2));
+    pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values.data());
+    const std::vector<double> sums(values.begin(), values.end());
+    lanczos_.arrive(sums.data());
+    p_norm_ = std::sqrt(sums[count]), y_norm_ = std::sqrt(sums[count + 1]);
+    if (run_.P) v_norm_ = std::sqrt(sums[count + 2]);
+    if (p_norm_ > 0) norm_A_ = std::max(norm_A_, v_norm_ / p_norm_);
+    factor_ = v_norm_ * correction_;
+  }
+
+  /// ||r_a|| = |zeta_a| ||P^-1 v_a||, of which the second changes slowly and is known for an older a: a claim is verified.
+  bool go_on(Monitor& monitor) {
+    using namespace exec;
+    const auto& [A, P, f, d, W] = run_;
+    double norm = std::abs(zeta_) * factor_;
+    if (P && norm <= monitor.goal()) {
+      A.apply(W[0], W[2]);
+      const auto [square] = f.space().sum(sweep(reads(f, W[2]), updates(), writes(), formula::ResidualSquare<T>{})).wait();
+      const double truth = std::sqrt(double(real(square)));
+      // Far from what was believed, it is the gap: the driver sees to that.
+      if (truth > monitor.goal() && truth < 10 * norm) {
+        correction_ *= truth / norm, factor_ *= truth / norm;
+        norm = truth;
+      }
+    }
+    return monitor.go_on(norm);
+  }
+
+  /// The residual from the solution, v_a from A p_a = P^-1 (v_a + lambda v_{a+1}), and all that follows from them.
+  void replace(int a, double lambda) {
+    using namespace exec;
+    const auto& [A, P, f, d, W] = run_;
+    auto &y = W[0], &p = W[1], &now = hat(0, a), &next = hat(0, a + 1);
+    A.apply(y, W[2]);
+    A.apply(p, now);
+    sweep(reads(W[2]), updates(f, d, y), writes(next), formula::GroupEnd<T>{});
+    sweep(reads(), updates(next, now), writes(), formula::LanczosOfResidual<T>{number(1 / zeta_), number(lambda)});
+    for (const int b : {a, a + 1}) {
+      if (P) P->apply(hat(0, b), U(0, b));
+      for (int k = 0; k < l_; ++k) extend(k, b);
+    }
+    y_norm_ = 0;
+    std::vector<double> rounding = roundings();
+    for (int k = 0; k < l_; ++k) rounding[std::size_t(l_ + k)] = rounding[std::size_t(k)];
+    gaps_.reset(rounding);
+  }
+
+  // Gaps: e_k,a = U_{k+1,a} - (A - sigma_k) U_k,a for k < l, the same for a - 1, A p - v_a - lambda v_{a+1}, f - A y - r, without P^-1
+  // and in the norm of the residual.
+  std::vector<double> roundings() const {
+    std::vector<double> rounding(std::size_t(2 * l_ + 2), 0.0);
+    for (int k = 0; k < l_; ++k) rounding[std::size_t(k)] = 4 * unit * largest_ * lanczos_.size(k) * v_norm_;
+    rounding[std::size_t(2 * l_)] = unit * norm_A_ * p_norm_;
+    rounding[std::size_t(2 * l_ + 1)] = unit * (norm_A_ * y_norm_ + std::abs(zeta_) * v_norm_);
+    return rounding;
+  }
+  void follow_gaps(const DelayedLanczos::Step& s, double eta, double zeta) {
+    const int n = 2 * l_ + 2, g = n - 2, h = n - 1;
+    std::vector<double> L(std::size_t(n * n), 0.0);
+    const auto at = [&](int i, int j) -> double& { return L[std::size_t(i * n + j)]; };
+    for (int k = 0; k < l_; ++k) {
+      if (k + 1 < l_) at(k, k + 1) = 1 / s.delta;
+      at(k, k) = (sigma_[std::size_t(k)] - s.gamma) / s.delta;
+      at(k, l_ + k) = -s.tau / s.delta;
+      at(l_ + k, k) = 1;
+    }
+    at(g, 0) = -1 / eta, at(g, g) = -s.tau / eta;
+    at(h, 0) = zeta / eta, at(h, g) = zeta * s.tau / eta, at(h, h) = 1;
+    gaps_.step(L, roundings());
+  }
+  bool drifted() const {
+    bool small = gaps_[2 * l_ + 1] <= tolerance * std::abs(zeta_) * v_norm_;
+    for (int k = 0; k < l_; ++k) small = small && gaps_[k] <= tolerance * lanczos_.size(k + 1) * v_norm_;
+    return !small;
   }
 
   const Run<T, M>& run_;
-  const std::vector<double>& sigma_;
+  const std::vector<double> sigma_;
   const int l_;
-  std::vector<double> G_, gamma_, delta_;  // rings: column j of G by diagonals, T
-  std::vector<comm::PendingSum> pending_;  // of column j at j % l
-  std::vector<const T*> list_;
-  std::vector<T> values_;
+  const double largest_;
+  const int period_;
+  const bool heals_;
+  DelayedLanczos lanczos_;
+  std::vector<comm::PendingSum> pending_;  // of b at b % l
+  double zeta_ = 0, factor_ = 1, correction_ = 1;
+  double norm_A_;  // from below
+  double v_norm_ = 1, p_norm_ = 0, y_norm_ = 0;
+  VariableGaps gaps_;
 };
 
 }  // namespace tacit::krylov

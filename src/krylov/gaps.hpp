@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <vector>
 
 namespace tacit::krylov {
 
@@ -58,6 +59,42 @@ class Gaps {
     for (int i = 0; i < N; ++i) C_[i][i] += sigma[i] * sigma[i];
   }
   Matrix C_{};
+};
+
+/// The same for a number of gaps that is known when it is made, and real L. Local.
+class VariableGaps {
+ public:
+  explicit VariableGaps(int n) : n_(n), C_(std::size_t(n * n), 0.0), half_(C_) {}
+
+  double operator[](int i) const { return std::sqrt(std::max(0.0, C_[at(i, i)])); }
+  void reset(const std::vector<double>& sigma) {
+    std::fill(C_.begin(), C_.end(), 0.0);
+    add(sigma);
+  }
+  /// L: n x n, row after row, with few entries.
+  void step(const std::vector<double>& L, const std::vector<double>& sigma) {
+    half_.assign(half_.size(), 0.0);  // L C
+    multiply(L, C_, half_);
+    C_.assign(C_.size(), 0.0);
+    for (int i = 0; i < n_; ++i)
+      for (int j = 0; j < i; ++j) std::swap(half_[at(i, j)], half_[at(j, i)]);
+    multiply(L, half_, C_);
+    add(sigma);
+  }
+
+ private:
+  std::size_t at(int i, int j) const { return std::size_t(i * n_ + j); }
+  void multiply(const std::vector<double>& L, const std::vector<double>& x, std::vector<double>& y) const {
+    for (int i = 0; i < n_; ++i)
+      for (int k = 0; k < n_; ++k)
+        if (const double a = L[at(i, k)]; a != 0)
+          for (int j = 0; j < n_; ++j) y[at(i, j)] += a * x[at(k, j)];
+  }
+  void add(const std::vector<double>& sigma) {
+    for (int i = 0; i < n_; ++i) C_[at(i, i)] += sigma[std::size_t(i)] * sigma[std::size_t(i)];
+  }
+  int n_;
+  std::vector<double> C_, half_;
 };
 
 }  // namespace tacit::krylov

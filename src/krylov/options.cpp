@@ -48,6 +48,7 @@ constexpr Names<Storage, 3> storages{
 constexpr Names<Engine, 3> engines{
     {{{Engine::polling, "polling"}, {Engine::thread, "thread"}, {Engine::tasks, "tasks"}}}};
 constexpr Names<Norm, 2> norms{{{{Norm::two, "2"}, {Norm::max, "max"}}}};
+constexpr Names<Powers, 2> all_powers{{{{Powers::products, "products"}, {Powers::kernel, "kernel"}}}};
 constexpr Names<Reason, 7> reasons{{{{Reason::converged, "converged"},
                                      {Reason::max_iterations, "max_iterations"},
                                      {Reason::breakdown, "breakdown"},
@@ -81,6 +82,9 @@ std::vector<std::string> engine_names() { return engines.all(); }
 Norm norm_of(std::string_view name) { return norms.value(name, "norm"); }
 const char* to_string(Norm norm) { return norms.name(norm); }
 std::vector<std::string> norm_names() { return norms.all(); }
+Powers powers_of(std::string_view name) { return all_powers.value(name, "powers"); }
+const char* to_string(Powers powers) { return all_powers.name(powers); }
+std::vector<std::string> powers_names() { return all_powers.all(); }
 const char* to_string(Reason reason) { return reasons.name(reason); }
 
 Method classical_of(Method method) {
@@ -112,11 +116,12 @@ void check_uses(const Options& o) {
   only(o.tau.has_value(), message("tau ", o.tau.value_or(0)), {pipelined_gmres, pipelined_ca_gmres});
   only(o.basis.has_value(), message("basis ", to_string(o.basis.value_or(Basis::automatic))),
        {pipelined_cg, pipelined_gmres, ca_cg, ca_bicgstab, ca_gmres, pipelined_ca_gmres});
+  only(o.powers.has_value(), message("powers ", to_string(o.powers.value_or(Powers::products))),
+       {ca_cg, ca_bicgstab, ca_gmres});
   only(o.storage.has_value(), message("storage ", to_string(o.storage.value_or(Storage::full))), {ca_gmres});
   only(o.replacement.has_value(), message("replacement ", o.replacement.value_or(0)),
        {pipelined_cg, pipelined_bicgstab, ca_cg, ca_bicgstab});
   only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
-  require(o.engine != Engine::tasks, "engine tasks is not part of this build; use polling or thread");
   switch (o.orthogonalisation) {
     case Orthogonalisation::automatic: break;
     case Orthogonalisation::one_reduction:

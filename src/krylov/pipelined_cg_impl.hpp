@@ -114,25 +114,38 @@ class PipelinedCg final : public Iteration<T, M> {
 
  private:
   void deep(const Run<T, M>& run, Monitor& monitor) {
-    if (basis_ != Basis::monomial && (!spectrum_known_ || spectrum_of_ != run.P)) {
+    if (!spectrum_known_ || spectrum_of_ != run.P) {
       spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
       spectrum_known_ = true, spectrum_of_ = run.P;
     }
-    // The zeros of the Chebyshev polynomial on (0, lambda_max), as in the papers: the least of a residual over the spectrum.
-    std::vector<std::complex<double>> zeros;
-    const double half = 1.05 * spectrum_.lambda_max / 2;
-    for (int k = 0; k < depth_; ++k)
-      zeros.emplace_back(basis_ == Basis::monomial ? 0 : half + half * std::cos((2 * k + 1) * std::acos(-1.0) / (2 * depth_)));
-    if (basis_ != Basis::monomial) zeros = leja(std::move(zeros), false);
-    std::vector<double> shifts;
-    for (const auto& zero : zeros) shifts.push_back(zero.real());
-    if (!DeepPipelinedCg<T, M>(run, shifts).run(monitor) || !fallbacks_) return;
+    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_, fallbacks_).run(monitor) || !fallbacks_) return;
     if (++breakdowns_ % 2 == 0) {
       depth_ /= 2;
       monitor.tell(message("pipelined-cg broke down (", monitor.detail(), "); its depth was ", depth_, " from there"));
     } else {
       monitor.tell(message("pipelined-cg broke down (", monitor.detail(), ") and began anew"));
     }
+  }
+
+  /// The zeros of the Chebyshev polynomial on (0, lambda_max). Inside the spectrum: a gap of U_k grows like the Lanczos
+  /// polynomials at sigma_k, and outside they grow without bound. Of no more digits than keep them apart: then the first steps
+  /// hardly round where the right-hand side has few digits, and a rounding error at the start is what delays conjugate
+  /// gradients most. For the same reason the outermost come last.
+  std::vector<double> shifts() const {
+    const double half = spectrum_.lambda_max / 2;
+    if (basis_ == Basis::monomial || !(half > 0)) return std::vector<double>(std::size_t(depth_), 0.0);
+    std::vector<std::complex<double>> zeros;
+    for (double digit = std::ldexp(1.0, std::ilogb(half)); int(zeros.size()) < depth_; digit /= 2) {
+      zeros.clear();
+      for (int k = 0; k < depth_; ++k) {
+        const double zero = half + half * std::cos((2 * k + 1) * std::acos(-1.0) / (2 * depth_));
+        const double inside = (zero > half ? std::floor(zero / digit) : std::ceil(zero / digit)) * digit;
+        if (zeros.empty() || inside < zeros.back().real()) zeros.emplace_back(inside);
+      }
+    }
+    std::vector<double> sigma;
+    for (const auto& zero : leja(std::move(zeros), false)) sigma.insert(sigma.begin(), zero.real());
+    return sigma;
   }
 
   void shallow(const Run<T, M>& run, Monitor& monitor) {

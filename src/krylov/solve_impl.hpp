@@ -1,7 +1,10 @@
 // The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
 #pragma once
 
+#include "powers.hpp"
+
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/bicgstab.hpp>
 #include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/choose.hpp>
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <limits>
 #include <memory>
 
@@ -78,6 +82,7 @@ class DiagonalInverse final : public op::Operator<T, M> {
   }
   std::string name() const override { return "jacobi"; }
   const Vector<T, M>* pointwise() const override { return &inverse_; }
+  bool as_tasks() const override { return true; }
 
  protected:
   int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
@@ -118,6 +123,9 @@ inline void check(const Options& o) {
   require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
           "; a number of iterations, or 0 for never, is needed");
   check_uses(o);
+  if (o.engine == Engine::tasks && !exec::Tasks::available())
+    throw Error(ErrorKind::environment,
+                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
   require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
   require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
           "; a number above lambda_min is needed");
@@ -177,6 +185,7 @@ class Solve {
     }
     balance_scales(b_norm);
     consider_variants();
+    tell_of_engine();
     iterate();
     undo_scales();
   }
@@ -279,6 +288,12 @@ class Solve {
     }
     if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
     goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
+    if (const double known = given_A_->accuracy(); known > options_.rtol) {
+      std::ostringstream text;
+      text << "rtol is " << std::setprecision(2) << options_.rtol << ", and the " << given_A_->name()
+           << " operator is good to " << known << ": digits of the solution beyond that are those of the approximation";
+      report_.warnings.push_back(text.str());
+    }
   }
   void undo_scales() {
     const int e = b_exponent_ - a_exponent_;
@@ -358,7 +373,7 @@ class Solve {
                          (diagonal_looked_at_ && inverse_.empty()));
       {
         const Span span(to_string(method_), "krylov");
-        const bool goes_on = run_method({*A_, P_, r, *d, workspace}, monitor, before);
+        const bool goes_on = run_by_engine({*A_, P_, r, *d, workspace}, monitor, before);
         for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
         if (!goes_on) return;
       }
@@ -446,6 +461,26 @@ class Solve {
     }
   }
 
+  /// As run_method, with kernels as tasks where that was asked for.
+  bool run_by_engine(Run<T, M> run, Monitor& monitor, double norm) {
+    if (options_.engine != Engine::tasks || std::same_as<M, Device>) return run_method(run, monitor, norm);
+    bool goes_on = false;
+    exec::Tasks::run([&] { goes_on = run_method(run, monitor, norm); }, [&] { space_.comm().poll(); });
+    return goes_on;
+  }
+  /// What of the run is not made of tasks.
+  void tell_of_engine() {
+    if (options_.engine != Engine::tasks) return;
+    if (std::same_as<M, Device>) {
+      report_.warnings.push_back("the engine \"tasks\" is for host memory; the device ran in the order of the program");
+      return;
+    }
+    for (const auto* a : {A_, P_})
+      if (a && !a->as_tasks())
+        report_.warnings.push_back(
+            message("the engine \"tasks\" runs products with the ", a->name(), " operator in the order of the program"));
+  }
+
   /// False when the report is complete already.
   bool run_method(Run<T, M> run, Monitor& monitor, double norm) {
     switch (method_) {
@@ -456,7 +491,7 @@ class Solve {
       case Method::ca_bicgstab:
       case Method::ca_gmres:
       case Method::pipelined_ca_gmres:
-        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_);
+        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_), look_at_powers();
         iteration_->run(run, monitor);
         break;
       case Method::automatic:
@@ -509,11 +544,26 @@ class Solve {
     return true;
   }
 
+  /// Tells where a matrix powers kernel was asked for and is not to be had.
+  void look_at_powers() {
+    if (options_.powers != Powers::kernel || by_kernel(*A_, P_, Powers::kernel)) return;
+    std::string why = message("the ", A_->name(), " operator has no matrix powers kernel");
+    if (scaled_A_) why = "there is no matrix powers kernel for a matrix that is scaled on its way";
+    else if (A_->has_powers_kernel()) why = message("a matrix powers kernel takes no ", P_->name(), " preconditioner");
+    report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
+  }
+
   /// Something else to try where the method gets no further. Collective.
   bool fall_back(Monitor& monitor) {
     if (!options_.fallbacks) return false;
     const std::string why =
         monitor.detail().empty() ? message("no progress in iteration ", monitor.iterations()) : monitor.detail();
+    if (scale_by_diagonal()) {
+      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
+                                         "); it went on with the inverse diagonal as preconditioner"));
+      iteration_.reset();  // what it has learned is of another operator
+      return true;
+    }
     if (iteration_) {
       // Down the method's own ladder, then the classical method from the best iterate.
       if (const auto taken = iteration_->step_down(); !taken.empty()) {
@@ -526,11 +576,6 @@ class Solve {
       method_ = classical;
       report_.method = to_string(method_);
       iteration_.reset();
-      return true;
-    }
-    if (scale_by_diagonal()) {
-      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
-                                         "); it went on with the inverse diagonal as preconditioner"));
       return true;
     }
     if (method_ == Method::bicgstab && shadow_ < 12) {

@@ -1,3 +1,5 @@
+#include "recurrence_impl.hpp"
+
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
 
@@ -12,8 +14,12 @@
 namespace tacit::op {
 namespace {
 
-// Entries a thread multiplies between two polls: some tens of microseconds.
-constexpr Global block_entries = 1 << 16;
+// Entries of a block of rows: what a step of powers() moves on by, so that the steps before it are still in the cache.
+constexpr Global block_entries = 1 << 12;
+// Blocks a thread multiplies between two polls: some tens of microseconds.
+constexpr int poll_blocks = 16;
+// Blocks of storage begin where blocks of tasks do.
+constexpr Local task_rows = 8192;
 
 bool polling_thread() {
 #ifdef _OPENMP
@@ -52,8 +58,21 @@ struct LocalMatrix<T, M>::Storage {
   struct Block {                           // of about block_entries
     Local row;                             // the first
     Global value, index, diagonal;         // where its slices begin (SELL)
+    Local reach = 0;                       // columns that this block and those before it read: less than this
   };
   std::vector<Block> block;
+  mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
+
+  void find_reach(const LocalRows<T>& a) {
+    Local reach = 0, r = 0;
+    for (std::size_t b = 0; b + 1 < block.size(); ++b) {
+      for (; r < block[b + 1].row; ++r)
+        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) reach = std::max(reach, a.column[k] + 1);
+      block[b].reach = reach;
+    }
+  }
+  /// Rows of block b of y = A x.
+  void multiply(int b, const T* x, T* y, int columns) const;
 };
 
 namespace {
@@ -217,9 +236,10 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     s.block.push_back({0, 0, 0, 0});
     for (Local r = 0; r < n; ++r) {
       since += a.start[r + 1] - a.start[r] + 1;
-      if (since >= block_entries && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
+      if ((since >= block_entries || (r + 1) % task_rows == 0) && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
     }
     s.block.push_back({n, 0, 0, 0});
+    s.find_reach(a);
     return;
   }
 
@@ -233,7 +253,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
   Global value = 0, index = 0, diagonal = 0, since = block_entries;
   for (Local q = 0; q < slices; ++q) {
     const Local base = q * slice, steps = Local(shape[q] / 2), rows = std::min(slice, n - base);
-    if (since >= block_entries) s.block.push_back({base, value, index, diagonal}), since = 0;
+    if (since >= block_entries || base % task_rows == 0) s.block.push_back({base, value, index, diagonal}), since = 0;
     since += Global(steps) * slice + slice;
     for (int l = 0; l < slice; ++l) {
       const Local r = base + l;
@@ -264,6 +284,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     else index += Global(steps) * slice;
   }
   s.block.push_back({n, value, index, diagonal});
+  s.find_reach(a);
 }
 
 template <Scalar T, Memory M>
@@ -272,9 +293,8 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
-  const Storage& s = *s_;
-  const int blocks = int(s.block.size()) - 1;
+void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
       const Global first = s.start[r], n = s.start[r + 1] - first;
@@ -315,16 +335,106 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
       else index += std::ptrdiff_t(steps) * slice;
     }
   };
-#pragma omp parallel for schedule(static) if (blocks > 1)
-  for (int b = 0; b < blocks; ++b) {
-    const Local begin = s.block[b].row, end = s.block[b + 1].row;
-    if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
-    else if (s.sell) sell(s.block[b], end, s.column.data(), false);
-    else if (s.narrow) csr(begin, end, s.offset.data(), true);
-    else csr(begin, end, s.column.data(), false);
-    for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
-      std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
-    if (polling_thread()) comm.poll();
+  const Local begin = s.block[b].row, end = s.block[b + 1].row;
+  if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
+  else if (s.sell) sell(s.block[b], end, s.column.data(), false);
+  else if (s.narrow) csr(begin, end, s.offset.data(), true);
+  else csr(begin, end, s.column.data(), false);
+  for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
+    std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
+  const int blocks = int(s_->block.size()) - 1;
+  exec::each(std::size_t(std::max(blocks, 0)), blocks > poll_blocks, [&](std::size_t b) {
+    s_->multiply(int(b), x, y, columns);
+    if (b % poll_blocks == 0 && polling_thread()) comm.poll();
+  });
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
+  const Storage& s = *s_;
+  const std::size_t n = std::size_t(s.rows), rows = exec::Tasks::block_of(n), count = (n + rows - 1) / rows;
+  const std::size_t wide = exec::Tasks::block_of(std::size_t(s.columns));
+  const auto first_block = [&](std::size_t row) {
+    return int(std::lower_bound(s.block.begin(), s.block.end(), Local(row),
+                                [](const auto& block, Local r) { return block.row < r; }) -
+               s.block.begin());
+  };
+  if (s.needs.size() != count) {
+    s.needs.assign(count, {});
+    std::vector<char> seen(std::size_t(s.columns) / wide + 1);
+    for (std::size_t b = 0; b < count; ++b) {
+      std::fill(seen.begin(), seen.end(), 0);
+      const auto sees = [&](Global column) { seen[std::size_t(std::clamp<Global>(column, 0, std::max(s.columns - 1, 0))) / wide] = 1; };
+      const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
+      for (int k = from; k < to; ++k) {
+        const auto& block = s.block[k];
+        const Local end = s.block[k + 1].row;
+        if (!s.sell) {
+          for (Local r = block.row; r < end; ++r)
+            for (Global e = s.start[r]; e < s.start[r + 1]; ++e) sees(s.narrow ? Global(r) + s.offset[e] : Global(s.column[e]));
+          continue;
+        }
+        Global index = block.index, diagonal = block.diagonal;
+        for (Local base = block.row; base < end; base += slice) {
+          const Local steps = Local(s.shape[base / slice] / 2);
+          if (s.shape[base / slice] & 1) {
+            for (Local j = 0; j < steps; ++j, ++diagonal)
+              sees(Global(base) + s.diagonal[diagonal]), sees(Global(base) + slice - 1 + s.diagonal[diagonal]);
+          } else {
+            for (Global e = 0; e < Global(steps) * slice; ++e, ++index)
+              sees(s.narrow ? Global(base) + s.offset[index] : Global(s.column[index]));
+          }
+        }
+      }
+      for (std::size_t c = 0; c < seen.size(); ++c)
+        if (seen[c] && std::size_t(s.columns) > c * wide) s.needs[b].push_back(Local(c));
+    }
+  }
+  std::vector<const void*> reads;
+  for (const std::size_t b : tasks.order(n)) {
+    reads.clear();
+    for (const Local c : s.needs[b]) reads.push_back(x + std::size_t(c) * wide);
+    const void* const writes[] = {y + b * rows};
+    const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
+    tasks.start("product", reads, writes, false, [this, x, y, from, to] {
+      for (int k = from; k < to; ++k) s_->multiply(k, x, y, 1);
+    });
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+  requires std::same_as<M, Host>
+{
+  const auto& block = s_->block;
+  const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+    s_->multiply(b, v[c], v[c + 1], 1);
+    extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
+  };
+#ifdef _OPENMP
+  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
+    for (int c = 0; c < levels; ++c) {
+#pragma omp parallel for schedule(static)
+      for (int b = 0; b < blocks; ++b) advance(c, b);
+    }
+    return;
+  }
+#endif
+  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
+  std::vector<int> next(std::size_t(levels), 0);
+  for (int done = 0; done < levels;) {
+    for (int c = done; c < levels; ++c) {
+      int& b = next[c];
+      const bool first = c == done;
+      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
+        advance(c, b);
+    }
+    while (done < levels && next[done] == blocks) ++done;
   }
 }
 
@@ -401,6 +511,7 @@ RowList<T, M>::RowList(const LocalRows<T>& a) {
 template <Scalar T, Memory M>
 void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
   const Local n = count();
+  exec::settle();
 #pragma omp parallel for schedule(static) if (n > 2048)
   for (Local i = 0; i < n; ++i)
     for (int c = 0; c < columns; ++c) {
@@ -408,6 +519,25 @@ void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
       for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
       y[std::ptrdiff_t(row_[i]) * columns + c] += sum;
     }
+}
+
+template <Scalar T, Memory M>
+void RowList<T, M>::start_add(exec::Tasks& tasks, std::shared_ptr<const std::vector<T>> x, T* y, std::size_t n) const {
+  const std::size_t rows = exec::Tasks::block_of(n);
+  const Local* const begin = row_.data();
+  for (Local i = 0; i < count();) {
+    const std::size_t b = std::size_t(begin[i]) / rows;
+    const Local end = Local(std::lower_bound(begin + i, begin + count(), Local(std::min(n, (b + 1) * rows))) - begin);
+    const void* const writes[] = {y + b * rows};
+    tasks.start("ghost product", {}, writes, true, [this, x, y, i, end] {
+      for (Local at = i; at < end; ++at) {
+        T sum{};
+        for (Global k = start_[at]; k < start_[at + 1]; ++k) sum += value_[k] * (*x)[std::size_t(column_[k])];
+        y[row_[at]] += sum;
+      }
+    });
+    i = end;
+  }
 }
 
 template <Scalar T, Memory M>

@@ -17,6 +17,32 @@ struct RecurrenceNext {
 };
 }  // namespace formula
 
+/// The same on elements [begin, end) of host vectors; v holds A x.
+template <class T>
+void extend_rows(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::ptrdiff_t begin,
+                 std::ptrdiff_t end) {
+  const T scale(1 / step.gamma);
+  if (step.beta != T(0)) {
+    const formula::RecurrenceNext<T> next{step.alpha, step.beta, scale};
+#pragma GCC ivdep
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      T y = v[i];
+      next(x[i], before[i], y);
+      v[i] = y;
+    }
+  } else if (step.alpha != T(0)) {
+    const formula::RecurrenceFirst<T> first{step.alpha, scale};
+#pragma GCC ivdep
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      T y = v[i];
+      first(x[i], y);
+      v[i] = y;
+    }
+  } else if (scale != T(1)) {
+    for (std::ptrdiff_t i = begin; i < end; ++i) v[i] *= scale;
+  }
+}
+
 template <Scalar T, Memory M>
 void extend(const RecurrenceStep<T>& step, const Vector<T, M>* before, const Vector<T, M>& x, Vector<T, M>& v) {
   using namespace exec;

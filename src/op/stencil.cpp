@@ -1,4 +1,7 @@
+#include "recurrence_impl.hpp"
+
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/op/stencil.hpp>
 
 #include <algorithm>
@@ -170,6 +173,8 @@ constexpr std::ptrdiff_t tile_bytes = 3 << 17;
 // Elements between two polls.
 constexpr std::ptrdiff_t poll_elements = 1 << 16;
 constexpr std::ptrdiff_t parallel_elements = 1 << 15;
+// Of powers(): elements that a step goes on by, and what the steps that go together may hold of the second cache.
+constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 1 << 20;
 
 template <class S>
 class Kernel {
@@ -213,9 +218,8 @@ class Kernel {
     }
     zero(std::size_t((divide(nx, pieces) + 2) * k));
     const std::ptrdiff_t items = chunks * tiles * pieces;
-#pragma omp parallel for schedule(static) num_threads(int(threads)) if (threads > 1)
-    for (std::ptrdiff_t item = 0; item < items; ++item) {
-      const std::ptrdiff_t chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
+    exec::each(std::size_t(items), threads > 1, [&](std::size_t which) {
+      const std::ptrdiff_t item = std::ptrdiff_t(which), chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
       const std::ptrdiff_t begin = from + slabs * chunk / chunks, end = from + slabs * (chunk + 1) / chunks;
       std::ptrdiff_t since = 0;
       for (std::ptrdiff_t z = begin; z < end; ++z)
@@ -229,7 +233,7 @@ class Kernel {
           }
         }
       poll(comm);
-    }
+    });
   }
 
  private:
@@ -589,6 +593,55 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
   p.run(x.data(), ghosts, y.data(), k, adjoint, 0, p.lowest_inner, comm);
   p.run(x.data(), ghosts, y.data(), k, adjoint, p.highest_inner, p.slabs, comm);
   e.close(token);
+}
+
+template <Scalar T>
+void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
+                        const Vector<T, Host>* before) const {
+  // Tasks interleave the steps by themselves.
+  if (grid_.dimensions == 1 || exec::Tasks::current() || !this->powers_are_local(v, steps, before))
+    return Operator<T, Host>::powers(v, steps, before);
+  const Parts& p = *parts_;
+  const auto& comm = this->domain().comm();
+  const int levels = int(steps.size());
+  const Span span("stencil powers", "op", Trace::on() ? std::int64_t(cost().bytes) * levels : 0);
+  const std::ptrdiff_t slab = std::ptrdiff_t(grid_.slab()), slabs = p.slabs;
+  const auto advance = [&](int c, std::ptrdiff_t from, std::ptrdiff_t to, std::ptrdiff_t pieces) {
+    p.run(v[c]->data(), nullptr, v[c + 1]->data(), 1, false, from, to, comm);
+    const T* const last = c > 0 ? v[c - 1]->data() : before ? before->data() : nullptr;
+    const T* const x = v[c]->data();
+    T* const y = v[c + 1]->data();
+    const std::ptrdiff_t first = from * slab, n = (to - from) * slab;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+    for (std::ptrdiff_t i = 0; i < pieces; ++i)
+      extend_rows(steps[std::size_t(c)], last, x, y, first + n * i / pieces, first + n * (i + 1) / pieces);
+  };
+  std::ptrdiff_t threads = 1;
+#ifdef _OPENMP
+  if (slabs * slab >= parallel_elements) threads = omp_get_max_threads();
+#endif
+  // Slabs that a step goes on by, and steps that go together.
+  const std::ptrdiff_t group = std::max<std::ptrdiff_t>(1, wave_elements / slab);
+  const std::ptrdiff_t window = (group + 2) * slab * std::ptrdiff_t(sizeof(T));
+  const int most = int(std::clamp<std::ptrdiff_t>(wave_bytes / window - 1, 1, levels));
+  const bool periodic = grid_.boundary[std::size_t(grid_.dimensions) - 1] == Boundary::periodic;
+  if (threads > 1 || periodic || most == 1) {
+    const std::ptrdiff_t pieces = threads > 1 ? 4 * threads : 1;
+    for (int c = 0; c < levels; ++c) advance(c, 0, slabs, pieces);
+    return;
+  }
+  std::vector<std::ptrdiff_t> done(std::size_t(levels), 0);  // slabs of each step's result
+  for (int begin = 0; begin < levels; begin += most) {
+    const int end = std::min(levels, begin + most);
+    while (done[std::size_t(end) - 1] < slabs)
+      for (int c = begin; c < end; ++c) {
+        auto& at = done[std::size_t(c)];
+        const std::ptrdiff_t readable = c == begin ? at + group : done[std::size_t(c) - 1];
+        // A slab needs the one after it, unless there is none.
+        const std::ptrdiff_t to = c > begin && readable < slabs ? readable - 1 : std::min(readable, slabs);
+        if (to > at) advance(c, at, to, 1), at = to;
+      }
+  }
 }
 
 template <Scalar T>

@@ -145,8 +145,7 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     (other ? *b.lower_adjoint : b.upper).solve(part, k);
   };
   if (list.size() == 1) return solve(list.front());
-#pragma omp parallel for schedule(static)
-  for (std::size_t b = 0; b < list.size(); ++b) solve(list[b]);
+  exec::each(list.size(), true, [&](std::size_t b) { solve(list[b]); });
 }
 
 template <Scalar T>

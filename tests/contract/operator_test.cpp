@@ -190,6 +190,41 @@ TYPED_TEST(Operators, HavePowers) {
       {1, 3});
 }
 
+TYPED_TEST(Operators, HaveTheSamePowersByAKernel) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  this->each([&](const auto&, const auto& A, const Communicator& comm) {
+    std::vector<Vector<T>> one, other;
+    std::vector<Vector<T>*> v, w;
+    for (auto [vectors, list] : {std::pair{&one, &v}, std::pair{&other, &w}}) {
+      vectors->assign(6, test::vector_of<T>(A.domain(), 106, 2));
+      for (auto& x : *vectors) list->push_back(&x);
+    }
+    const auto before = test::vector_of<T>(A.domain(), 105, 2);
+    const std::vector<op::RecurrenceStep<T>> steps{{T(R(0.5)), T(R(-0.25)), R(2)},
+                                                   {T(0), T(0), R(1)},
+                                                   {T(R(3)), T(0), R(0.5)},
+                                                   {T(0), T(R(0.125)), R(4)},
+                                                   {T(R(-1)), T(R(0.5)), R(1)}};
+    if (!A.has_powers_kernel()) {
+      EXPECT_THROW(A.powers_kernel(v, steps, &before), Error);
+      return;
+    }
+    A.powers(w, steps, &before);
+    // The first call looks around; every one exchanges once.
+    for (int call = 0; call < 2; ++call) {
+      const auto counters = comm.counters();
+      const auto applies = A.applies();
+      A.powers_kernel(v, steps, &before);
+      const auto spent = comm.counters() - counters;
+      EXPECT_EQ(spent.exchanges, comm.size() > 1 ? 1 : 0);
+      EXPECT_EQ(spent.reductions, 0);
+      EXPECT_EQ(A.applies() - applies, 5);
+      for (std::size_t c = 1; c < v.size(); ++c) this->expect_same(one[c], other[c], layout::norm(other[c]));
+    }
+  });
+}
+
 TYPED_TEST(Operators, StateTheMessagesTheySend) {
   using T = TypeParam;
   this->each([&](const auto&, const auto& A, const Communicator& comm) {

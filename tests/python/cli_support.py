@@ -15,7 +15,7 @@ MPI_SHOWN = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
 def clean_environment(**more: str) -> dict[str, str]:
     """This process's variables without those of a launcher: the command starts as from a shell."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(MPI_SHOWN)}
-    return kept | {"OMP_NUM_THREADS": "1"} | more
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""} | more  # ranks write whole lines
 
 
 def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:

@@ -71,7 +71,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         command = [sys.executable, str(script)]
         if ranks:
             command = [mpiexec(), "-n", str(ranks), *command]
-        env = os.environ | ALLOW | environment
+        env = os.environ | ALLOW | {"PYTHONUNBUFFERED": ""} | environment  # ranks write whole lines
         path = env.get("PYTHONPATH")
         env["PYTHONPATH"] = str(ROOT / "python") + (os.pathsep + path if path else "")
         done = subprocess.run(

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import ALLOW, ROOT, laplacian, mpiexec, true_residual, unsymmetric
 
 import tacit
@@ -545,3 +546,34 @@ def test_vectors_are_of_one_kind_on_all_ranks() -> None:
     first, *others = in_time(rank)
     assert others == [first, first]
     assert "x has 2 columns on rank 0 and 3 columns on rank 1; all ranks must give the same" in first
+
+
+def test_matrices_from_own_rows() -> None:
+    whole = sp.csr_array(unsymmetric(23))
+    cuts = [0, 7, 7, 20, 23]  # rank 1 has none
+
+    def rank(comm: Any) -> tuple[Any, Any, int]:
+        mine = whole[cuts[comm.rank] : cuts[comm.rank + 1]]
+        a = tacit.csr(mine, own_rows=True, comm=comm)
+        arrays = tacit.csr((mine.data, mine.indices, mine.indptr), mine.shape, own_rows=True, comm=comm)
+        assert a.own_range == arrays.own_range == (cuts[comm.rank], cuts[comm.rank + 1])
+        b = np.ones(a.own_range[1] - a.own_range[0])
+        x = tacit.solve(a, b, rtol=1e-12).x
+        return a.to_scipy().toarray(), arrays.to_scipy().toarray(), x
+
+    results = tacit.comm.run_threads(4, rank)
+    for dense, from_arrays, _ in results:
+        assert np.array_equal(dense, whole.toarray())
+        assert np.array_equal(from_arrays, whole.toarray())
+    x = np.concatenate([r[2] for r in results])
+    assert np.allclose(whole @ x, 1, atol=1e-10)
+
+
+def test_own_rows_that_do_not_fit() -> None:
+    def rank(comm: Any) -> None:
+        with pytest.raises(ValueError, match=r"rank 0 have 4 columns and those of rank 2 5"):
+            tacit.csr(np.ones((2, 4 + comm.rank // 2)), own_rows=True, comm=comm)
+        with pytest.raises(TypeError, match="own_rows"):
+            tacit.csr(lambda x: x, own_rows=True, comm=comm)  # type: ignore[arg-type]
+
+    tacit.comm.run_threads(3, rank)

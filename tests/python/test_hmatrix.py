@@ -94,6 +94,10 @@ def test_solve() -> None:
     b = np.random.default_rng(1).standard_normal(800)
     result = tacit.solve(A, b, rtol=1e-8)
     assert result.converged
+    assert not any("approximation" in w for w in result.warnings)
+    rough = tacit.solve(tacit.hmatrix(p, shifted, tolerance=1e-3), b, rtol=1e-8)
+    assert rough.converged
+    assert any("approximation" in w for w in rough.warnings)
     assert np.linalg.norm(whole(shifted, 800, 800) @ result.x - b) < 3e-8 * np.linalg.norm(b)
 
 

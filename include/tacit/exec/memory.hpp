@@ -3,6 +3,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -118,7 +119,7 @@ class Array {
   }
   static void copy(const T* from, T* to, std::size_t n) {
     if (n == 0) return;
-    if constexpr (std::same_as<M, Host>) std::memcpy(to, from, n * sizeof(T));
+    if constexpr (std::same_as<M, Host>) settle(), std::memcpy(to, from, n * sizeof(T));
     else copy_on_device(to, from, n * sizeof(T));
   }
   T* p_ = nullptr;

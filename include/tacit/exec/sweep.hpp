@@ -13,6 +13,7 @@
 #include <tacit/base/types.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/sums.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <array>
 #include <cstddef>
@@ -106,6 +107,25 @@ void same_size(std::size_t& n, bool& first, const Tuple& views) {
       views);
 }
 
+/// What a sweep reads and writes.
+template <class... R, class... U, class... W>
+auto touched(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out) {
+  return std::apply(
+      [&](const auto&... r) {
+        return std::apply(
+            [&](const auto&... u) {
+              return std::apply(
+                  [&](const auto&... w) {
+                    return std::array<Touched, sizeof...(R) + sizeof...(U) + sizeof...(W)>{
+                        Touched::read(r.data())..., Touched::write(u.data())..., Touched::write(w.data())...};
+                  },
+                  out.v);
+            },
+            io.v);
+      },
+      in.v);
+}
+
 template <class F, class... R, class... U, class... W>
 auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
   const auto element = [&](std::size_t i) {
@@ -114,6 +134,15 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
   };
   using Result = decltype(element(0));
   if constexpr (std::is_void_v<Result>) {
+    if (auto* const tasks = Tasks::current()) {
+      tasks->start("sweep", n, touched(in, io, out), [in, io, out, f](std::size_t begin, std::size_t end) {
+#pragma omp simd
+        for (std::size_t i = begin; i < end; ++i)
+          at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
+             std::index_sequence_for<W...>{});
+      });
+      return;
+    }
 #pragma omp parallel for simd schedule(static) if (n > parallel_from)
     for (std::size_t i = 0; i < n; ++i) element(i);
   } else {
@@ -124,8 +153,7 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
     static thread_local std::vector<T> partial_store;
     if (partial_store.size() < chunks * K) partial_store.resize(chunks * K);
     T* const partial = partial_store.data();
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-    for (std::size_t c = 0; c < chunks; ++c) {
+    const auto chunk = [&](std::size_t c) {
       T acc[K][lanes] = {};
       const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
       const std::size_t full = begin + (end - begin) / lanes * lanes;
@@ -145,6 +173,14 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
         for (int l = 0; l < lanes; ++l) sum += acc[k][l];
         partial[c * K + k] = sum;
       }
+    };
+    if (auto* const tasks = Tasks::current()) {
+      tasks->finish("sweep", n, touched(in, io, out), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
+      });
+    } else {
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+      for (std::size_t c = 0; c < chunks; ++c) chunk(c);
     }
     Result total;
     for (std::size_t c = 0; c < chunks; ++c)

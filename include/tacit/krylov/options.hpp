@@ -1,6 +1,8 @@
 // Options of a solve. Unknown names are refused, with the nearest known one.
 #pragma once
 
+#include <tacit/op/recurrence.hpp>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -65,6 +67,7 @@ enum class Engine {
 };
 /// Of the residual: what `rtol` and `atol` are held against.
 enum class Norm { two, max };
+using op::Powers;
 Method method_of(std::string_view name);
 Side side_of(std::string_view name);
 Orthogonalisation orthogonalisation_of(std::string_view name);
@@ -73,6 +76,7 @@ Basis basis_of(std::string_view name);
 Storage storage_of(std::string_view name);
 Engine engine_of(std::string_view name);
 Norm norm_of(std::string_view name);
+Powers powers_of(std::string_view name);
 const char* to_string(Method method);
 const char* to_string(Side side);
 const char* to_string(Orthogonalisation orthogonalisation);
@@ -81,6 +85,7 @@ const char* to_string(Basis basis);
 const char* to_string(Storage storage);
 const char* to_string(Engine engine);
 const char* to_string(Norm norm);
+const char* to_string(Powers powers);
 std::vector<std::string> method_names();
 std::vector<std::string> side_names();
 std::vector<std::string> orthogonalisation_names();
@@ -89,6 +94,7 @@ std::vector<std::string> basis_names();
 std::vector<std::string> storage_names();
 std::vector<std::string> engine_names();
 std::vector<std::string> norm_names();
+std::vector<std::string> powers_names();
 
 /// The state that a callback sees after each iteration.
 struct State {
@@ -114,6 +120,9 @@ struct Options {
   std::optional<int> block;        ///< t: vectors for one sum in pipelined-ca-gmres [5]
   std::optional<double> tau;       ///< entries of a pipelined change of basis below tau h_{i,i-1} are left out [0]
   std::optional<Basis> basis;      ///< [automatic]
+  /// How ca-gmres, ca-cg and ca-bicgstab make their vectors; the kernel where the operator has one and the preconditioner
+  /// is a diagonal or none. [products]
+  std::optional<Powers> powers;
   std::optional<BlockQr> block_qr; ///< [cholqr]
   std::optional<Storage> storage;  ///< of the basis in ca-gmres [full]
   std::optional<int> replacement;  ///< residual replacement every so many iterations; 0 never [by an error estimate]

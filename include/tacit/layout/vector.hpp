@@ -40,7 +40,7 @@ class Vector {
   std::vector<T> to_host() const {
     std::vector<T> values(size());
     if (values.empty()) return values;
-    if constexpr (std::same_as<M, Host>) std::copy_n(data(), size(), values.data());
+    if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(data(), size(), values.data());
     else exec::copy_to_host(values.data(), data(), size() * sizeof(T));
     return values;
   }

@@ -41,8 +41,20 @@ class Csr final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
+  /// On one rank of the host all steps in one pass over a banded matrix (LocalMatrix::powers).
+  void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+              const Vector<T, M>* before = nullptr) const override;
   Cost cost() const override;
   Cost adjoint_cost() const override;
+  bool as_tasks() const override { return true; }
+  /// On the host, where rows and columns are spread alike.
+  bool has_powers_kernel() const override;
+  /// Rows are summed in the order of their owners: doubles have the products' own bits, other scalars may differ by rounding
+  /// (their loops are not contracted alike). Keeps the rows of steps.size() - 1 levels from its first call on; the
+  /// diagonals travel with the vector, a value more for each ghost.
+  void powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                     const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},
+                     std::span<Vector<T, M>* const> images = {}) const override;
 
   /// Entries of the matrix, over all ranks.
   Global entries() const { return entries_; }

@@ -4,7 +4,9 @@
 #include <tacit/base/types.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/op/operator.hpp>
+#include <tacit/op/recurrence.hpp>
 
 #include <memory>
 #include <span>
@@ -42,6 +44,12 @@ class LocalMatrix {
 
   /// y = A x for k interleaved columns. Polls `comm` between blocks of rows, so that what is in flight advances.
   void multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const;
+  /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
+  void start(exec::Tasks& tasks, const T* x, T* y) const;
+  /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread works on
+  /// all of them at once, block after block of rows, so that a banded matrix comes from memory once for all steps.
+  void powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
+    requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
   double bytes() const;  ///< of the matrix, once
   std::string storage() const;
@@ -58,6 +66,8 @@ class RowList {
   /// The rows of `rows` that have entries.
   explicit RowList(const LocalRows<T>& rows);
   void multiply_add(const T* x, T* y, int columns) const;
+  /// Starts y[row[i]] += A_i x as tasks, y of n elements, before all that waits; x is read when they run. Host.
+  void start_add(exec::Tasks& tasks, std::shared_ptr<const std::vector<T>> x, T* y, std::size_t n) const;
   Local count() const { return Local(row_.size()); }
   Global entries() const { return Global(column_.size()); }
   double bytes() const;

@@ -30,6 +30,13 @@ struct Cost {
   double message_bytes = 0;  ///< sent
 };
 
+/// Diagonals around an operator: D_left A D_right; null is the identity.
+template <Scalar T, Memory M = Host>
+struct Diagonals {
+  const Vector<T, M>* left = nullptr;
+  const Vector<T, M>* right = nullptr;
+};
+
 template <Scalar T, Memory M>
 class Operator;
 
@@ -50,7 +57,7 @@ class [[nodiscard]] Product {
     }
   }
   void wait() {
-    if (const auto* a = std::exchange(a_, nullptr)) a->finish(*x_, *y_, adjoint_, token_);
+    if (const auto* a = std::exchange(a_, nullptr)) a->end(*x_, *y_, adjoint_, token_);
   }
   /// Forgets the product without a message, after a failure.
   void give_up() noexcept {
@@ -84,6 +91,7 @@ class Operator {
   Product<T, M> start(const Vector<T, M>& x, Vector<T, M>& y) const {
     check(x, y, domain_, range_);
     ++applies_;
+    const auto order = in_order();
     return {*this, x, y, false, begin(x, y, false)};
   }
   /// y = A x, at once.
@@ -96,6 +104,7 @@ class Operator {
     require(has_adjoint(), "the ", name(), " operator has no adjoint product");
     check(x, y, range_, domain_);
     ++applies_;
+    const auto order = in_order();
     return {*this, x, y, true, begin(x, y, true)};
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
@@ -112,6 +121,19 @@ class Operator {
     }
   }
 
+  /// There is a matrix powers kernel.
+  virtual bool has_powers_kernel() const { return false; }
+  /// The same vectors of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings ghosts of as many
+  /// levels as there are steps, and each product is done on the rows within what is left of them too. D_right v[c]
+  /// goes to images[c], or to images[0] where there is only one; none without D_right. Counts steps.size() applies. The
+  /// first call for so many steps fetches what it needs of other ranks' rows.
+  /// Demmel, Hoemmen, Mohiyuddin, Yelick (2008), doi 10.1109/IPDPS.2008.4536305. Error(usage) where there is none.
+  virtual void powers_kernel(std::span<Vector<T, M>* const> /*v*/, std::span<const RecurrenceStep<T>> /*steps*/,
+                             const Vector<T, M>* /*before*/ = nullptr, const Diagonals<T, M>& /*around*/ = {},
+                             std::span<Vector<T, M>* const> /*images*/ = {}) const {
+    throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
+  }
+
   virtual bool has_diagonal() const { return false; }
   /// d_i = A_ii on this rank. Error(usage) when the operator does not know its diagonal.
   virtual std::vector<T> diagonal() const {
@@ -123,9 +145,15 @@ class Operator {
   void count_apply() const { ++applies_; }
   /// Entry of largest magnitude, 0 when unknown: tells when products of two entries may overflow or underflow.
   virtual double largest() const { return 0; }
+  /// ||A - B|| / ||B||, Frobenius, where A stands for an exact matrix B that it approximates; 0: A is what it says. A
+  /// solve to less than this is told so (Report::warnings). The same on all ranks.
+  virtual double accuracy() const { return 0; }
   /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the same
   /// on all ranks; empty when nothing is known to be.
   virtual std::string fault() const { return {}; }
+  /// True where begin() and finish() touch elements by kernels and products of operators alone, so that the engine of tasks
+  /// (exec::Tasks) knows what they read and write. Others are run in the order of the program.
+  virtual bool as_tasks() const { return false; }
   /// Of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
   /// The same of A^H, whose messages may go the other way.
@@ -137,6 +165,17 @@ class Operator {
   Operator(Space range, Space domain) : range_(std::move(range)), domain_(std::move(domain)) {}
   /// Posts what has to travel; returns a token for finish().
   virtual int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
+  /// powers() of single columns on one rank, where no step waits for a message: checks what it was given and counts the
+  /// products that are to follow. Local.
+  bool powers_are_local(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
+                        const Vector<T, M>* before) const {
+    if (range_.comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 || v[0]->columns() != 1 ||
+        (steps[0].beta != T(0) && !before))
+      return false;
+    for (std::size_t c = 0; c < steps.size(); ++c) check(*v[c], *v[c + 1], domain_, range_);
+    applies_ += std::int64_t(steps.size());
+    return true;
+  }
   /// Completes the product that begin() returned `token` for.
   virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
   /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was kept
@@ -145,6 +184,13 @@ class Operator {
 
  private:
   friend class Product<T, M>;
+  exec::Tasks::InOrder in_order() const {
+    return exec::Tasks::InOrder(std::same_as<M, Host> && exec::Tasks::current() && !as_tasks());
+  }
+  void end(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const {
+    const auto order = in_order();
+    finish(x, y, adjoint, token);
+  }
   void check(const Vector<T, M>& x, const Vector<T, M>& y, const Space& from, const Space& to) const {
     require(x.space() == from, "the ", name(), " operator takes vectors of ", from.size(), " elements, ",
             from.local_size(), " on this rank; this one has ", x.space().size(), " and ", x.space().local_size(),

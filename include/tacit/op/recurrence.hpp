@@ -19,4 +19,10 @@ struct RecurrenceStep {
 template <Scalar T>
 using Recurrence = std::vector<RecurrenceStep<T>>;
 
+/// How the vectors of a Krylov basis are made.
+enum class Powers {
+  products,  ///< one product after the other, each with its exchange
+  kernel     ///< matrix powers kernel: one exchange for all of them, rows around the own ones computed twice
+};
+
 }  // namespace tacit::op

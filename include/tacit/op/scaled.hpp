@@ -30,6 +30,7 @@ class Scaled final : public Operator<T, M> {
   }
   double largest() const override { return a_.largest() * std::abs(double(alpha_)); }
   std::string fault() const override { return a_.fault(); }
+  bool as_tasks() const override { return a_.as_tasks(); }
   Cost cost() const override {
     Cost c = a_.cost();
     c.flops += (is_complex<T> ? 2.0 : 1.0) * this->domain().local_size();

@@ -105,6 +105,10 @@ class Stencil final : public Operator<T, Host> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
+  /// On one rank several steps pass over the grid together, a slab or two behind each other: where a few slabs of each fit
+  /// the cache, steps c and later read nothing from memory.
+  void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
+              const Vector<T, Host>* before = nullptr) const override;
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   Cost cost() const override;

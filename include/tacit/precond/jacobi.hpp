@@ -39,6 +39,7 @@ class Jacobi final : public op::Operator<T, M> {
   const Vector<T, M>* pointwise() const override { return &inverse_; }
   /// D^-1 as a vector of k columns, all the same.
   const Vector<T, M>& inverse(int columns) const;
+  bool as_tasks() const override { return true; }
   op::Cost cost() const override;
 
  protected:

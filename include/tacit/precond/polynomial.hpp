@@ -43,6 +43,7 @@ class Polynomial final : public op::Operator<T, M> {
   explicit Polynomial(const op::Operator<T, M>& A, const PolynomialOptions& options = {});
   std::string name() const override;
   bool has_adjoint() const override { return a_.has_adjoint(); }
+  bool as_tasks() const override { return a_.as_tasks(); }
   op::Cost cost() const override;
   /// The interval of chebyshev.
   double lambda_min() const { return lambda_min_; }

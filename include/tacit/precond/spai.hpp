@@ -36,6 +36,7 @@ class Spai final : public op::Operator<T, M> {
   std::string name() const override;
   bool has_adjoint() const override { return true; }
   op::Cost cost() const override;
+  bool as_tasks() const override { return true; }
   const std::string& note() const { return note_; }
   /// M, or G when factorised.
   const op::Csr<T, M>& matrix() const { return *matrix_; }

@@ -97,6 +97,8 @@ class HMatrix final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// A bound: the largest entry of the dense blocks, the largest norm of the others.
   double largest() const override { return largest_; }
+  /// The estimated error of the report.
+  double accuracy() const override { return report_.estimated_error; }
   Cost cost() const override;
   Cost adjoint_cost() const override;
   /// The same on all ranks.

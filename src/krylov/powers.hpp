@@ -1,0 +1,45 @@
+// The vectors of an s-step basis, by products or by the operator's matrix powers kernel.
+#pragma once
+
+#include <tacit/op/operator.hpp>
+
+#include <span>
+
+namespace tacit::krylov {
+
+/// Whether the powers of A with this P are made by a matrix powers kernel: A has one, and P is a diagonal.
+template <Scalar T, Memory M>
+bool by_kernel(const op::Operator<T, M>& A, const op::Operator<T, M>* P, op::Powers how) {
+  return how == op::Powers::kernel && A.has_powers_kernel() && (!P || P->pointwise());
+}
+
+/// v[1], v[2] .. from v[0] by the steps, op being A, A P, or with `left` P A. Between P and A stands images[c] in step c, or
+/// images[0] where there is only one; `first_is_there`: P v[0] stands there already. steps.size() applies of A
+/// and of P, one exchange each, or one for all of them.
+template <Scalar T, Memory M>
+void make_powers(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left, op::Powers how,
+                 std::span<layout::Vector<T, M>* const> v, std::span<const op::RecurrenceStep<T>> steps,
+                 std::span<layout::Vector<T, M>* const> images, bool first_is_there = false) {
+  // The one step of a block needs one exchange anyhow.
+  if (steps.size() > 1 && by_kernel(A, P, how)) {
+    op::Diagonals<T, M> around;
+    if (P) (left ? around.left : around.right) = P->pointwise();
+    A.powers_kernel(v, steps, nullptr, around, left ? images.first(0) : images);
+    for (std::size_t c = 0; P && c < steps.size(); ++c) P->count_apply();
+    return;
+  }
+  if (!P) return A.powers(v, steps);
+  for (std::size_t c = 0; c < steps.size(); ++c) {
+    auto& z = *images[images.size() == 1 ? 0 : c];
+    if (left) {
+      A.apply(*v[c], z);
+      P->apply(z, *v[c + 1]);
+    } else {
+      if (c > 0 || !first_is_there) P->apply(*v[c], z);
+      A.apply(z, *v[c + 1]);
+    }
+    op::extend<T, M>(steps[c], c > 0 ? v[c - 1] : nullptr, *v[c], *v[c + 1]);
+  }
+}
+
+}  // namespace tacit::krylov

@@ -1,0 +1,396 @@
+// Engines: the same numbers whatever pushes the work on, whatever the number of ranks and threads; tasks that overlap; what
+// cannot be had is refused.
+#include "support/communicators.hpp"
+#include "support/methods.hpp"
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/precond/jacobi.hpp>
+#include <tacit/precond/polynomial.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::test {
+namespace {
+
+using exec::Executor;
+using exec::Tasks;
+using exec::Touched;
+using krylov::Engine;
+using krylov::Method;
+using krylov::Options;
+
+void threads(int n) {
+#ifdef _OPENMP
+  omp_set_num_threads(n);
+#else
+  (void)n;
+#endif
+}
+/// The executors of this build; the race checker understands the plain threads only.
+std::vector<Executor> executors() {
+#if defined(_OPENMP) && !defined(__SANITIZE_THREAD__)
+  return {Executor::openmp, Executor::threads};
+#else
+  return {Executor::threads};
+#endif
+}
+struct With {
+  explicit With(Executor executor) { Tasks::use(executor); }
+  ~With() { Tasks::use(Executor::openmp); }
+};
+
+TEST(Tasks, BlocksAreWholeChunks) {
+  for (const std::size_t n : {1ul, 2048ul, 16385ul, 131072ul, 1000000ul, 5000000ul, 20000001ul, 300000000ul}) {
+    const std::size_t block = Tasks::block_of(n);
+    EXPECT_EQ(block % 8192, 0u);
+    EXPECT_LE((n + block - 1) / block, 64u) << n;
+  }
+}
+
+/// Kernels in the order of the program, on blocks that wait for each other: what a sequential run leaves.
+TEST(Tasks, RunAsInTheOrderOfTheProgram) {
+  const std::size_t n = 200000;
+  for (const Executor executor : executors())
+    for (const int team : {1, 2, 4}) {
+      const With with(executor);
+      threads(team);
+      std::vector<double> a(n), b(n), c(n), total;
+      std::iota(a.begin(), a.end(), 1.0);
+      Tasks::run(
+          [&] {
+            auto& tasks = *Tasks::current();
+            for (int step = 0; step < 10; ++step) {
+              tasks.start("b := a + 1", n, std::array{Touched::read(a.data()), Touched::write(b.data())},
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t i = begin; i < end; ++i) b[i] = a[i] + 1;
+                          });
+              // A block of c reads the blocks of b beside it.
+              const std::size_t block = Tasks::block_of(n), count = (n + block - 1) / block;
+              for (std::size_t k = 0; k < count; ++k) {
+                std::vector<const void*> reads;
+                for (std::size_t l = k > 0 ? k - 1 : 0; l < std::min(k + 2, count); ++l) reads.push_back(&b[l * block]);
+                const void* const writes[] = {&c[k * block]};
+                tasks.start("c := b shifted", reads, writes, k == 0, [&, k, block] {
+                  for (std::size_t i = k * block; i < std::min(n, (k + 1) * block); ++i)
+                    c[i] = (i > 0 ? b[i - 1] : 0) + (i + 1 < n ? b[i + 1] : 0);
+                });
+              }
+              tasks.start("a := c / 2", n, std::array{Touched::read(c.data()), Touched::write(a.data())},
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t i = begin; i < end; ++i) a[i] = c[i] / 2;
+                          });
+              std::atomic<int> parts = 0;
+              tasks.finish("sum", n, std::array{Touched::read(a.data())},
+                           [&](std::size_t, std::size_t) { ++parts; });
+              EXPECT_EQ(parts, int(count)) << "all blocks are done when it returns";
+            }
+            tasks.settle();
+            total = a;
+          },
+          nullptr);
+      std::vector<double> x(n), y(n), z(n);
+      std::iota(x.begin(), x.end(), 1.0);
+      for (int step = 0; step < 10; ++step) {
+        for (std::size_t i = 0; i < n; ++i) y[i] = x[i] + 1;
+        for (std::size_t i = 0; i < n; ++i) z[i] = (i > 0 ? y[i - 1] : 0) + (i + 1 < n ? y[i + 1] : 0);
+        for (std::size_t i = 0; i < n; ++i) x[i] = z[i] / 2;
+      }
+      EXPECT_EQ(total, x) << team;
+    }
+}
+
+TEST(Tasks, ErrorsLeaveAfterTheWorkIsDone) {
+  for (const Executor executor : executors()) {
+    const With with(executor);
+    threads(2);
+    std::vector<double> a(100000);
+    EXPECT_THROW(Tasks::run(
+                     [&] {
+                       Tasks::current()->start("fill", a.size(), std::array{Touched::write(a.data())},
+                                               [&](std::size_t begin, std::size_t end) {
+                                                 for (std::size_t i = begin; i < end; ++i) a[i] = 1;
+                                               });
+                       throw Error(ErrorKind::usage, "on purpose");
+                     },
+                     nullptr),
+                 Error);
+    EXPECT_EQ(std::count(a.begin(), a.end(), 1.0), std::ptrdiff_t(a.size()));
+    EXPECT_EQ(Tasks::current(), nullptr);
+  }
+}
+
+struct Case {
+  std::string name;
+  bool positive;
+  std::function<void(Options&)> choose;
+};
+std::vector<Case> cases() {
+  using O = krylov::Orthogonalisation;
+  return {
+      {"gmres", false, [](Options& o) { o.method = Method::gmres; }},
+      {"gmres mgs", false, [](Options& o) { o.method = Method::gmres, o.orthogonalisation = O::mgs; }},
+      {"pipelined-gmres(1)", false, [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 1; }},
+      {"pipelined-gmres(3)", false, [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 3; }},
+      {"pipelined-ca-gmres(2, 4)", false,
+       [](Options& o) { o.method = Method::pipelined_ca_gmres, o.depth = 2, o.block = 4; }},
+      {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.step = 4; }},
+      {"ca-gmres in float", false,
+       [](Options& o) { o.method = Method::ca_gmres, o.step = 4, o.storage = krylov::Storage::float32; }},
+      {"ca-gmres tsqr", false,
+       [](Options& o) {
+         o.method = Method::ca_gmres, o.step = 4, o.orthogonalisation = O::bcgs2, o.block_qr = krylov::BlockQr::tsqr;
+       }},
+      {"cg", true, [](Options& o) { o.method = Method::cg; }},
+      {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg, o.replacement = 5; }},
+      {"pipelined-cg(3)", true, [](Options& o) { o.method = Method::pipelined_cg, o.depth = 3; }},
+      {"bicgstab", false, [](Options& o) { o.method = Method::bicgstab; }},
+      {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }},
+      {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }},
+      {"ca-bicgstab", false, [](Options& o) { o.method = Method::ca_bicgstab; }},
+      {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }},
+      {"chebyshev", true,
+       [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }},
+  };
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// A grid, and a few entries far away.
+template <Scalar T>
+Whole<T> far_grid(Global nx, Global ny) {
+  auto a = shifted_grid<T>(nx, ny, 0.3);
+  Whole<T> b;
+  b.n = a.n;
+  for (Global i = 0; i < a.n; ++i) {
+    const Global far = (i * 7919 + 13) % a.n;
+    bool put = i % 50 != 0;
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      if (!put && a.column[k] >= far) {
+        if (a.column[k] > far) b.push(far, T(0.01));
+        put = true;
+      }
+      b.push(a.column[k], a.value[k]);
+    }
+    if (!put) b.push(far, T(0.01));
+    b.end_row();
+  }
+  return b;
+}
+
+template <Scalar T>
+void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> teams, const Whole<T>& a, bool positive,
+                  int iterations) {
+  const auto b = random_vector<T>(a.n, 3);
+  on_ranks(
+      [&](const comm::Communicator& comm) {
+        threads(1);
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> jacobi(*A);
+        const precond::Polynomial<T> polynomial(*A, {.degree = 2, .lambda_min = 0.1, .lambda_max = 1.9});
+        const Custom<T> hidden(A->range(), [&](const auto& x, auto& y) {  // reads elements behind the engine's back
+          jacobi.apply(x, y);
+          exec::settle();
+          for (std::size_t i = 0; i < y.size(); ++i) y.data()[i] *= real_t<T>(0.5);
+        });
+        for (const auto& c : cases()) {
+          if (c.positive && !positive) continue;
+          for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
+                                                 (const op::Operator<T, Host>*)&polynomial,
+                                                 (const op::Operator<T, Host>*)&hidden}) {
+            Options o;
+            c.choose(o);
+            o.rtol = 0, o.max_iterations = iterations, o.restart = 12, o.fallbacks = false;
+            if (P && o.lambda_min) continue;
+            const auto plain = run(*A, b, o, P);
+            o.engine = Engine::tasks;
+            for (const int team : teams) {
+              threads(team);
+              const auto s = run(*A, b, o, P);
+              const std::string what = c.name + (P ? " with " + P->name() : "") + ", " + std::to_string(comm.size()) +
+                                       " ranks, " + std::to_string(team) + " threads";
+              EXPECT_TRUE(same_bits(s.x, plain.x)) << what << " " << relative_difference(s.x, plain.x);
+              EXPECT_TRUE(same_bits(s.report.history, plain.report.history)) << what;
+              EXPECT_EQ(s.report.iterations, plain.report.iterations) << what;
+              EXPECT_EQ(s.report.counts.reductions, plain.report.counts.reductions) << what;
+              EXPECT_EQ(s.report.counts.messages, plain.report.counts.messages) << what;
+              EXPECT_EQ(s.report.counts.operator_applies, plain.report.counts.operator_applies) << what;
+              const bool told = !s.report.warnings.empty() &&
+                                s.report.warnings[0].find("in the order of the program") != std::string::npos;
+              EXPECT_EQ(told, P == &hidden) << what;
+            }
+            threads(1);
+          }
+        }
+      },
+      ranks);
+}
+
+TEST(Engines, SameNumbersReal) {
+  for (const Executor executor : executors()) {
+    const With with(executor);
+    same_numbers<double>({2, 4}, {2}, shifted_grid<double>(200, 190), true, 20);
+  }
+}
+TEST(Engines, SameNumbersOnTeams) {
+  for (const Executor executor : executors()) {
+    const With with(executor);
+    same_numbers<double>({3}, {1, 3, 4}, shifted_grid<double>(170, 160), true, 14);
+  }
+}
+TEST(Engines, SameNumbersComplex) {
+  for (const Executor executor : executors()) {
+    const With with(executor);
+    same_numbers<std::complex<double>>({2}, {2}, shifted_grid<std::complex<double>>(150, 140), true, 14);
+  }
+}
+TEST(Engines, SameNumbersFloat) {
+  const With with(executors().front());
+  same_numbers<float>({2}, {2}, shifted_grid<float>(200, 190), true, 14);
+}
+TEST(Engines, SameNumbersFarAway) {
+  for (const Executor executor : executors()) {
+    const With with(executor);
+    same_numbers<double>({3}, {2}, far_grid<double>(200, 190), false, 14);
+  }
+}
+
+TEST(Engines, OtherFormatsAndBalancedScales) {
+  const With with(executors().front());
+  threads(2);
+  const auto a = far_grid<double>(150, 140);
+  const auto b = random_vector<double>(a.n, 3);
+  on_ranks(
+      [&](const comm::Communicator& comm) {
+        threads(2);
+        for (const auto format : {op::Format::csr, op::Format::sell})
+          for (const int e : {0, 400}) {
+            const auto scaled = a.map([&](Global, Global, double v) { return std::ldexp(v, e); });
+            const auto space = layout::Space::distributed(comm, a.n);
+            const op::Csr<double> A(space, space, scaled.rows(space.begin(), space.end()), format);
+            Options o;
+            o.method = Method::pipelined_gmres, o.max_iterations = 20, o.rtol = 0;
+            const auto plain = run(A, b, o);
+            o.engine = Engine::tasks;
+            EXPECT_TRUE(same_bits(run(A, b, o).x, plain.x)) << e;
+          }
+      },
+      {2});
+}
+
+TEST(Engines, CallbacksSeeTheSolution) {
+  const With with(executors().front());
+  threads(2);
+  const auto a = shifted_grid<double>(200, 190);
+  const auto A = a.on(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 3);
+  for (const auto& c : cases()) {
+    std::vector<std::vector<double>> seen[2];
+    for (const bool tasks : {false, true}) {
+      Options o;
+      c.choose(o);
+      o.rtol = 0, o.max_iterations = 9, o.engine = tasks ? Engine::tasks : Engine::polling;
+      o.callback = [&](const krylov::State& s) {
+        auto& x = seen[tasks].emplace_back(a.n);
+        s.solution(x.data());
+        return false;
+      };
+      run(*A, b, o);
+    }
+    EXPECT_EQ(seen[0], seen[1]) << c.name;
+  }
+}
+
+TEST(Engines, ErrorsOfOneRankReachAll) {
+  if (under_mpi()) GTEST_SKIP();
+  const With with(executors().front());
+  const auto a = shifted_grid<double>(150, 140);
+  const auto b = random_vector<double>(a.n, 3);
+  std::atomic<int> caught = 0;
+  comm::run_threads(2, [&](const comm::Communicator& comm) {
+    threads(2);
+    const auto A = a.on(comm);
+    Options o;
+    o.method = Method::pipelined_gmres, o.rtol = 0, o.max_iterations = 30, o.engine = Engine::tasks;
+    o.callback = [&](const krylov::State& s) {
+      if (s.iteration == 7 && comm.rank() == 1) throw Error(ErrorKind::usage, "on purpose");
+      return false;
+    };
+    try {
+      run(*A, b, o);
+    } catch (const Error& e) {
+      if (std::string(e.what()).find("on purpose") != std::string::npos) ++caught;
+    }
+    o.callback = nullptr;
+    EXPECT_EQ(run(*A, b, o).report.iterations, 30) << "the communicator works on";
+  });
+  EXPECT_EQ(caught, 2);
+}
+
+TEST(Engines, WhatCannotBeHadIsRefused) {
+  const auto a = shifted_grid<double>(5, 4);
+  const auto A = a.on(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 3);
+  EXPECT_THROW(krylov::engine_of("task"), Error);
+  Options o;
+  o.engine = Engine::tasks;
+#ifdef _OPENMP
+  EXPECT_TRUE(run(*A, b, o).report.converged());
+#else
+  try {
+    run(*A, b, o);
+    ADD_FAILURE();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::environment);
+    EXPECT_NE(std::string(e.what()).find("OpenMP"), std::string::npos);
+  }
+#endif
+}
+
+/// Tasks of one kernel begin while those of the kernel before it still run.
+TEST(Engines, KernelsOverlap) {
+  if (under_mpi()) GTEST_SKIP();
+  const With with(executors().front());
+  threads(2);
+  const auto a = shifted_grid<double>(400, 400);
+  const auto A = a.on(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 3);
+  Options o;
+  o.method = Method::pipelined_gmres, o.depth = 2, o.rtol = 0, o.max_iterations = 60, o.engine = Engine::tasks;
+  Trace::start();
+  run(*A, b, o);
+  Trace::stop();
+  int tasks = 0, interleaved = 0, on_others = 0, caller = -1;
+  const char* before = "";
+  auto events = Trace::take();
+  for (const auto& e : events)
+    if (std::string(e.name) == "csr product") caller = e.thread;
+  std::erase_if(events, [](const auto& e) { return std::string(e.category) != "task"; });
+  std::sort(events.begin(), events.end(), [](const auto& x, const auto& y) { return x.begin < y.begin; });
+  for (const auto& e : events) {
+    ++tasks;
+    on_others += e.thread != caller;
+    interleaved += std::strcmp(e.name, before) != 0;
+    before = e.name;
+  }
+  // In the order of the program kernels change some five times an iteration.
+  EXPECT_GT(tasks, 60 * 5 * 3);
+  EXPECT_GT(interleaved, 2 * 60 * 5) << "of " << tasks;
+  if (std::getenv("TACIT_TEST_SHOW"))
+    std::printf("%d tasks, %d on other threads, %d changes of kernel\n", tasks, on_others, interleaved);
+}
+
+}  // namespace
+}  // namespace tacit::test
