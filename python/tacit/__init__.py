@@ -41,7 +41,19 @@ _HOMES = {
         "richardson",
         "solve",
     ],
-    "op": ["Csr", "HMatrix", "Operator", "Stencil", "csr", "function", "hmatrix", "poisson", "read", "stencil", "write"],
+    "op": [
+        "Csr",
+        "HMatrix",
+        "Operator",
+        "Stencil",
+        "csr",
+        "function",
+        "hmatrix",
+        "poisson",
+        "read",
+        "stencil",
+        "write",
+    ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = ("comm", "io", "krylov", "layout", "op", "precond")

@@ -37,7 +37,9 @@ Geometry sphere(Global n) {
   return g;
 }
 
-double distance(const Point& a, const Point& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
+double distance(const Point& a, const Point& b) {
+  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+}
 
 // 1 / r, or exp(i kappa r) / r, with a number on the diagonal; r never below a small one.
 template <class T>
@@ -74,7 +76,9 @@ std::vector<T> dense(const EntryFunction<T>& entry, Global m, Global n) {
 std::shared_ptr<const ClusterTree> tree_of(const Geometry& g, TreeOptions options = {}) {
   return std::make_shared<const ClusterTree>(g, options);
 }
-TreeOptions leaves(Local size, Bisection bisection = Bisection::median) { return {bisection, size, 0}; }
+TreeOptions leaves(Local size, Bisection bisection = Bisection::median) {
+  return {bisection, size, 0};
+}
 
 // All entries, by products with unit vectors, many at once.
 template <class T>
@@ -110,7 +114,8 @@ double relative_error(const std::vector<T>& a, const std::vector<T>& exact) {
   return norm_of(d) / norm_of(exact);
 }
 
-// --- trees ------------------------------------------------------------------------------------------------------------
+// --- trees
+// ------------------------------------------------------------------------------------------------------------
 
 TEST(ClusterTree, HoldsEveryIndexOnceAndCutsEvenly) {
   for (const Bisection bisection : {Bisection::median, Bisection::midpoint})
@@ -189,7 +194,8 @@ TEST(BlockTree, CoversEveryEntryOnce) {
   EXPECT_THROW(block_tree(rows, rows, {Admissibility::Kind::smaller, 0, 1}), Error);
 }
 
-// --- compression ------------------------------------------------------------------------------------------------------
+// --- compression
+// ------------------------------------------------------------------------------------------------------
 
 template <class T>
 std::vector<T> expand(const Compressed<T>& b) {
@@ -198,8 +204,8 @@ std::vector<T> expand(const Compressed<T>& b) {
   for (Local l = 0; l < b.rank; ++l)
     for (Local j = 0; j < b.columns; ++j)
       for (Local i = 0; i < b.rows; ++i)
-        a[i + std::size_t(j) * b.rows] += b.u[i + std::size_t(l) * b.rows] * b.sigma[std::size_t(l)] *
-                                          conj(b.v[j + std::size_t(l) * b.columns]);
+        a[i + std::size_t(j) * b.rows] +=
+            b.u[i + std::size_t(l) * b.rows] * b.sigma[std::size_t(l)] * conj(b.v[j + std::size_t(l) * b.columns]);
   return a;
 }
 
@@ -266,7 +272,8 @@ TEST(Compress, KeepsDenseWhatHasNoLowRank) {
   }
 }
 
-// --- the operator -----------------------------------------------------------------------------------------------------
+// --- the operator
+// -----------------------------------------------------------------------------------------------------
 
 template <class T>
 void keeps_its_tolerance() {
@@ -329,56 +336,59 @@ void works_on_ranks(std::initializer_list<int> ranks) {
   const auto exact = dense(entry, 233, 233), wide_exact = dense(wide, 233, 130);
   std::vector<T> wide_adjoint(wide_exact.size());
   for (Global i = 0; i < 233; ++i)
-    for (Global j = 0; j < 130; ++j) wide_adjoint[std::size_t(j + i * 130)] = conj(wide_exact[std::size_t(i + j * 233)]);
-  on_ranks([&](const Communicator& comm) {
-    const auto tree = tree_of(g, leaves(16)), other = tree_of(sources, leaves(16));
-    HMatrixOptions options;
-    options.tolerance = 1e-6;
-    for (const bool replicated : {false, true}) {
-      const auto space = [&](Global n) {
-        return replicated ? Space::replicated(comm, n) : Space::distributed(comm, n);
-      };
-      const HMatrix<T> A(space(233), tree, entry, options), B(space(233), space(130), tree, other, wide, options);
-      EXPECT_LE(relative_error(entries_of<T>(A), exact), 1e-6);
-      EXPECT_LE(relative_error(entries_of<T>(B), wide_exact), 1e-6);
-      EXPECT_LE(relative_error(entries_of<T>(B, true), wide_adjoint), 1e-6);
-      EXPECT_LE(A.report().estimated_error, 1e-6);
-      EXPECT_EQ(A.report().rows, 233);
-      // (B x, y) = (x, B^H y) to rounding, whatever the compression.
-      Vector<T> x = test::vector_of<T>(B.domain(), 1, 3), y = test::vector_of<T>(B.range(), 2, 3), Bx(B.range(), 3),
-                By(B.domain(), 3);
-      B.apply(x, Bx);
-      B.apply_adjoint(y, By);
-      for (int c = 0; c < 3; ++c) {
-        T left(0), right(0);
-        for (std::size_t i = std::size_t(c); i < y.size(); i += 3) left += conj(y.data()[i]) * Bx.data()[i];
-        for (std::size_t i = std::size_t(c); i < x.size(); i += 3) right += conj(By.data()[i]) * x.data()[i];
-        space(1).sum(&left, 1);
-        space(1).sum(&right, 1);
-        EXPECT_LE(std::abs(left - right), 1e-6 * std::abs(left));
-      }
-      // The diagonal, and k columns as single ones.
-      const auto d = A.diagonal();
-      for (std::size_t i = 0; i < d.size(); ++i)
-        EXPECT_LE(std::abs(d[i] - exact[std::size_t(A.range().begin() + Global(i)) * 234]), 1e-6 * std::abs(d[i]));
-      EXPECT_GE(A.largest() * (1 + 1e-6), std::abs(exact[0]));
-      const auto X = test::vector_of<T>(A.domain(), 3, 7);
-      Vector<T> Y(A.range(), 7), one(A.domain()), result(A.range());
-      A.apply(X, Y);
-      for (int c = 0; c < 7; ++c) {
-        for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[i * 7 + std::size_t(c)];
-        A.apply(one, result);
-        for (std::size_t i = 0; i < result.size(); ++i)
-          ASSERT_LE(std::abs(result.data()[i] - Y.data()[i * 7 + std::size_t(c)]), 1e-5 * norm_of(exact) / 233);
-      }
-      if (!replicated) continue;
-      // Every rank holds the same bits.
-      const auto all = comm.all_gather_bytes(std::as_bytes(std::span<const T>(result.data(), result.size())));
-      for (const auto& bytes : all) EXPECT_EQ(bytes, all.front());
-      const auto adjoint = comm.all_gather_bytes(std::as_bytes(std::span<const T>(By.data(), By.size())));
-      for (const auto& bytes : adjoint) EXPECT_EQ(bytes, adjoint.front());
-    }
-  }, ranks);
+    for (Global j = 0; j < 130; ++j)
+      wide_adjoint[std::size_t(j + i * 130)] = conj(wide_exact[std::size_t(i + j * 233)]);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto tree = tree_of(g, leaves(16)), other = tree_of(sources, leaves(16));
+        HMatrixOptions options;
+        options.tolerance = 1e-6;
+        for (const bool replicated : {false, true}) {
+          const auto space = [&](Global n) {
+            return replicated ? Space::replicated(comm, n) : Space::distributed(comm, n);
+          };
+          const HMatrix<T> A(space(233), tree, entry, options), B(space(233), space(130), tree, other, wide, options);
+          EXPECT_LE(relative_error(entries_of<T>(A), exact), 1e-6);
+          EXPECT_LE(relative_error(entries_of<T>(B), wide_exact), 1e-6);
+          EXPECT_LE(relative_error(entries_of<T>(B, true), wide_adjoint), 1e-6);
+          EXPECT_LE(A.report().estimated_error, 1e-6);
+          EXPECT_EQ(A.report().rows, 233);
+          // (B x, y) = (x, B^H y) to rounding, whatever the compression.
+          Vector<T> x = test::vector_of<T>(B.domain(), 1, 3), y = test::vector_of<T>(B.range(), 2, 3), Bx(B.range(), 3),
+                    By(B.domain(), 3);
+          B.apply(x, Bx);
+          B.apply_adjoint(y, By);
+          for (int c = 0; c < 3; ++c) {
+            T left(0), right(0);
+            for (std::size_t i = std::size_t(c); i < y.size(); i += 3) left += conj(y.data()[i]) * Bx.data()[i];
+            for (std::size_t i = std::size_t(c); i < x.size(); i += 3) right += conj(By.data()[i]) * x.data()[i];
+            space(1).sum(&left, 1);
+            space(1).sum(&right, 1);
+            EXPECT_LE(std::abs(left - right), 1e-6 * std::abs(left));
+          }
+          // The diagonal, and k columns as single ones.
+          const auto d = A.diagonal();
+          for (std::size_t i = 0; i < d.size(); ++i)
+            EXPECT_LE(std::abs(d[i] - exact[std::size_t(A.range().begin() + Global(i)) * 234]), 1e-6 * std::abs(d[i]));
+          EXPECT_GE(A.largest() * (1 + 1e-6), std::abs(exact[0]));
+          const auto X = test::vector_of<T>(A.domain(), 3, 7);
+          Vector<T> Y(A.range(), 7), one(A.domain()), result(A.range());
+          A.apply(X, Y);
+          for (int c = 0; c < 7; ++c) {
+            for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[i * 7 + std::size_t(c)];
+            A.apply(one, result);
+            for (std::size_t i = 0; i < result.size(); ++i)
+              ASSERT_LE(std::abs(result.data()[i] - Y.data()[i * 7 + std::size_t(c)]), 1e-5 * norm_of(exact) / 233);
+          }
+          if (!replicated) continue;
+          // Every rank holds the same bits.
+          const auto all = comm.all_gather_bytes(std::as_bytes(std::span<const T>(result.data(), result.size())));
+          for (const auto& bytes : all) EXPECT_EQ(bytes, all.front());
+          const auto adjoint = comm.all_gather_bytes(std::as_bytes(std::span<const T>(By.data(), By.size())));
+          for (const auto& bytes : adjoint) EXPECT_EQ(bytes, adjoint.front());
+        }
+      },
+      ranks);
 }
 TEST(HMatrix, IsTheSameMatrixOnAnyNumberOfRanks) {
   works_on_ranks<double>({2, 3, 5});

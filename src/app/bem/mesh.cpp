@@ -93,7 +93,8 @@ Mesh read_obj(std::istream& in, const std::string& path, std::vector<double>* po
           refuse(path, message("line ", at, " is no face"));
         }
       }
-      if (corners.size() != 3) refuse(path, message("line ", at, " has ", corners.size(), " vertices; triangles are needed"));
+      if (corners.size() != 3)
+        refuse(path, message("line ", at, " has ", corners.size(), " vertices; triangles are needed"));
       std::array<Local, 3> t;
       for (std::size_t k = 0; k < 3; ++k) {
         const Global n = Global(mesh.vertices.size()), v = corners[k] < 0 ? n + corners[k] : corners[k] - 1;
@@ -114,7 +115,8 @@ Point Mesh::centroid(Local t) const {
   Point c{};
   for (std::size_t d = 0; d < 3; ++d)
     c[d] = (vertices[std::size_t(corners[0])][d] + vertices[std::size_t(corners[1])][d] +
-            vertices[std::size_t(corners[2])][d]) / 3;
+            vertices[std::size_t(corners[2])][d]) /
+           3;
   return c;
 }
 
@@ -146,11 +148,12 @@ Mesh Mesh::reordered(std::span<const Global> order) const {
 
 Mesh geodesic_sphere(int cuts, double radius) {
   require(cuts >= 1 && radius > 0, "a sphere of radius ", radius, " with edges in ", cuts, " parts");
-  static constexpr int faces[20][3] = {{0, 11, 5}, {0, 5, 1},  {0, 1, 7},   {0, 7, 10}, {0, 10, 11}, {1, 5, 9}, {5, 11, 4},
-                                       {11, 10, 2}, {10, 7, 6}, {7, 1, 8},   {3, 9, 4},  {3, 4, 2},   {3, 2, 6}, {3, 6, 8},
-                                       {3, 8, 9},   {4, 9, 5},  {2, 4, 11},  {6, 2, 10}, {8, 6, 7},   {9, 8, 1}};
+  static constexpr int faces[20][3] = {{0, 11, 5}, {0, 5, 1},  {0, 1, 7},   {0, 7, 10}, {0, 10, 11},
+                                       {1, 5, 9},  {5, 11, 4}, {11, 10, 2}, {10, 7, 6}, {7, 1, 8},
+                                       {3, 9, 4},  {3, 4, 2},  {3, 2, 6},   {3, 6, 8},  {3, 8, 9},
+                                       {4, 9, 5},  {2, 4, 11}, {6, 2, 10},  {8, 6, 7},  {9, 8, 1}};
   const double g = std::numbers::phi;
-  const Point corner[12] = {{-1, g, 0}, {1, g, 0},  {-1, -g, 0}, {1, -g, 0}, {0, -1, g},  {0, 1, g},
+  const Point corner[12] = {{-1, g, 0},  {1, g, 0},  {-1, -g, 0}, {1, -g, 0}, {0, -1, g},  {0, 1, g},
                             {0, -1, -g}, {0, 1, -g}, {g, 0, -1},  {g, 0, 1},  {-g, 0, -1}, {-g, 0, 1}};
   Mesh mesh;
   // Points on shared corners and edges are made once: named by the corners they lie between and how far.
@@ -171,7 +174,8 @@ Mesh geodesic_sphere(int cuts, double radius) {
     for (int i = 0; i < cuts; ++i)
       for (int j = 0; j < cuts - i; ++j) {
         mesh.triangles.push_back({add(face, i, j), add(face, i + 1, j), add(face, i, j + 1)});
-        if (i + j + 1 < cuts) mesh.triangles.push_back({add(face, i + 1, j), add(face, i + 1, j + 1), add(face, i, j + 1)});
+        if (i + j + 1 < cuts)
+          mesh.triangles.push_back({add(face, i + 1, j), add(face, i + 1, j + 1), add(face, i, j + 1)});
       }
   return mesh;
 }
@@ -187,8 +191,8 @@ Mesh ring_sphere(int wedges, int rings, double radius) {
     const double theta = std::numbers::pi * i / (2 * rings);
     for (int k = 0; k < count.back(); ++k) {
       const double phi = 2 * std::numbers::pi * k / count.back();
-      mesh.vertices.push_back(
-          {radius * std::sin(theta) * std::cos(phi), radius * std::sin(theta) * std::sin(phi), radius * std::cos(theta)});
+      mesh.vertices.push_back({radius * std::sin(theta) * std::cos(phi), radius * std::sin(theta) * std::sin(phi),
+                               radius * std::cos(theta)});
     }
   }
   for (int upper = 0; upper < 2 * rings; ++upper) {

@@ -22,7 +22,9 @@ Vec load(const double* p) {
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-Vec all(double a) { return Vec{} + a; }
+Vec all(double a) {
+  return Vec{} + a;
+}
 
 // 1 / sqrt(a), to the last bit or two.
 Vec reciprocal_root(Vec a) {
@@ -43,10 +45,9 @@ bool any(Mask m) {
 }
 
 // Where points stand: the centroid plus this many times a corner less the centroid.
-constexpr double middle = 0.5;                                             // degree 2, three points
-constexpr double inner = -0.410426192314066, outer = 0.696140478028352;   // (1 -+ sqrt 15) / 7
+constexpr double middle = 0.5;                                                        // degree 2, three points
+constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
 constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
-
 
 // 1 / r averaged over a triangle; d: its centroid less the point, u, v: two corners less the centroid.
 Vec mean(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach) {
@@ -85,7 +86,8 @@ SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor) : fac
   require(accuracy > 0 && accuracy < 1, "entries of a single layer to a relative accuracy of ", accuracy);
   // Errors of the rules at distance d of triangles whose longest edge is h, near-equilateral ones: 0.025 (h/d)^2,
   // 0.0027 (h/d)^3 and 1.6e-4 (h/d)^6; slim triangles are no worse in their longest edge.
-  const double seven = std::max(1.5, std::pow(1.6e-4 / accuracy, 1.0 / 6)), three = std::max(seven, std::cbrt(2.7e-3 / accuracy)),
+  const double seven = std::max(1.5, std::pow(1.6e-4 / accuracy, 1.0 / 6)),
+               three = std::max(seven, std::cbrt(2.7e-3 / accuracy)),
                one = std::max(three, std::sqrt(0.025 / accuracy));
   reach_[0] = seven * seven, reach_[1] = three * three, reach_[2] = one * one;
   for (Local t = 0; t < mesh.size(); ++t) {
@@ -164,7 +166,8 @@ void SingleLayer::row(std::size_t i, std::span<const Global> columns, double* ou
           buffer[k][l] = x_[k][at], buffer[3 + k][l] = corner_[0][k][at], buffer[6 + k][l] = corner_[1][k][at];
         buffer[9][l] = area_[at], buffer[10][l] = size2_[at];
       }
-      for (int k = 0; k < 3; ++k) d[k] = load(buffer[k]) - p[std::size_t(k)], u[k] = load(buffer[3 + k]), v[k] = load(buffer[6 + k]);
+      for (int k = 0; k < 3; ++k)
+        d[k] = load(buffer[k]) - p[std::size_t(k)], u[k] = load(buffer[3 + k]), v[k] = load(buffer[6 + k]);
       area = load(buffer[9]), size2 = load(buffer[10]);
     }
     const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];

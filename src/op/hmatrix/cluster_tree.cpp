@@ -10,13 +10,10 @@ void check(const Geometry& geometry) {
   require(geometry.size() >= 1, "a cluster tree without points");
   require(geometry.boxes.empty() || geometry.boxes.size() == geometry.points.size(), geometry.boxes.size(),
           " boxes for ", geometry.points.size(), " points");
-  const auto finite = [](const Point& p) {
-    return std::isfinite(p[0]) && std::isfinite(p[1]) && std::isfinite(p[2]);
-  };
+  const auto finite = [](const Point& p) { return std::isfinite(p[0]) && std::isfinite(p[1]) && std::isfinite(p[2]); };
   for (std::size_t i = 0; i < geometry.points.size(); ++i) {
     const Point& p = geometry.points[i];
-    if (!finite(p))
-      throw Error(ErrorKind::input, message("point ", i, " is at (", p[0], ", ", p[1], ", ", p[2], ")"));
+    if (!finite(p)) throw Error(ErrorKind::input, message("point ", i, " is at (", p[0], ", ", p[1], ", ", p[2], ")"));
     if (geometry.boxes.empty()) continue;
     const Box& b = geometry.boxes[i];
     if (!finite(b.low) || !finite(b.high) || b.low[0] > b.high[0] || b.low[1] > b.high[1] || b.low[2] > b.high[2])
@@ -60,9 +57,8 @@ ClusterTree::ClusterTree(const Geometry& geometry, const TreeOptions& options) :
     // A cluster that is cut holds more than a quantum: there is a multiple of it strictly inside.
     const Local q = options_.quantum;
     half = std::clamp((half + q / 2) / q * q, q, (cluster.size() - 1) / q * q);
-    std::nth_element(begin, begin + half, end, [&](Global i, Global j) {
-      return place(i) != place(j) ? place(i) < place(j) : i < j;
-    });
+    std::nth_element(begin, begin + half, end,
+                     [&](Global i, Global j) { return place(i) != place(j) ? place(i) < place(j) : i < j; });
 
     const Local from = cluster.begin, to = cluster.end;
     const int level = cluster.level + 1, first = checked_cast<int>(clusters_.size(), "the number of clusters");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <numeric>
 
 namespace tacit::op {
@@ -74,7 +75,13 @@ class Entries {
   void get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
     entry_(rows, columns, out);
     evaluated_ += Global(rows.size() * columns.size());
-    for (std::size_t k = 0; k < rows.size() * columns.size(); ++k)
+    const std::size_t count = rows.size() * columns.size();
+    // A sum of zeros, unless one of them is none: a loop on vector registers.
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(out);
+    real_t<T> zero(0);
+#pragma omp simd reduction(+ : zero)
+    for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(real_t<T>)); ++k) zero += parts[k] * real_t<T>(0);
+    for (std::size_t k = 0; k < count && zero != 0; ++k)
       if (!is_finite(out[k])) [[unlikely]]
         throw Error(ErrorKind::input, message("the entry at row ", rows[k % rows.size()], ", column ",
                                               columns[k / rows.size()], " is ", out[k]));
@@ -91,8 +98,15 @@ class Crosses {
  public:
   using R = real_t<T>;
   Crosses(Entries<T>& block, Tolerance tolerance, const CompressOptions& options)
-      : block_(block), m_(block.rows()), n_(block.columns()), tolerance_(tolerance), options_(options),
-        row_used_(std::size_t(m_)), column_used_(std::size_t(n_)), row_(std::size_t(n_)), column_(std::size_t(m_)),
+      : block_(block),
+        m_(block.rows()),
+        n_(block.columns()),
+        tolerance_(tolerance),
+        options_(options),
+        row_used_(std::size_t(m_)),
+        column_used_(std::size_t(n_)),
+        row_(std::size_t(n_)),
+        column_(std::size_t(m_)),
         hash_{std::uint64_t(m_) * 0x10001u + std::uint64_t(n_)} {
     // Low rank is smaller than dense up to here; crosses may take more, where recompression will lower it.
     const double even = double(m_) * n_ / (double(m_) + n_);
@@ -139,6 +153,12 @@ class Crosses {
   static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
     Local at = -1;
     R most(0);
+    // What was used is nearly 0 by now: most often the largest of all is the one.
+#pragma omp simd reduction(max : most)
+    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, abs2(values[i]));
+    for (std::size_t i = 0; i < values.size() && most > 0; ++i)
+      if (abs2(values[i]) == most && !used[i]) return Local(i);
+    most = 0;
     for (std::size_t i = 0; i < values.size(); ++i)
       if (!used[i] && (at < 0 || abs2(values[i]) > most)) at = Local(i), most = abs2(values[i]);
     return at;
@@ -149,7 +169,9 @@ class Crosses {
       if (!used[std::size_t((from + k) % n)]) return (from + k) % n;
     return -1;
   }
-  Local first_row() { return m_ / 2; }
+  Local first_row() {
+    return m_ / 2;
+  }
 
   // Takes the cross of row_ = R(i, :) and column_ = R(:, j) in; returns norm(u) norm(v).
   double add(Local i, Local j) {
@@ -158,8 +180,7 @@ class Crosses {
     const double size = std::sqrt(norm2(column_.data(), m_) * norm2(row_.data(), n_));
     // norm(S + u v^T)^2 = norm(S)^2 + 2 Re sum_l (u_l^H u)(v_l^H v) + norm(u)^2 norm(v)^2
     double mixed = 0;
-    for (Local l = 0; l < rank_; ++l)
-      mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
+    for (Local l = 0; l < rank_; ++l) mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
     norm2_ += 2 * mixed + size * size;
     u_.insert(u_.end(), column_.begin(), column_.end());
     v_.insert(v_.end(), row_.begin(), row_.end());
@@ -255,8 +276,8 @@ class Crosses {
     }
   }
 
-  // Estimates norm(R) from rows and columns not looked at yet; the row to go on with when it is above the tolerance, else
-  // -1.
+  // Estimates norm(R) from rows and columns not looked at yet; the row to go on with when it is above the tolerance,
+  // else -1.
   Local worst_of_sample() {
     double rows2 = 0, columns2 = 0, worst = -1;
     Local at = -1;
@@ -312,6 +333,29 @@ Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) 
   return k;
 }
 
+// a = Q R by Gram-Schmidt, twice: Q in a, R r x r, by columns. Columns that depend on those before become 0, with a row
+// of zeros in R. As good as reflections for the few columns there are, and LAPACK's way to them is long.
+template <Scalar T>
+void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
+  R.assign(std::size_t(r) * r, T(0));
+  for (Local j = 0; j < r; ++j) {
+    T* const column = a + std::size_t(j) * m;
+    const double before = std::sqrt(norm2(column, m));
+    for (int pass = 0; pass < 2; ++pass)
+      for (Local l = 0; l < j; ++l) {
+        const T* const q = a + std::size_t(l) * m;
+        const T c = dot(q, column, m);
+        axpy(-c, q, column, m);
+        R[std::size_t(j) * r + l] += c;
+      }
+    const double after = std::sqrt(norm2(column, m));
+    const bool depends = !(after > 4 * double(std::numeric_limits<real_t<T>>::epsilon()) * before);
+    const auto inverse = depends ? real_t<T>(0) : real_t<T>(1 / after);
+    for (Local i = 0; i < m; ++i) column[i] *= inverse;
+    R[std::size_t(j) * r + j] = depends ? T(0) : T(real_t<T>(after));
+  }
+}
+
 // c = a b, a: m x k, b: k x n, by columns.
 template <Scalar T>
 std::vector<T> multiply(const T* a, const T* b, Local m, Local k, Local n) {
@@ -343,8 +387,8 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm) {
   const Local r = b.rank;
   if (r == 0) return true;
   std::vector<T> ru, rv, small(std::size_t(r) * r);
-  lapack::householder_qr<T>(b.u, b.rows, r, ru);
-  lapack::householder_qr<T>(b.v, b.columns, r, rv);
+  orthonormalise(b.u.data(), b.rows, r, ru);
+  orthonormalise(b.v.data(), b.columns, r, rv);
   // U V^H = Q_u (R_u R_v^H) Q_v^H
   for (Local j = 0; j < r; ++j)
     for (Local i = 0; i < r; ++i) {
@@ -389,7 +433,9 @@ void by_svd(Compressed<T>& b, double allowed, Norm norm) {
 
 }  // namespace
 
-double Tolerance::of(double norm) const { return std::hypot(relative * norm, absolute); }
+double Tolerance::of(double norm) const {
+  return std::hypot(relative * norm, absolute);
+}
 
 template <Scalar T>
 Compressed<T> evaluate(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns) {
@@ -455,9 +501,9 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
   return b;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                     \
-  template Compressed<T> compress(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>,    \
-                                  Tolerance, const CompressOptions&);                                           \
+#define TACIT_INSTANTIATE(T)                                                                                 \
+  template Compressed<T> compress(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>, \
+                                  Tolerance, const CompressOptions&);                                        \
   template Compressed<T> evaluate(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

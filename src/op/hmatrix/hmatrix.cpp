@@ -91,19 +91,19 @@ struct HMatrix<T>::Parts {
   std::vector<Global> cuts;
   Local first = 0, count = 0;  // own rows, positions in the row tree's order
   std::unique_ptr<detail::Storage<T>> storage;
-  std::vector<T> diagonal;  // of the own rows
+  std::vector<T> diagonal;    // of the own rows
   std::vector<char> touched;  // columns that the own blocks read, by position
 
   // Distributed: ghosts of `row_pattern` are the own rows that other ranks own in the space, those of `column_pattern`
   // the columns touched. Replicated: everybody's rows, and (for the adjoint) a share of the columns each.
   std::shared_ptr<const comm::Pattern> row_pattern, column_pattern;
   std::map<int, std::unique_ptr<comm::Exchange>> row_exchange, column_exchange;
-  std::vector<Local> row_at, column_at;                  // positions of the ghosts (rows: from `first`), distributed
-  std::vector<std::pair<Local, Local>> own_row;          // (element of this rank, position from `first`)
-  std::vector<Local> own_column;                         // positions of this rank's elements
-  std::vector<Global> column_cuts;                       // replicated
-  std::vector<T> whole, part;                            // scratch: all of x; own rows, or all columns
-  std::vector<T> share[2];                               // replicated adjoint: own columns, by slot
+  std::vector<Local> row_at, column_at;          // positions of the ghosts (rows: from `first`), distributed
+  std::vector<std::pair<Local, Local>> own_row;  // (element of this rank, position from `first`)
+  std::vector<Local> own_column;                 // positions of this rank's elements
+  std::vector<Global> column_cuts;               // replicated
+  std::vector<T> whole, part;                    // scratch: all of x; own rows, or all columns
+  std::vector<T> share[2];                       // replicated adjoint: own columns, by slot
 };
 
 template <Scalar T>
@@ -176,7 +176,8 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
       Sample sample{p, 0, 0, T(0), T(0)};
       for (Local j = 0; j < n; ++j) {
         const T a = row[std::size_t(j)];
-        if (!is_finite(a)) throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", a));
+        if (!is_finite(a))
+          throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", a));
         sample.size2 += double(abs2(a));
         sample.random += a * T(real_t<T>(sign_of(j)));
         sample.ones += a;
@@ -338,12 +339,11 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
   report_.estimated_error = norm2 > 0 ? std::sqrt(error2 / norm2) : 0;
   report_.entries_evaluated = comm.all_sum(double(evaluated)) / (double(m) * n);
 
-  parts_->storage =
-      std::make_unique<detail::Storage<T>>(parts_->first, parts_->count, n, std::move(packed));
+  parts_->storage = std::make_unique<detail::Storage<T>>(parts_->first, parts_->count, n, std::move(packed));
   const auto own_bytes = parts_->storage->bytes();
-  const auto bytes = sum_over_ranks(
-      comm, std::vector<double>{own_bytes[detail::native], own_bytes[detail::single], own_bytes[detail::fixed],
-                                parts_->storage->index_bytes()});
+  const auto bytes =
+      sum_over_ranks(comm, std::vector<double>{own_bytes[detail::native], own_bytes[detail::single],
+                                               own_bytes[detail::fixed], parts_->storage->index_bytes()});
   // Where the scalar is single already its own precision is counted as such.
   const bool is_single = std::is_same_v<real_t<T>, float>;
   report_.full_bytes = is_single ? 0 : bytes[0];
@@ -385,12 +385,12 @@ void HMatrix<T>::exchange_patterns() {
         if (p < begin || p >= end) all.push_back(p);
       return all;
     };
-    parts.row_pattern = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(comm, parts.cuts, others(parts.cuts)));
+    parts.row_pattern =
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, parts.cuts, others(parts.cuts)));
     const auto shares = layout::Partition::blocks(parts.columns->size(), comm.size());
     parts.column_cuts.assign(shares.offsets().begin(), shares.offsets().end());
-    parts.column_pattern = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(comm, parts.column_cuts, others(parts.column_cuts)));
+    parts.column_pattern =
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, parts.column_cuts, others(parts.column_cuts)));
   } else {
     const auto ghosts = [&](const Space& space, const ClusterTree& tree, Local from, Local to, auto&& wanted) {
       std::vector<std::pair<Global, Local>> found;  // (index, position)
@@ -523,7 +523,8 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
   const auto row_order = parts.rows->order();
   const auto column_order = parts.columns->order();
   if (slot < 0) {
-    const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+    const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op",
+                    Trace::on() ? std::int64_t(cost().bytes) : 0);
     if (!backward) {
       parts.part.resize(std::size_t(parts.count) * k);
       parts.storage->multiply(x.data(), column_order, parts.part.data(), columns, comm);
@@ -589,7 +590,8 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
   }
   std::vector<T> rows(std::size_t(parts.count) * k);
   for (const auto& [i, p] : parts.own_row) put(rows.data() + std::size_t(p) * k, x.data() + std::size_t(i) * k, k);
-  for (std::size_t g = 0; g < parts.row_at.size(); ++g) put(rows.data() + std::size_t(parts.row_at[g]) * k, in + g * k, k);
+  for (std::size_t g = 0; g < parts.row_at.size(); ++g)
+    put(rows.data() + std::size_t(parts.row_at[g]) * k, in + g * k, k);
   e.close(slot);
   parts.part.resize(column_order.size() * k);
   parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);

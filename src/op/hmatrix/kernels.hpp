@@ -1,6 +1,7 @@
-// Products of small packed matrices with a few vectors, on vector registers. Matrices hold real numbers by columns, as S
-// (double, float, or 16-bit integers that a scale belongs to), arithmetic is in A; K vectors at once. A complex column is
-// two real ones, real parts and imaginary parts, and a complex vector two planes: so all loops below are real.
+// Products of small packed matrices with a few vectors, on vector registers. Matrices hold real numbers by columns, as
+// S (double, float, or 16-bit integers that a scale belongs to), arithmetic is in A; K vectors at once. A complex
+// column is two real ones, real parts and imaginary parts, and a complex vector two planes: so all loops below are
+// real.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +34,18 @@ inline Vec<A> load(const S* p) {
     return __builtin_convertvector(s, Vec<A>);
   }
 }
-// Pairwise, in one order.
-template <class A>
-inline A add_lanes(const Vec<A>& v) {
-  A a[Lanes<A>::count];
-  std::memcpy(a, &v, sizeof a);
-  for (int half = Lanes<A>::count / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) a[i] += a[i + half];
-  return a[0];
+// Pairwise, in one order: the upper half to the lower, until one is left.
+template <class A, int n = Lanes<A>::count, class V>
+inline A add_lanes(const V& v) {
+  if constexpr (n == 2) {
+    return v[0] + v[1];
+  } else {
+    typedef A Half __attribute__((vector_size(n / 2 * sizeof(A))));
+    Half low, high;
+    std::memcpy(&low, &v, sizeof low);
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
+    return add_lanes<A, n / 2>(Half(low + high));
+  }
 }
 
 /// `count` neighbouring elements of z, from `offset` on, times `scale`.
@@ -52,8 +57,8 @@ struct Run {
 // Sums in float are handed on to R after so many terms, so that they stay good to about 2^-21.
 inline constexpr int flush_columns = 128, flush_rows = 1024;
 
-/// y += P z for V registers of rows: `rows` = V lanes; plane k of y begins at y + k ldy, of z at z + k ldz. p: the first
-/// of these rows in the first column; columns are ld apart.
+/// y += P z for V registers of rows: `rows` = V lanes; plane k of y begins at y + k ldy, of z at z + k ldz. p: the
+/// first of these rows in the first column; columns are ld apart.
 template <class S, class A, class R, int V, int K, bool Complex>
 void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const A* z, std::ptrdiff_t ldz, R* y,
            std::ptrdiff_t ldy) {
@@ -103,8 +108,8 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
 
 /// The same for any number of rows below a register's.
 template <class S, class A, class R, int K, bool Complex>
-void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const A* z,
-                std::ptrdiff_t ldz, R* y, std::ptrdiff_t ldy) {
+void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const A* z, std::ptrdiff_t ldz,
+                R* y, std::ptrdiff_t ldy) {
   R sum[K][Lanes<A>::count] = {};
   for (; run != end; ++run) {
     const A* const coefficient = z + run->offset;

@@ -54,33 +54,42 @@ real_t<T> part(const T& v, int which) {
   else return which == 0 ? v : real_t<T>(0);
 }
 
-// Real numbers as 16-bit multiples of a unit.
+// Real numbers as 16-bit multiples of a unit. A complex array is looked at as one of twice as many real numbers.
 template <Scalar T>
 double unit_of(const T* v, std::size_t n) {
-  double most = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    for (int p = 0; p < (is_complex<T> ? 2 : 1); ++p) most = std::max(most, double(std::abs(part(v[i], p))));
-  return most > 0 ? most / 32767 : 1;
+  const auto* const a = reinterpret_cast<const real_t<T>*>(v);
+  real_t<T> most(0);
+#pragma omp simd reduction(max : most)
+  for (std::size_t i = 0; i < n * (sizeof(T) / sizeof(real_t<T>)); ++i) most = std::max(most, std::abs(a[i]));
+  return most > 0 ? double(most) / 32767 : 1;
 }
 template <Scalar T>
 double fixed_error(const T* v, std::size_t n, double unit) {
+  const auto* const a = reinterpret_cast<const real_t<T>*>(v);
+  const double per_unit = 1 / unit;
   double sum = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    for (int p = 0; p < (is_complex<T> ? 2 : 1); ++p) {
-      const double a = double(part(v[i], p)), e = a - unit * std::nearbyint(a / unit);
-      sum += e * e;
-    }
-  return std::sqrt(sum);
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < n * (sizeof(T) / sizeof(real_t<T>)); ++i) {
+    const double x = double(a[i]) * per_unit, e = x - std::nearbyint(x);
+    sum += e * e;
+  }
+  return unit * std::sqrt(sum);
 }
 // Appends one column, real parts first.
 template <Scalar T, class S>
 void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
-  for (int p = 0; p < (is_complex<T> ? 2 : 1); ++p)
+  constexpr std::size_t stride = sizeof(T) / sizeof(real_t<T>);
+  const std::size_t at = to.size();
+  to.resize(at + n * stride);
+  [[maybe_unused]] const double per_unit = 1 / unit;
+  for (std::size_t p = 0; p < stride; ++p) {
+    const auto* const a = reinterpret_cast<const real_t<T>*>(v) + p;
+    S* const out = to.data() + at + p * n;
     for (std::size_t i = 0; i < n; ++i) {
-      const double a = double(part(v[i], p));
-      if constexpr (std::is_integral_v<S>) to.push_back(S(std::nearbyint(a / unit)));
-      else to.push_back(S(a));
+      if constexpr (std::is_integral_v<S>) out[i] = S(std::int32_t(std::nearbyint(double(a[i * stride]) * per_unit)));
+      else out[i] = S(a[i * stride]);
     }
+  }
 }
 
 // Relative errors of a column kept so, with the sums that will be formed of it: float's own rounding, and that of sums
@@ -124,8 +133,8 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
     return p;
   }
 
-  // From the smallest singular value up: errors of single columns add up in squares where the other factor's columns are
-  // orthonormal (both factors are rounded: twice), and as they are where not.
+  // From the smallest singular value up: errors of single columns add up in squares where the other factor's columns
+  // are orthonormal (both factors are rounded: twice), and as they are where not.
   std::vector<int> format(std::size_t(c.rank), native);
   std::vector<double> unit_u(std::size_t(c.rank), 1.0), unit_v(std::size_t(c.rank), 1.0);
   double total = 0;  // of squares; not orthonormal: of errors
@@ -201,7 +210,8 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
 
   // Panels: between two of these cuts every block has all rows or none.
   std::vector<Local> cuts{0, rows};
-  for (const auto& p : blocks) cuts.push_back(p.block.row_begin - first_row), cuts.push_back(p.block.row_end - first_row);
+  for (const auto& p : blocks)
+    cuts.push_back(p.block.row_begin - first_row), cuts.push_back(p.block.row_end - first_row);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<std::vector<std::uint32_t>> of_panel;
@@ -211,9 +221,9 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
   of_panel.resize(panels_.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const Local from = blocks[b].block.row_begin - first_row, to = blocks[b].block.row_end - first_row;
-    auto p = std::size_t(std::lower_bound(panels_.begin(), panels_.end(), from,
-                                          [](const Panel& q, Local r) { return q.begin < r; }) -
-                         panels_.begin());
+    auto p = std::size_t(
+        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
+        panels_.begin());
     for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
   }
   std::size_t panel_numbers[formats] = {};
@@ -282,15 +292,16 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
     }
     auto& factors = std::get<f>(factor_data_);
     factors = exec::Array<Stored<f>>(factor_numbers[f]);
-    std::size_t at = 0;
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      Packed<T>& p = blocks[b];
-      auto& in = std::get<f>(p.data);
-      if (!p.dense) {
-        const std::size_t skip = std::size_t(p.block.rows()) * p.count[f] * parts;
-        std::copy(in.begin() + std::ptrdiff_t(skip), in.end(), factors.data() + at);
-        at += in.size() - skip;
-      }
+    std::vector<std::size_t> begin(blocks.size() + 1);
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      begin[b + 1] =
+          begin[b] + (blocks[b].dense ? 0 : std::size_t(blocks[b].block.columns()) * blocks[b].count[f] * parts);
+    const std::ptrdiff_t count = std::ptrdiff_t(blocks.size());
+#pragma omp parallel for schedule(dynamic, 64)
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const std::size_t b = std::size_t(i);
+      auto& in = std::get<f>(blocks[b].data);
+      std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
       in = {};
     }
   });
@@ -421,7 +432,8 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
 }
 
 template <Scalar T>
-void Storage<T>::multiply(const T* x, std::span<const Global> order, T* y, int k, const comm::Communicator& comm) const {
+void Storage<T>::multiply(const T* x, std::span<const Global> order, T* y, int k,
+                          const comm::Communicator& comm) const {
   for (int c = 0; c < k;) {
     if (k - c >= 4 / parts) forward<4>(x, order, y, k, c, comm), c += 4 / parts;
     else if (k - c >= 2 / parts) forward<2>(x, order, y, k, c, comm), c += 2 / parts;
@@ -592,7 +604,7 @@ void Storage<T>::multiply_adjoint(const T* x, T* y, int k, const comm::Communica
   }
 }
 
-#define TACIT_INSTANTIATE(T)  \
+#define TACIT_INSTANTIATE(T) \
   template class Storage<T>; \
   template Packed<T> pack(const Block&, const Compressed<T>&, double, StoragePrecision);
 TACIT_INSTANTIATE(float)

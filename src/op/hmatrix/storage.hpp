@@ -40,8 +40,8 @@ struct Packed {
   std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // U then V of each
   std::vector<double> scale;  ///< by which a column's product is to be multiplied: sigma and the integers' units
   double norm = 0, error = 0;
-  double largest = 0;        ///< entry, where dense
-  std::vector<T> diagonal;   ///< of A, where this block has a part of it
+  double largest = 0;       ///< entry, where dense
+  std::vector<T> diagonal;  ///< of A, where this block has a part of it
 
   double bytes() const {
     return double(std::get<0>(data).size() * sizeof(R) + std::get<1>(data).size() * sizeof(float) +
@@ -86,17 +86,17 @@ class Storage {
   static constexpr bool narrows = !std::is_same_v<R, float>;  // there is a second copy of x, in float
 
   struct Panel {
-    Local begin, rows;                   // from first_row
-    std::size_t data[formats];           // where its numbers begin
-    std::size_t run[formats + 1];        // its runs in runs_, by format
-    std::size_t columns[formats];        // of T
-    std::size_t work[formats];           // first column's place in the adjoint's work array
+    Local begin, rows;             // from first_row
+    std::size_t data[formats];     // where its numbers begin
+    std::size_t run[formats + 1];  // its runs in runs_, by format
+    std::size_t columns[formats];  // of T
+    std::size_t work[formats];     // first column's place in the adjoint's work array
   };
   struct Factor {  // V of one block in one format
     int format;
-    Local begin, rows, count;            // the block's columns of A are V's rows
+    Local begin, rows, count;  // the block's columns of A are V's rows
     std::size_t data;
-    std::uint32_t t;                     // place of its results behind x
+    std::uint32_t t;  // place of its results behind x
   };
   struct Piece {  // of a dense block, for the adjoint: some columns of one panel
     int format;
@@ -107,7 +107,8 @@ class Storage {
   struct Adjoint;
 
   template <int K>
-  void forward(const T* x, std::span<const Global> order, T* y, int k, int column, const comm::Communicator& comm) const;
+  void forward(const T* x, std::span<const Global> order, T* y, int k, int column,
+               const comm::Communicator& comm) const;
   template <int K>
   void backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const;
   template <int F, int K>

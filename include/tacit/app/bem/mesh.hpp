@@ -32,9 +32,9 @@ Mesh geodesic_sphere(int cuts, double radius = 1);
 /// family of HACApK's inputs.
 Mesh ring_sphere(int wedges, int rings, double radius = 1);
 
-/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f with three vertices; all else is passed over).
-/// `potential`, where given: the first real parameter of each triangle, 1 where the file has none.
-/// Error(input) naming the file for what is no such file, Error(environment) when it cannot be read.
+/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f with three vertices; all else is passed
+/// over). `potential`, where given: the first real parameter of each triangle, 1 where the file has none. Error(input)
+/// naming the file for what is no such file, Error(environment) when it cannot be read.
 Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr);
 
 }  // namespace tacit::app::bem

@@ -10,12 +10,13 @@
 namespace tacit::app::bem {
 
 /// A_ij = factor * integral over triangle j of 1 / |c_i - y| dy, c_i the centroid of triangle i: collocation with
-/// piecewise constant charge. With factor = 1 / (4 pi eps0) the potential in volts of charges in coulombs per square unit.
+/// piecewise constant charge. With factor = 1 / (4 pi eps0) the potential in volts of charges in coulombs per square
+/// unit.
 ///
-/// Near a triangle exactly, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid angle (Van Oosterom
-/// and Strackee 1983, doi 10.1109/TBME.1983.325207); from where they are good to `accuracy` on by quadrature of degree 5
-/// (7 points), 2 (3 points) and 1, several entries at once: exact forms lose digits far away. An entry is the same however
-/// it is asked for.
+/// Near a triangle exactly, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid angle (Van
+/// Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207); from where they are good to `accuracy` on by quadrature
+/// of degree 5 (7 points), 2 (3 points) and 1, several entries at once: exact forms lose digits far away. An entry is
+/// the same however it is asked for.
 class SingleLayer {
  public:
   explicit SingleLayer(const Mesh& mesh, double accuracy = 1e-7, double factor = 1);

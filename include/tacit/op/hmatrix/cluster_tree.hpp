@@ -1,4 +1,5 @@
-// ClusterTree: indices with a place in space, sorted so that near ones stand together, and cut in halves again and again.
+// ClusterTree: indices with a place in space, sorted so that near ones stand together, and cut in halves again and
+// again.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -44,7 +45,8 @@ struct Box {
 };
 
 /// Where the indices of one side of a matrix are: a point each, and, where an index stands for an element of some size
-/// (a triangle, the support of a basis function), the box around it. On a line or in a plane the other coordinates are 0.
+/// (a triangle, the support of a basis function), the box around it. On a line or in a plane the other coordinates are
+/// 0.
 struct Geometry {
   std::vector<Point> points;
   std::vector<Box> boxes;  ///< empty: the points have no extent
@@ -69,7 +71,7 @@ struct TreeOptions {
 /// Indices [begin, end) in the order of the tree.
 struct Cluster {
   Local begin = 0, end = 0;
-  Box box;                 ///< around the elements' boxes
+  Box box;                  ///< around the elements' boxes
   int child[2] = {-1, -1};  ///< positions in ClusterTree::clusters(), -1 at a leaf
   int level = 0;
 
@@ -81,8 +83,9 @@ struct Cluster {
 /// points at the same place are told apart by their index, so that the tree does not depend on the machine.
 class ClusterTree {
  public:
-  /// O(n log n), local. Error(usage) without points, with as many boxes as neither 0 nor points, a leaf size below 1, or a
-  /// quantum above the leaf size; Error(input) for a coordinate that is not finite or a box that is empty, naming the index.
+  /// O(n log n), local. Error(usage) without points, with as many boxes as neither 0 nor points, a leaf size below 1,
+  /// or a quantum above the leaf size; Error(input) for a coordinate that is not finite or a box that is empty, naming
+  /// the index.
   ClusterTree(const Geometry& geometry, const TreeOptions& options = {});
 
   Local size() const { return Local(order_.size()); }

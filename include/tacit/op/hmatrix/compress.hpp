@@ -1,5 +1,5 @@
-// Compression: a block that is known by its entries becomes U diag(sigma) V^H of low rank, or stays dense where that pays
-// nothing.
+// Compression: a block that is known by its entries becomes U diag(sigma) V^H of low rank, or stays dense where that
+// pays nothing.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -11,7 +11,8 @@
 
 namespace tacit::op {
 
-/// out(i, j) = A(rows[i], columns[j]), column after column: out[i + j rows.size()]. Indices are the caller's own numbers.
+/// out(i, j) = A(rows[i], columns[j]), column after column: out[i + j rows.size()]. Indices are the caller's own
+/// numbers.
 template <Scalar T>
 using EntryFunction = std::function<void(std::span<const Global> rows, std::span<const Global> columns, T* out)>;
 
@@ -25,8 +26,8 @@ enum class Norm { frobenius, spectral };
 
 struct CompressOptions {
   Compression method = Compression::aca_plus;
-  /// QR of both factors and the singular values of the small product, cut at the tolerance: Bebendorf and Kunis 2009 and
-  /// earlier; ranks become those of the SVD.
+  /// QR of both factors and the singular values of the small product, cut at the tolerance: Bebendorf and Kunis 2009
+  /// and earlier; ranks become those of the SVD.
   bool recompress = true;
   /// Rows and columns that the crosses have not met are looked at before a block is believed to be done.
   bool verify = true;
@@ -36,17 +37,17 @@ struct CompressOptions {
   Local max_rank = 0;
 };
 
-/// B = U diag(sigma) V^H + an error whose Frobenius norm was estimated (the columns of U and of V have length 1, and are
-/// orthonormal after recompression, sigma descending); or all entries of B.
+/// B = U diag(sigma) V^H + an error whose Frobenius norm was estimated (the columns of U and of V have length 1, and
+/// are orthonormal after recompression, sigma descending); or all entries of B.
 template <Scalar T>
 struct Compressed {
   Local rows = 0, columns = 0, rank = 0;
   bool dense = false, orthonormal = false;
-  std::vector<T> u, v;               ///< rows x rank, columns x rank, by columns; dense: u holds rows x columns
+  std::vector<T> u, v;  ///< rows x rank, columns x rank, by columns; dense: u holds rows x columns
   std::vector<real_t<T>> sigma;
-  double norm = 0;                   ///< Frobenius, of B as far as it is known
-  double error = 0;                  ///< Frobenius, estimate; 0 when dense
-  Global entries = 0;                ///< evaluated
+  double norm = 0;     ///< Frobenius, of B as far as it is known
+  double error = 0;    ///< Frobenius, estimate; 0 when dense
+  Global entries = 0;  ///< evaluated
 };
 
 /// The Frobenius error a block may have: the root of (relative norm(B))^2 + absolute^2.
