@@ -7,8 +7,8 @@
 0
 
 Start with :func:`tacit.solve`. Matrices come from SciPy, NumPy, files (:func:`tacit.read`), grids
-(:func:`tacit.poisson`, :func:`tacit.stencil`) and functions (:func:`tacit.function`); the same program runs on one rank
-and, started by mpiexec, on many.
+(:func:`tacit.poisson`, :func:`tacit.stencil`), kernels (:func:`tacit.hmatrix`) and functions (:func:`tacit.function`);
+the same program runs on one rank and, started by mpiexec, on many.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
-    from .op import Csr, Operator, Stencil, csr, function, poisson, read, stencil, write
+    from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, write
 
     __version__: str
 
@@ -41,7 +41,19 @@ _HOMES = {
         "richardson",
         "solve",
     ],
-    "op": ["Csr", "Operator", "Stencil", "csr", "function", "poisson", "read", "stencil", "write"],
+    "op": [
+        "Csr",
+        "HMatrix",
+        "Operator",
+        "Stencil",
+        "csr",
+        "function",
+        "hmatrix",
+        "poisson",
+        "read",
+        "stencil",
+        "write",
+    ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = ("comm", "io", "krylov", "layout", "op", "precond")
@@ -69,6 +81,7 @@ __all__ = [
     "Csr",
     "EnvironmentFailure",
     "Error",
+    "HMatrix",
     "InputError",
     "NotConverged",
     "Operator",
@@ -83,6 +96,7 @@ __all__ = [
     "csr",
     "function",
     "gmres",
+    "hmatrix",
     "io",
     "krylov",
     "layout",

@@ -131,6 +131,20 @@ class Stencil_float64(Operator_float64):
     def is_hermitian(self) -> bool: ...
     def assemble(self) -> Csr_float64: ...
 
+class HMatrix_float64(Operator_float64):
+    @property
+    def report(self) -> dict[str, Any]: ...
+
+def hmatrix_float64(
+    comm: Communicator,
+    points: npt.NDArray[np.float64],
+    boxes: npt.NDArray[np.float64],
+    sources: npt.NDArray[np.float64],
+    source_boxes: npt.NDArray[np.float64],
+    entries: Callable[..., Any],
+    options: dict[str, Any],
+    /,
+) -> HMatrix_float64: ...
 def csr_float64(
     comm: Communicator,
     rows: list[int],

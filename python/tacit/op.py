@@ -31,12 +31,25 @@ from ._support import (
     to_scalar,
 )
 
-__all__ = ["Csr", "Operator", "Stencil", "as_operator", "csr", "function", "poisson", "read", "stencil", "write"]
+__all__ = [
+    "Csr",
+    "HMatrix",
+    "Operator",
+    "Stencil",
+    "as_operator",
+    "csr",
+    "function",
+    "hmatrix",
+    "poisson",
+    "read",
+    "stencil",
+    "write",
+]
 
 
 class Operator:
     """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
-    :func:`tacit.poisson`, :func:`tacit.stencil` and :func:`tacit.function`.
+    :func:`tacit.poisson`, :func:`tacit.stencil`, :func:`tacit.hmatrix` and :func:`tacit.function`.
 
     Attributes
     ----------
@@ -123,7 +136,7 @@ class Operator:
         own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
         if conjugate:
             own = own.conj()
-        if own.ndim == 2 and isinstance(handle, core("Csr", scalar)):
+        if own.ndim == 2 and isinstance(handle, (core("Csr", scalar), core("HMatrix", scalar))):
             y = (
                 handle.apply(own, adjoint)
                 if own.shape[1]
@@ -331,6 +344,35 @@ class Stencil(Operator):
     def to_scipy(self) -> Any:
         """The whole matrix as a scipy.sparse.csr_array, on every rank. Collective; the memory of all of it."""
         return self.assemble().to_scipy()
+
+
+class HMatrix(Operator):
+    """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
+
+    __slots__ = ("tolerance",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float) -> None:
+        super().__init__(handle, comm, dtype)
+        self.tolerance = tolerance  #: the relative error that was asked for
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the matrix turned out to be, over all ranks. Local.
+
+        ``bytes`` of stored numbers (``bytes_float64``, ``bytes_float32``, ``bytes_int16`` of these, ``index_bytes``
+        beside them), ``dense_fraction`` of the bytes of the full matrix; ``dense_blocks``, ``low_rank_blocks``,
+        ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
+        over all there are; ``norm`` (Frobenius); ``estimated_error`` and ``measured_error`` (on sampled rows, with a
+        random vector; ``measured_error_ones`` with ones), relative; ``seconds``; ``least_bytes`` and ``most_bytes`` of
+        a rank.
+        """
+        return dict(self._handle.report)
+
+    @property
+    def storage(self) -> str:
+        report = self.report
+        kinds = [k for k in ("float64", "float32", "int16") if report[f"bytes_{k}"] > 0]
+        return f"hierarchical ({', '.join(kinds) or 'empty'})"
 
 
 # --- making operators -------------------------------------------------------------------------------------------------
@@ -665,6 +707,159 @@ def function(
     forward = _user_product(matvec, f"the product of {name}", scalar, to)
     adjoint = None if rmatvec is None else _user_product(rmatvec, f"the adjoint product of {name}", scalar, back)
     return Operator(core("function", scalar)(on, by_row, by_column, name, forward, adjoint, not local), on, scalar)
+
+
+def _places(value: Any, what: str) -> Array:
+    """Points of 1 to 3 coordinates as rows of three."""
+    points = as_array(value, what)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or not 1 <= points.shape[1] <= 3 or not len(points):
+        raise ValueError(f"{what} has shape {points.shape}; (n, d) with d = 1, 2 or 3 is needed")
+    if points.dtype.kind == "c":
+        raise TypeError(f"{what} is complex; coordinates are real")
+    whole = np.zeros((len(points), 3))
+    whole[:, : points.shape[1]] = points
+    return whole
+
+
+def _extents(value: Any, what: str, points: Array) -> Array:
+    """Boxes (n, 2, d) as rows of six; none as an empty array."""
+    if value is None:
+        return np.zeros((0, 6))
+    boxes = as_array(value, what)
+    if boxes.ndim != 3 or boxes.shape[:2] != (len(points), 2) or not 1 <= boxes.shape[2] <= 3:
+        raise ValueError(f"{what} has shape {boxes.shape}; ({len(points)}, 2, d), low and high corners, is needed")
+    whole = np.zeros((len(points), 2, 3))
+    whole[:, :, : boxes.shape[2]] = boxes
+    return whole.reshape(-1, 6)
+
+
+def hmatrix(
+    points: Any,
+    entries: Callable[[Array, Array], Any],
+    *,
+    tolerance: float = 1e-4,
+    sources: Any = None,
+    boxes: Any = None,
+    source_boxes: Any = None,
+    measure: str = "matrix",
+    storage: str = "automatic",
+    compression: str = "aca+",
+    admissibility: str = "smaller",
+    eta: float = 2.0,
+    leaf_size: int = 64,
+    bisection: str = "median",
+    recompress: bool = True,
+    verify: bool = True,
+    max_rank: int | None = None,
+    sampled_rows: int = 32,
+    dtype: npt.DTypeLike | None = None,
+    comm: Any = None,
+) -> HMatrix:
+    """A dense matrix given by its entries, in O(n log n) memory: blocks whose points are far apart become products of
+    low rank (an H-matrix).
+
+    Parameters
+    ----------
+    points : array_like, (m, d)
+        Where each row's target is, d = 1, 2 or 3. The same on every rank.
+    entries : callable
+        ``entries(i, j)``, arrays of row and of column numbers, gives the array A[i][:, j] of shape
+        ``(len(i), len(j))``. It has to be smooth where points are far from each other.
+    tolerance : float
+        Relative error of the matrix, in the Frobenius norm.
+    sources : array_like, (n, d), optional
+        Where each column's source is; default: `points`.
+    boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
+        Low and high corners around the elements that rows and columns stand for, where these have an extent.
+    measure : str
+        "matrix": the error of the whole matrix; "block": of every block by itself, which is stricter.
+    storage : str
+        "automatic" (the lowest of float64, float32, 16 bits that keeps the tolerance, block by block and column by
+        column), "single" (without 16 bits) or "full".
+    compression : str
+        "aca+", "aca" (crosses) or "svd" (all entries).
+    admissibility : str
+        Blocks are far where the "smaller" or the "larger" diameter is at most `eta` times the distance; "weak":
+        where they do not overlap; "none": nowhere.
+    eta : float
+    leaf_size : int
+        Points in a cluster that is not cut any more.
+    bisection : str
+        "median" or "midpoint".
+    recompress, verify : bool
+        Singular values of each low-rank block; a look at rows and columns that the crosses left out.
+    max_rank : int, optional
+        Blocks that need more stay dense.
+    sampled_rows : int
+        By which the norm is estimated and the error measured.
+    dtype : dtype, optional
+        Default: that of what `entries` gives.
+    comm : communicator, optional
+        Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
+
+    Returns
+    -------
+    HMatrix
+        With ``report``. Collective; an exception that `entries` raises on one rank arrives on all of them.
+
+    Raises
+    ------
+    tacit.InputError
+        For an entry that is not finite, with its row and column.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x = np.linspace(0, 1, 1000)
+    >>> A = tacit.hmatrix(x, lambda i, j: np.exp(-np.abs(x[i, None] - x[None, j])), tolerance=1e-6)
+    >>> A.report["measured_error"] < 1e-6
+    True
+    >>> A.report["dense_fraction"] < 0.1
+    True
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[list[Array], str, dict[str, Any]]:
+        if not callable(entries):
+            raise TypeError("entries is a function of row and column numbers")
+        rows = _places(points, "points")
+        columns = np.zeros((0, 3)) if sources is None else _places(sources, "sources")
+        if sources is None and source_boxes is not None:
+            raise ValueError("source_boxes without sources; boxes are those of both")
+        places = [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
+        scalar = chosen_scalar(dtype) or scalar_name(
+            as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
+            "the result of entries",
+        )
+        options = {
+            "tolerance": float(tolerance),
+            "measure": choose("measure", measure, ("matrix", "block")),
+            "storage": choose("storage", storage, ("automatic", "single", "full")),
+            "compression": choose("compression", compression, ("aca+", "aca", "svd")),
+            "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
+            "bisection": choose("bisection", bisection, ("median", "midpoint")),
+            "eta": float(eta),
+            "leaf_size": int(leaf_size),
+            "recompress": bool(recompress),
+            "verify": bool(verify),
+            "max_rank": 0 if max_rank is None else int(max_rank),
+            "sampled_rows": int(sampled_rows),
+        }
+        if max_rank is not None and max_rank < 1:
+            raise ValueError(f"max_rank is {max_rank}; a positive number is needed")
+        return places, scalar, options
+
+    places, scalar, options = agreed(on, look)
+
+    def by_columns(i: Array, j: Array) -> Array:
+        block = as_array(entries(i, j), "the result of entries")
+        if block.shape != (len(i), len(j)):
+            raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
+        return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
+
+    return HMatrix(core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, float(tolerance))
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:

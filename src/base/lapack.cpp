@@ -25,6 +25,23 @@ TACIT_DECLARE(double, dgeqrf, dorgqr)
 TACIT_DECLARE(std::complex<float>, cgeqrf, cungqr)
 TACIT_DECLARE(std::complex<double>, zgeqrf, zungqr)
 
+// gesdd takes a real work array for complex scalars only.
+#define TACIT_LAPACK_SVD(T, name, REAL_PARAMETER, REAL_ARGUMENT)                                                     \
+  extern "C" void TACIT_LAPACK(name)(const char* job, const int* m, const int* n, T* a, const int* lda,              \
+                                     tacit::real_t<T>* s, T* u, const int* ldu, T* vt, const int* ldvt, T* work,     \
+                                     const int* lwork REAL_PARAMETER, int* iwork, int* info, std::size_t);           \
+  namespace {                                                                                                        \
+  void decompose(int m, int n, T* a, tacit::real_t<T>* s, T* u, T* vt, int k, T* work, int lwork,                    \
+                 [[maybe_unused]] tacit::real_t<T>* rwork, int* iwork, int* info) {                                  \
+    TACIT_LAPACK(name)("S", &m, &n, a, &m, s, u, &m, vt, &k, work, &lwork REAL_ARGUMENT, iwork, info, 1);            \
+  }                                                                                                                  \
+  }
+#define TACIT_COMMA ,
+TACIT_LAPACK_SVD(float, sgesdd, , )
+TACIT_LAPACK_SVD(double, dgesdd, , )
+TACIT_LAPACK_SVD(std::complex<float>, cgesdd, TACIT_COMMA float* rwork, TACIT_COMMA rwork)
+TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_COMMA rwork)
+
 namespace tacit::lapack {
 
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n) {
@@ -74,5 +91,26 @@ template void householder_qr(std::span<float>, int, int, std::vector<float>&);
 template void householder_qr(std::span<double>, int, int, std::vector<double>&);
 template void householder_qr(std::span<std::complex<float>>, int, int, std::vector<std::complex<float>>&);
 template void householder_qr(std::span<std::complex<double>>, int, int, std::vector<std::complex<double>>&);
+
+template <Scalar T>
+bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
+  const int k = std::min(m, n), l = std::max(m, n);
+  if (k == 0) return true;
+  if (!std::all_of(a, a + std::size_t(m) * n, [](const T& v) { return is_finite(v); })) return false;
+  // What LAPACK's documentation asks for with job S, the larger of the real and the complex forms.
+  const std::size_t length = 4 * std::size_t(k) * k + 7 * std::size_t(k) + std::size_t(l) + 64 * std::size_t(l),
+                    reals = std::size_t(k) * std::max(5 * k + 7, 2 * l + 2 * k + 1);
+  std::vector<T> work(length);
+  std::vector<real_t<T>> real_work(is_complex<T> ? reals : 0);
+  std::vector<int> integers(8 * std::size_t(k));
+  int info = 0;
+  decompose(m, n, a, s, u, vh, k, work.data(), int(length), real_work.data(), integers.data(), &info);
+  return info == 0;
+}
+
+template bool svd(float*, int, int, float*, float*, float*);
+template bool svd(double*, int, int, double*, double*, double*);
+template bool svd(std::complex<float>*, int, int, std::complex<float>*, float*, std::complex<float>*);
+template bool svd(std::complex<double>*, int, int, std::complex<double>*, double*, std::complex<double>*);
 
 }  // namespace tacit::lapack

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <limits>
 #include <memory>
 
@@ -287,6 +288,12 @@ class Solve {
     }
     if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
     goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
+    if (const double known = given_A_->accuracy(); known > options_.rtol) {
+      std::ostringstream text;
+      text << "rtol is " << std::setprecision(2) << options_.rtol << ", and the " << given_A_->name()
+           << " operator is good to " << known << ": digits of the solution beyond that are those of the approximation";
+      report_.warnings.push_back(text.str());
+    }
   }
   void undo_scales() {
     const int e = b_exponent_ - a_exponent_;

@@ -4,6 +4,7 @@
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/function.hpp>
+#include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/stencil.hpp>
 
@@ -80,6 +81,40 @@ op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const 
   }
   return std::make_shared<op::Function<T>>(range, domain, gathered(a, domain, range),
                                            gathered(a.adjoint(), range, domain), diagonal);
+}
+
+/// Rank two and a diagonal, over points on a line: all that an hmatrix compresses is compressed to rounding.
+template <class T>
+OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicated) {
+  const auto value = [m, n](Global i, Global j) {
+    return number<T>(20, std::uint64_t(i)) * number<T>(21, std::uint64_t(j)) +
+           number<T>(22, std::uint64_t(i)) * number<T>(23, std::uint64_t(j)) + T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
+  };
+  const auto line = [](Global count) {
+    op::Geometry g;
+    for (Global i = 0; i < count; ++i) g.points.push_back({double(i * 17 % count), 0, 0});
+    return std::make_shared<const op::ClusterTree>(g, op::TreeOptions{op::Bisection::median, 4, 0});
+  };
+  Reference<T> matrix{m, n, {}};
+  for (Global i = 0; i < m; ++i)
+    for (Global j = 0; j < n; ++j) matrix.entry[{i, j}] = value(i, j);
+  return {"hmatrix " + name, std::move(matrix),
+          [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            const auto space = [&](Global size) {
+              return replicated ? layout::Space::replicated(comm, size) : layout::Space::distributed(comm, size);
+            };
+            const auto rows = line(m);
+            const auto range = space(m);
+            op::HMatrixOptions options;
+            options.tolerance = 4 * epsilon<T>();
+            const op::EntryFunction<T> entry = [=](auto i, auto j, T* out) {
+              for (const Global c : j)
+                for (const Global r : i) *out++ = value(r, c);
+            };
+            if (m == n) return std::make_shared<op::HMatrix<T>>(range, rows, entry, options);
+            return std::make_shared<op::HMatrix<T>>(range, space(n), rows, line(n), entry, options);
+          },
+          false, false};
 }
 
 template <class T>
@@ -213,6 +248,11 @@ std::vector<OperatorCase<T>> operator_cases() {
       "function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
   add(
       "function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
+  cases.push_back(hmatrix_case<T>("square", 53, 53, false));
+  cases.push_back(hmatrix_case<T>("tall", 61, 38, false));
+  cases.push_back(hmatrix_case<T>("of one", 1, 1, false));
+  cases.push_back(hmatrix_case<T>("square, replicated", 53, 53, true));
+  cases.push_back(hmatrix_case<T>("wide, replicated", 38, 61, true));
   return cases;
 }
 

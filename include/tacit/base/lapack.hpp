@@ -18,4 +18,9 @@ std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<
 template <Scalar T>
 void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R);
 
+/// A = U diag(s) V^H of an m x n matrix, k = min(m, n), s descending: u is m x k, vh is k x n. a is overwritten. Local.
+/// False when a number is not finite or the iteration does not converge. LAPACK gesdd.
+template <Scalar T>
+bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh);
+
 }  // namespace tacit::lapack

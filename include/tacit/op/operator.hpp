@@ -145,6 +145,9 @@ class Operator {
   void count_apply() const { ++applies_; }
   /// Entry of largest magnitude, 0 when unknown: tells when products of two entries may overflow or underflow.
   virtual double largest() const { return 0; }
+  /// ||A - B|| / ||B||, Frobenius, where A stands for an exact matrix B that it approximates; 0: A is what it says. A
+  /// solve to less than this is told so (Report::warnings). The same on all ranks.
+  virtual double accuracy() const { return 0; }
   /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the same
   /// on all ranks; empty when nothing is known to be.
   virtual std::string fault() const { return {}; }

@@ -1,0 +1,38 @@
+// BlockTree: a matrix cut into blocks that are far from the diagonal, in the sense of the geometry, or small.
+#pragma once
+
+#include <tacit/op/hmatrix/cluster_tree.hpp>
+
+#include <vector>
+
+namespace tacit::op {
+
+/// When a block of rows in cluster s and columns in cluster t is taken for one of low rank.
+struct Admissibility {
+  enum class Kind {
+    smaller,  ///< min(diam s, diam t) <= eta dist(s, t): Hackbusch 1999 (doi 10.1007/s006070050015), HACApK with eta =
+              ///< 2
+    larger,   ///< max(diam s, diam t) <= eta dist(s, t): more blocks, of lower rank
+    weak,     ///< s and t have no index in common (one tree) or do not touch: HODLR's
+    none      ///< nothing: a dense matrix in blocks
+  };
+  Kind kind = Kind::smaller;
+  double eta = 2;
+  /// Clusters of fewer indices than this make dense blocks (HACApK: 16).
+  Local least = 1;
+};
+
+struct Block {
+  Local row_begin, row_end, column_begin, column_end;  ///< positions in the orders of the trees
+  bool admissible;
+
+  Local rows() const { return row_end - row_begin; }
+  Local columns() const { return column_end - column_begin; }
+};
+
+/// The leaves of the block tree, depth first: they cover every entry once. Both clusters of a block that is not
+/// admissible are cut, or the one that is no leaf; two leaves make a dense block. Local; O(number of leaves).
+/// Error(usage) unless eta > 0.
+std::vector<Block> block_tree(const ClusterTree& rows, const ClusterTree& columns, const Admissibility& admissibility);
+
+}  // namespace tacit::op

@@ -1,0 +1,128 @@
+// HMatrix: a dense matrix given by its entries, kept in n log n numbers: blocks that are far from the diagonal in space
+// become products U V^H of low rank. Hackbusch 1999; in the form of HACApK (Ida et al. 2014,
+// doi 10.2197/ipsjjip.22.642).
+#pragma once
+
+#include <tacit/comm/exchange.hpp>
+#include <tacit/op/hmatrix/block_tree.hpp>
+#include <tacit/op/hmatrix/cluster_tree.hpp>
+#include <tacit/op/hmatrix/compress.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+enum class StoragePrecision {
+  automatic,  ///< every column of a factor and every dense block in the lowest of: own, float, 16-bit integers, that
+              ///< keeps the tolerance
+  single,  ///< the same without the integers
+  full     ///< all in the scalar's own precision
+};
+
+enum class ErrorMeasure {
+  matrix,  ///< norm(A - A_H) <= tolerance norm(A), Frobenius: every number stored gets an equal share of the error
+  block    ///< the same of every block by itself (HACApK, hmat, htool): stricter, and larger
+};
+
+struct HMatrixOptions {
+  /// Relative error of the operator, in the Frobenius norm.
+  double tolerance = 1e-4;
+  ErrorMeasure measure = ErrorMeasure::matrix;
+  Admissibility admissibility{};
+  CompressOptions compress{};
+  StoragePrecision storage = StoragePrecision::automatic;
+  /// Rows of A, at most, by which its norm is estimated before and its error measured after compression. They cost
+  /// sampled_rows n entries.
+  int sampled_rows = 32;
+  /// The entry function may be called from several threads at once.
+  bool concurrent = true;
+  /// Cuts between ranks are moved to equal measured bytes, so many times, where a rank has less than 0.97 of another's;
+  /// blocks that change hands are compressed again.
+  int balance_rounds = 2;
+};
+
+/// What an HMatrix turned out to be, over all ranks.
+struct HMatrixReport {
+  Global rows = 0, columns = 0;
+  Global dense_blocks = 0, low_rank_blocks = 0;
+  std::vector<Global> ranks;  ///< ranks[r]: low-rank blocks of rank r
+  double mean_rank = 0;       ///< over the low-rank blocks
+  int max_rank = 0;
+  double bytes = 0;                                          ///< of stored numbers
+  double full_bytes = 0, single_bytes = 0, fixed_bytes = 0;  ///< of these by precision
+  double index_bytes = 0;                                    ///< of what tells where they belong
+  double dense_fraction = 0;                                 ///< bytes over those of the full matrix
+  double entries_evaluated = 0;                              ///< calls for one entry, over rows x columns
+  double estimated_error = 0;              ///< relative, Frobenius: cut-off parts, crosses' estimates, rounding
+  double measured_error = 0;               ///< norm(A x - A_H x) / norm(A x) on the sampled rows, x random
+  double measured_error_ones = 0;          ///< the same with x = 1
+  double norm = 0;                         ///< Frobenius, of A
+  double set_up_seconds = 0;               ///< of the slowest rank
+  double least_bytes = 0, most_bytes = 0;  ///< of a rank
+};
+
+/// A_ij = entry(i, j) for targets i at rows and sources j at columns. Space by space:
+///  - replicated: every rank holds all of x; its part of A is contiguous rows, in the order of the tree, of equal
+///    measured bytes; a product ends in a gather, which start() posts. As in HACApK, but no two ranks share a row, so
+///    that all hold the same bits.
+///  - distributed: the same rows; the elements of x that a rank's blocks touch come to it behind start(), results go to
+///    the ranks that own them.
+/// A block that is cut between ranks is compressed in its parts, so numbers of ranks agree to the tolerance and not to
+/// the bit; numbers of threads agree to the bit. Costs: O(n log n) numbers; a product reads them once (cost().bytes).
+/// Replicated, a rank sends its rows of y to every other; distributed, its elements of x to whoever touches them (all
+/// but the empty ranks, where nothing is screened).
+template <Scalar T>
+class HMatrix final : public Operator<T, Host> {
+ public:
+  /// Collective. `range` and `domain` are on one communicator, and both replicated or both distributed; their sizes are
+  /// those of the trees, which all ranks make alike. Give one and the same tree for rows and columns where they are.
+  /// Error(usage) otherwise, or when the tolerance is not below 1 or below 4 units of the scalar's rounding;
+  /// Error(input) naming row and column for an entry that is not finite. What the entry function throws on any rank,
+  /// all ranks throw. The entry function is called with the caller's indices, during construction only.
+  HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree> rows,
+          std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry,
+          const HMatrixOptions& options = {});
+  /// Square, over one tree.
+  HMatrix(const Space& space, const std::shared_ptr<const ClusterTree>& tree, const EntryFunction<T>& entry,
+          const HMatrixOptions& options = {})
+      : HMatrix(space, space, tree, tree, entry, options) {}
+  ~HMatrix() override;
+
+  std::string name() const override { return "hmatrix"; }
+  bool has_adjoint() const override { return true; }
+  /// Rows and columns have one tree and one space.
+  bool has_diagonal() const override;
+  std::vector<T> diagonal() const override;
+  /// A bound: the largest entry of the dense blocks, the largest norm of the others.
+  double largest() const override { return largest_; }
+  /// The estimated error of the report.
+  double accuracy() const override { return report_.estimated_error; }
+  Cost cost() const override;
+  Cost adjoint_cost() const override;
+  /// The same on all ranks.
+  const HMatrixReport& report() const { return report_; }
+  const HMatrixOptions& options() const { return options_; }
+  /// Positions in the row tree's order that this rank's rows of A have: [first, second).
+  std::pair<Local, Local> own_rows() const;
+
+ protected:
+  int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
+  void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Parts;
+  comm::Exchange& exchange(bool rows, int columns) const;
+  void assemble(const EntryFunction<T>& entry);
+  void exchange_patterns();
+  void deliver(const T* rows, int k, T* y) const;
+  HMatrixOptions options_;
+  HMatrixReport report_;
+  double largest_ = 0;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tacit::op

@@ -1,0 +1,225 @@
+#include <tacit/app/bem/mesh.hpp>
+
+#include <tacit/base/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <numbers>
+#include <sstream>
+#include <tuple>
+
+namespace tacit::app::bem {
+namespace {
+
+Point between(const Point& a, const Point& b, const Point& c, double i, double j, double n) {
+  Point p;
+  for (std::size_t d = 0; d < 3; ++d) p[d] = (a[d] * (n - i - j) + b[d] * i + c[d] * j) / n;
+  return p;
+}
+Point on_sphere(Point p, double radius) {
+  const double length = std::hypot(p[0], p[1], p[2]);
+  for (double& c : p) c *= radius / length;
+  return p;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::input, message(path, ": ", what));
+}
+
+Mesh read_pbf(std::istream& in, const std::string& path, std::vector<double>* potential) {
+  const auto integer = [&](const char* what) {
+    Global v;
+    if (!(in >> v)) refuse(path, message("the ", what, " is missing or no integer"));
+    return v;
+  };
+  const auto number = [&](const char* what) {
+    double v;
+    if (!(in >> v) || !std::isfinite(v)) refuse(path, message("a ", what, " is missing or no number"));
+    return v;
+  };
+  const auto count = [&](const char* what) {
+    const Global v = integer(what);
+    if (v < 0 || v > 2'000'000'000) refuse(path, message("the ", what, " is ", v));
+    return v;
+  };
+  Mesh mesh;
+  const Global vertices = count("number of vertices");
+  for (Global i = 0; i < vertices; ++i) {
+    Point p;
+    for (double& c : p) c = number("coordinate");
+    mesh.vertices.push_back(p);
+  }
+  const Global triangles = count("number of faces");
+  if (const Global corners = count("number of vertices of a face"); corners != 3)
+    refuse(path, message("faces of ", corners, " vertices; triangles are needed"));
+  const Global integers = count("number of integer parameters"), reals = count("number of real parameters");
+  for (Global i = 0; i < triangles; ++i) {
+    std::array<Local, 3> t;
+    for (Local& v : t) {
+      const Global corner = integer("vertex of a face");
+      if (corner < 0 || corner >= vertices) refuse(path, message("face ", i, " has vertex ", corner, " of ", vertices));
+      v = Local(corner);
+    }
+    mesh.triangles.push_back(t);
+  }
+  for (Global i = 0; i < integers * triangles; ++i) integer("integer parameter");
+  for (Global i = 0; i < triangles && potential; ++i)
+    for (Global k = 0; k < std::max<Global>(reals, 1); ++k) {
+      const double v = reals > 0 ? number("real parameter") : 1.0;
+      if (k == 0) potential->push_back(v);
+    }
+  return mesh;
+}
+
+Mesh read_obj(std::istream& in, const std::string& path, std::vector<double>* potential) {
+  Mesh mesh;
+  std::string line;
+  for (Global at = 1; std::getline(in, line); ++at) {
+    std::istringstream words(line);
+    std::string kind;
+    words >> kind;
+    if (kind == "v") {
+      Point p;
+      if (!(words >> p[0] >> p[1] >> p[2])) refuse(path, message("line ", at, " is no vertex"));
+      mesh.vertices.push_back(p);
+    } else if (kind == "f") {
+      std::vector<Global> corners;
+      for (std::string word; words >> word;) {
+        try {
+          corners.push_back(std::stoll(word));  // up to a slash
+        } catch (const std::exception&) {
+          refuse(path, message("line ", at, " is no face"));
+        }
+      }
+      if (corners.size() != 3)
+        refuse(path, message("line ", at, " has ", corners.size(), " vertices; triangles are needed"));
+      std::array<Local, 3> t;
+      for (std::size_t k = 0; k < 3; ++k) {
+        const Global n = Global(mesh.vertices.size()), v = corners[k] < 0 ? n + corners[k] : corners[k] - 1;
+        if (v < 0 || v >= n) refuse(path, message("line ", at, " has vertex ", corners[k], " of ", n));
+        t[k] = Local(v);
+      }
+      mesh.triangles.push_back(t);
+    }
+  }
+  if (potential) potential->assign(mesh.triangles.size(), 1.0);
+  return mesh;
+}
+
+}  // namespace
+
+Point Mesh::centroid(Local t) const {
+  const auto& corners = triangles[std::size_t(t)];
+  Point c{};
+  for (std::size_t d = 0; d < 3; ++d)
+    c[d] = (vertices[std::size_t(corners[0])][d] + vertices[std::size_t(corners[1])][d] +
+            vertices[std::size_t(corners[2])][d]) /
+           3;
+  return c;
+}
+
+double Mesh::area(Local t) const {
+  const auto& corners = triangles[std::size_t(t)];
+  const Point &a = vertices[std::size_t(corners[0])], &b = vertices[std::size_t(corners[1])],
+              &c = vertices[std::size_t(corners[2])];
+  Point u, v;
+  for (std::size_t d = 0; d < 3; ++d) u[d] = b[d] - a[d], v[d] = c[d] - a[d];
+  return std::hypot(u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]) / 2;
+}
+
+op::Geometry Mesh::geometry() const {
+  op::Geometry g;
+  for (Local t = 0; t < size(); ++t) {
+    g.points.push_back(centroid(t));
+    op::Box box;
+    for (const Local v : triangles[std::size_t(t)]) box.add(op::Box::of(vertices[std::size_t(v)]));
+    g.boxes.push_back(box);
+  }
+  return g;
+}
+
+Mesh Mesh::reordered(std::span<const Global> order) const {
+  Mesh mesh{vertices, {}};
+  for (const Global t : order) mesh.triangles.push_back(triangles[std::size_t(t)]);
+  return mesh;
+}
+
+Mesh geodesic_sphere(int cuts, double radius) {
+  require(cuts >= 1 && radius > 0, "a sphere of radius ", radius, " with edges in ", cuts, " parts");
+  static constexpr int faces[20][3] = {{0, 11, 5}, {0, 5, 1},  {0, 1, 7},   {0, 7, 10}, {0, 10, 11},
+                                       {1, 5, 9},  {5, 11, 4}, {11, 10, 2}, {10, 7, 6}, {7, 1, 8},
+                                       {3, 9, 4},  {3, 4, 2},  {3, 2, 6},   {3, 6, 8},  {3, 8, 9},
+                                       {4, 9, 5},  {2, 4, 11}, {6, 2, 10},  {8, 6, 7},  {9, 8, 1}};
+  const double g = std::numbers::phi;
+  const Point corner[12] = {{-1, g, 0},  {1, g, 0},  {-1, -g, 0}, {1, -g, 0}, {0, -1, g},  {0, 1, g},
+                            {0, -1, -g}, {0, 1, -g}, {g, 0, -1},  {g, 0, 1},  {-g, 0, -1}, {-g, 0, 1}};
+  Mesh mesh;
+  // Points on shared corners and edges are made once: named by the corners they lie between and how far.
+  std::map<std::array<int, 6>, Local> known;
+  const auto add = [&](const int* face, int i, int j) {
+    std::array<std::array<int, 2>, 3> share{{{face[0], cuts - i - j}, {face[1], i}, {face[2], j}}};
+    for (auto& s : share)
+      if (s[1] == 0) s = {-1, 0};
+    std::sort(share.begin(), share.end());
+    const std::array<int, 6> name{share[0][0], share[0][1], share[1][0], share[1][1], share[2][0], share[2][1]};
+    const auto [at, is_new] = known.emplace(name, Local(mesh.vertices.size()));
+    if (is_new)
+      mesh.vertices.push_back(
+          on_sphere(between(corner[face[0]], corner[face[1]], corner[face[2]], i, j, cuts), radius));
+    return at->second;
+  };
+  for (const auto& face : faces)
+    for (int i = 0; i < cuts; ++i)
+      for (int j = 0; j < cuts - i; ++j) {
+        mesh.triangles.push_back({add(face, i, j), add(face, i + 1, j), add(face, i, j + 1)});
+        if (i + j + 1 < cuts)
+          mesh.triangles.push_back({add(face, i + 1, j), add(face, i + 1, j + 1), add(face, i, j + 1)});
+      }
+  return mesh;
+}
+
+Mesh ring_sphere(int wedges, int rings, double radius) {
+  require(wedges >= 3 && rings >= 1 && radius > 0, "a sphere of radius ", radius, " of ", wedges, " wedges and ", rings,
+          " rings");
+  Mesh mesh;
+  std::vector<int> count, first;
+  for (int i = 0; i <= 2 * rings; ++i) {
+    count.push_back(std::max(1, wedges * std::min(i, 2 * rings - i)));
+    first.push_back(int(mesh.vertices.size()));
+    const double theta = std::numbers::pi * i / (2 * rings);
+    for (int k = 0; k < count.back(); ++k) {
+      const double phi = 2 * std::numbers::pi * k / count.back();
+      mesh.vertices.push_back({radius * std::sin(theta) * std::cos(phi), radius * std::sin(theta) * std::sin(phi),
+                               radius * std::cos(theta)});
+    }
+  }
+  for (int upper = 0; upper < 2 * rings; ++upper) {
+    const bool north = upper < rings;
+    const int narrow = north ? upper : upper + 1, wide = north ? upper + 1 : upper;
+    const int level = std::min(narrow, 2 * rings - narrow);
+    const auto inner = [&](int k) { return Local(first[std::size_t(narrow)] + k % count[std::size_t(narrow)]); };
+    const auto outer = [&](int k) { return Local(first[std::size_t(wide)] + k % count[std::size_t(wide)]); };
+    const auto add = [&](Local a, Local b, Local c) {
+      if (north) mesh.triangles.push_back({a, b, c});
+      else mesh.triangles.push_back({a, c, b});
+    };
+    for (int w = 0; w < wedges; ++w) {
+      const int s = w * level, b = w * (level + 1);
+      for (int k = 0; k <= level; ++k) add(inner(s + k), outer(b + k), outer(b + k + 1));
+      for (int k = 0; k < level; ++k) add(inner(s + k), outer(b + k + 1), inner(s + k + 1));
+    }
+  }
+  return mesh;
+}
+
+Mesh read_mesh(const std::string& path, std::vector<double>* potential) {
+  std::ifstream in(path);
+  if (!in) throw Error(ErrorKind::environment, message("cannot read ", path));
+  if (potential) potential->clear();
+  const bool is_obj = path.size() > 4 && path.substr(path.size() - 4) == ".obj";
+  return is_obj ? read_obj(in, path, potential) : read_pbf(in, path, potential);
+}
+
+}  // namespace tacit::app::bem

@@ -1,0 +1,513 @@
+#include <tacit/op/hmatrix/compress.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/lapack.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <numeric>
+
+namespace tacit::op {
+namespace {
+
+// Shares of a block's tolerance, the sum of their squares at most 1 together with that of storage (storage.cpp): the
+// crosses are cheap to take a little further, and recompression throws away what was too much.
+constexpr double cross_share = 0.35, cut_share = 0.75;
+constexpr int sampled = 2;  // rows, and as many columns, that verification looks at
+
+// Numbers that look random and are the same everywhere.
+struct Hash {
+  std::uint64_t state;
+  std::uint64_t next() {
+    std::uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  Local below(Local n) { return Local(next() % std::uint64_t(n)); }
+};
+
+template <Scalar T>
+double norm2(const T* v, Local n) {  // squared
+  real_t<T> sum(0);
+#pragma omp simd reduction(+ : sum)
+  for (Local i = 0; i < n; ++i) sum += abs2(v[i]);
+  return double(sum);
+}
+template <Scalar T>
+T dot(const T* a, const T* b, Local n) {
+  if constexpr (is_complex<T>) {
+    real_t<T> re(0), im(0);
+#pragma omp simd reduction(+ : re, im)
+    for (Local i = 0; i < n; ++i) {
+      re += a[i].real() * b[i].real() + a[i].imag() * b[i].imag();
+      im += a[i].real() * b[i].imag() - a[i].imag() * b[i].real();
+    }
+    return {re, im};
+  } else {
+    T sum(0);
+#pragma omp simd reduction(+ : sum)
+    for (Local i = 0; i < n; ++i) sum += a[i] * b[i];
+    return sum;
+  }
+}
+template <Scalar T>
+void axpy(T alpha, const T* x, T* y, Local n) {
+  for (Local i = 0; i < n; ++i) y[i] += alpha * x[i];
+}
+
+template <Scalar T>
+class Entries {
+ public:
+  Entries(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns)
+      : entry_(entry), rows_(rows), columns_(columns) {}
+  Local rows() const { return Local(rows_.size()); }
+  Local columns() const { return Local(columns_.size()); }
+  Global evaluated() const { return evaluated_; }
+
+  void row(Local i, T* out) { get(rows_.subspan(std::size_t(i), 1), columns_, out); }
+  void column(Local j, T* out) { get(rows_, columns_.subspan(std::size_t(j), 1), out); }
+  void all(T* out) { get(rows_, columns_, out); }
+
+ private:
+  void get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    entry_(rows, columns, out);
+    evaluated_ += Global(rows.size() * columns.size());
+    const std::size_t count = rows.size() * columns.size();
+    // A sum of zeros, unless one of them is none: a loop on vector registers.
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(out);
+    real_t<T> zero(0);
+#pragma omp simd reduction(+ : zero)
+    for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(real_t<T>)); ++k) zero += parts[k] * real_t<T>(0);
+    for (std::size_t k = 0; k < count && zero != 0; ++k)
+      if (!is_finite(out[k])) [[unlikely]]
+        throw Error(ErrorKind::input, message("the entry at row ", rows[k % rows.size()], ", column ",
+                                              columns[k / rows.size()], " is ", out[k]));
+  }
+  const EntryFunction<T>& entry_;
+  std::span<const Global> rows_, columns_;
+  Global evaluated_ = 0;
+};
+
+// Crosses of a block: B = sum_l u_l v_l^T + R. A row i and a column j of R with pivot R_ij give u = R(:, j) / R_ij and
+// v = R(i, :), which makes row i and column j of the new R zero.
+template <Scalar T>
+class Crosses {
+ public:
+  using R = real_t<T>;
+  Crosses(Entries<T>& block, Tolerance tolerance, const CompressOptions& options)
+      : block_(block),
+        m_(block.rows()),
+        n_(block.columns()),
+        tolerance_(tolerance),
+        options_(options),
+        row_used_(std::size_t(m_)),
+        column_used_(std::size_t(n_)),
+        row_(std::size_t(n_)),
+        column_(std::size_t(m_)),
+        hash_{std::uint64_t(m_) * 0x10001u + std::uint64_t(n_)} {
+    // Low rank is smaller than dense up to here; crosses may take more, where recompression will lower it.
+    const double even = double(m_) * n_ / (double(m_) + n_);
+    limit_ = Local(std::min<double>(std::min(m_, n_), options.recompress ? 1.5 * even + 1 : even));
+    if (options.max_rank > 0)
+      limit_ = std::min(limit_, options.recompress ? options.max_rank + options.max_rank / 2 + 2 : options.max_rank);
+  }
+
+  // False when the rank passes the limit.
+  bool run() {
+    Local next = first_row();
+    for (;;) {
+      const bool done = options_.method == Compression::aca_plus ? with_references() : with_partial_pivots(next);
+      if (!done) return false;
+      if (!options_.verify) return true;
+      next = worst_of_sample();
+      if (next < 0) return true;
+      // The stopping rule was fooled: the cross through the worst row found, then on as before.
+      if (rank() >= limit_) return false;
+      if (!cross_through_row(next)) return true;
+    }
+  }
+
+  Local rank() const { return rank_; }
+  double norm() const { return std::sqrt(std::max(norm2_, 0.0)); }
+  double error() const { return error_; }
+  std::vector<T> take_u() { return std::move(u_); }
+  std::vector<T> take_v() { return std::move(v_); }
+
+ private:
+  double allowed() const { return cross_share * tolerance_.of(norm()); }
+  const T* u(Local l) const { return u_.data() + std::size_t(l) * m_; }
+  const T* v(Local l) const { return v_.data() + std::size_t(l) * n_; }
+
+  // Rows and columns of R.
+  void residual_row(Local i, T* out) {
+    block_.row(i, out);
+    for (Local l = 0; l < rank_; ++l) axpy(-u(l)[i], v(l), out, n_);
+  }
+  void residual_column(Local j, T* out) {
+    block_.column(j, out);
+    for (Local l = 0; l < rank_; ++l) axpy(-v(l)[j], u(l), out, m_);
+  }
+  static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
+    Local at = -1;
+    R most(0);
+    // What was used is nearly 0 by now: most often the largest of all is the one.
+#pragma omp simd reduction(max : most)
+    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, abs2(values[i]));
+    for (std::size_t i = 0; i < values.size() && most > 0; ++i)
+      if (abs2(values[i]) == most && !used[i]) return Local(i);
+    most = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!used[i] && (at < 0 || abs2(values[i]) > most)) at = Local(i), most = abs2(values[i]);
+    return at;
+  }
+  static Local unused(const std::vector<char>& used, Hash& hash) {
+    const Local n = Local(used.size()), from = hash.below(n);
+    for (Local k = 0; k < n; ++k)
+      if (!used[std::size_t((from + k) % n)]) return (from + k) % n;
+    return -1;
+  }
+  Local first_row() {
+    return m_ / 2;
+  }
+
+  // Takes the cross of row_ = R(i, :) and column_ = R(:, j) in; returns norm(u) norm(v).
+  double add(Local i, Local j) {
+    const T pivot = column_[std::size_t(i)];
+    for (T& c : column_) c /= pivot;
+    const double size = std::sqrt(norm2(column_.data(), m_) * norm2(row_.data(), n_));
+    // norm(S + u v^T)^2 = norm(S)^2 + 2 Re sum_l (u_l^H u)(v_l^H v) + norm(u)^2 norm(v)^2
+    double mixed = 0;
+    for (Local l = 0; l < rank_; ++l) mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
+    norm2_ += 2 * mixed + size * size;
+    u_.insert(u_.end(), column_.begin(), column_.end());
+    v_.insert(v_.end(), row_.begin(), row_.end());
+    row_used_[std::size_t(i)] = column_used_[std::size_t(j)] = 1;
+    ++rank_;
+    return size;
+  }
+
+  // The cross through row i and its largest entry. False when nothing is left in that row.
+  bool cross_through_row(Local i) {
+    residual_row(i, row_.data());
+    const Local j = largest(row_, column_used_);
+    row_used_[std::size_t(i)] = 1;
+    if (j < 0 || row_[std::size_t(j)] == T(0)) return false;
+    residual_column(j, column_.data());
+    if (column_[std::size_t(i)] == T(0)) return false;  // rounding: the entry came out as nothing the second time
+    error_ = add(i, j);
+    return true;
+  }
+
+  // Bebendorf's rule: the next row is where the last column was largest; stop when a cross is small beside their sum.
+  bool with_partial_pivots(Local row) {
+    for (int empty = 0; empty < 3;) {
+      if (rank_ >= std::min(m_, n_)) return true;
+      if (rank_ >= limit_) return false;
+      if (row < 0 || row_used_[std::size_t(row)]) row = unused(row_used_, hash_);
+      if (row < 0) return true;
+      if (!cross_through_row(row)) {  // a row of zeros says nothing about the others
+        ++empty;
+        row = -1;
+        continue;
+      }
+      empty = 0;
+      if (error_ <= allowed()) return true;
+      row = largest(column_, row_used_);
+    }
+    return true;
+  }
+
+  // ACA+: the pivot is looked for from a column and a row that are kept up to date; they show what partial pivoting
+  // alone would not see.
+  bool with_references() {
+    Local i_ref = -1, j_ref = -1;
+    std::vector<T> ref_row(static_cast<std::size_t>(n_)), ref_column(static_cast<std::size_t>(m_));
+    for (;;) {
+      if (rank_ >= std::min(m_, n_)) return true;
+      if (rank_ >= limit_) return false;
+      if (j_ref < 0) {
+        j_ref = unused(column_used_, hash_);
+        residual_column(j_ref, ref_column.data());
+      }
+      if (i_ref < 0) {
+        // Where the reference column is smallest: far from what it shows.
+        R least(0);
+        for (Local i = 0; i < m_; ++i)
+          if (!row_used_[std::size_t(i)] && (i_ref < 0 || abs2(ref_column[std::size_t(i)]) < least))
+            i_ref = i, least = abs2(ref_column[std::size_t(i)]);
+        if (i_ref < 0) return true;
+        residual_row(i_ref, ref_row.data());
+      }
+      const Local i_most = largest(ref_column, row_used_), j_most = largest(ref_row, column_used_);
+      const R in_column = i_most < 0 ? R(0) : abs2(ref_column[std::size_t(i_most)]),
+              in_row = j_most < 0 ? R(0) : abs2(ref_row[std::size_t(j_most)]);
+      if (in_column == R(0) && in_row == R(0)) return true;  // verification looks further
+      Local i = i_most, j = j_most;
+      if (in_column > in_row) {
+        if (i == i_ref) row_ = ref_row;
+        else residual_row(i, row_.data());
+        j = largest(row_, column_used_);
+        if (j == j_ref) column_ = ref_column;
+        else residual_column(j, column_.data());
+      } else {
+        if (j == j_ref) column_ = ref_column;
+        else residual_column(j, column_.data());
+        i = largest(column_, row_used_);
+        if (i == i_ref) row_ = ref_row;
+        else residual_row(i, row_.data());
+      }
+      if (column_[std::size_t(i)] == T(0)) return true;
+      error_ = add(i, j);
+      if (i == i_ref) i_ref = -1;
+      else axpy(-u(rank_ - 1)[i_ref], v(rank_ - 1), ref_row.data(), n_);
+      if (j == j_ref) j_ref = -1;
+      else axpy(-v(rank_ - 1)[j_ref], u(rank_ - 1), ref_column.data(), m_);
+      if (error_ > allowed()) continue;
+      // The reference row and column stand for all others of R.
+      const double left = std::sqrt(std::max(i_ref < 0 ? 0.0 : norm2(ref_row.data(), n_) * m_,
+                                             j_ref < 0 ? 0.0 : norm2(ref_column.data(), m_) * n_));
+      if (left <= allowed()) {
+        error_ = left;
+        return true;
+      }
+    }
+  }
+
+  // Estimates norm(R) from rows and columns not looked at yet; the row to go on with when it is above the tolerance,
+  // else -1.
+  Local worst_of_sample() {
+    double rows2 = 0, columns2 = 0, worst = -1;
+    Local at = -1;
+    int rows = 0, columns = 0;
+    for (; rows < sampled; ++rows) {
+      const Local i = unused(row_used_, hash_);
+      if (i < 0) break;
+      residual_row(i, row_.data());
+      const double size = norm2(row_.data(), n_);
+      rows2 += size;
+      if (size > worst) worst = size, at = i;
+    }
+    if (rows == 0) return -1;
+    for (; columns < sampled; ++columns) {
+      const Local j = unused(column_used_, hash_);
+      if (j < 0) break;
+      residual_column(j, column_.data());
+      columns2 += norm2(column_.data(), m_);
+      const Local i = largest(column_, row_used_);
+      const double size = double(abs2(column_[std::size_t(i)])) * n_;  // as if the row were all so large
+      if (size > worst) worst = size, at = i;
+    }
+    const double estimate = std::sqrt(std::max(rows2 / rows * m_, columns > 0 ? columns2 / columns * n_ : 0.0));
+    if (estimate > allowed() && worst > 0) return at;
+    error_ = estimate;
+    return -1;
+  }
+
+  Entries<T>& block_;
+  Local m_, n_, limit_ = 0, rank_ = 0;
+  Tolerance tolerance_;
+  const CompressOptions& options_;
+  std::vector<T> u_, v_;
+  std::vector<char> row_used_, column_used_;
+  std::vector<T> row_, column_;
+  double norm2_ = 0, error_ = 0;
+  Hash hash_;
+};
+
+// Where to cut: the smallest k whose tail is below `allowed`.
+template <class R>
+Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) {
+  Local k = Local(sigma.size());
+  double tail = 0;
+  left = 0;
+  for (; k > 0; --k) {
+    const double s = double(sigma[std::size_t(k) - 1]);
+    const double size = norm == Norm::frobenius ? std::sqrt(tail + s * s) : s;
+    if (size > allowed) break;
+    tail += s * s;
+    left = std::sqrt(tail);
+  }
+  return k;
+}
+
+// a = Q R by Gram-Schmidt, twice: Q in a, R r x r, by columns. Columns that depend on those before become 0, with a row
+// of zeros in R. As good as reflections for the few columns there are, and LAPACK's way to them is long.
+template <Scalar T>
+void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
+  R.assign(std::size_t(r) * r, T(0));
+  for (Local j = 0; j < r; ++j) {
+    T* const column = a + std::size_t(j) * m;
+    const double before = std::sqrt(norm2(column, m));
+    for (int pass = 0; pass < 2; ++pass)
+      for (Local l = 0; l < j; ++l) {
+        const T* const q = a + std::size_t(l) * m;
+        const T c = dot(q, column, m);
+        axpy(-c, q, column, m);
+        R[std::size_t(j) * r + l] += c;
+      }
+    const double after = std::sqrt(norm2(column, m));
+    const bool depends = !(after > 4 * double(std::numeric_limits<real_t<T>>::epsilon()) * before);
+    const auto inverse = depends ? real_t<T>(0) : real_t<T>(1 / after);
+    for (Local i = 0; i < m; ++i) column[i] *= inverse;
+    R[std::size_t(j) * r + j] = depends ? T(0) : T(real_t<T>(after));
+  }
+}
+
+// c = a b, a: m x k, b: k x n, by columns.
+template <Scalar T>
+std::vector<T> multiply(const T* a, const T* b, Local m, Local k, Local n) {
+  std::vector<T> c(std::size_t(m) * n);
+  for (Local j = 0; j < n; ++j)
+    for (Local l = 0; l < k; ++l)
+      axpy(b[l + std::size_t(j) * k], a + std::size_t(l) * m, c.data() + std::size_t(j) * m, m);
+  return c;
+}
+
+// The first `rank` singular triplets of q_u small q_v^H into b.
+template <Scalar T>
+void keep(Compressed<T>& b, std::vector<real_t<T>> sigma, Local rank) {
+  sigma.resize(std::size_t(rank));
+  b.sigma = std::move(sigma);
+  b.rank = rank;
+  b.orthonormal = true;
+}
+
+template <Scalar T>
+double size_of(const std::vector<real_t<T>>& sigma) {
+  double sum = 0;
+  for (auto s : sigma) sum += double(s) * double(s);
+  return std::sqrt(sum);
+}
+
+template <Scalar T>
+bool recompress(Compressed<T>& b, double allowed, Norm norm) {
+  const Local r = b.rank;
+  if (r == 0) return true;
+  std::vector<T> ru, rv, small(std::size_t(r) * r);
+  orthonormalise(b.u.data(), b.rows, r, ru);
+  orthonormalise(b.v.data(), b.columns, r, rv);
+  // U V^H = Q_u (R_u R_v^H) Q_v^H
+  for (Local j = 0; j < r; ++j)
+    for (Local i = 0; i < r; ++i) {
+      T sum(0);
+      for (Local l = std::max(i, j); l < r; ++l) sum += ru[i + std::size_t(l) * r] * conj(rv[j + std::size_t(l) * r]);
+      small[i + std::size_t(j) * r] = sum;
+    }
+  std::vector<T> left(std::size_t(r) * r), right(std::size_t(r) * r);
+  std::vector<real_t<T>> sigma(static_cast<std::size_t>(r));
+  if (!lapack::svd(small.data(), r, r, left.data(), sigma.data(), right.data())) return false;
+  double error;
+  const Local k = cut(sigma, allowed, norm, error);
+  b.norm = size_of<T>(sigma);
+  b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
+  std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of what LAPACK gives
+  for (Local j = 0; j < k; ++j)
+    for (Local i = 0; i < r; ++i) right_h[i + std::size_t(j) * r] = conj(right[j + std::size_t(i) * r]);
+  b.v = multiply(b.v.data(), right_h.data(), b.columns, r, k);
+  keep(b, std::move(sigma), k);
+  b.error = std::hypot(b.error, error);
+  return true;
+}
+
+template <Scalar T>
+void by_svd(Compressed<T>& b, double allowed, Norm norm) {
+  const Local m = b.rows, n = b.columns, k = std::min(m, n);
+  std::vector<T> a = b.u, u(std::size_t(m) * k), vh(std::size_t(k) * n);
+  std::vector<real_t<T>> sigma(static_cast<std::size_t>(k));
+  if (!lapack::svd(a.data(), m, n, u.data(), sigma.data(), vh.data())) return;
+  double error;
+  const Local r = cut(sigma, allowed, norm, error);
+  if (Global(r) * (Global(m) + n) >= Global(m) * n) return;
+  u.resize(std::size_t(m) * r);
+  b.u = std::move(u);
+  b.v.resize(std::size_t(n) * r);
+  for (Local j = 0; j < r; ++j)
+    for (Local i = 0; i < n; ++i) b.v[i + std::size_t(j) * n] = conj(vh[j + std::size_t(i) * k]);
+  b.dense = false;
+  b.error = error;
+  keep(b, std::move(sigma), r);
+}
+
+}  // namespace
+
+double Tolerance::of(double norm) const {
+  return std::hypot(relative * norm, absolute);
+}
+
+template <Scalar T>
+Compressed<T> evaluate(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns) {
+  Entries<T> block(entry, rows, columns);
+  Compressed<T> b;
+  b.rows = block.rows(), b.columns = block.columns();
+  b.dense = true;
+  b.u.resize(std::size_t(b.rows) * b.columns);
+  block.all(b.u.data());
+  b.entries = block.evaluated();
+  double sum = 0;
+  for (Local j = 0; j < b.columns; ++j) sum += norm2(b.u.data() + std::size_t(j) * b.rows, b.rows);
+  b.norm = std::sqrt(sum);
+  return b;
+}
+
+template <Scalar T>
+Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns,
+                       Tolerance tolerance, const CompressOptions& options) {
+  if (options.method == Compression::svd) {
+    auto b = evaluate(entry, rows, columns);
+    by_svd(b, std::hypot(cross_share, cut_share) * tolerance.of(b.norm), options.truncation);
+    if (options.max_rank > 0 && b.rank > options.max_rank) {
+      const Global seen = b.entries;
+      b = evaluate(entry, rows, columns);
+      b.entries += seen;
+    }
+    return b;
+  }
+  Entries<T> block(entry, rows, columns);
+  Compressed<T> b;
+  b.rows = block.rows(), b.columns = block.columns();
+  Crosses<T> crosses(block, tolerance, options);
+  bool fits = crosses.run();
+  if (fits) {
+    b.rank = crosses.rank();
+    b.norm = crosses.norm();
+    b.error = crosses.error();
+    b.u = crosses.take_u();
+    b.v = crosses.take_v();
+    for (T& v : b.v) v = conj(v);
+    b.entries = block.evaluated();
+    if (options.recompress) {
+      fits = recompress(b, cut_share * tolerance.of(b.norm), options.truncation);
+    } else {
+      b.sigma.resize(std::size_t(b.rank));
+      for (Local l = 0; l < b.rank; ++l) {
+        T *const u = b.u.data() + std::size_t(l) * b.rows, *const v = b.v.data() + std::size_t(l) * b.columns;
+        const auto a = real_t<T>(std::sqrt(norm2(u, b.rows))), c = real_t<T>(std::sqrt(norm2(v, b.columns)));
+        b.sigma[std::size_t(l)] = a * c;
+        for (Local i = 0; i < b.rows; ++i) u[i] /= a;
+        for (Local i = 0; i < b.columns; ++i) v[i] /= c;
+      }
+    }
+    fits = fits && Global(b.rank) * (Global(b.rows) + b.columns) < Global(b.rows) * b.columns &&
+           (options.max_rank == 0 || b.rank <= options.max_rank);
+  }
+  if (!fits) {
+    const Global seen = block.evaluated();
+    b = evaluate(entry, rows, columns);
+    b.entries += seen;
+  }
+  return b;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                 \
+  template Compressed<T> compress(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>, \
+                                  Tolerance, const CompressOptions&);                                        \
+  template Compressed<T> evaluate(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

@@ -1,0 +1,615 @@
+#include "storage.hpp"
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::op::detail {
+namespace {
+
+constexpr Local panel_rows = 64;
+
+// The part of [0, cost.back()) that is this thread's, as items: those whose cost begins there.
+std::pair<std::size_t, std::size_t> share(const std::vector<std::size_t>& cost) {
+  std::size_t thread = 0, threads = 1;
+#ifdef _OPENMP
+  thread = std::size_t(omp_get_thread_num()), threads = std::size_t(omp_get_num_threads());
+#endif
+  const auto item = [&](std::size_t t) {
+    if (t == threads) return cost.size() - 1;
+    const std::size_t from = cost.back() / threads * t;
+    return std::size_t(std::lower_bound(cost.begin(), cost.end() - 1, from) - cost.begin());
+  };
+  return {item(thread), item(thread + 1)};
+}
+bool first_thread() {
+#ifdef _OPENMP
+  return omp_get_thread_num() == 0;
+#else
+  return true;
+#endif
+}
+
+template <class F>
+void each_format(F&& f) {
+  f(std::integral_constant<int, native>{});
+  f(std::integral_constant<int, single>{});
+  f(std::integral_constant<int, fixed>{});
+}
+
+template <Scalar T>
+real_t<T> part(const T& v, int which) {
+  if constexpr (is_complex<T>) return which == 0 ? v.real() : v.imag();
+  else return which == 0 ? v : real_t<T>(0);
+}
+
+// Real numbers as 16-bit multiples of a unit. A complex array is looked at as one of twice as many real numbers.
+template <Scalar T>
+double unit_of(const T* v, std::size_t n) {
+  const auto* const a = reinterpret_cast<const real_t<T>*>(v);
+  real_t<T> most(0);
+#pragma omp simd reduction(max : most)
+  for (std::size_t i = 0; i < n * (sizeof(T) / sizeof(real_t<T>)); ++i) most = std::max(most, std::abs(a[i]));
+  return most > 0 ? double(most) / 32767 : 1;
+}
+template <Scalar T>
+double fixed_error(const T* v, std::size_t n, double unit) {
+  const auto* const a = reinterpret_cast<const real_t<T>*>(v);
+  const double per_unit = 1 / unit;
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < n * (sizeof(T) / sizeof(real_t<T>)); ++i) {
+    const double x = double(a[i]) * per_unit, e = x - std::nearbyint(x);
+    sum += e * e;
+  }
+  return unit * std::sqrt(sum);
+}
+// Appends one column, real parts first.
+template <Scalar T, class S>
+void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
+  constexpr std::size_t stride = sizeof(T) / sizeof(real_t<T>);
+  const std::size_t at = to.size();
+  to.resize(at + n * stride);
+  [[maybe_unused]] const double per_unit = 1 / unit;
+  for (std::size_t p = 0; p < stride; ++p) {
+    const auto* const a = reinterpret_cast<const real_t<T>*>(v) + p;
+    S* const out = to.data() + at + p * n;
+    for (std::size_t i = 0; i < n; ++i) {
+      if constexpr (std::is_integral_v<S>) out[i] = S(std::int32_t(std::nearbyint(double(a[i * stride]) * per_unit)));
+      else out[i] = S(a[i * stride]);
+    }
+  }
+}
+
+// Relative errors of a column kept so, with the sums that will be formed of it: float's own rounding, and that of sums
+// in float (kernels.hpp).
+constexpr double single_rounding = 0x1p-24, float_sums = 0x1p-21;
+
+}  // namespace
+
+template <Scalar T>
+Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage) {
+  using R = real_t<T>;
+  const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
+  Packed<T> p;
+  p.block = block;
+  p.dense = c.dense;
+  p.rank = c.rank;
+  p.norm = c.norm;
+  p.error = c.error;
+  // Numbers that float cannot hold stay what they are.
+  if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
+  const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
+  const bool may_fixed = storage == StoragePrecision::automatic;
+  const auto put = [&](int format, const T* v, std::size_t length, double unit) {
+    if (format == native) append(std::get<native>(p.data), v, length, unit);
+    else if (format == single) append(std::get<single>(p.data), v, length, unit);
+    else append(std::get<fixed>(p.data), v, length, unit);
+  };
+
+  if (c.dense) {
+    const double unit = unit_of(c.u.data(), m * n);
+    const double as_fixed = may_fixed ? std::hypot(fixed_error(c.u.data(), m * n, unit), float_sums * c.norm) : 0;
+    int format = native;
+    if (may_fixed && as_fixed <= allowed) format = fixed, p.error = as_fixed;
+    else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
+    p.count[format] = c.columns;
+    p.scale.assign(1, format == fixed ? unit : 1.0);
+    each_format([&](auto f) {
+      if (f == format) std::get<f>(p.data).reserve(m * n * Packed<T>::parts);
+    });
+    for (std::size_t j = 0; j < n; ++j) put(format, c.u.data() + j * m, m, unit);
+    return p;
+  }
+
+  // From the smallest singular value up: errors of single columns add up in squares where the other factor's columns
+  // are orthonormal (both factors are rounded: twice), and as they are where not.
+  std::vector<int> format(std::size_t(c.rank), native);
+  std::vector<double> unit_u(std::size_t(c.rank), 1.0), unit_v(std::size_t(c.rank), 1.0);
+  double total = 0;  // of squares; not orthonormal: of errors
+  const double budget = c.orthonormal ? allowed * allowed : allowed;
+  int lowest = may_fixed ? fixed : may_single ? single : native;
+  for (Local k = c.rank - 1; k >= 0 && lowest != native; --k) {
+    const T *const u = c.u.data() + std::size_t(k) * m, *const v = c.v.data() + std::size_t(k) * n;
+    const double sigma = double(c.sigma[std::size_t(k)]);
+    for (;; lowest = lowest == fixed && may_single ? single : native) {
+      if (lowest == native) break;
+      double du = single_rounding, dv = single_rounding;
+      if (lowest == fixed) {
+        unit_u[std::size_t(k)] = unit_of(u, m), unit_v[std::size_t(k)] = unit_of(v, n);
+        du = std::hypot(fixed_error(u, m, unit_u[std::size_t(k)]), float_sums);
+        dv = std::hypot(fixed_error(v, n, unit_v[std::size_t(k)]), float_sums);
+      }
+      const double more = c.orthonormal ? 2 * sigma * sigma * (du * du + dv * dv) : sigma * (du + dv);
+      if (total + more > budget) continue;
+      total += more;
+      format[std::size_t(k)] = lowest;
+      break;
+    }
+  }
+  p.error = std::hypot(c.error, c.orthonormal ? std::sqrt(total) : total);
+  for (int f = 0; f < formats; ++f) {
+    const auto columns = std::size_t(std::count(format.begin(), format.end(), f));
+    each_format([&](auto g) {
+      if (f == g) std::get<g>(p.data).reserve(columns * (m + n) * Packed<T>::parts);
+    });
+  }
+  for (int f = 0; f < formats; ++f) {
+    for (Local k = 0; k < c.rank; ++k)
+      if (format[std::size_t(k)] == f) {
+        put(f, c.u.data() + std::size_t(k) * m, m, unit_u[std::size_t(k)]);
+        ++p.count[f];
+        p.scale.push_back(double(c.sigma[std::size_t(k)]) *
+                          (f == fixed ? unit_u[std::size_t(k)] * unit_v[std::size_t(k)] : 1.0));
+      }
+    for (Local k = 0; k < c.rank; ++k)
+      if (format[std::size_t(k)] == f) put(f, c.v.data() + std::size_t(k) * n, n, unit_v[std::size_t(k)]);
+  }
+  return p;
+}
+
+template <Scalar T>
+Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks)
+    : first_row_(first_row), rows_(rows), columns_(columns) {
+  // Dense blocks by columns, then low-rank ones: what stands beside each other reads neighbouring parts of x.
+  std::stable_sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
+    return std::tuple(!a.dense, a.block.column_begin, a.block.columns()) <
+           std::tuple(!b.dense, b.block.column_begin, b.block.columns());
+  });
+
+  // Factors, and where their results stand behind x.
+  std::size_t factor_numbers[formats] = {};
+  std::vector<std::uint32_t> first_factor(blocks.size()), first_t(blocks.size());
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const Packed<T>& p = blocks[b];
+    if (p.dense) continue;
+    first_t[b] = checked_cast<std::uint32_t>(std::size_t(columns) + t_scale_.size(), "columns and ranks together");
+    first_factor[b] = std::uint32_t(factors_.size());
+    std::uint32_t t = first_t[b];
+    for (int f = 0; f < formats; ++f) {
+      if (p.count[f] > 0) {
+        factors_.push_back({f, p.block.column_begin, p.block.columns(), p.count[f], factor_numbers[f], t});
+        factor_numbers[f] += std::size_t(p.block.columns()) * p.count[f] * parts;
+      }
+      t += std::uint32_t(p.count[f]);
+    }
+    t_scale_.insert(t_scale_.end(), p.scale.begin(), p.scale.end());
+  }
+  (void)checked_cast<std::uint32_t>(std::size_t(columns) + t_scale_.size(), "columns and ranks together");
+
+  // Panels: between two of these cuts every block has all rows or none.
+  std::vector<Local> cuts{0, rows};
+  for (const auto& p : blocks)
+    cuts.push_back(p.block.row_begin - first_row), cuts.push_back(p.block.row_end - first_row);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<std::vector<std::uint32_t>> of_panel;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    for (Local r = cuts[i]; r < cuts[i + 1]; r += panel_rows)
+      panels_.push_back({r, std::min(panel_rows, cuts[i + 1] - r), {}, {}, {}, {}});
+  of_panel.resize(panels_.size());
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const Local from = blocks[b].block.row_begin - first_row, to = blocks[b].block.row_end - first_row;
+    auto p = std::size_t(
+        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
+        panels_.begin());
+    for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
+  }
+  std::size_t panel_numbers[formats] = {};
+  for (std::size_t i = 0; i < panels_.size(); ++i) {
+    Panel& panel = panels_[i];
+    std::size_t bytes = 0;
+    const std::size_t width[formats] = {sizeof(R), sizeof(float), sizeof(std::int16_t)};
+    for (int f = 0; f < formats; ++f) {
+      panel.run[f] = runs_.size();
+      panel.data[f] = panel_numbers[f];
+      panel.work[f] = work_columns_;
+      for (const std::uint32_t b : of_panel[i]) {
+        const Packed<T>& p = blocks[b];
+        const Local count = p.count[f];
+        if (count == 0) continue;
+        std::uint32_t offset = std::uint32_t(p.block.column_begin);
+        if (!p.dense) {
+          offset = first_t[b];
+          std::uint32_t factor = first_factor[b];
+          for (int g = 0; g < f; ++g) offset += std::uint32_t(p.count[g]), factor += p.count[g] > 0;
+          held_.push_back({factor, work_columns_});
+        } else {
+          pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
+        }
+        const double scale = p.dense ? p.scale[0] : 1.0;
+        if (runs_.size() > panel.run[f] && runs_.back().offset + runs_.back().count == offset &&
+            runs_.back().scale == scale)
+          runs_.back().count += std::uint32_t(count);
+        else runs_.push_back({offset, std::uint32_t(count), scale});
+        work_columns_ += std::size_t(count);
+      }
+      panel.columns[f] = work_columns_ - panel.work[f];
+      const std::size_t numbers = panel.columns[f] * std::size_t(panel.rows) * parts;
+      panel_numbers[f] += numbers;
+      bytes += numbers * width[f];
+      flops_ += double(numbers) * (is_complex<T> ? 4 : 2);
+    }
+    panel.run[formats] = runs_.size();
+    panel_cost_.push_back(panel_cost_.back() + bytes + 64);
+  }
+  for (const Factor& f : factors_) {
+    const std::size_t width[formats] = {sizeof(R), sizeof(float), sizeof(std::int16_t)};
+    factor_cost_.push_back(factor_cost_.back() + std::size_t(f.rows) * f.count * parts * width[f.format] + 64);
+    flops_ += double(f.rows) * f.count * parts * (is_complex<T> ? 4 : 2);
+  }
+
+  each_format([&](auto format) {
+    constexpr int f = format;
+    has_fixed_ = has_fixed_ || (f == fixed && panel_numbers[f] > 0);
+    auto& numbers = std::get<f>(panel_data_);
+    numbers = exec::Array<Stored<f>>(panel_numbers[f]);
+    // Filled by the threads that will read them.
+#pragma omp parallel
+    {
+      const auto [from, to] = share(panel_cost_);
+      for (std::size_t i = from; i < to; ++i) {
+        const Panel& panel = panels_[i];
+        Stored<f>* out = numbers.data() + panel.data[f];
+        for (const std::uint32_t b : of_panel[i]) {
+          const Packed<T>& p = blocks[b];
+          const auto* in = std::get<f>(p.data).data() + (panel.begin + first_row - p.block.row_begin);
+          for (std::size_t j = 0; j < std::size_t(p.count[f]) * parts; ++j, out += panel.rows, in += p.block.rows())
+            std::copy_n(in, panel.rows, out);
+        }
+      }
+    }
+    auto& factors = std::get<f>(factor_data_);
+    factors = exec::Array<Stored<f>>(factor_numbers[f]);
+    std::vector<std::size_t> begin(blocks.size() + 1);
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      begin[b + 1] =
+          begin[b] + (blocks[b].dense ? 0 : std::size_t(blocks[b].block.columns()) * blocks[b].count[f] * parts);
+    const std::ptrdiff_t count = std::ptrdiff_t(blocks.size());
+#pragma omp parallel for schedule(dynamic, 64)
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const std::size_t b = std::size_t(i);
+      auto& in = std::get<f>(blocks[b].data);
+      std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
+      in = {};
+    }
+  });
+}
+
+template <Scalar T>
+std::array<double, formats> Storage<T>::bytes() const {
+  std::array<double, formats> all{};
+  each_format([&](auto f) {
+    all[f] = double(std::get<f>(panel_data_).size() + std::get<f>(factor_data_).size()) * sizeof(Stored<f>);
+  });
+  return all;
+}
+
+template <Scalar T>
+double Storage<T>::index_bytes() const {
+  return double(runs_.size() * sizeof(Run) + panels_.size() * sizeof(Panel) + factors_.size() * sizeof(Factor) +
+                t_scale_.size() * sizeof(double));
+}
+
+template <Scalar T>
+void Storage<T>::reserve(int planes) const {
+  ld_ = (std::size_t(columns_) + t_scale_.size() + 31) / 16 * 16;
+  if (z_.size() < ld_ * planes) z_ = exec::Array<R>(ld_ * planes);
+  if (narrows && has_fixed_ && z_float_.size() < ld_ * planes) z_float_ = exec::Array<float>(ld_ * planes);
+}
+
+// conj(column) . x from the dot products of real columns with real planes, K planes each.
+template <bool Complex, int K, class R>
+inline void combine(const R* dots, R* out) {
+  if constexpr (!Complex) {
+    for (int k = 0; k < K; ++k) out[k] = dots[k];
+  } else {
+    for (int k = 0; k < K; k += 2) {
+      out[k] = dots[k] + dots[K + k + 1];
+      out[k + 1] = dots[k + 1] - dots[K + k];
+    }
+  }
+}
+
+// A power of two near the largest of these, for arithmetic in float; 1 when that says nothing.
+inline double power_near(double most) {
+  int e = 0;
+  if (most > 0 && std::isfinite(most)) std::frexp(most, &e);
+  return std::ldexp(1.0, e);
+}
+
+template <Scalar T>
+template <int F, int K>
+void Storage<T>::project(const Factor& f, std::vector<R>& buffer) const {
+  using A = Arithmetic<F>;
+  auto* const z = const_cast<Storage*>(this)->template z<F>();
+  buffer.resize(std::size_t(f.count) * parts * K);
+  dots<Stored<F>, A, R, K>(std::get<F>(factor_data_).data() + f.data, f.rows, std::ptrdiff_t(f.count) * parts,
+                           z + f.begin, std::ptrdiff_t(ld_), buffer.data());
+  for (Local j = 0; j < f.count; ++j) {
+    R t[K];
+    combine<is_complex<T>, K>(buffer.data() + std::size_t(j) * parts * K, t);
+    const std::size_t at = f.t + std::size_t(j);
+    for (int k = 0; k < K; ++k) z[std::size_t(k) * ld_ + at] = A(double(t[k]) * t_scale_[at - std::size_t(columns_)]);
+  }
+}
+
+template <Scalar T>
+template <int K>
+void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k, int column,
+                         const comm::Communicator& comm) const {
+  constexpr int rhs = K / parts;
+  reserve(K);
+  const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_);
+  R* const z = z_.data();
+  R most(0);
+#pragma omp parallel for schedule(static) reduction(max : most) if (n > 4096)
+  for (std::ptrdiff_t i = 0; i < n; ++i)
+    for (int c = 0; c < rhs; ++c) {
+      const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
+      for (int p = 0; p < parts; ++p) {
+        const R a = part(v, p);
+        z[(c * parts + p) * ld + i] = a;
+        most = std::max(most, std::abs(a));
+      }
+    }
+  const double unit = narrows && has_fixed_ ? power_near(double(most)) : 1;
+#pragma omp parallel
+  {
+    const bool polls = first_thread();
+    std::vector<R> buffer;
+    if constexpr (narrows)
+      if (has_fixed_) {
+        const R inverse = R(1 / unit);
+#pragma omp for schedule(static)
+        for (std::ptrdiff_t i = 0; i < n; ++i)
+          for (int c = 0; c < K; ++c) z_float_.data()[c * ld + i] = float(z[c * ld + i] * inverse);
+      }
+    const auto [from, to] = share(factor_cost_);
+    for (std::size_t f = from; f < to; ++f) {
+      const Factor& factor = factors_[f];
+      if (factor.format == native) project<native, K>(factor, buffer);
+      else if (factor.format == single) project<single, K>(factor, buffer);
+      else project<fixed, K>(factor, buffer);
+      if (polls) comm.poll();
+    }
+#pragma omp barrier
+    const auto [first, last] = share(panel_cost_);
+    for (std::size_t i = first; i < last; ++i) {
+      const Panel& panel = panels_[i];
+      R sum[K * panel_rows] = {};
+      each_format([&](auto format) {
+        constexpr int f = format;
+        if (panel.columns[f] == 0) return;
+        R own[f == fixed ? K * panel_rows : 1] = {};
+        R* const into = f == fixed ? own : sum;
+        multiply_add<Stored<f>, Arithmetic<f>, R, K, is_complex<T>>(
+            std::get<f>(panel_data_).data() + panel.data[f], panel.rows, panel.rows, runs_.data() + panel.run[f],
+            runs_.data() + panel.run[f + 1], this->template z<f>(), ld, into, panel_rows);
+        if constexpr (f == fixed)
+          for (int r = 0; r < K * panel_rows; ++r) sum[r] += own[r] * R(unit);
+      });
+      for (Local r = 0; r < panel.rows; ++r)
+        for (int c = 0; c < rhs; ++c) {
+          T& out = y[std::size_t(panel.begin + r) * k + column + c];
+          if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
+          else out = sum[c * panel_rows + r];
+        }
+      if (polls) comm.poll();
+    }
+  }
+}
+
+template <Scalar T>
+void Storage<T>::multiply(const T* x, std::span<const Global> order, T* y, int k,
+                          const comm::Communicator& comm) const {
+  for (int c = 0; c < k;) {
+    if (k - c >= 4 / parts) forward<4>(x, order, y, k, c, comm), c += 4 / parts;
+    else if (k - c >= 2 / parts) forward<2>(x, order, y, k, c, comm), c += 2 / parts;
+    else if constexpr (!is_complex<T>) forward<1>(x, order, y, k, c, comm), ++c;
+  }
+}
+
+// Cells of columns, and what falls on each: the transposed picture of the panels.
+template <Scalar T>
+struct Storage<T>::Adjoint {
+  std::vector<std::size_t> held_start, factor_start, piece_start;  // by factor; by cell; by cell
+  std::vector<std::size_t> work;                                   // of factor f: [held_start[f], held_start[f + 1])
+  std::vector<std::uint32_t> factor;
+  std::vector<Piece> piece;
+  std::vector<std::size_t> cell_cost{0};
+  mutable exec::Array<R> sums;
+};
+
+template <Scalar T>
+void Storage<T>::build_adjoint() const {
+  if (adjoint_) return;
+  auto a = std::make_unique<Adjoint>();
+  a->held_start.assign(factors_.size() + 1, 0);
+  for (const Held& h : held_) ++a->held_start[h.factor + 1];
+  std::partial_sum(a->held_start.begin(), a->held_start.end(), a->held_start.begin());
+  a->work.resize(held_.size());
+  auto next = a->held_start;
+  for (const Held& h : held_) a->work[next[h.factor]++] = h.work;
+
+  const std::size_t cells = (std::size_t(columns_) + panel_rows - 1) / panel_rows;
+  std::vector<std::vector<std::uint32_t>> factors(cells);
+  std::vector<std::vector<Piece>> pieces(cells);
+  std::vector<std::size_t> cost(cells, 64);
+  for (std::size_t f = 0; f < factors_.size(); ++f) {
+    const Factor& v = factors_[f];
+    for (Local c = v.begin / panel_rows; c * panel_rows < v.begin + v.rows; ++c) {
+      factors[std::size_t(c)].push_back(std::uint32_t(f));
+      cost[std::size_t(c)] += std::size_t(v.count) * panel_rows * 4;
+    }
+  }
+  for (const Piece& p : pieces_)
+    for (Local from = p.begin; from < p.begin + p.count;) {
+      const Local cell = from / panel_rows, to = std::min(p.begin + p.count, (cell + 1) * panel_rows);
+      pieces[std::size_t(cell)].push_back({p.format, from, to - from, p.work + std::size_t(from - p.begin), p.scale});
+      cost[std::size_t(cell)] += std::size_t(to - from) * sizeof(R);
+      from = to;
+    }
+  a->factor_start.push_back(0), a->piece_start.push_back(0);
+  for (std::size_t c = 0; c < cells; ++c) {
+    a->factor.insert(a->factor.end(), factors[c].begin(), factors[c].end());
+    a->piece.insert(a->piece.end(), pieces[c].begin(), pieces[c].end());
+    a->factor_start.push_back(a->factor.size()), a->piece_start.push_back(a->piece.size());
+    a->cell_cost.push_back(a->cell_cost.back() + cost[c]);
+  }
+  adjoint_ = std::move(a);
+}
+
+template <Scalar T>
+template <int K>
+void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const {
+  constexpr int rhs = K / parts;
+  reserve(K);
+  const Adjoint& a = *adjoint_;
+  if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
+  const std::ptrdiff_t ld = std::ptrdiff_t(ld_);
+  R* const w = a.sums.data();
+  R most(0);
+  const std::ptrdiff_t elements = rows_;
+#pragma omp parallel for schedule(static) reduction(max : most) if (elements > 4096)
+  for (std::ptrdiff_t i = 0; i < elements; ++i)
+    for (int c = 0; c < rhs; ++c)
+      for (int p = 0; p < parts; ++p) most = std::max(most, std::abs(part(x[std::size_t(i) * k + column + c], p)));
+  const double unit = narrows && has_fixed_ ? power_near(double(most)) : 1;
+#pragma omp parallel
+  {
+    const bool polls = first_thread();
+    std::vector<R> buffer;
+    // w = P^H x, panel by panel.
+    const auto [first, last] = share(panel_cost_);
+    for (std::size_t i = first; i < last; ++i) {
+      const Panel& panel = panels_[i];
+      R own[K * panel_rows];
+      for (Local r = 0; r < panel.rows; ++r)
+        for (int c = 0; c < rhs; ++c)
+          for (int p = 0; p < parts; ++p)
+            own[(c * parts + p) * panel_rows + r] = part(x[std::size_t(panel.begin + r) * k + column + c], p);
+      each_format([&](auto format) {
+        constexpr int f = format;
+        using A = Arithmetic<f>;
+        if (panel.columns[f] == 0) return;
+        A from[K * panel_rows];
+        for (int c = 0; c < K; ++c)
+          for (Local r = 0; r < panel.rows; ++r)
+            from[c * panel_rows + r] = f == fixed ? A(own[c * panel_rows + r] / R(unit)) : A(own[c * panel_rows + r]);
+        buffer.resize(panel.columns[f] * parts * K);
+        dots<Stored<f>, A, R, K>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
+                                 std::ptrdiff_t(panel.columns[f]) * parts, from, panel_rows, buffer.data());
+        for (std::size_t j = 0; j < panel.columns[f]; ++j)
+          combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
+      });
+      if (polls) comm.poll();
+    }
+#pragma omp barrier
+    // s = diag(sigma) U^H x, block by block: the sum over its panels, from the first to the last.
+    const auto [from, to] = share(factor_cost_);
+    for (std::size_t f = from; f < to; ++f) {
+      const Factor& factor = factors_[f];
+      for (Local j = 0; j < factor.count; ++j) {
+        double s[K] = {};
+        for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
+          for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
+        const std::size_t at = factor.t + std::size_t(j);
+        const double scale = t_scale_[at - std::size_t(columns_)];
+        for (int c = 0; c < K; ++c) {
+          if (narrows && factor.format == fixed) z_float_.data()[c * ld + std::ptrdiff_t(at)] = float(s[c] * scale);
+          else z_.data()[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
+        }
+      }
+    }
+#pragma omp barrier
+    // y = V s + the dense blocks' parts of w, cell by cell.
+    const auto [cell_from, cell_to] = share(a.cell_cost);
+    for (std::size_t cell = cell_from; cell < cell_to; ++cell) {
+      const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
+      R sum[K * panel_rows] = {}, scaled[K * panel_rows] = {};
+      for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
+        const Piece& p = a.piece[i];
+        R* const into = p.format == fixed ? scaled : sum;
+        for (Local j = 0; j < p.count; ++j)
+          for (int c = 0; c < K; ++c)
+            into[c * panel_rows + p.begin - begin + j] +=
+                R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+      }
+      for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
+        const Factor& factor = factors_[a.factor[i]];
+        const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
+        const Run run{factor.t, std::uint32_t(factor.count), 1};
+        each_format([&](auto format) {
+          constexpr int f = format;
+          if (factor.format != f) return;
+          multiply_add<Stored<f>, Arithmetic<f>, R, K, is_complex<T>>(
+              std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
+              &run + 1, this->template z<f>(), ld, (f == fixed ? scaled : sum) + (low - begin), panel_rows);
+        });
+      }
+      for (Local r = 0; r < end - begin; ++r)
+        for (int c = 0; c < rhs; ++c) {
+          const auto value = [&](int p) {
+            const std::size_t at = std::size_t((c * parts + p) * panel_rows + r);
+            return sum[at] + scaled[at] * R(unit);
+          };
+          T& out = y[std::size_t(begin + r) * k + column + c];
+          if constexpr (is_complex<T>) out = {value(0), value(1)};
+          else out = value(0);
+        }
+      if (polls) comm.poll();
+    }
+  }
+}
+
+template <Scalar T>
+void Storage<T>::multiply_adjoint(const T* x, T* y, int k, const comm::Communicator& comm) const {
+  build_adjoint();
+  for (int c = 0; c < k;) {
+    if (k - c >= 4 / parts) backward<4>(x, y, k, c, comm), c += 4 / parts;
+    else if (k - c >= 2 / parts) backward<2>(x, y, k, c, comm), c += 2 / parts;
+    else if constexpr (!is_complex<T>) backward<1>(x, y, k, c, comm), ++c;
+  }
+}
+
+#define TACIT_INSTANTIATE(T) \
+  template class Storage<T>; \
+  template Packed<T> pack(const Block&, const Compressed<T>&, double, StoragePrecision);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op::detail

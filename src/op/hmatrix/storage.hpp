@@ -1,0 +1,152 @@
+// Storage of an H-matrix made for the product: every stored number is read once, in the order it stands in memory.
+//
+//   t = diag(sigma) V^H x     one task a low-rank block: V by columns, beside x in the order of the clusters
+//   y = P [x; t]              one task a panel: up to 64 rows with everything that falls on them, dense blocks and the
+//                             rows of all U, column after column; the rows of y stay in registers
+//
+// No thread writes where another does, no vector is kept per thread, and all sums are in an order that depends on the
+// matrix alone. A complex column stands as its real and its imaginary part. Numbers are kept in up to three precisions:
+// the scalar's own, float, and 16-bit integers with a scale.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/op/hmatrix/block_tree.hpp>
+#include <tacit/op/hmatrix/compress.hpp>
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include "kernels.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+namespace tacit::op::detail {
+
+inline constexpr int formats = 3;
+enum Format : int { native, single, fixed };
+
+/// A compressed block in the formats it will be kept in: low rank, the first count[native] columns of U and V, the
+/// next count[single], the last count[fixed]; dense, all columns in one of them.
+template <Scalar T>
+struct Packed {
+  using R = real_t<T>;
+  Block block;
+  Local rank = 0;
+  bool dense = false;
+  Local count[formats] = {};
+  std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // U then V of each
+  std::vector<double> scale;  ///< by which a column's product is to be multiplied: sigma and the integers' units
+  double norm = 0, error = 0;
+  double largest = 0;       ///< entry, where dense
+  std::vector<T> diagonal;  ///< of A, where this block has a part of it
+
+  double bytes() const {
+    return double(std::get<0>(data).size() * sizeof(R) + std::get<1>(data).size() * sizeof(float) +
+                  std::get<2>(data).size() * sizeof(std::int16_t));
+  }
+  /// Real numbers of one side's column: a complex one is two.
+  static constexpr int parts = is_complex<T> ? 2 : 1;
+};
+
+/// Takes the precisions so that what rounding adds to the error stays below `allowed` (Frobenius); `only` native and
+/// wider ones where `storage` says so.
+template <Scalar T>
+Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage);
+
+template <Scalar T>
+class Storage {
+ public:
+  using R = real_t<T>;
+  /// Rows [first_row, first_row + rows) of a matrix with `columns` columns; `blocks` cover them once, low-rank ones in
+  /// any order. Local.
+  Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks);
+
+  /// y = A x. x: all elements, in the caller's order, k interleaved columns; order[p]: the element at position p of the
+  /// column tree. y: own rows in the order of the row tree, k interleaved.
+  void multiply(const T* x, std::span<const Global> order, T* y, int k, const comm::Communicator& comm) const;
+  /// y = A^H x of the own rows: x as y above, y: all columns in the order of the tree.
+  void multiply_adjoint(const T* x, T* y, int k, const comm::Communicator& comm) const;
+
+  Local rows() const { return rows_; }
+  Local columns() const { return columns_; }
+  std::array<double, formats> bytes() const;  ///< of matrix numbers
+  double index_bytes() const;                 ///< of everything else that a product reads
+  double flops() const { return flops_; }
+
+ private:
+  template <int F>
+  using Stored = std::tuple_element_t<F, std::tuple<R, float, std::int16_t>>;
+  /// Arithmetic of a format: the scalar's own, but float on 16-bit integers, whose own error is far larger.
+  template <int F>
+  using Arithmetic = std::conditional_t<F == fixed, float, R>;
+  static constexpr int parts = is_complex<T> ? 2 : 1;
+  static constexpr bool narrows = !std::is_same_v<R, float>;  // there is a second copy of x, in float
+
+  struct Panel {
+    Local begin, rows;             // from first_row
+    std::size_t data[formats];     // where its numbers begin
+    std::size_t run[formats + 1];  // its runs in runs_, by format
+    std::size_t columns[formats];  // of T
+    std::size_t work[formats];     // first column's place in the adjoint's work array
+  };
+  struct Factor {  // V of one block in one format
+    int format;
+    Local begin, rows, count;  // the block's columns of A are V's rows
+    std::size_t data;
+    std::uint32_t t;  // place of its results behind x
+  };
+  struct Piece {  // of a dense block, for the adjoint: some columns of one panel
+    int format;
+    Local begin, count;
+    std::size_t work;
+    double scale;
+  };
+  struct Adjoint;
+
+  template <int K>
+  void forward(const T* x, std::span<const Global> order, T* y, int k, int column,
+               const comm::Communicator& comm) const;
+  template <int K>
+  void backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const;
+  template <int F, int K>
+  void project(const Factor& f, std::vector<R>& buffer) const;
+  template <int F>
+  const Arithmetic<F>* z() const {
+    if constexpr (F == fixed && narrows) return z_float_.data();
+    else return z_.data();
+  }
+  template <int F>
+  Arithmetic<F>* z() {
+    return const_cast<Arithmetic<F>*>(std::as_const(*this).template z<F>());
+  }
+  void reserve(int planes) const;
+  void build_adjoint() const;
+
+  Local first_row_, rows_, columns_;
+  std::tuple<exec::Array<R>, exec::Array<float>, exec::Array<std::int16_t>> panel_data_, factor_data_;
+  std::vector<Panel> panels_;
+  std::vector<Run> runs_;
+  std::vector<Factor> factors_;
+  std::vector<double> t_scale_;
+  // Costs summed up, for shares of equal size: any number of threads finds its own.
+  std::vector<std::size_t> panel_cost_{0}, factor_cost_{0};
+  // For the adjoint: the places of the factors' blocks in the panels, and of the dense blocks' columns.
+  struct Held {
+    std::uint32_t factor;
+    std::size_t work;
+  };
+  std::vector<Held> held_;
+  std::vector<Piece> pieces_;
+  std::size_t work_columns_ = 0;
+  bool has_fixed_ = false;
+  double flops_ = 0;
+  mutable std::size_t ld_ = 0;
+  mutable exec::Array<R> z_;
+  mutable exec::Array<float> z_float_;
+  mutable std::shared_ptr<const Adjoint> adjoint_;
+};
+
+}  // namespace tacit::op::detail

@@ -1,0 +1,583 @@
+// Hierarchical matrices: trees and compression by themselves, and the operator against the dense matrix it stands for.
+#include <gtest/gtest.h>
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+using namespace tacit;
+using namespace tacit::op;
+using comm::Communicator;
+using layout::Vector;
+using test::on_ranks;
+using Complex = std::complex<double>;
+
+namespace {
+
+// Points on the unit sphere, in an order that has nothing to do with where they are.
+Geometry sphere(Global n) {
+  Geometry g;
+  for (Global i = 0; i < n; ++i) {
+    const Global k = (i * 7919) % n;  // n is never a multiple of this prime
+    const double z = 1 - (2 * double(k) + 1) / double(n), angle = 2.399963229728653 * double(k);
+    const double r = std::sqrt(1 - z * z);
+    g.points.push_back({r * std::cos(angle), r * std::sin(angle), z});
+  }
+  return g;
+}
+
+double distance(const Point& a, const Point& b) {
+  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+}
+
+// 1 / r, or exp(i kappa r) / r, with a number on the diagonal; r never below a small one.
+template <class T>
+EntryFunction<T> kernel(std::vector<Point> to, std::vector<Point> from, double kappa = 4) {
+  const double least = 0.5 / std::sqrt(double(from.size()));
+  return [to = std::move(to), from = std::move(from), kappa, least](std::span<const Global> rows,
+                                                                    std::span<const Global> columns, T* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) {
+        const double r = std::max(distance(to[std::size_t(i)], from[std::size_t(j)]), least);
+        if constexpr (is_complex<T>) *out++ = T(std::polar(1 / r, kappa * r));
+        else *out++ = T(1 / r);
+      }
+  };
+}
+template <class T>
+EntryFunction<T> kernel(const Geometry& g) {
+  return kernel<T>(g.points, g.points);
+}
+
+std::vector<Global> numbers(Global n) {
+  std::vector<Global> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), Global(0));
+  return all;
+}
+
+template <class T>
+std::vector<T> dense(const EntryFunction<T>& entry, Global m, Global n) {
+  std::vector<T> a(std::size_t(m * n));
+  entry(numbers(m), numbers(n), a.data());
+  return a;
+}
+
+std::shared_ptr<const ClusterTree> tree_of(const Geometry& g, TreeOptions options = {}) {
+  return std::make_shared<const ClusterTree>(g, options);
+}
+TreeOptions leaves(Local size, Bisection bisection = Bisection::median) {
+  return {bisection, size, 0};
+}
+
+// All entries, by products with unit vectors, many at once.
+template <class T>
+std::vector<T> entries_of(const Operator<T, Host>& a, bool adjoint = false) {
+  const auto &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+  const Global m = to.size(), n = from.size();
+  std::vector<T> all;
+  constexpr int k = 48;
+  for (Global j = 0; j < n; j += k) {
+    Vector<T> x(from, k), y(to, k);
+    layout::fill(x, T(0));
+    for (int c = 0; c < k && j + c < n; ++c)
+      if (j + c >= from.begin() && j + c < from.end()) x.data()[(j + c - from.begin()) * k + c] = T(1);
+    if (adjoint) a.apply_adjoint(x, y);
+    else a.apply(x, y);
+    const auto whole = to.is_replicated() ? y.to_host() : to.comm().all_gather(std::span<const T>(y.data(), y.size()));
+    for (int c = 0; c < k && j + c < n; ++c)
+      for (Global i = 0; i < m; ++i) all.push_back(whole[std::size_t(i * k + c)]);
+  }
+  return all;
+}
+
+template <class T>
+double norm_of(const std::vector<T>& a) {
+  double sum = 0;
+  for (const T& v : a) sum += double(abs2(v));
+  return std::sqrt(sum);
+}
+template <class T>
+double relative_error(const std::vector<T>& a, const std::vector<T>& exact) {
+  std::vector<T> d(a);
+  for (std::size_t i = 0; i < d.size(); ++i) d[i] -= exact[i];
+  return norm_of(d) / norm_of(exact);
+}
+
+// --- trees
+// ------------------------------------------------------------------------------------------------------------
+
+TEST(ClusterTree, HoldsEveryIndexOnceAndCutsEvenly) {
+  for (const Bisection bisection : {Bisection::median, Bisection::midpoint})
+    for (const Global n : {1, 5, 16, 17, 300}) {
+      const Geometry g = sphere(n);
+      const ClusterTree tree(g, leaves(16, bisection));
+      EXPECT_EQ(std::set<Global>(tree.order().begin(), tree.order().end()).size(), std::size_t(n));
+      Local covered = 0;
+      for (const Cluster& c : tree.clusters()) {
+        ASSERT_GT(c.size(), 0);
+        for (Local p = c.begin; p < c.end; ++p)
+          for (int d = 0; d < 3; ++d) {
+            const double at = g.points[std::size_t(tree.order()[std::size_t(p)])][std::size_t(d)];
+            ASSERT_TRUE(c.box.low[std::size_t(d)] <= at && at <= c.box.high[std::size_t(d)]);
+          }
+        if (c.is_leaf()) {
+          EXPECT_LE(c.size(), 16);
+          covered += c.size();
+        } else {
+          const auto &a = tree.clusters()[std::size_t(c.child[0])], &b = tree.clusters()[std::size_t(c.child[1])];
+          EXPECT_EQ(a.begin, c.begin);
+          EXPECT_EQ(a.end, b.begin);
+          EXPECT_EQ(b.end, c.end);
+          if (bisection == Bisection::median) {
+            EXPECT_LE(std::abs(a.size() - b.size()), 1);
+          }
+        }
+      }
+      EXPECT_EQ(covered, n);
+    }
+}
+
+TEST(ClusterTree, CutsAtMultiplesOfItsQuantum) {
+  const ClusterTree tree(sphere(1000), {Bisection::median, 64, 16});
+  for (const Cluster& c : tree.clusters()) EXPECT_EQ(c.begin % 16, 0);
+}
+
+TEST(ClusterTree, HasBoxesAroundElements) {
+  Geometry g = sphere(100);
+  for (const Point& p : g.points) g.boxes.push_back({{p[0] - 0.5, p[1], p[2]}, {p[0] + 0.5, p[1], p[2]}});
+  const ClusterTree with(g), without(sphere(100));
+  EXPECT_NEAR(with.root().box.high[0], without.root().box.high[0] + 0.5, 1e-14);
+}
+
+TEST(ClusterTree, RefusesWhatItCannotUse) {
+  EXPECT_THROW(ClusterTree(Geometry{}), Error);
+  EXPECT_THROW(ClusterTree(sphere(5), leaves(0)), Error);
+  EXPECT_THROW(ClusterTree(sphere(5), {Bisection::median, 4, 8}), Error);
+  Geometry g = sphere(5);
+  g.boxes.resize(3);
+  EXPECT_THROW(ClusterTree{g}, Error);
+  g.boxes.clear();
+  g.points[3][1] = NAN;
+  try {
+    const ClusterTree tree(g);
+    ADD_FAILURE() << "a point that is nowhere was taken";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("point 3"), std::string::npos) << e.what();
+  }
+}
+
+TEST(BlockTree, CoversEveryEntryOnce) {
+  const ClusterTree rows(sphere(210), leaves(16)), columns(sphere(130), leaves(10));
+  for (const auto kind : {Admissibility::Kind::smaller, Admissibility::Kind::larger, Admissibility::Kind::weak,
+                          Admissibility::Kind::none})
+    for (const auto* other : {&rows, &columns}) {
+      const auto blocks = block_tree(rows, *other, {kind, 2, 1});
+      std::vector<int> count(std::size_t(rows.size()) * other->size());
+      for (const Block& b : blocks)
+        for (Local i = b.row_begin; i < b.row_end; ++i)
+          for (Local j = b.column_begin; j < b.column_end; ++j) ++count[std::size_t(i) * other->size() + j];
+      EXPECT_EQ(std::count(count.begin(), count.end(), 1), std::ptrdiff_t(count.size()));
+      const auto far = std::count_if(blocks.begin(), blocks.end(), [](const Block& b) { return b.admissible; });
+      EXPECT_EQ(far == 0, kind == Admissibility::Kind::none);
+    }
+  EXPECT_THROW(block_tree(rows, rows, {Admissibility::Kind::smaller, 0, 1}), Error);
+}
+
+// --- compression
+// ------------------------------------------------------------------------------------------------------
+
+template <class T>
+std::vector<T> expand(const Compressed<T>& b) {
+  if (b.dense) return b.u;
+  std::vector<T> a(std::size_t(b.rows) * b.columns);
+  for (Local l = 0; l < b.rank; ++l)
+    for (Local j = 0; j < b.columns; ++j)
+      for (Local i = 0; i < b.rows; ++i)
+        a[i + std::size_t(j) * b.rows] +=
+            b.u[i + std::size_t(l) * b.rows] * b.sigma[std::size_t(l)] * conj(b.v[j + std::size_t(l) * b.columns]);
+  return a;
+}
+
+template <class T>
+void compresses_far_blocks() {
+  Geometry to = sphere(190), from = sphere(170);
+  for (Point& p : from.points) p[0] += 5;
+  const auto entry = kernel<T>(to.points, from.points, 1);
+  const auto exact = dense(entry, 190, 170);
+  for (const double tolerance : {1e-2, 1e-4, 1e-8}) {
+    CompressOptions options;
+    options.method = Compression::svd;
+    const Local best = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options).rank;
+    for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd})
+      for (const bool again : {true, false}) {
+        options.method = method;
+        options.recompress = again;
+        const auto b = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options);
+        EXPECT_LE(relative_error(expand(b), exact), tolerance);
+        EXPECT_FALSE(b.dense);
+        EXPECT_LE(b.rank, again ? best + 1 : 2 * best);
+        EXPECT_NEAR(b.norm, norm_of(exact), 2 * tolerance * norm_of(exact));
+        if (method != Compression::svd) {
+          EXPECT_LT(b.entries, 190 * 170);
+        }
+      }
+  }
+}
+TEST(Compress, FarBlocksToTheTolerance) {
+  compresses_far_blocks<double>();
+  compresses_far_blocks<Complex>();
+}
+
+// Two parts that do not see each other: crosses that start in one never lead to the other.
+TEST(Compress, LooksWhereCrossesDoNotLead) {
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = (i < 40) == (j < 40) ? 1.0 / (1.0 + double(i + j)) : 0.0;
+  };
+  const auto exact = dense(entry, 80, 80);
+  for (const auto method : {Compression::aca_plus, Compression::aca}) {
+    CompressOptions options;
+    options.method = method;
+    const auto b = compress(entry, numbers(80), numbers(80), {1e-6, 0}, options);
+    EXPECT_LE(relative_error(expand(b), exact), 1e-6);
+  }
+}
+
+TEST(Compress, KeepsDenseWhatHasNoLowRank) {
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = test::number<double>(1, std::uint64_t(i * 1000 + j));
+  };
+  for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd}) {
+    CompressOptions options;
+    options.method = method;
+    const auto b = compress(entry, numbers(30), numbers(40), {1e-6, 0}, options);
+    EXPECT_TRUE(b.dense);
+    EXPECT_EQ(expand(b), dense(entry, 30, 40));
+    const EntryFunction<double> zero = [](auto r, auto c, double* out) { std::fill_n(out, r.size() * c.size(), 0.0); };
+    const auto nothing = compress(zero, numbers(30), numbers(40), {1e-6, 0}, options);
+    EXPECT_EQ(nothing.rank, 0);
+    EXPECT_FALSE(nothing.dense);
+  }
+}
+
+// --- the operator
+// -----------------------------------------------------------------------------------------------------
+
+template <class T>
+void keeps_its_tolerance() {
+  const Geometry g = sphere(300);
+  const auto entry = kernel<T>(g);
+  const auto exact = dense(entry, 300, 300);
+  const auto space = Space::distributed(Communicator::self(), 300);
+  const auto tree = tree_of(g, leaves(20));
+  for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd})
+    for (const auto measure : {ErrorMeasure::matrix, ErrorMeasure::block})
+      for (const auto storage : {StoragePrecision::automatic, StoragePrecision::full})
+        for (const double tolerance : {1e-2, 1e-4, 1e-7}) {
+          if (method != Compression::aca_plus && (storage == StoragePrecision::full || tolerance < 1e-5)) continue;
+          HMatrixOptions options;
+          options.tolerance = tolerance;
+          options.measure = measure;
+          options.storage = storage;
+          options.compress.method = method;
+          SCOPED_TRACE("method " + std::to_string(int(method)) + " measure " + std::to_string(int(measure)) +
+                       " storage " + std::to_string(int(storage)) + " tolerance " + std::to_string(tolerance));
+          const HMatrix<T> A(space, tree, entry, options);
+          const auto a = entries_of<T>(A);
+          const double error = relative_error(a, exact);
+          EXPECT_LE(error, tolerance);
+          const auto& r = A.report();
+          EXPECT_LE(r.estimated_error, tolerance);
+          EXPECT_GE(r.estimated_error, error / 3);
+          EXPECT_LE(r.measured_error, 2 * tolerance);
+          EXPECT_GE(r.measured_error, error / 4);
+          EXPECT_NEAR(r.norm, norm_of(exact), 2 * tolerance * norm_of(exact));
+          if (tolerance > 1e-5) {
+            EXPECT_GT(r.low_rank_blocks, 0);
+          }
+          if (storage == StoragePrecision::full) {
+            EXPECT_EQ(r.bytes, r.full_bytes);
+          }
+          if (measure == ErrorMeasure::block) {
+            const auto order = tree->order();
+            for (const Block& b : block_tree(*tree, *tree, options.admissibility)) {
+              std::vector<T> ours, theirs;
+              for (Local i = b.row_begin; i < b.row_end; ++i)
+                for (Local j = b.column_begin; j < b.column_end; ++j) {
+                  const auto at = std::size_t(order[std::size_t(i)] + 300 * order[std::size_t(j)]);
+                  ours.push_back(a[at]), theirs.push_back(exact[at]);
+                }
+              ASSERT_LE(relative_error(ours, theirs), tolerance);
+            }
+          }
+        }
+}
+TEST(HMatrix, KeepsItsTolerance) {
+  keeps_its_tolerance<double>();
+  keeps_its_tolerance<Complex>();
+}
+
+template <class T>
+void works_on_ranks(std::initializer_list<int> ranks) {
+  const Geometry g = sphere(233), sources = sphere(130);
+  const auto entry = kernel<T>(g), wide = kernel<T>(g.points, sources.points);
+  const auto exact = dense(entry, 233, 233), wide_exact = dense(wide, 233, 130);
+  std::vector<T> wide_adjoint(wide_exact.size());
+  for (Global i = 0; i < 233; ++i)
+    for (Global j = 0; j < 130; ++j)
+      wide_adjoint[std::size_t(j + i * 130)] = conj(wide_exact[std::size_t(i + j * 233)]);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto tree = tree_of(g, leaves(16)), other = tree_of(sources, leaves(16));
+        HMatrixOptions options;
+        options.tolerance = 1e-6;
+        for (const bool replicated : {false, true}) {
+          const auto space = [&](Global n) {
+            return replicated ? Space::replicated(comm, n) : Space::distributed(comm, n);
+          };
+          const HMatrix<T> A(space(233), tree, entry, options), B(space(233), space(130), tree, other, wide, options);
+          EXPECT_LE(relative_error(entries_of<T>(A), exact), 1e-6);
+          EXPECT_LE(relative_error(entries_of<T>(B), wide_exact), 1e-6);
+          EXPECT_LE(relative_error(entries_of<T>(B, true), wide_adjoint), 1e-6);
+          EXPECT_LE(A.report().estimated_error, 1e-6);
+          EXPECT_EQ(A.report().rows, 233);
+          // (B x, y) = (x, B^H y) to rounding, whatever the compression.
+          Vector<T> x = test::vector_of<T>(B.domain(), 1, 3), y = test::vector_of<T>(B.range(), 2, 3), Bx(B.range(), 3),
+                    By(B.domain(), 3);
+          B.apply(x, Bx);
+          B.apply_adjoint(y, By);
+          for (int c = 0; c < 3; ++c) {
+            T left(0), right(0);
+            for (std::size_t i = std::size_t(c); i < y.size(); i += 3) left += conj(y.data()[i]) * Bx.data()[i];
+            for (std::size_t i = std::size_t(c); i < x.size(); i += 3) right += conj(By.data()[i]) * x.data()[i];
+            space(1).sum(&left, 1);
+            space(1).sum(&right, 1);
+            EXPECT_LE(std::abs(left - right), 1e-6 * std::abs(left));
+          }
+          // The diagonal, and k columns as single ones.
+          const auto d = A.diagonal();
+          for (std::size_t i = 0; i < d.size(); ++i)
+            EXPECT_LE(std::abs(d[i] - exact[std::size_t(A.range().begin() + Global(i)) * 234]), 1e-6 * std::abs(d[i]));
+          EXPECT_GE(A.largest() * (1 + 1e-6), std::abs(exact[0]));
+          const auto X = test::vector_of<T>(A.domain(), 3, 7);
+          Vector<T> Y(A.range(), 7), one(A.domain()), result(A.range());
+          A.apply(X, Y);
+          for (int c = 0; c < 7; ++c) {
+            for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[i * 7 + std::size_t(c)];
+            A.apply(one, result);
+            for (std::size_t i = 0; i < result.size(); ++i)
+              ASSERT_LE(std::abs(result.data()[i] - Y.data()[i * 7 + std::size_t(c)]), 1e-5 * norm_of(exact) / 233);
+          }
+          if (!replicated) continue;
+          // Every rank holds the same bits.
+          const auto all = comm.all_gather_bytes(std::as_bytes(std::span<const T>(result.data(), result.size())));
+          for (const auto& bytes : all) EXPECT_EQ(bytes, all.front());
+          const auto adjoint = comm.all_gather_bytes(std::as_bytes(std::span<const T>(By.data(), By.size())));
+          for (const auto& bytes : adjoint) EXPECT_EQ(bytes, adjoint.front());
+        }
+      },
+      ranks);
+}
+TEST(HMatrix, IsTheSameMatrixOnAnyNumberOfRanks) {
+  works_on_ranks<double>({2, 3, 5});
+  works_on_ranks<Complex>({3});
+}
+
+TEST(HMatrix, WorksInSinglePrecision) {
+  const Geometry g = sphere(200);
+  const auto space = Space::distributed(Communicator::self(), 200);
+  const auto run = [&]<class T>(T) {
+    const auto entry = kernel<T>(g);
+    HMatrixOptions options;
+    options.tolerance = 1e-5;
+    const HMatrix<T> A(space, tree_of(g, leaves(16)), entry, options);
+    EXPECT_LE(relative_error(entries_of<T>(A), dense(entry, 200, 200)), 1e-5);
+    options.tolerance = 1e-8;
+    EXPECT_THROW(HMatrix<T>(space, tree_of(g), entry, options), Error);
+  };
+  run(float{});
+  run(std::complex<float>{});
+}
+
+#ifdef _OPENMP
+TEST(HMatrix, DoesNotDependOnTheNumberOfThreads) {
+  const Geometry g = sphere(500);
+  const auto space = Space::distributed(Communicator::self(), 500);
+  const int before = omp_get_max_threads();
+  std::vector<std::vector<Complex>> products, adjoints;
+  std::vector<double> bytes;
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    const HMatrix<Complex> A(space, tree_of(g, leaves(24)), kernel<Complex>(g));
+    const auto x = test::vector_of<Complex>(space, 5);
+    Vector<Complex> y(space);
+    A.apply(x, y);
+    products.push_back(y.to_host());
+    A.apply_adjoint(x, y);
+    adjoints.push_back(y.to_host());
+    bytes.push_back(A.report().bytes);
+  }
+  omp_set_num_threads(before);
+  for (std::size_t i = 1; i < products.size(); ++i) {
+    EXPECT_EQ(bytes[i], bytes[0]);
+    EXPECT_EQ(products[i], products[0]);
+    EXPECT_EQ(adjoints[i], adjoints[0]);
+  }
+}
+#endif
+
+// What is far is zero, or all of it is; points at one place; fewer points than a leaf, or than ranks.
+TEST(HMatrix, TakesOddMatrices) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const EntryFunction<double> zero = [](auto r, auto c, double* out) {
+          std::fill_n(out, r.size() * c.size(), 0.0);
+        };
+        const Geometry g = sphere(120);
+        for (const bool replicated : {false, true}) {
+          const auto space = [&](Global n) {
+            return replicated ? Space::replicated(comm, n) : Space::distributed(comm, n);
+          };
+          const HMatrix<double> none(space(120), tree_of(g, leaves(8)), zero);
+          EXPECT_EQ(norm_of(entries_of<double>(none)), 0);
+          EXPECT_EQ(none.report().max_rank, 0);
+
+          const EntryFunction<double> screened = [&](auto rows, auto columns, double* out) {
+            for (const Global j : columns)
+              for (const Global i : rows) {
+                const double r = distance(g.points[std::size_t(i)], g.points[std::size_t(j)]);
+                *out++ = r < 0.2 ? 1 - r : 0;
+              }
+          };
+          const HMatrix<double> near(space(120), tree_of(g, leaves(8)), screened);
+          EXPECT_LE(relative_error(entries_of<double>(near), dense(screened, 120, 120)), 1e-4);
+
+          Geometry same = sphere(60);
+          for (std::size_t i = 20; i < 60; ++i) same.points[i] = same.points[i % 2];
+          const HMatrix<double> heaped(space(60), tree_of(same, leaves(4)), kernel<double>(same));
+          EXPECT_LE(relative_error(entries_of<double>(heaped), dense(kernel<double>(same), 60, 60)), 1e-4);
+
+          for (const Global n : {1, 2, 7}) {
+            const Geometry few = sphere(n);
+            const HMatrix<double> A(space(n), tree_of(few), kernel<double>(few));
+            EXPECT_LE(relative_error(entries_of<double>(A), dense(kernel<double>(few), n, n)), 1e-4);
+            EXPECT_EQ(A.report().low_rank_blocks, 0);
+          }
+        }
+      },
+      {1, 3});
+}
+
+TEST(HMatrix, HasNumbersOfAnySize) {
+  const Geometry g = sphere(300);
+  const auto space = Space::distributed(Communicator::self(), 300);
+  for (const double scale : {1e-140, 1e-30, 1e30, 1e140}) {
+    const auto plain = kernel<double>(g);
+    const EntryFunction<double> entry = [&](auto rows, auto columns, double* out) {
+      plain(rows, columns, out);
+      for (std::size_t i = 0; i < rows.size() * columns.size(); ++i) out[i] *= scale;
+    };
+    const HMatrix<double> A(space, tree_of(g, leaves(16)), entry);
+    auto a = entries_of<double>(A);
+    for (double& v : a) v /= scale;
+    EXPECT_LE(relative_error(a, dense(plain, 300, 300)), 1e-4) << scale;
+  }
+}
+
+TEST(HMatrix, SharesItsBytesEvenly) {
+  comm::run_threads(4, [](const Communicator& comm) {
+    // Half of the points on a line, half on a sphere: rows differ in what they cost.
+    Geometry g = sphere(2000);
+    for (std::size_t i = 0; i < 1000; ++i) g.points[i] = {2 + double(i) / 300, 0, 0};
+    const HMatrix<double> A(Space::replicated(comm, 2000), tree_of(g, leaves(32)), kernel<double>(g));
+    const auto& r = A.report();
+    EXPECT_GE(r.least_bytes, 0.93 * r.most_bytes) << r.least_bytes << " to " << r.most_bytes;
+    const auto rows = A.own_rows();
+    EXPECT_EQ(comm.all_sum(Global(rows.second - rows.first)), 2000);
+  });
+}
+
+TEST(HMatrix, SaysWhichEntryIsNoNumber) {
+  on_ranks([](const Communicator& comm) {
+    const Geometry g = sphere(100);
+    const auto plain = kernel<double>(g);
+    const EntryFunction<double> bad = [&](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+      plain(rows, columns, out);
+      for (std::size_t j = 0; j < columns.size(); ++j)
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          if (rows[i] == 41 && columns[j] == 41) out[i + j * rows.size()] = NAN;
+    };
+    try {
+      const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(16)), bad);
+      ADD_FAILURE() << "a NaN was taken";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::input);
+      EXPECT_NE(std::string(e.what()).find("row 41, column 41"), std::string::npos) << e.what();
+    }
+  });
+}
+
+TEST(HMatrix, ThrowsOnAllRanksWhatOneThrows) {
+  on_ranks([](const Communicator& comm) {
+    const Geometry g = sphere(100);
+    const auto plain = kernel<double>(g);
+    std::atomic<int> calls = 0;
+    for (const int last : {0, 20}) {
+      calls = 0;
+      const EntryFunction<double> breaks = [&](auto rows, auto columns, double* out) {
+        if (comm.rank() == comm.size() - 1 && calls++ >= last) throw std::runtime_error("no entries today");
+        plain(rows, columns, out);
+      };
+      try {
+        const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), breaks);
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const std::exception& e) {
+        EXPECT_NE(std::string(e.what()).find("no entries today"), std::string::npos) << e.what();
+      }
+    }
+    const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), plain);  // and works again
+    EXPECT_LE(relative_error(entries_of<double>(A), dense(plain, 100, 100)), 1e-4);
+  });
+}
+
+TEST(HMatrix, RefusesWhatItCannotUse) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const Geometry g = sphere(20);
+        const auto space = Space::distributed(comm, 20);
+        const auto entry = kernel<double>(g);
+        const auto options = [](auto&& change) {
+          HMatrixOptions o;
+          change(o);
+          return o;
+        };
+        const auto refused = [&](const HMatrixOptions& o) {
+          EXPECT_THROW(HMatrix<double>(space, tree_of(g), entry, o), Error);
+        };
+        refused(options([](auto& o) { o.tolerance = 0; }));
+        refused(options([](auto& o) { o.tolerance = 1; }));
+        refused(options([](auto& o) { o.tolerance = NAN; }));
+        refused(options([](auto& o) { o.sampled_rows = 0; }));
+        refused(options([](auto& o) { o.compress.max_rank = -1; }));
+        refused(options([](auto& o) { o.admissibility.eta = -1; }));
+        EXPECT_THROW(HMatrix<double>(space, tree_of(sphere(21)), entry), Error);
+        EXPECT_THROW(HMatrix<double>(space, tree_of(g), {}), Error);
+        EXPECT_THROW(HMatrix<double>(space, nullptr, entry), Error);
+        EXPECT_THROW(HMatrix<double>(space, Space::replicated(comm, 20), tree_of(g), tree_of(g), entry), Error);
+      },
+      {1, 2});
+}
+
+}  // namespace

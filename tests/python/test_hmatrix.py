@@ -1,0 +1,171 @@
+"""Hierarchical matrices from Python entry functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SCALARS
+
+import tacit
+
+
+def sphere(n: int) -> np.ndarray:
+    """Points spread over the unit sphere."""
+    k = np.arange(n)
+    z = 1 - (2 * k + 1) / n
+    r, angle = np.sqrt(1 - z * z), 2.399963229728653 * k
+    return np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
+
+
+def kernel(p: np.ndarray, kappa: float = 0.0, scalar: str = "float64", q: np.ndarray | None = None) -> Any:
+    """exp(i kappa r) / r, r never below a tenth."""
+    s = p if q is None else q
+
+    def entries(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        r = np.maximum(np.linalg.norm(p[i][:, None] - s[j][None], axis=2), 0.1)
+        return (np.exp(1j * kappa * r) / r if scalar.startswith("complex") else 1 / r).astype(scalar)
+
+    return entries
+
+
+def whole(entries: Any, m: int, n: int) -> np.ndarray:
+    return np.asarray(entries(np.arange(m), np.arange(n)))
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_products(scalar: str) -> None:
+    p = sphere(500)
+    entries = kernel(p, 3.0, scalar)
+    A = tacit.hmatrix(p, entries, tolerance=1e-5, leaf_size=20)
+    a = whole(entries, 500, 500)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(500).astype(scalar)
+    X = rng.standard_normal((500, 3)).astype(scalar)
+    assert A.dtype == np.dtype(scalar)
+    for ours, theirs in ((A @ x, a @ x), (A @ X, a @ X), (A.H @ x, a.conj().T @ x), (A.T @ x, a.T @ x), (x @ A, x @ a)):
+        assert ours.shape == theirs.shape
+        assert np.linalg.norm(ours - theirs) < 3e-5 * np.linalg.norm(theirs)
+    assert np.allclose(A.diagonal(), a.diagonal(), rtol=1e-3)
+    unit = A @ np.eye(500, dtype=scalar)
+    assert np.linalg.norm(unit - a) < 1.1e-5 * np.linalg.norm(a)
+
+
+def test_report() -> None:
+    p = sphere(2000)
+    A = tacit.hmatrix(p, kernel(p), tolerance=1e-3)
+    r = A.report
+    assert r["rows"] == r["columns"] == 2000
+    assert r["bytes"] == r["bytes_float64"] + r["bytes_float32"] + r["bytes_int16"]
+    assert r["dense_fraction"] == pytest.approx(r["bytes"] / (8 * 2000**2))
+    assert r["dense_fraction"] < 0.12
+    assert sum(r["ranks"]) == r["low_rank_blocks"] > 0
+    assert r["max_rank"] == len(r["ranks"]) - 1
+    assert 0 < r["estimated_error"] < 1e-3
+    assert 0 < r["measured_error"] < 1e-3
+    assert r["seconds"] > 0
+    assert A.tolerance == 1e-3
+    assert "int16" in A.storage
+    assert "hmatrix" in repr(A)
+    full = tacit.hmatrix(p, kernel(p), tolerance=1e-3, storage="full")
+    assert full.report["bytes"] == full.report["bytes_float64"] > 2 * r["bytes"]
+
+
+def test_rectangular_and_coordinates() -> None:
+    x, y = np.linspace(0, 1, 400), np.linspace(2, 3, 150)
+    A = tacit.hmatrix(x, lambda i, j: 1 / (y[None, j] - x[i, None]), sources=y, tolerance=1e-6, leaf_size=16)
+    a = 1 / (y[None] - x[:, None])
+    assert A.shape == (400, 150)
+    assert np.linalg.norm(A @ np.eye(150) - a) < 1e-6 * np.linalg.norm(a)
+    assert np.linalg.norm(A.T @ np.eye(400) - a.T) < 1e-6 * np.linalg.norm(a)
+    p = sphere(300)[:, :2]
+    boxes = np.stack([p - 0.01, p + 0.01], axis=1)
+    B = tacit.hmatrix(p, kernel(p), boxes=boxes, leaf_size=16, compression="aca", measure="block", bisection="midpoint")
+    b = whole(kernel(p), 300, 300)
+    assert np.linalg.norm(B @ np.eye(300) - b) < 1e-4 * np.linalg.norm(b)
+
+
+def test_solve() -> None:
+    p = sphere(800)
+    entries = kernel(p)
+    shifted = lambda i, j: entries(i, j) + 40.0 * (i[:, None] == j[None])  # noqa: E731
+    A = tacit.hmatrix(p, shifted, tolerance=1e-9, leaf_size=32)
+    b = np.random.default_rng(1).standard_normal(800)
+    result = tacit.solve(A, b, rtol=1e-8)
+    assert result.converged
+    assert not any("approximation" in w for w in result.warnings)
+    rough = tacit.solve(tacit.hmatrix(p, shifted, tolerance=1e-3), b, rtol=1e-8)
+    assert rough.converged
+    assert any("approximation" in w for w in rough.warnings)
+    assert np.linalg.norm(whole(shifted, 800, 800) @ result.x - b) < 3e-8 * np.linalg.norm(b)
+
+
+def test_refusals() -> None:
+    p = sphere(50)
+    good = kernel(p)
+    for change, error, match in (
+        ({"tolerance": 0.0}, ValueError, "tolerance"),
+        ({"tolerance": 1e-17}, ValueError, "tolerance"),
+        ({"measure": "blocks"}, ValueError, "block"),
+        ({"compression": "qr"}, ValueError, "compression"),
+        ({"eta": -1.0}, ValueError, "eta"),
+        ({"leaf_size": 0}, ValueError, "0 indices"),
+        ({"max_rank": 0}, ValueError, "max_rank"),
+        ({"boxes": np.zeros((3, 2, 3))}, ValueError, "boxes"),
+        ({"source_boxes": np.zeros((50, 2, 3))}, ValueError, "sources"),
+    ):
+        with pytest.raises(error, match=match):
+            tacit.hmatrix(p, good, **change)
+    with pytest.raises(ValueError, match="points"):
+        tacit.hmatrix(np.zeros((5, 4)), good)
+    with pytest.raises(TypeError, match="function"):
+        tacit.hmatrix(p, good(np.arange(50), np.arange(50)))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"\(1, 1\)"):
+        tacit.hmatrix(p, lambda i, j: np.ones(len(i)), dtype="float64")
+    with pytest.raises(tacit.InputError, match="point 7"):
+        tacit.hmatrix(np.where(np.arange(50)[:, None] == 7, np.nan, p), good)
+
+
+def test_entries_that_fail() -> None:
+    p = sphere(60)
+    good = kernel(p)
+
+    def nan(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return np.where((i[:, None] == 11) & (j[None] == 11), np.nan, good(i, j))
+
+    with pytest.raises(tacit.InputError, match="row 11, column 11"):
+        tacit.hmatrix(p, nan, leaf_size=8)
+
+    calls = []
+
+    def breaks(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        if len(calls) > 40:
+            raise KeyError("no more")
+        return np.asarray(good(i, j))
+
+    with pytest.raises(KeyError, match="no more"):
+        tacit.hmatrix(p, breaks, leaf_size=8)
+
+
+def test_ranks() -> None:
+    p = sphere(300)
+    a = whole(kernel(p), 300, 300)
+    x = np.random.default_rng(0).standard_normal(300)
+
+    def work(comm: Any) -> None:
+        A = tacit.hmatrix(p, kernel(p), leaf_size=16, comm=comm)
+        for ours, theirs in ((A @ x, a @ x), (A.T @ x, a.T @ x)):
+            assert np.linalg.norm(ours - theirs) < 2e-4 * np.linalg.norm(theirs)
+        assert A.report["least_bytes"] > 0
+
+        def breaks(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+            if comm.rank == 1:
+                raise ValueError("rank one breaks")
+            return np.asarray(kernel(p)(i, j))
+
+        with pytest.raises(ValueError, match="rank one breaks"):
+            tacit.hmatrix(p, breaks, comm=comm, dtype="float64")
+
+    tacit.comm.run_threads(3, work)
