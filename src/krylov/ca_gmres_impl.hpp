@@ -147,7 +147,7 @@ class CaGmres final : public Iteration<T, M> {
     BlockProcess<T, M, S> process(space, n);
     // Where the basis has lost more orthogonality than this, blocks are orthogonalised twice.
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
-    double lost = 10 * epsilon, most = lost;
+    double lost = 10 * epsilon;
     const double floor = storage_floor<S>() * beta;
     double residual = beta;
     bool stop = false;
@@ -194,7 +194,6 @@ class CaGmres final : public Iteration<T, M> {
       }
       if (choice.once > 1 || done.least < choice.once) lost = 10 * epsilon;
       else lost = lost / done.least;
-      most = std::max(most, lost);
       const double before = residual;
       for (int c = j; c < j + columns; ++c) {
         hessenberg_column(H_, R_, B_, ld, c);
@@ -227,9 +226,7 @@ class CaGmres final : public Iteration<T, M> {
     if (k == 0) return;
     learn(space, k, ld);
     if constexpr (full) {
-      // What was lost of orthogonality is felt where the residual has fallen that far.
-      const bool felt = how_ == Orthogonalisation::automatic && residual < 1e3 * most * beta;
-      if ((felt || how_ == Orthogonalisation::two_stage) && R_[std::size_t(k) * ld + k] != T(0) && std::isfinite(residual))
+      if (how_ == Orthogonalisation::two_stage && R_[std::size_t(k) * ld + k] != T(0) && std::isfinite(residual))
         return add(second_stage(process, q, k, ld, beta), d);
     }
     add(projected, d);
