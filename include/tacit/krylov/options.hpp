@@ -29,7 +29,7 @@ enum class Method {
 enum class Side { right, left, flexible };
 /// How vectors are made orthogonal to those before them.
 enum class Orthogonalisation {
-  automatic,      ///< gmres: one_reduction; ca_gmres: two_stage
+  automatic,      ///< gmres: one_reduction; ca_gmres: bcgs_pip, twice where a block needs it
   // One vector at a time (gmres); all-reduces per vector, passes over the basis per vector.
   one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (a second round, 1 and 2 more, on cancellation)
   cgs,            ///< classical Gram-Schmidt, norm by itself; 2, 2
