@@ -7,6 +7,10 @@
 #include <cstring>
 #include <numeric>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 namespace tacit::op {
 namespace {
 
