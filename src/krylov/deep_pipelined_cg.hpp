@@ -240,7 +240,7 @@ class DeepPipelinedCg {
         replace(a, delta / eta);
         norms[1] = T(0);
         if (++replaced > 1 && period_ < 0 && since < healthy_group && heals_) {
-          if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::slow);
+          if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::too_bold);
           break;
         }
         since = 0;

@@ -424,6 +424,7 @@ class Solve {
           }
           break;
         case Outcome::slow:
+        case Outcome::too_bold:
           fall_back(monitor);
           idle = 0;
           break;

@@ -321,8 +321,8 @@ template <Scalar T, Memory M>
 void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                        const Vector<T, M>* before) const {
   if constexpr (std::same_as<M, Host>) {
-    // Tasks interleave the steps by themselves.
-    if (!exec::Tasks::current() && this->powers_are_local(v, steps, before)) {
+    if (this->powers_are_local(v, steps, before)) {
+      const exec::Tasks::InOrder in_order(true);
       const Span span("csr powers", "op", Trace::on() ? std::int64_t(cost().bytes) * std::int64_t(steps.size()) : 0);
       std::vector<T*> at;
       for (auto* x : v) at.push_back(x->data());

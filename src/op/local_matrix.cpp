@@ -409,11 +409,9 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
   };
 #ifdef _OPENMP
-  if (blocks > poll_blocks && omp_get_max_threads() > 1) {
-    for (int c = 0; c < levels; ++c) {
-#pragma omp parallel for schedule(static)
-      for (int b = 0; b < blocks; ++b) advance(c, b);
-    }
+  if (blocks > poll_blocks && (exec::Tasks::current() || omp_get_max_threads() > 1)) {
+    for (int c = 0; c < levels; ++c)
+      exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
 #endif

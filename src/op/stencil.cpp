@@ -595,9 +595,9 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
 template <Scalar T>
 void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
                         const Vector<T, Host>* before) const {
-  // Tasks interleave the steps by themselves.
-  if (grid_.dimensions == 1 || exec::Tasks::current() || !this->powers_are_local(v, steps, before))
+  if (grid_.dimensions == 1 || !this->powers_are_local(v, steps, before))
     return Operator<T, Host>::powers(v, steps, before);
+  const exec::Tasks::InOrder in_order(true);
   const Parts& p = *parts_;
   const auto& comm = this->domain().comm();
   const int levels = int(steps.size());
@@ -609,9 +609,10 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
     const T* const x = v[c]->data();
     T* const y = v[c + 1]->data();
     const std::ptrdiff_t first = from * slab, n = (to - from) * slab;
-#pragma omp parallel for schedule(static) if (pieces > 1)
-    for (std::ptrdiff_t i = 0; i < pieces; ++i)
-      extend_rows(steps[std::size_t(c)], last, x, y, first + n * i / pieces, first + n * (i + 1) / pieces);
+    exec::each(std::size_t(pieces), pieces > 1, [&](std::size_t i) {
+      const std::ptrdiff_t k = std::ptrdiff_t(i);
+      extend_rows(steps[std::size_t(c)], last, x, y, first + n * k / pieces, first + n * (k + 1) / pieces);
+    });
   };
   std::ptrdiff_t threads = 1;
 #ifdef _OPENMP

@@ -64,8 +64,11 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
               EXPECT_TRUE(other.report.converged()) << what << ": " << other.report.detail;
               EXPECT_LE(residual_of(a, b, other.x), way.side == Side::left ? 1e-8L : 1.001e-9L) << what;
               EXPECT_TRUE(other.report.warnings.empty()) << what << ": " << other.report.warnings[0];
-              EXPECT_EQ(one.report.counts.operator_applies, other.report.counts.operator_applies) << what;
-              EXPECT_EQ(one.report.counts.reductions, other.report.counts.reductions) << what;
+              // Where the numbers agree to rounding only, the last block may be one sooner or later.
+              const int blocks = std::same_as<T, double> ? 0 : 1;
+              EXPECT_NEAR(double(one.report.counts.operator_applies), double(other.report.counts.operator_applies),
+                          blocks * way.products) << what;
+              EXPECT_NEAR(double(one.report.counts.reductions), double(other.report.counts.reductions), blocks) << what;
               if (comm.size() > 1) EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
               // To the bit, but where ca-cg combines P p from earlier images instead of applying P.
               if (std::same_as<T, double> && !(P && way.method == Method::ca_cg)) {

@@ -16,7 +16,18 @@ namespace tacit::krylov {
 
 /// How a run of a method ended. `claims` is a belief; the driver (solve.hpp) recomputes b - A x before it says
 /// converged.
-enum class Outcome { claims, cycle_end, max_iterations, breakdown, no_progress, slow, diverged, non_finite, stopped };
+enum class Outcome {
+  claims,
+  cycle_end,
+  max_iterations,
+  breakdown,
+  no_progress,
+  slow,      ///< a fair trial is over, and there is something better to try
+  too_bold,  ///< the variant costs more than it saves: its next rung, please
+  diverged,
+  non_finite,
+  stopped
+};
 
 class Monitor {
  public:
