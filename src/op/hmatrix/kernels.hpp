@@ -9,6 +9,10 @@
 #include <cstring>
 #include <type_traits>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 namespace tacit::op::detail {
 
 template <class A>
@@ -19,9 +23,20 @@ struct Lanes {
 template <class A>
 using Vec = typename Lanes<A>::type;
 
+/// One register of A from numbers kept as S. Compilers make long ways of widening; where it can be said, it is.
 template <class A, class S>
 inline Vec<A> load(const S* p) {
   constexpr int n = Lanes<A>::count;
+#ifdef __AVX512F__
+  if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float>) {
+    return (Vec<A>)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p));
+  } else if constexpr (std::is_same_v<A, double> && std::is_integral_v<S>) {
+    return (Vec<A>)_mm512_maskz_cvtepi32_pd(0xff, _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)));
+  } else if constexpr (std::is_same_v<A, float> && std::is_integral_v<S>) {
+    return (Vec<A>)_mm512_maskz_cvtepi32_ps(0xffff,
+                                            _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i*)p)));
+  }
+#endif
   typedef S Stored __attribute__((vector_size(n * sizeof(S))));
   Stored s;
   std::memcpy(&s, p, sizeof s);
@@ -133,7 +148,9 @@ void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const
       for (; rows - row >= V * n; row += V * n) strip<S, R, V, K, Complex>(p + row, ld, run, end, z, ldz, y + row, ldy);
   };
   take(std::integral_constant<int, 8>{});
+  take(std::integral_constant<int, 6>{});  // panels of 48 rows
   take(std::integral_constant<int, 4>{});
+  take(std::integral_constant<int, 3>{});
   take(std::integral_constant<int, 2>{});
   take(std::integral_constant<int, 1>{});
   if (row < rows) strip_tail<S, R, K, Complex>(p + row, rows - row, ld, run, end, z, ldz, y + row, ldy);
