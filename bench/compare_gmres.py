@@ -1,6 +1,6 @@
 """GMRES and its s-step and pipelined relatives beside PETSc's and Belos': interleaved runs, medians, ratios.
 
-    python bench/compare_gmres.py [--build build/release] [--rounds 3] [--ranks 1] [--only 2d5] [--json FILE]
+    python bench/compare_gmres.py [--build build/release] [--rounds 3] [--ranks 1] [--only 2d5:30] [--json FILE]
 
 Needs petsc_solve and belos_solve (Debian: petsc-dev, libtrilinos-{belos,tpetra,ifpack2,xpetra,zoltan2,kokkos,kokkos-kernels,
 teuchos,trilinosss}-dev; `ninja -C build/release belos_solve`); a peer that is absent is left out and said so. One thread a rank.
@@ -19,17 +19,21 @@ import subprocess
 
 from compare_petsc import run
 
-# problem, n, restart, iterations
+# problem, n, restart, iterations, preconditioner (ilu0: block-Jacobi over ranks)
 PROBLEMS = [
-    ("2d5", 1024, 30, 120),
-    ("3d7", 128, 30, 60),
-    ("3d27", 128, 20, 40),
-    ("3d27", 128, 60, 60),
+    ("2d5", 1024, 30, 120, "none"),
+    ("3d7", 128, 20, 40, "none"),
+    ("3d7", 128, 30, 60, "none"),
+    ("3d7", 128, 60, 60, "none"),
+    ("3d7", 128, 30, 60, "ilu0"),
+    ("3d27", 128, 20, 40, "none"),
+    ("3d27", 128, 60, 60, "none"),
+    ("3d27", 128, 20, 40, "ilu0"),
 ]
 S_STEP = ["Compute Ritz Values on Fly=true"]
 
 
-def contestants(problem, restart):
+def contestants(problem, restart, precond):
     """Name, program, method and arguments of everyone."""
     m = f"restart={restart}"
     tacit = [
@@ -40,7 +44,7 @@ def contestants(problem, restart):
         ("pipelined-gmres l=2", ["depth=2"]),
         ("pipelined-ca-gmres (2,5)", ["depth=2", "block=5"]),
     ]
-    if problem in ("2d5", "3d7"):
+    if problem in ("2d5", "3d7") and precond == "none":
         tacit += [
             ("gmres, stencil", ["format=stencil"]),
             ("ca-gmres s=10, stencil", ["step=10", "format=stencil"]),
@@ -60,17 +64,21 @@ def contestants(problem, restart):
         yield "belos " + name, "belos_solve", solver, [f"Num Blocks={restart}", *options]
 
 
-def compare(problem, n, restart, iterations, ranks, options):
+def compare(case, ranks, options):
+    problem, n, restart, iterations, precond = case
     rows = {}
     for _ in range(options.rounds):
-        for name, program, method, more in contestants(problem, restart):
+        for name, program, method, more in contestants(problem, restart, precond):
+            if options.contestant and not any(word in name for word in options.contestant):
+                continue
             path = options.build / "bench" / program
             if not path.exists():
                 rows.setdefault(name, None)
                 continue
-            one = run(options.mpiexec, ranks, path, [problem, n, method, "none", iterations, 2, *more])
+            P = {"ilu0": "bjacobi"}.get(precond, precond) if program == "petsc_solve" else precond
+            one = run(options.mpiexec, ranks, path, [problem, n, method, P, iterations, 3, *more])
             row = rows.setdefault(name, {"seconds": []})
-            row["seconds"] += one["seconds"]
+            row["seconds"] += one["seconds"][1:]  # the first solve asks the system for its memory
             row.update({key: one[key] for key in ("iterations", "residual", "storage")})
             row.update({key: one[key] for key in ("reductions", "products", "failure") if key in one})
     absent = sorted({name.split()[0] for name, row in rows.items() if row is None})
@@ -80,7 +88,7 @@ def compare(problem, n, restart, iterations, ranks, options):
     for row in rows.values():
         row["ms"] = 1e3 * statistics.median(row["seconds"]) / max(1, row["iterations"])
     petsc = min((row["ms"] for name, row in rows.items() if name.startswith("petsc gmres")), default=None)
-    print(f"\n{problem} n = {n}, GMRES({restart}), {iterations} iterations, {ranks} rank{'s' if ranks > 1 else ''}")
+    print(f"\n{problem} n = {n}, GMRES({restart}), {precond}, {iterations} iterations, {ranks} rank{'s' if ranks > 1 else ''}")
     print(f"{'':42} {'ms/it':>8} {'/ PETSc':>8}  residual      sums")
     for name, row in rows.items():
         row["ratio"] = row["ms"] / petsc if petsc else None
@@ -89,7 +97,15 @@ def compare(problem, n, restart, iterations, ranks, options):
             f"{' ' + row['failure'] if row.get('failure') else ''}",
             flush=True,
         )
-    return {"problem": problem, "n": n, "restart": restart, "iterations": iterations, "ranks": ranks, "rows": rows}
+    return {
+        "problem": problem,
+        "n": n,
+        "restart": restart,
+        "precond": precond,
+        "iterations": iterations,
+        "ranks": ranks,
+        "rows": rows,
+    }
 
 
 def main():
@@ -97,15 +113,18 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1])
-    parser.add_argument("--only", help="PROBLEM or PROBLEM:RESTART")
+    parser.add_argument("--only", nargs="+", help="PROBLEM, PROBLEM:RESTART or PROBLEM:RESTART:PRECOND")
+    parser.add_argument("--contestant", nargs="+", help="only those whose name has one of these words")
     parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     results = []
     for ranks in options.ranks:
-        for problem, n, restart, iterations in PROBLEMS:
-            if options.only in (None, problem, f"{problem}:{restart}"):
-                results.append(compare(problem, n, restart, iterations, ranks, options))
+        for case in PROBLEMS:
+            problem, _, restart, _, precond = case
+            names = (problem, f"{problem}:{restart}", f"{problem}:{restart}:{precond}")
+            if options.only is None or any(name in options.only for name in names):
+                results.append(compare(case, ranks, options))
     if options.json:
         commit = subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False

@@ -2,7 +2,8 @@
 // tolerances from moderate to near machine precision, no preconditioner. ||b - A x|| is recomputed here in higher
 // precision, from the gathered x.
 //
-//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [METHOD[:NAME=VALUE] ...]
+//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [METHOD[:NAME=VALUE]
+//   ...]
 //
 // METHOD:NAME=VALUE: a method with an option, one of depth, step, replacement (pipelined-cg:depth=3).
 // --ranks: block rows on N ranks, threads of this process; under mpiexec it is the processes. --plain: without the

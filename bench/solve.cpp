@@ -1,8 +1,9 @@
 // Time per iteration of Tacit's methods on the model problems.
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
-// b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true residual,
-// what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis, storage,
-// orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the peer's).
+// b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true
+// residual, what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
+// storage, powers, orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the
+// peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -34,6 +35,7 @@ void set(krylov::Options& o, std::string& format, const std::string& text) {
   else if (name == "storage") o.storage = krylov::storage_of(value);
   else if (name == "orthogonalisation") o.orthogonalisation = krylov::orthogonalisation_of(value);
   else if (name == "block_qr") o.block_qr = krylov::block_qr_of(value);
+  else if (name == "powers") o.powers = krylov::powers_of(value);
   else if (name == "replacement") o.replacement = std::stoi(value);
   else if (name == "engine") o.engine = krylov::engine_of(value);
   else if (name == "side") o.side = krylov::side_of(value);
@@ -53,7 +55,8 @@ std::unique_ptr<op::Csr<double>> from_file(const comm::Communicator& comm, const
   const auto entries = io::read_petsc_matrix<double>(path, comm.rank(), comm.size());
   const auto space = layout::Space::distributed(comm, entries.rows);
   return std::make_unique<op::Csr<double>>(
-      space, space, op::assemble<double>(comm, space.partition(), entries.columns, entries.row, entries.column, entries.value));
+      space, space,
+      op::assemble<double>(comm, space.partition(), entries.columns, entries.row, entries.column, entries.value));
 }
 
 std::unique_ptr<op::Csr<double>> assembled(const comm::Communicator& comm, const bench::Problem& problem,
@@ -68,9 +71,10 @@ std::unique_ptr<op::Csr<double>> assembled(const comm::Communicator& comm, const
     rows.value.insert(rows.value.end(), value, value + m);
     rows.start.push_back(Global(rows.column.size()));
   }
-  return std::make_unique<op::Csr<double>>(
-      space, space, std::move(rows),
-      format == "csr" ? op::Format::csr : format == "sell" ? op::Format::sell : op::Format::automatic);
+  return std::make_unique<op::Csr<double>>(space, space, std::move(rows),
+                                           format == "csr"    ? op::Format::csr
+                                           : format == "sell" ? op::Format::sell
+                                                              : op::Format::automatic);
 }
 
 void run(int argc, char** argv) {
@@ -92,7 +96,8 @@ void run(int argc, char** argv) {
     require(precond == "none", "a stencil is run without a preconditioner here");
     A = matrix_free(comm, problem);
   } else {
-    auto csr = problem.name.starts_with("file:") ? from_file(comm, problem.name.substr(5)) : assembled(comm, problem, format);
+    auto csr =
+        problem.name.starts_with("file:") ? from_file(comm, problem.name.substr(5)) : assembled(comm, problem, format);
     storage = csr->storage();
     P = precond::make<double, Host>(precond, *csr, {});
     A = std::move(csr);
@@ -110,21 +115,24 @@ void run(int argc, char** argv) {
   }
   if (comm.rank() == 0)
     std::printf(
-        "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\",\"storage\":"
+        "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
+        "\"storage\":"
         "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.6e,\"recurrence_residual\":%.6e,\"reductions\":%lld,"
         "\"products\":%lld,\"seconds\":[%s]}\n",
-        argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(), storage.c_str(),
-        to_string(report.reason), report.iterations, report.residual_norm, report.recurrence_residual_norm,
-        static_cast<long long>(report.counts.reductions), static_cast<long long>(report.counts.operator_applies),
-        seconds.c_str());
+        argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(),
+        storage.c_str(), to_string(report.reason), report.iterations, report.residual_norm,
+        report.recurrence_residual_norm, static_cast<long long>(report.counts.reductions),
+        static_cast<long long>(report.counts.operator_applies), seconds.c_str());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 7) {
-    std::fprintf(stderr, "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n"
-                 "PROBLEM: 2d5, 3d7, 3d27, cd3, or file:PATH of a PETSc matrix (N is not used)\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n"
+                 "PROBLEM: 2d5, 3d7, 3d27, cd3, or file:PATH of a PETSc matrix (N is not used)\n",
+                 argv[0]);
     return 2;
   }
   try {

@@ -144,6 +144,8 @@ void bind_krylov(nb::module_& m) {
                    [](Options& o, const std::string& name) { o.block_qr = krylov::block_qr_of(name); })
       .def_prop_rw("storage", [](const Options& o) { return name_of(o.storage); },
                    [](Options& o, const std::string& name) { o.storage = krylov::storage_of(name); })
+      .def_prop_rw("powers", [](const Options& o) { return name_of(o.powers); },
+                   [](Options& o, const std::string& name) { o.powers = krylov::powers_of(name); })
       .def_rw("step", &Options::step, nb::arg().none())
       .def_rw("depth", &Options::depth, nb::arg().none())
       .def_rw("block", &Options::block, nb::arg().none())
@@ -167,6 +169,7 @@ void bind_krylov(nb::module_& m) {
   m.def("storage_names", &krylov::storage_names);
   m.def("engine_names", &krylov::engine_names);
   m.def("norm_names", &krylov::norm_names);
+  m.def("powers_names", &krylov::powers_names);
 
   nb::class_<Report>(m, "Report")
       .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })

@@ -38,6 +38,7 @@ ORTHOGONALISATIONS = (
 BLOCK_QRS = ("cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr")
 BASES = ("auto", "newton", "chebyshev", "monomial")
 STORAGES = ("full", "float32", "bfloat16")
+POWERS = ("products", "kernel")
 ENGINES = ("polling", "thread", "tasks")
 NORMS = ("2", "max")
 PRECONDS = ("none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial")
@@ -231,6 +232,7 @@ def build_parser() -> Parser:
     choice(g, "--basis", "basis", BASES, "ca-, pipelined-: ", default="newton, once there are Ritz values")
     choice(g, "--block-qr", "block-qr", BLOCK_QRS, "ca-gmres with bcgs, bcgs2: ", default="cholqr")
     choice(g, "--storage", "storage", STORAGES, "ca-gmres, of the basis: ", default="full")
+    choice(g, "--powers", "powers", POWERS, "ca-, of the vectors of a block: ", default="products")
     g.add_argument("--replacement", type=whole(0), metavar="N", help="residual replacement [by an estimate]")
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
     choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
@@ -451,6 +453,7 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             basis=arguments.basis,
             block_qr=arguments.block_qr,
             storage=arguments.storage,
+            powers=arguments.powers,
             replacement=arguments.replacement,
             engine=arguments.engine,
             norm=arguments.norm,

@@ -366,6 +366,7 @@ def solve(
     basis: str | None = None,
     block_qr: str | None = None,
     storage: str | None = None,
+    powers: str | None = None,
     replacement: int | None = None,
     engine: str = "polling",
     norm: str = "2",
@@ -430,12 +431,16 @@ def solve(
         ca-gmres with bcgs or bcgs2: "cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr" or "tsqr".
     storage : str, optional
         ca-gmres: the basis is kept in "full" (the scalar's), "float32" or "bfloat16" precision.
+    powers : str, optional
+        ca- methods: how their vectors are made. "products": one after the other, an exchange each; "kernel": a matrix
+        powers kernel, one exchange for all of a block (sparse matrices on the host, with a diagonal preconditioner or
+        none; a warning tells where there is none). Default: "products".
     replacement : int, optional
         pipelined- and ca- variants of cg and bicgstab: residual replacement every so many iterations, 0 never. Default:
         when an estimate of its error asks for it.
     engine : str
         What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
-        "tasks" (everything as OpenMP tasks).
+        "tasks" (kernels as OpenMP tasks that wait for each other's blocks). The numbers are the same.
     norm : str
         ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
     relaxation : float
@@ -530,6 +535,8 @@ def solve(
             o.block_qr = choose("block_qr", block_qr, _core.block_qr_names())
         if storage is not None:
             o.storage = choose("storage", storage, _core.storage_names())
+        if powers is not None:
+            o.powers = choose("powers", powers, _core.powers_names())
         o.step = None if step is None else _whole(step, "step")
         o.depth = None if depth is None else _whole(depth, "depth")
         o.block = None if block is None else _whole(block, "block")
@@ -600,7 +607,7 @@ def solve(
 
 # Of the core's options: what the user sets.
 _TOLD = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "relaxation"]
-_TOLD += ["step", "depth", "block", "tau", "basis", "block_qr", "storage", "replacement", "engine", "norm"]
+_TOLD += ["step", "depth", "block", "tau", "basis", "block_qr", "storage", "powers", "replacement", "engine", "norm"]
 _TOLD += ["lambda_min", "lambda_max", "history", "fallbacks"]
 _OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]
 

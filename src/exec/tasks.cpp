@@ -77,6 +77,7 @@ class Tasks::Backend {
 namespace {
 
 std::atomic<Executor> executor{Executor::openmp};
+thread_local bool helper = false;  // of Threads
 
 #ifdef _OPENMP
 // The runtime knows the dependences. All tasks are children of the region's first thread, whose team runs them.
@@ -90,14 +91,16 @@ class OpenMp final : public Tasks::Backend {
     const int priority = record->urgent ? 1 : 0;
 #pragma omp task firstprivate(record) depend(iterator(int i = 0 : ins), in : in[i][0])                    \
     depend(iterator(int i = 0 : outs), inout : out[i][0]) depend(out : *record) priority(priority) affinity(*near)
-    execute(record, omp_get_thread_num() == 0);
+    execute(record, may_poll());
     (void)near;
   }
   void wait(Tasks::Record* record) override {
-    while (record->state.load(std::memory_order_acquire) != Tasks::Record::done) {
-      if (record->state.load(std::memory_order_acquire) == Tasks::Record::waiting) {
+    for (int spins = 0;; ++spins) {
+      const int state = record->state.load(std::memory_order_acquire);
+      if (state == Tasks::Record::done) return;
+      if (state == Tasks::Record::waiting) {
 #pragma omp taskwait depend(in : *record)
-      } else {
+      } else if (spins > 20000) {  // another thread is at it, and perhaps without a processor
         std::this_thread::yield();
       }
     }
@@ -128,6 +131,7 @@ class Threads final : public Tasks::Backend {
   explicit Threads(int helpers) {
     for (int i = 0; i < helpers; ++i)
       threads_.emplace_back([this] {
+        helper = true;
         std::unique_lock lock(mutex_);
         while (!stop_)
           if (!run_one(lock, false)) changed_.wait(lock);
@@ -224,6 +228,13 @@ class Threads final : public Tasks::Backend {
   std::vector<std::thread> threads_;
 };
 
+void wait_for_all(Tasks::Backend& backend, std::span<Tasks::Record* const> records) {
+  // Those first that nobody has begun: waiting for another thread's would leave them lying.
+  for (auto* record : records)
+    if (record->state.load(std::memory_order_acquire) == Tasks::Record::waiting) backend.wait(record);
+  for (auto* record : records) backend.wait(record);
+}
+
 }  // namespace
 
 bool Tasks::available() noexcept {
@@ -232,6 +243,12 @@ bool Tasks::available() noexcept {
 #else
   return executor.load() == Executor::threads;
 #endif
+}
+bool may_poll() noexcept {
+#ifdef _OPENMP
+  if (omp_get_thread_num() != 0) return false;
+#endif
+  return !helper;
 }
 void Tasks::use(Executor which) noexcept { executor.store(which); }
 
@@ -341,7 +358,7 @@ void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> tou
   auto mine = std::exchange(started_, {});  // kept for the next time
   mine.clear();
   blocks(name, n, touched, std::move(body), &mine);
-  for (Record* record : mine) wait(record);
+  wait_for_all(backend_, mine);
   started_ = std::move(mine);
 }
 
@@ -366,7 +383,7 @@ void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
   });
   for (std::size_t p = 0; p < pieces; ++p)
     mine.push_back(start_record("chunks", body, count * p / pieces, count * (p + 1) / pieces, {}, {}, false));
-  for (Record* record : mine) wait(record);
+  wait_for_all(backend_, mine);
   started_ = std::move(mine);
 }
 

@@ -23,15 +23,18 @@ template <Scalar T, Memory M>
 class CaCg final : public Iteration<T, M> {
   using W = exec::wide_t<T>;
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
-  // Inner products with more rounding than this cost CG iterations: 5 sqrt(unit).
-  static constexpr double clear = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
+  // A block does not rest on inner products with more relative rounding than this. Where CG is slow, more of it costs
+  // iterations (5 sqrt(unit): up to twice as many), which a method that adapts its step need not pay.
+  static constexpr double enough = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
+  static constexpr double fine = std::min(enough, 5e4 * unit);
 
  public:
   explicit CaCg(const Options& options)
       : powers_(options.powers.value_or(op::Powers::products)),
         adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
-        step_(options.step.value_or(8), options.fallbacks, unit, clear),
+        step_(options.step.value_or(8), options.fallbacks, unit, options.fallbacks ? fine : enough),
+        clear_(options.fallbacks ? fine : enough),
         shifts_(step_.most()),
         bases_(options.basis.value_or(Basis::automatic), step_.most()),
         drift_(options.replacement, unit) {
@@ -154,8 +157,8 @@ class CaCg final : public Iteration<T, M> {
     const bool fresh = j == 0;  // exact coordinates: what they give is tested as in cg
     const auto blurs = [&](double size, double value) {
       const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
-      if (noise <= clear) noise_ = std::max(noise_, noise);
-      return !(noise <= clear);
+      if (noise <= clear_) noise_ = std::max(noise_, noise);
+      return !(noise <= clear_);
     };
     const int n = std::min(2 * (j + 2), y_.columns());
     y_.use(n);
@@ -251,6 +254,7 @@ class CaCg final : public Iteration<T, M> {
   op::Powers powers_;
   bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true, z_is_there_ = false;
   Step step_;
+  double clear_;
   Shifts<T> shifts_;
   Bases<T> bases_;
   Drift drift_;

@@ -1,12 +1,12 @@
-// p(l)-CG: conjugate gradients with l sums in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with the bases of
-// Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, each of which obeys the three terms of Lanczos.
+// p(l)-CG: conjugate gradients with l sums in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with the
+// bases of Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, each of which obeys the three terms of Lanczos.
 //
 //   v_a     Lanczos vectors of P A in the inner product of P^-1:  A V = V T,  r_a = zeta_a P^-1 v_a
 //   U_k,a   (P A - sigma_0) .. (P A - sigma_{k-1}) v_a,  k = 0 .. l;  hats: P^-1 U_k,a
 //
-// Not as published: column a of T comes from inner products of the vectors themselves, made l products ago, and not from
-// the orthonormality of v_0 .. v_a, which a rounding error at the start loses. The shifts lie inside the spectrum. The residual
-// is replaced when an estimate of its gap says so.
+// Not as published: column a of T comes from inner products of the vectors themselves, made l products ago, and not
+// from the orthonormality of v_0 .. v_a, which a rounding error at the start loses. The shifts lie inside the spectrum.
+// The residual is replaced when an estimate of its gap says so.
 #pragma once
 
 #include "gaps.hpp"
@@ -74,10 +74,16 @@ struct Multiple {
 class DelayedLanczos {
  public:
   explicit DelayedLanczos(const std::vector<double>& shifts)
-      : sigma_(shifts), l_(int(shifts.size())), size_(2 * l_ + 1), M_(std::size_t(size_ * size_)), steps_(shifts.size()) {}
+      : sigma_(shifts),
+        l_(int(shifts.size())),
+        size_(2 * l_ + 1),
+        M_(std::size_t(size_ * size_)),
+        steps_(shifts.size()) {
+    for (auto* c : {&before_, &now_, &Av_}) c->resize(std::size_t(size_));
+  }
 
   struct Step {  // A v_a = delta v_{a+1} + gamma v_a + tau v_{a-1}
-    double gamma = 0, tau = 0, delta = 0;
+    double gamma = 0, tau = 0, delta = 1;
     double left = 0;  // delta^2 / (A v_a, A v_a): what is new in A v_a
   };
 
@@ -97,17 +103,17 @@ class DelayedLanczos {
 
   /// Column a, in turn, base() <= a < base() + l.
   Step next(int a) {
-    Coordinates before(std::size_t(size_), 0.0), now = before;
-    if (base_ > 0) before[0] = 1;
-    now[std::size_t(l_)] = 1;
+    for (auto* c : {&before_, &now_}) std::fill(c->begin(), c->end(), 0.0);
+    if (base_ > 0) before_[0] = 1;
+    now_[std::size_t(l_)] = 1;
     for (int t = base_; t < a; ++t) {
-      const Step& s = steps_[std::size_t(t % l_)];
-      std::swap(before, now);
-      combine(times_A(before), s, before, now);
+      times_A(now_, Av_);
+      combine(steps_[std::size_t(t % l_)]);
+      std::swap(before_, now_);
     }
-    const Coordinates Av = times_A(now);
-    const double nn = dot(now, now), nb = dot(now, before), bb = dot(before, before);
-    const double nA = dot(now, Av), bA = dot(before, Av);
+    times_A(now_, Av_);
+    const double nn = dot(now_, now_), nb = dot(now_, before_), bb = dot(before_, before_);
+    const double nA = dot(now_, Av_), bA = dot(before_, Av_), AA = dot(Av_, Av_);
     Step s;
     if (a == 0) {
       s.gamma = nA / nn;
@@ -116,11 +122,9 @@ class DelayedLanczos {
       s.gamma = (nA * bb - bA * nb) / determinant;
       s.tau = (bA * nn - nA * nb) / determinant;
     }
-    s.delta = 1;
-    Coordinates left = before;
-    combine(Av, s, now, left);
-    const double square = dot(left, left);
-    s.left = square / dot(Av, Av);
+    combine(s);
+    const double square = dot(before_, before_);
+    s.left = square / AA;
     s.delta = std::sqrt(std::max(0.0, square));
     steps_[std::size_t(a % l_)] = s;
     return s;
@@ -137,32 +141,33 @@ class DelayedLanczos {
     return sum;
   }
   /// A U_k = U_{k+1} + sigma_k U_k.
-  Coordinates times_A(const Coordinates& x) const {
-    Coordinates y(x.size(), 0.0);
+  void times_A(const Coordinates& x, Coordinates& y) const {
+    std::fill(y.begin(), y.end(), 0.0);
     for (int i = 0; i + 1 < size_; ++i) {
       const double c = x[std::size_t(i)];
       y[std::size_t(i)] += sigma(i % l_) * c;
       if (i != l_ - 1) y[std::size_t(i) + 1] += c;  // c = 0 there
     }
-    return y;
   }
-  /// before := (Av - gamma now - tau before) / delta.
-  static void combine(const Coordinates& Av, const Step& s, const Coordinates& now, Coordinates& before) {
-    for (std::size_t i = 0; i < Av.size(); ++i) before[i] = (Av[i] - s.gamma * now[i] - s.tau * before[i]) / s.delta;
+  /// v_{a+1} over v_{a-1}.
+  void combine(const Step& s) {
+    for (std::size_t i = 0; i < Av_.size(); ++i)
+      before_[i] = (Av_[i] - s.gamma * now_[i] - s.tau * before_[i]) / s.delta;
   }
 
   const std::vector<double>& sigma_;
   const int l_, size_;
   std::vector<double> M_;    // of Y_base
   std::vector<Step> steps_;  // the last l
+  Coordinates before_, now_, Av_;
   int base_ = -1;
 };
 
-/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is waited for
-/// after l products (in the first l iterations at once); 7 l + 14 vectors of traffic beside theirs (10 l + 19 with P). l products and applies in advance. Vectors: f, d, y, p,
-/// one to look with and 2 l + 3 of U; with P 2 l + 1 more.
-/// A replacement: 2 l + 2 products and applies of P.
-/// Breakdowns: (p, A p) not positive; the vectors in flight depend on each other.
+/// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is
+/// waited for after l products (in the first l iterations after one); 6 l + 10 vectors of traffic beside theirs (11 l +
+/// 11 with P). l products and applies in advance. Vectors: f, d, y, p, one to look with and 2 l + 3 of U; with P 2 l +
+/// 1 more. A replacement: 2 l + 2 products and applies of P, no reduction. Breakdowns: (p, A p) not positive; the
+/// vectors in flight depend on each other.
 template <Scalar T, Memory M>
 class DeepPipelinedCg {
  public:
@@ -195,11 +200,16 @@ class DeepPipelinedCg {
     for (int a = 0; go_on(monitor); ++a) {
       auto& next = hat(l_, a + 1);
       A.apply(U(l_, a), next);
-
+      // The first columns from inner products of now: an error at the start delays all that follows.
       if (a <= l_ || a >= 2 * l_) receive();
       const auto step = lanczos_.next(a);
       eta = step.gamma - delta / eta * step.tau;
       delta = step.delta;
+      if (!std::isfinite(eta)) {
+        // The powers of A in the basis may leave the range of the scalar before anything else does.
+        broken = !monitor.breakdown("delta^2", heals_ ? 0 : eta, "the vectors of the pipeline depend on each other");
+        break;
+      }
       if (!(eta > 0)) {
         monitor.breakdown("(p, A p)", eta, "the matrix is not positive definite");
         break;
@@ -209,9 +219,8 @@ class DeepPipelinedCg {
       energy += zeta_ * zeta_ / eta;
       if (energy > 1.01 * seen) seen = energy, monitor.progress();
       if (!(step.left > 20 * unit)) {  // this is the solution, or all that can be told in this basis
-        monitor.go_on(std::abs(zeta_) * factor_);
-        monitor.breakdown("delta^2", step.left, "the vectors of the pipeline depend on each other");
-        broken = true;
+        if (monitor.go_on(std::abs(zeta_) * factor_))
+          broken = !monitor.breakdown("delta^2", step.left, "the vectors of the pipeline depend on each other");
         break;
       }
       // All bases one vector on.
@@ -231,8 +240,7 @@ class DeepPipelinedCg {
         replace(a, delta / eta);
         norms[1] = T(0);
         if (++replaced > 1 && period_ < 0 && since < healthy_group && heals_) {
-          monitor.go_on(std::abs(zeta_) * factor_);
-          monitor.end(Outcome::slow);
+          if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::slow);
           break;
         }
         since = 0;
@@ -241,7 +249,8 @@ class DeepPipelinedCg {
     }
     layout::axpy(T(1), y, d);
     if (replaced > 0)
-      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) + (replaced > 1 ? " times" : " time"));
+      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) +
+                   (replaced > 1 ? " times" : " time"));
     return broken;
   }
 
@@ -252,8 +261,8 @@ class DeepPipelinedCg {
   static constexpr int healthy_group = 30;  // replaced sooner again, the bases gain nothing
   static T number(double value) { return T(real_t<T>(value)); }
 
-  // Workspace: y, p and one to look with; U_k,a and U_k,a-1 for k < l, three of the top, whose product is under way. With P
-  // these are the hats and the others follow, one of the top.
+  // Workspace: y, p and one to look with; U_k,a and U_k,a-1 for k < l, three of the top, whose product is under way.
+  // With P these are the hats and the others follow, one of the top.
   layout::Vector<T, M>& hat(int k, int a) {
     return run_.w[std::size_t(k < l_ ? 3 + 2 * k + (a & 1) : 3 + 2 * l_ + (a + 3) % 3)];
   }
@@ -300,41 +309,40 @@ class DeepPipelinedCg {
 
   /// Starts the sum of the inner products of Y_b with U_k,b, of ||p||^2 and ||y||^2, and with P of ||P^-1 v_b||^2.
   void post(int b, const exec::Sums<2, T>& norms) {
-    std::vector<const T*> Y, now;
-    for (int k = 0; k < l_; ++k) Y.push_back(U(k, b - 1).data());
-    for (int k = 0; k <= l_; ++k) Y.push_back(U(k, b).data()), now.push_back(hat(k, b).data());
-    if (run_.P) Y.insert(Y.begin(), hat(0, b).data());
-    const auto& space = run_.r.space();
-    const std::size_t rows = Y.size(), first = run_.P ? 1 : 0;
-    std::vector<T> G(rows * now.size());
-    exec::block_dots<T, M>(Y.data(), int(rows), now.data(), int(now.size()), run_.r.size(), G.data());
-    std::vector<real_t<T>> values;
-    for (std::size_t c = 0; c < now.size(); ++c)
-      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values.push_back(real(G[c * rows + first + i]));
-    for (int i = 0; i < 2; ++i) values.push_back(real(norms[i]));
-    if (run_.P) values.push_back(real(G[0]));
-    pending_[std::size_t(b % l_)] = space.start_sum(values.data(), values.size());
+    Y_.clear(), now_.clear(), values_.clear();
+    if (run_.P) Y_.push_back(hat(0, b).data());
+    for (int k = 0; k < l_; ++k) Y_.push_back(U(k, b - 1).data());
+    for (int k = 0; k <= l_; ++k) Y_.push_back(U(k, b).data()), now_.push_back(hat(k, b).data());
+    const std::size_t rows = Y_.size(), first = run_.P ? 1 : 0;
+    G_.resize(rows * now_.size());
+    exec::block_dots<T, M>(Y_.data(), int(rows), now_.data(), int(now_.size()), run_.r.size(), G_.data());
+    for (std::size_t c = 0; c < now_.size(); ++c)
+      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values_.push_back(real(G_[c * rows + first + i]));
+    for (int i = 0; i < 2; ++i) values_.push_back(real(norms[i]));
+    if (run_.P) values_.push_back(real(G_[0]));
+    pending_[std::size_t(b % l_)] = run_.r.space().start_sum(values_.data(), values_.size());
   }
   void receive() {
     const std::size_t count = std::size_t(DelayedLanczos::count(l_));
-    std::vector<real_t<T>> values(count + (run_.P ? 3 : 2));
-    pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values.data());
-    const std::vector<double> sums(values.begin(), values.end());
-    lanczos_.arrive(sums.data());
-    p_norm_ = std::sqrt(sums[count]), y_norm_ = std::sqrt(sums[count + 1]);
-    if (run_.P) v_norm_ = std::sqrt(sums[count + 2]);
+    pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values_.data());
+    sums_.assign(values_.begin(), values_.end());
+    lanczos_.arrive(sums_.data());
+    p_norm_ = std::sqrt(sums_[count]), y_norm_ = std::sqrt(sums_[count + 1]);
+    if (run_.P) v_norm_ = std::sqrt(sums_[count + 2]);
     if (p_norm_ > 0) norm_A_ = std::max(norm_A_, v_norm_ / p_norm_);
     factor_ = v_norm_ * correction_;
   }
 
-  /// ||r_a|| = |zeta_a| ||P^-1 v_a||, of which the second changes slowly and is known for an older a: a claim is verified.
+  /// ||r_a|| = |zeta_a| ||P^-1 v_a||, of which the second changes slowly and is known for an older a: a claim is
+  /// verified.
   bool go_on(Monitor& monitor) {
     using namespace exec;
     const auto& [A, P, f, d, W] = run_;
     double norm = std::abs(zeta_) * factor_;
     if (P && norm <= monitor.goal()) {
       A.apply(W[0], W[2]);
-      const auto [square] = f.space().sum(sweep(reads(f, W[2]), updates(), writes(), formula::ResidualSquare<T>{})).wait();
+      const auto [square] =
+          f.space().sum(sweep(reads(f, W[2]), updates(), writes(), formula::ResidualSquare<T>{})).wait();
       const double truth = std::sqrt(double(real(square)));
       // Far from what was believed, it is the gap: the driver sees to that.
       if (truth > monitor.goal() && truth < 10 * norm) {
@@ -359,24 +367,24 @@ class DeepPipelinedCg {
       for (int k = 0; k < l_; ++k) extend(k, b);
     }
     y_norm_ = 0;
-    std::vector<double> rounding = roundings();
-    for (int k = 0; k < l_; ++k) rounding[std::size_t(l_ + k)] = rounding[std::size_t(k)];
-    gaps_.reset(rounding);
+    estimate_roundings();
+    std::copy_n(rounding_.begin(), l_, rounding_.begin() + l_);
+    gaps_.reset(rounding_);
   }
 
-  // Gaps: e_k,a = U_{k+1,a} - (A - sigma_k) U_k,a for k < l, the same for a - 1, A p - v_a - lambda v_{a+1}, f - A y - r, without P^-1
-  // and in the norm of the residual.
-  std::vector<double> roundings() const {
-    std::vector<double> rounding(std::size_t(2 * l_ + 2), 0.0);
-    for (int k = 0; k < l_; ++k) rounding[std::size_t(k)] = 4 * unit * largest_ * lanczos_.size(k) * v_norm_;
-    rounding[std::size_t(2 * l_)] = unit * norm_A_ * p_norm_;
-    rounding[std::size_t(2 * l_ + 1)] = unit * (norm_A_ * y_norm_ + std::abs(zeta_) * v_norm_);
-    return rounding;
+  // Gaps, in the norm of the residual: e_k,a = U_{k+1,a} - (A - sigma_k) U_k,a for k < l, the same for a - 1,
+  // g_a = A p_a - v_a - lambda v_{a+1}, f - A y - r. No A stands in their recurrences:
+  //   delta e_k,a+1 = e_{k+1,a} + (sigma_k - gamma) e_k,a - tau e_k,a-1,   eta g_a = -e_0,a - tau g_{a-1}
+  void estimate_roundings() {
+    rounding_.assign(std::size_t(2 * l_ + 2), 0.0);
+    for (int k = 0; k < l_; ++k) rounding_[std::size_t(k)] = 4 * unit * largest_ * lanczos_.size(k) * v_norm_;
+    rounding_[std::size_t(2 * l_)] = unit * norm_A_ * p_norm_;
+    rounding_[std::size_t(2 * l_ + 1)] = unit * (norm_A_ * y_norm_ + std::abs(zeta_) * v_norm_);
   }
   void follow_gaps(const DelayedLanczos::Step& s, double eta, double zeta) {
     const int n = 2 * l_ + 2, g = n - 2, h = n - 1;
-    std::vector<double> L(std::size_t(n * n), 0.0);
-    const auto at = [&](int i, int j) -> double& { return L[std::size_t(i * n + j)]; };
+    L_.assign(std::size_t(n * n), 0.0);
+    const auto at = [&](int i, int j) -> double& { return L_[std::size_t(i * n + j)]; };
     for (int k = 0; k < l_; ++k) {
       if (k + 1 < l_) at(k, k + 1) = 1 / s.delta;
       at(k, k) = (sigma_[std::size_t(k)] - s.gamma) / s.delta;
@@ -385,7 +393,8 @@ class DeepPipelinedCg {
     }
     at(g, 0) = -1 / eta, at(g, g) = -s.tau / eta;
     at(h, 0) = zeta / eta, at(h, g) = zeta * s.tau / eta, at(h, h) = 1;
-    gaps_.step(L, roundings());
+    estimate_roundings();
+    gaps_.step(L_, rounding_);
   }
   bool drifted() const {
     bool small = gaps_[2 * l_ + 1] <= tolerance * std::abs(zeta_) * v_norm_;
@@ -405,6 +414,11 @@ class DeepPipelinedCg {
   double norm_A_;  // from below
   double v_norm_ = 1, p_norm_ = 0, y_norm_ = 0;
   VariableGaps gaps_;
+  // Kept from one iteration to the next for their memory.
+  std::vector<const T*> Y_, now_;
+  std::vector<T> G_;
+  std::vector<real_t<T>> values_;
+  std::vector<double> sums_, rounding_, L_;
 };
 
 }  // namespace tacit::krylov

@@ -1,5 +1,5 @@
-// Gaps: how far vectors that recurrences carry have drifted from what they stand for, estimated from norms alone; and what happens when they
-// have drifted too far.
+// Gaps: how far vectors that recurrences carry have drifted from what they stand for, estimated from norms alone; and
+// what happens when they have drifted too far.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -27,9 +27,9 @@ struct GroupEnd {
 
 /// Root mean squares of N gaps e_1 .. e_N (b - A x - r, A p - s, ..) that obey e' = L e + rounding, with L known. The
 /// roundings of different vectors and iterations are taken as independent, so the gaps' N x N covariance C obeys
-/// C' = L C L^H + diag(sigma^2): a handful of scalars, the same on all ranks. Unlike bounds by the triangle inequality (van
-/// der Vorst and Ye 2000, doi 10.1137/S1064827599353865; Cools et al. 2018, doi 10.1137/17M1117872) this stays within a small
-/// factor of the gaps over thousands of iterations, because signs are kept. Local.
+/// C' = L C L^H + diag(sigma^2): a handful of scalars, the same on all ranks. Unlike bounds by the triangle inequality
+/// (van der Vorst and Ye 2000, doi 10.1137/S1064827599353865; Cools et al. 2018, doi 10.1137/17M1117872) this stays
+/// within a small factor of the gaps over thousands of iterations, because signs are kept. Local.
 template <int N>
 class Gaps {
  public:

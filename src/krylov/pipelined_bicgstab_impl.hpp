@@ -68,10 +68,10 @@ struct Total {
 };
 }  // namespace formula
 
-/// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of traffic
-/// beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x).
-/// A replacement: 4 products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w
-/// is: with any one of them left from before, errors grow faster than without.
+/// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of
+/// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). A replacement: 4
+/// products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w is: with any
+/// one of them left from before, errors grow faster than without.
 template <Scalar T, Memory M>
 class PipelinedBicgstab final : public Iteration<T, M> {
  public:
@@ -189,7 +189,8 @@ class PipelinedBicgstab final : public Iteration<T, M> {
         ++replaced, since = 0;
       }
       look(sums);
-      norm_A_ = std::max({norm_A_, ratio(half.s, half.p), ratio(half.z, half.s), ratio(half.y, half.q), ratio(now.w, now.r)});
+      norm_A_ =
+          std::max({norm_A_, ratio(half.s, half.p), ratio(half.z, half.s), ratio(half.y, half.q), ratio(now.w, now.r)});
       if (fresh) {
         gaps_.reset({unit * now.r, unit * norm_A_ * half.p, unit * norm_A_ * now.r, unit * norm_A_ * half.s});
       } else {
@@ -223,7 +224,13 @@ class PipelinedBicgstab final : public Iteration<T, M> {
   struct Whole {  // after the second
     Whole() = default;
     explicit Whole(const exec::Sums<7, T>& sums)
-        : rho(sums[0]), r0w(sums[1]), r0s(sums[2]), r0z(sums[3]), r(root(sums[4])), w(root(sums[5])), e(root(sums[6])) {}
+        : rho(sums[0]),
+          r0w(sums[1]),
+          r0s(sums[2]),
+          r0z(sums[3]),
+          r(root(sums[4])),
+          w(root(sums[5])),
+          e(root(sums[6])) {}
     T rho{}, r0w{}, r0s{}, r0z{};
     double r = 0, w = 0, e = 0;
   };
@@ -237,11 +244,14 @@ class PipelinedBicgstab final : public Iteration<T, M> {
     const C a(alpha), b(beta), o(before), O(omega);
     const double step = std::abs(a), stable = std::abs(O);
     // z' = b z;  s' = w + b (s - o z);  y' = w - a z';  w' = y';  r' = r - a s' - O y'.
-    gaps_.step({{{C(1), -a * b, -a - O, a * b * (o + O)}, {C(0), b, C(1), -b * o}, {C(0), C(0), C(1), -a * b}, {C(0), C(0), C(0), b}}},
-               {unit * (norm_A_ * (now.e + step * half.p + stable * half.q) + now.r + half.q),
-                unit * (norm_A_ * half.p + half.s),
-                unit * (norm_A_ * (now.r + half.q + stable * half.y) + now.w + half.y),
-                unit * (norm_A_ * half.s + half.z)});
+    gaps_.step(
+        {{{C(1), -a * b, -a - O, a * b * (o + O)},
+          {C(0), b, C(1), -b * o},
+          {C(0), C(0), C(1), -a * b},
+          {C(0), C(0), C(0), b}}},
+        {unit * (norm_A_ * (now.e + step * half.p + stable * half.q) + now.r + half.q),
+         unit * (norm_A_ * half.p + half.s), unit * (norm_A_ * (now.r + half.q + stable * half.y) + now.w + half.y),
+         unit * (norm_A_ * half.s + half.z)});
   }
   bool drifted(const Whole& now) const {
     return !(gaps_[0] <= tolerance_ * now.r && gaps_[1] <= tolerance_ * last_.s && gaps_[2] <= tolerance_ * now.w);
@@ -249,7 +259,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
 
   static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
   static constexpr int least_group_ = 10;
-  int period_;  // < 0: by the estimate; 0: never
+  int period_;         // < 0: by the estimate; 0: never
   double norm_A_ = 0;  // of A P, from below: the largest ||A P x|| / ||x|| seen
   Half last_;
   Gaps<4> gaps_;

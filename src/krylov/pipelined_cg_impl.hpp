@@ -1,10 +1,11 @@
-// Pipelined conjugate gradients: Ghysels and Vanroose (2014), doi 10.1016/j.parco.2013.06.001, Algorithm 4, in its letters:
+// Pipelined conjugate gradients: Ghysels and Vanroose (2014), doi 10.1016/j.parco.2013.06.001, Algorithm 4, in its
+// letters:
 //
 //   u = P r,  w = A u,  m = P w,  n = A m        s = A p,  q = P s,  z = A q
 //
-// with two changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors that
-// go into p, not from the orthogonality that rounding takes away; and the residual is replaced when an estimate of the gap
-// says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds).
+// with two changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors
+// that go into p, not from the orthogonality that rounding takes away; and the residual is replaced when an estimate of
+// the gap says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds).
 #pragma once
 
 #include "deep_pipelined_cg.hpp"
@@ -85,9 +86,9 @@ struct PipelinedCgSumsPointwise {
 };
 }  // namespace formula
 
-/// Depth 1. An iteration: 1 product, 1 apply of P and 1 reduction, which is under way during both. Traffic beside theirs: 13
-/// vectors, 15 with a diagonal P, 18 with another. Vectors: f, d, y, r, w, p, s, z, n (and m; u, q).
-/// A replacement: 4 products, 2 applies of P, some 20 vectors of traffic; it keeps the direction p.
+/// Depth 1. An iteration: 1 product, 1 apply of P and 1 reduction, which is under way during both. Traffic beside
+/// theirs: 13 vectors, 15 with a diagonal P, 18 with another. Vectors: f, d, y, r, w, p, s, z, n (and m; u, q). A
+/// replacement: 4 products, 2 applies of P, some 20 vectors of traffic; it keeps the direction p.
 template <Scalar T, Memory M>
 class PipelinedCg final : public Iteration<T, M> {
  public:
@@ -118,7 +119,8 @@ class PipelinedCg final : public Iteration<T, M> {
       spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
       spectrum_known_ = true, spectrum_of_ = run.P;
     }
-    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_, fallbacks_).run(monitor) || !fallbacks_) return;
+    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_, fallbacks_).run(monitor) || !fallbacks_)
+      return;
     if (++breakdowns_ % 2 == 0) {
       depth_ /= 2;
       monitor.tell(message("pipelined-cg broke down (", monitor.detail(), "); its depth was ", depth_, " from there"));
@@ -128,9 +130,9 @@ class PipelinedCg final : public Iteration<T, M> {
   }
 
   /// The zeros of the Chebyshev polynomial on (0, lambda_max). Inside the spectrum: a gap of U_k grows like the Lanczos
-  /// polynomials at sigma_k, and outside they grow without bound. Of no more digits than keep them apart: then the first steps
-  /// hardly round where the right-hand side has few digits, and a rounding error at the start is what delays conjugate
-  /// gradients most. For the same reason the outermost come last.
+  /// polynomials at sigma_k, and outside they grow without bound. Of no more digits than keep them apart: then the
+  /// first steps hardly round where the right-hand side has few digits, and a rounding error at the start is what
+  /// delays conjugate gradients most. For the same reason the outermost come last.
   std::vector<double> shifts() const {
     const double half = spectrum_.lambda_max / 2;
     if (basis_ == Basis::monomial || !(half > 0)) return std::vector<double>(std::size_t(depth_), 0.0);
@@ -154,8 +156,8 @@ class PipelinedCg final : public Iteration<T, M> {
     const auto& space = f.space();
     const auto* D = P ? P->pointwise() : nullptr;
     const bool replaces = period_ != 0;
-    // r = f - A y, d + y the solution: steps are summed in groups between replacements, so that rounding errors are relative to
-    // the group's y (van der Vorst and Ye 2000).
+    // r = f - A y, d + y the solution: steps are summed in groups between replacements, so that rounding errors are
+    // relative to the group's y (van der Vorst and Ye 2000).
     auto &r = replaces ? W[0] : f, &y = replaces ? W[1] : d;
     auto &w = W[2], &p = W[3], &s = W[4], &z = W[5], &n = W[6];
     auto &m = P ? W[7] : w, &u = P && !D ? W[8] : r, &q = P && !D ? W[9] : s;
@@ -246,7 +248,8 @@ class PipelinedCg final : public Iteration<T, M> {
     }
     if (replaces) layout::axpy(T(1), y, d);
     if (replaced > 0)
-      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) + (replaced > 1 ? " times" : " time"));
+      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) +
+                   (replaced > 1 ? " times" : " time"));
   }
 
   struct Scalars {  // inner products, then norms
@@ -255,14 +258,16 @@ class PipelinedCg final : public Iteration<T, M> {
   static Scalars take(const exec::Sums<12, T>& sums) {
     const auto root = [&](int i) { return std::sqrt(double(real(sums[i]))); };
     const auto value = [&](int i) { return double(real(sums[i])); };
-    return {value(0), value(1), value(2), value(3), root(4), root(5), root(6), root(7), root(8), root(9), root(10), root(11)};
+    return {value(0), value(1), value(2), value(3), root(4),  root(5),
+            root(6),  root(7),  root(8),  root(9),  root(10), root(11)};
   }
   static double ratio(double a, double b) { return b > 0 && std::isfinite(a / b) ? a / b : 0; }
 
   // Gaps of r, s, w, z: f - A y - r, A p - s, A u - w, A q - z.
   static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
   void begin_gaps(const Scalars& now) {
-    gaps_.reset({unit * (norm_A_ * now.y + now.r), unit * norm_A_ * now.p, unit * norm_A_ * now.u, unit * norm_A_ * now.q});
+    gaps_.reset(
+        {unit * (norm_A_ * now.y + now.r), unit * norm_A_ * now.p, unit * norm_A_ * now.u, unit * norm_A_ * now.q});
   }
   void follow_gaps(const Scalars& now, double alpha, double beta) {
     gaps_.step({{{1, -alpha * beta, -alpha, 0}, {0, beta, 1, 0}, {0, 0, 1, -alpha * beta}, {0, 0, 0, beta}}},
@@ -273,8 +278,9 @@ class PipelinedCg final : public Iteration<T, M> {
     return !(gaps_[0] <= tolerance_ * now.r && gaps_[1] <= tolerance_ * now.s && gaps_[2] <= tolerance_ * now.w);
   }
 
-  // A replaced residual leaves the recurrence's by the gap, a direction that the search has to go again when it is large. At
-  // sqrt(epsilon), enough for the attained residual, 4000 iterations in double precision become 4700; here they stay.
+  // A replaced residual leaves the recurrence's by the gap, a direction that the search has to go again when it is
+  // large. At sqrt(epsilon), enough for the attained residual, 4000 iterations in double precision become 4700; here
+  // they stay.
   static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 4e-10 : 4e-4;
   static constexpr int least_group_ = 10;
   const bool fallbacks_;
@@ -284,8 +290,8 @@ class PipelinedCg final : public Iteration<T, M> {
   bool spectrum_known_ = false;
   const op::Operator<T, M>* spectrum_of_ = nullptr;
   op::Spectrum spectrum_;  // of P A
-  int period_;  // < 0: by the estimate; 0: never
-  double norm_A_ = 0;  // from below: the largest ||A v|| / ||v|| seen
+  int period_;             // < 0: by the estimate; 0: never
+  double norm_A_ = 0;      // from below: the largest ||A v|| / ||v|| seen
   Gaps<4> gaps_;
 };
 

@@ -345,7 +345,10 @@ class Solve {
     if (options_.callback) options.callback = [this](const State& s) { return call_back(s); };
     Monitor monitor(space_.comm(), options, b_norm_, goal_, max_iterations, window);
     // A quarter of the iterations is a fair trial for the method as it stands.
-    if (options_.fallbacks) monitor.ask_at(std::max(window, max_iterations / 4), [this] { return diagonal_varies(); });
+    // (Starting bicgstab anew costs little; cg would lose what it has learnt.)
+    if (options_.fallbacks)
+      monitor.ask_at(std::max(window, max_iterations / 4),
+                     [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
     Workspace<T, M> workspace(space_);
     Vector<T, M> r(space_);
     std::unique_ptr<Vector<T, M>> correction;
@@ -557,7 +560,10 @@ class Solve {
   bool fall_back(Monitor& monitor) {
     if (!options_.fallbacks) return false;
     const std::string why =
-        monitor.detail().empty() ? message("no progress in iteration ", monitor.iterations()) : monitor.detail();
+        !monitor.detail().empty() ? monitor.detail()
+        : message(monitor.outcome() == Outcome::slow ? "slow up to iteration " : "no progress in iteration ",
+                  monitor.iterations());
+    // What would stop the classical method too is no reason to shorten a step.
     if (scale_by_diagonal()) {
       report_.warnings.push_back(message(to_string(method_), " got no further (", why,
                                          "); it went on with the inverse diagonal as preconditioner"));
@@ -566,7 +572,7 @@ class Solve {
     }
     if (iteration_) {
       // Down the method's own ladder, then the classical method from the best iterate.
-      if (const auto taken = iteration_->step_down(); !taken.empty()) {
+      if (const auto taken = monitor.outcome() == Outcome::slow ? std::string() : iteration_->step_down(); !taken.empty()) {
         report_.warnings.push_back(message(to_string(method_), " got no further (", why, "); ", taken));
         return true;
       }

@@ -221,7 +221,8 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
     for (const auto* u : v) require(u->space() == space && u->columns() == k, "powers into vectors that are not alike");
     require(!looks_back || (before && before->space() == space && before->columns() == k),
             "a step of a Krylov basis that uses the vector before the last was given none");
-    for (const auto* D : {around.left, around.right})
+    const Vector<T, M>* const diagonals[2] = {around.left, around.right};
+    for (const auto* D : diagonals)
       require(!D || (D->space() == space && D->columns() == 1), "a diagonal that does not fit its matrix");
     require(!around.right || images.size() == 1 || images.size() >= steps.size(), "powers of ", s, " steps with ",
             images.size(), " vectors for their images");
@@ -258,7 +259,7 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
       for (const Local i : reach->pattern->send_index) {
         out = std::copy_n(v[0]->data() + std::ptrdiff_t(i) * k, k, out);
         if (looks_back) out = std::copy_n(before->data() + std::ptrdiff_t(i) * k, k, out);
-        for (const auto* D : {around.left, around.right})
+        for (const auto* D : diagonals)
           if (D) *out++ = D->data()[i];
       }
       e->post(slot);

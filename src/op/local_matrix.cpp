@@ -21,14 +21,6 @@ constexpr int poll_blocks = 16;
 // Blocks of storage begin where blocks of tasks do.
 constexpr Local task_rows = 8192;
 
-bool polling_thread() {
-#ifdef _OPENMP
-  return omp_get_thread_num() == 0;
-#else
-  return true;
-#endif
-}
-
 template <class T>
 exec::Array<T, Host> array(const std::vector<T>& v) {
   return exec::Array<T, Host>::from(std::span<const T>(v));
@@ -349,7 +341,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   const int blocks = int(s_->block.size()) - 1;
   exec::each(std::size_t(std::max(blocks, 0)), blocks > poll_blocks, [&](std::size_t b) {
     s_->multiply(int(b), x, y, columns);
-    if (b % poll_blocks == 0 && polling_thread()) comm.poll();
+    if (b % poll_blocks == 0 && exec::may_poll()) comm.poll();
   });
 }
 

@@ -115,7 +115,9 @@ class Surroundings {
     const auto& comm = space_.comm();
     const auto offsets = space_.partition().offsets();
     const std::size_t first = std::size_t(level_end_[level_end_.size() - 2]), last = ghosts_.size();
-    const auto owner = [&](Global g) { return int(std::upper_bound(offsets.begin(), offsets.end(), g) - offsets.begin()) - 1; };
+    const auto owner = [&](Global g) {
+      return int(std::upper_bound(offsets.begin(), offsets.end(), g) - offsets.begin()) - 1;
+    };
     std::vector<Parcel> wanted;
     for (std::size_t i = first; i < last;) {
       const int rank = owner(ghosts_[i]);
@@ -139,7 +141,8 @@ class Surroundings {
         values.insert(values.end(), own.value.begin() + begin, own.value.begin() + end);
       }
       Parcel reply{asked.rank, {}};
-      for (const auto part : {std::as_bytes(std::span(lengths)), std::as_bytes(std::span(columns)), std::as_bytes(std::span(values))})
+      for (const auto part :
+           {std::as_bytes(std::span(lengths)), std::as_bytes(std::span(columns)), std::as_bytes(std::span(values))})
         reply.bytes.insert(reply.bytes.end(), part.begin(), part.end());
       replies.push_back(std::move(reply));
     }

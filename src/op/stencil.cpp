@@ -174,7 +174,7 @@ constexpr std::ptrdiff_t tile_bytes = 3 << 17;
 constexpr std::ptrdiff_t poll_elements = 1 << 16;
 constexpr std::ptrdiff_t parallel_elements = 1 << 15;
 // Of powers(): elements that a step goes on by, and what the steps that go together may hold of the second cache.
-constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 1 << 20;
+constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 3 << 19;
 
 template <class S>
 class Kernel {
@@ -238,10 +238,7 @@ class Kernel {
 
  private:
   static void poll(const comm::Communicator& comm) {
-#ifdef _OPENMP
-    if (omp_get_thread_num() != 0) return;
-#endif
-    comm.poll();
+    if (exec::may_poll()) comm.poll();
   }
   // What a missing line is read from.
   void zero(std::size_t n) const {

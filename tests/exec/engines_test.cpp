@@ -192,7 +192,7 @@ Whole<T> far_grid(Global nx, Global ny) {
 
 template <Scalar T>
 void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> teams, const Whole<T>& a, bool positive,
-                  int iterations) {
+                  int iterations, bool all = true) {
   const auto b = random_vector<T>(a.n, 3);
   on_ranks(
       [&](const comm::Communicator& comm) {
@@ -213,7 +213,8 @@ void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> t
             Options o;
             c.choose(o);
             o.rtol = 0, o.max_iterations = iterations, o.restart = 12, o.fallbacks = false;
-            if (P && o.lambda_min) continue;
+            // Everything with everything takes too long: preconditioners on one rank, the slow executor without.
+            if (P && (o.lambda_min || comm.size() > 1 || (!all && P != &hidden))) continue;
             const auto plain = run(*A, b, o, P);
             o.engine = Engine::tasks;
             for (const int team : teams) {
@@ -241,30 +242,25 @@ void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> t
 TEST(Engines, SameNumbersReal) {
   for (const Executor executor : executors()) {
     const With with(executor);
-    same_numbers<double>({2, 4}, {2}, shifted_grid<double>(200, 190), true, 20);
+    const bool usual = executor == executors().front();
+    same_numbers<double>({2}, {2}, shifted_grid<double>(200, 190), true, usual ? 15 : 8, usual);
   }
 }
 TEST(Engines, SameNumbersOnTeams) {
-  for (const Executor executor : executors()) {
-    const With with(executor);
-    same_numbers<double>({3}, {1, 3, 4}, shifted_grid<double>(170, 160), true, 14);
-  }
+  const With with(executors().front());
+  same_numbers<double>({4}, {1, 3, 4}, shifted_grid<double>(170, 160), true, 8, false);
 }
 TEST(Engines, SameNumbersComplex) {
-  for (const Executor executor : executors()) {
-    const With with(executor);
-    same_numbers<std::complex<double>>({2}, {2}, shifted_grid<std::complex<double>>(150, 140), true, 14);
-  }
+  const With with(executors().front());
+  same_numbers<std::complex<double>>({2}, {2}, shifted_grid<std::complex<double>>(150, 140), true, 10);
 }
 TEST(Engines, SameNumbersFloat) {
   const With with(executors().front());
-  same_numbers<float>({2}, {2}, shifted_grid<float>(200, 190), true, 14);
+  same_numbers<float>({2}, {2}, shifted_grid<float>(200, 190), true, 8, false);
 }
 TEST(Engines, SameNumbersFarAway) {
-  for (const Executor executor : executors()) {
-    const With with(executor);
-    same_numbers<double>({3}, {2}, far_grid<double>(200, 190), false, 14);
-  }
+  const With with(executors().front());
+  same_numbers<double>({3}, {2}, far_grid<double>(200, 190), false, 8, false);
 }
 
 TEST(Engines, OtherFormatsAndBalancedScales) {

@@ -1,7 +1,8 @@
-// Pipelined BiCGStab: the iterates of the classical method, its sums behind the products, and the residual that it replaces.
+// Pipelined BiCGStab: the iterates of the classical method, its sums behind the products, and the residual that it
+// replaces.
 #include "support/communicators.hpp"
-#include "support/methods.hpp"
 #include "support/late.hpp"
+#include "support/methods.hpp"
 
 #include <tacit/precond/jacobi.hpp>
 
@@ -39,7 +40,8 @@ TYPED_TEST(PipelinedBicgstab, FollowsBicgstab) {
     const auto b = random_vector<T>(a.n, 3);
     const auto A = a.on(comm);
     const precond::Jacobi<T> jacobi(*A);
-    for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
+    for (const op::Operator<T, Host>* P :
+         {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
       const int steps = is_wide<T> ? 8 : 3;
       auto o = with(Method::bicgstab, 0);
       o.max_iterations = steps;
@@ -61,7 +63,8 @@ TYPED_TEST(PipelinedBicgstab, AReplacementChangesNothingButRounding) {
   const auto b = random_vector<T>(a.n, 3);
   const auto A = a.on(comm::Communicator::self());
   const precond::Jacobi<T> jacobi(*A);
-  for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
+  for (const op::Operator<T, Host>* P :
+       {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
     auto o = with(Method::pipelined_bicgstab, 0);
     const int steps = is_wide<T> ? 8 : 4;
     o.max_iterations = steps;
@@ -75,22 +78,26 @@ TYPED_TEST(PipelinedBicgstab, AReplacementChangesNothingButRounding) {
           << k;
     const int times = steps / 2;
     EXPECT_EQ(replaced.report.counts.operator_applies - plain.report.counts.operator_applies, 4 * times);
-    EXPECT_EQ(replaced.report.counts.preconditioner_applies - plain.report.counts.preconditioner_applies, P ? 4 * times : 0);
+    EXPECT_EQ(replaced.report.counts.preconditioner_applies - plain.report.counts.preconditioner_applies,
+              P ? 4 * times : 0);
     EXPECT_EQ(replaced.report.counts.reductions, plain.report.counts.reductions);
     EXPECT_TRUE(plain.report.warnings.empty());
     ASSERT_EQ(replaced.report.warnings.size(), 1u);
-    EXPECT_EQ(replaced.report.warnings[0], "pipelined-bicgstab replaced its residual " + std::to_string(times) + " times");
+    EXPECT_EQ(replaced.report.warnings[0],
+              "pipelined-bicgstab replaced its residual " + std::to_string(times) + " times");
   }
 }
 
-// 5-point convection-diffusion with Peclet numbers 0.5 and 0.25, b = 1. Without replacement 64 x 64 stays at 5e-9 or worse.
+// 5-point convection-diffusion with Peclet numbers 0.5 and 0.25, b = 1. Without replacement 64 x 64 stays at 5e-9 or
+// worse.
 TEST(PipelinedBicgstab, ReplacedByTheEstimateItGetsToRounding) {
   for (const int n : {64, 96}) {
     const auto a = grid<double>(n, n, 0.5);
     const std::vector<double> b(a.n, 1.0);
     const auto A = a.on(comm::Communicator::self());
     const precond::Jacobi<double> jacobi(*A);
-    for (const op::Operator<double, Host>* P : {(const op::Operator<double, Host>*)nullptr, (const op::Operator<double, Host>*)&jacobi}) {
+    for (const op::Operator<double, Host>* P :
+         {(const op::Operator<double, Host>*)nullptr, (const op::Operator<double, Host>*)&jacobi}) {
       auto o = with(Method::pipelined_bicgstab, 1e-13);
       o.fallbacks = false;
       const auto s = run(*A, b, o, P);

@@ -1,9 +1,9 @@
-// Pipelined conjugate gradients: the iterates of the classical method, its sums behind the products, and the residual that
-// it replaces.
+// Pipelined conjugate gradients: the iterates of the classical method, its sums behind the products, and the residual
+// that it replaces.
 #include "../../src/krylov/gaps.hpp"
 #include "support/communicators.hpp"
-#include "support/methods.hpp"
 #include "support/late.hpp"
+#include "support/methods.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -34,14 +34,13 @@ TYPED_TEST_SUITE(PipelinedCg, Scalars);
 TYPED_TEST(PipelinedCg, FollowsConjugateGradients) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
-    const auto a = grid<T>(11, 9).map(
-        [](Global r, Global c, T v) { return v * real_t<T>((1 + r % 3) * (1 + c % 3)); });
+    const auto a = grid<T>(11, 9).map([](Global r, Global c, T v) { return v * real_t<T>((1 + r % 3) * (1 + c % 3)); });
     const auto b = random_vector<T>(a.n, 3);
     const auto A = a.on(comm);
     const precond::Jacobi<T> jacobi(*A);
     const precond::BlockJacobi<T> blocks(*A);  // of one rank each
-    for (const op::Operator<T, Host>* P :
-         {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi, (const op::Operator<T, Host>*)&blocks}) {
+    for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
+                                           (const op::Operator<T, Host>*)&blocks}) {
       if (P == &blocks && comm.size() < 3) continue;
       const int steps = is_wide<T> ? 14 : 6;
       auto o = with(Method::cg, 0);
@@ -65,8 +64,8 @@ TYPED_TEST(PipelinedCg, AReplacementKeepsTheDirection) {
   const auto A = a.on(comm::Communicator::self());
   const precond::Jacobi<T> jacobi(*A);
   const Custom<T> hidden(A->range(), [&](const auto& x, auto& y) { jacobi.apply(x, y); });
-  for (const op::Operator<T, Host>* P :
-       {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi, (const op::Operator<T, Host>*)&hidden}) {
+  for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
+                                         (const op::Operator<T, Host>*)&hidden}) {
     auto o = with(Method::pipelined_cg, 0);
     const int steps = is_wide<T> ? 30 : 14;
     o.max_iterations = steps;
@@ -81,7 +80,8 @@ TYPED_TEST(PipelinedCg, AReplacementKeepsTheDirection) {
     // Four products and two applies each.
     const int times = steps / 3;
     EXPECT_EQ(replaced.report.counts.operator_applies - plain.report.counts.operator_applies, 4 * times);
-    EXPECT_EQ(replaced.report.counts.preconditioner_applies - plain.report.counts.preconditioner_applies, P ? 2 * times : 0);
+    EXPECT_EQ(replaced.report.counts.preconditioner_applies - plain.report.counts.preconditioner_applies,
+              P ? 2 * times : 0);
     EXPECT_EQ(replaced.report.counts.reductions, plain.report.counts.reductions);
     EXPECT_TRUE(plain.report.warnings.empty());
     ASSERT_EQ(replaced.report.warnings.size(), 1u);

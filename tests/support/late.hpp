@@ -2,6 +2,8 @@
 // waits for a sum before it has begun those products would wait for ever; here it is found out instead.
 #pragma once
 
+#include "support/methods.hpp"
+
 #include <tacit/comm/transport.hpp>
 #include <tacit/op/operator.hpp>
 

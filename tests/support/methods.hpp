@@ -56,6 +56,7 @@ inline std::vector<NamedMethod> all_methods() {
        [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; }, 1, 1, 1},
       {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
       {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
+      {"pipelined-cg 3", true, [](Options& o) { o.method = Method::pipelined_cg, o.depth = 3; }, 0, 0, 0},
       {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }, 2, 2, 2},
   };
 }

@@ -136,6 +136,9 @@ inline void settle() noexcept {
   if (auto* tasks = Tasks::current()) tasks->settle();
 }
 
+/// True on the thread that a loop or a task is to push messages on from: the first of a team.
+bool may_poll() noexcept;
+
 /// f(c) for c < count: on OpenMP's threads where `parallel`, or by the engine's tasks, after what was started before.
 template <class F>
 void each(std::size_t count, [[maybe_unused]] bool parallel, F&& f) {

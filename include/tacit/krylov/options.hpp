@@ -29,7 +29,7 @@ enum class Method {
 enum class Side { right, left, flexible };
 /// How vectors are made orthogonal to those before them.
 enum class Orthogonalisation {
-  automatic,      ///< gmres: one_reduction; ca_gmres: two_stage
+  automatic,      ///< gmres: one_reduction; ca_gmres: bcgs_pip, twice where a block needs it
   // One vector at a time (gmres); all-reduces per vector, passes over the basis per vector.
   one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (a second round, 1 and 2 more, on cancellation)
   cgs,            ///< classical Gram-Schmidt, norm by itself; 2, 2
@@ -63,7 +63,7 @@ enum class Storage { full, float32, bfloat16 };
 enum class Engine {
   polling,  ///< compute loops poll
   thread,   ///< a thread that does nothing else (give it a core)
-  tasks     ///< products, exchanges and sums as OpenMP tasks
+  tasks     ///< kernels as OpenMP tasks that wait for each other's blocks (exec/tasks.hpp); host memory
 };
 /// Of the residual: what `rtol` and `atol` are held against.
 enum class Norm { two, max };
