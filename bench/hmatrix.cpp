@@ -3,7 +3,7 @@
 //
 //   bench_hmatrix [NAME=VALUE ...]
 //     mesh=geodesic:45   geodesic:CUTS, ring:WEDGES,RINGS, or a .pbf, .pbs or .obj file
-//     tolerance=1e-4  leaf=64  eta=2  method=aca+|aca|svd  measure=matrix|block  storage=automatic|single|full
+//     tolerance=1e-4  leaf=64  eta=3  method=aca+|aca|svd  measure=matrix|block  storage=automatic|single|full
 //     recompress=1  verify=1  quadrature=0.01  (accuracy of the entries, in tolerances)  repeat=20  solve=1e-7 (0:
 //     none)
 //
@@ -32,7 +32,7 @@ using layout::Vector;
 
 int main(int argc, char** argv) {
   std::map<std::string, std::string> given{
-      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"},    {"leaf", "64"},      {"eta", "2"},    {"method", "aca+"},
+      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"},    {"leaf", "64"},      {"eta", "3"},    {"method", "aca+"},
       {"measure", "matrix"},   {"storage", "automatic"}, {"recompress", "1"}, {"verify", "1"}, {"quadrature", "0.01"},
       {"repeat", "20"},        {"solve", "1e-7"},        {"quantum", "0"}};
   for (int i = 1; i < argc; ++i) {

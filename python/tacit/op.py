@@ -747,7 +747,7 @@ def hmatrix(
     storage: str = "automatic",
     compression: str = "aca+",
     admissibility: str = "smaller",
-    eta: float = 2.0,
+    eta: float = 3.0,
     leaf_size: int = 64,
     bisection: str = "median",
     recompress: bool = True,

@@ -395,6 +395,27 @@ TEST(HMatrix, IsTheSameMatrixOnAnyNumberOfRanks) {
   works_on_ranks<Complex>({3});
 }
 
+// However few digits its numbers have, the operator is linear to rounding: a solve can go far below its tolerance.
+TEST(HMatrix, IsLinearToRounding) {
+  const Geometry g = sphere(300);
+  const auto space = Space::distributed(Communicator::self(), 300);
+  HMatrixOptions options;
+  options.tolerance = 1e-2;
+  const HMatrix<Complex> A(space, tree_of(g, leaves(16)), kernel<Complex>(g), options);
+  EXPECT_GT(A.report().fixed_bytes, 0);
+  for (const bool adjoint : {false, true}) {
+    const auto x = test::vector_of<Complex>(space, 1), z = test::vector_of<Complex>(space, 2);
+    Vector<Complex> sum(space), ax(space), az(space), y(space);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum.data()[i] = x.data()[i] + 1e-6 * z.data()[i];
+    const auto multiply = [&](const auto& from, auto& to) { adjoint ? A.apply_adjoint(from, to) : A.apply(from, to); };
+    multiply(x, ax);
+    multiply(z, az);
+    multiply(sum, y);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_LE(std::abs(y.data()[i] - ax.data()[i] - 1e-6 * az.data()[i]), 1e-13 * layout::norm(ax));
+  }
+}
+
 TEST(HMatrix, WorksInSinglePrecision) {
   const Geometry g = sphere(200);
   const auto space = Space::distributed(Communicator::self(), 200);

@@ -121,7 +121,7 @@ def test_refusals() -> None:
         tacit.hmatrix(np.zeros((5, 4)), good)
     with pytest.raises(TypeError, match="function"):
         tacit.hmatrix(p, good(np.arange(50), np.arange(50)))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"\(1, 1\)"):
+    with pytest.raises(ValueError, match="is needed"):
         tacit.hmatrix(p, lambda i, j: np.ones(len(i)), dtype="float64")
     with pytest.raises(tacit.InputError, match="point 7"):
         tacit.hmatrix(np.where(np.arange(50)[:, None] == 7, np.nan, p), good)

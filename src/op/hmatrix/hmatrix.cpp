@@ -577,8 +577,8 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
   const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
   const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
   if (!backward) {
-    // Elements that no block touches stay what they are: 0.
-    parts.whole.resize(column_order.size() * k);
+    // Elements that no block touches do not come, and stay 0.
+    if (parts.whole.size() != column_order.size() * k) parts.whole.assign(column_order.size() * k, T(0));
     std::copy_n(x.data(), x.size(), parts.whole.data() + std::size_t(this->domain().begin()) * k);
     const auto& ghosts = e.pattern().ghosts;
     for (std::size_t g = 0; g < ghosts.size(); ++g) put(parts.whole.data() + std::size_t(ghosts[g]) * k, in + g * k, k);

@@ -92,9 +92,7 @@ void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
   }
 }
 
-// Relative errors of a column kept so, with the sums that will be formed of it: float's own rounding, and that of sums
-// in float (kernels.hpp).
-constexpr double single_rounding = 0x1p-24, float_sums = 0x1p-21;
+constexpr double single_rounding = 0x1p-24;  // relative, of a number kept as float
 
 }  // namespace
 
@@ -120,7 +118,7 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
 
   if (c.dense) {
     const double unit = unit_of(c.u.data(), m * n);
-    const double as_fixed = may_fixed ? std::hypot(fixed_error(c.u.data(), m * n, unit), float_sums * c.norm) : 0;
+    const double as_fixed = may_fixed ? fixed_error(c.u.data(), m * n, unit) : 0;
     int format = native;
     if (may_fixed && as_fixed <= allowed) format = fixed, p.error = as_fixed;
     else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
@@ -148,8 +146,8 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
       double du = single_rounding, dv = single_rounding;
       if (lowest == fixed) {
         unit_u[std::size_t(k)] = unit_of(u, m), unit_v[std::size_t(k)] = unit_of(v, n);
-        du = std::hypot(fixed_error(u, m, unit_u[std::size_t(k)]), float_sums);
-        dv = std::hypot(fixed_error(v, n, unit_v[std::size_t(k)]), float_sums);
+        du = fixed_error(u, m, unit_u[std::size_t(k)]);
+        dv = fixed_error(v, n, unit_v[std::size_t(k)]);
       }
       const double more = c.orthonormal ? 2 * sigma * sigma * (du * du + dv * dv) : sigma * (du + dv);
       if (total + more > budget) continue;
@@ -272,7 +270,6 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
 
   each_format([&](auto format) {
     constexpr int f = format;
-    has_fixed_ = has_fixed_ || (f == fixed && panel_numbers[f] > 0);
     auto& numbers = std::get<f>(panel_data_);
     numbers = exec::Array<Stored<f>>(panel_numbers[f]);
     // Filled by the threads that will read them.
@@ -326,7 +323,6 @@ template <Scalar T>
 void Storage<T>::reserve(int planes) const {
   ld_ = (std::size_t(columns_) + t_scale_.size() + 31) / 16 * 16;
   if (z_.size() < ld_ * planes) z_ = exec::Array<R>(ld_ * planes);
-  if (narrows && has_fixed_ && z_float_.size() < ld_ * planes) z_float_ = exec::Array<float>(ld_ * planes);
 }
 
 // conj(column) . x from the dot products of real columns with real planes, K planes each.
@@ -342,26 +338,18 @@ inline void combine(const R* dots, R* out) {
   }
 }
 
-// A power of two near the largest of these, for arithmetic in float; 1 when that says nothing.
-inline double power_near(double most) {
-  int e = 0;
-  if (most > 0 && std::isfinite(most)) std::frexp(most, &e);
-  return std::ldexp(1.0, e);
-}
-
 template <Scalar T>
 template <int F, int K>
 void Storage<T>::project(const Factor& f, std::vector<R>& buffer) const {
-  using A = Arithmetic<F>;
-  auto* const z = const_cast<Storage*>(this)->template z<F>();
+  R* const z = z_.data();
   buffer.resize(std::size_t(f.count) * parts * K);
-  dots<Stored<F>, A, R, K>(std::get<F>(factor_data_).data() + f.data, f.rows, std::ptrdiff_t(f.count) * parts,
-                           z + f.begin, std::ptrdiff_t(ld_), buffer.data());
+  dots<Stored<F>, R, K>(std::get<F>(factor_data_).data() + f.data, f.rows, std::ptrdiff_t(f.count) * parts, z + f.begin,
+                        std::ptrdiff_t(ld_), buffer.data());
   for (Local j = 0; j < f.count; ++j) {
     R t[K];
     combine<is_complex<T>, K>(buffer.data() + std::size_t(j) * parts * K, t);
     const std::size_t at = f.t + std::size_t(j);
-    for (int k = 0; k < K; ++k) z[std::size_t(k) * ld_ + at] = A(double(t[k]) * t_scale_[at - std::size_t(columns_)]);
+    for (int k = 0; k < K; ++k) z[std::size_t(k) * ld_ + at] = R(double(t[k]) * t_scale_[at - std::size_t(columns_)]);
   }
 }
 
@@ -373,28 +361,15 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
   reserve(K);
   const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_);
   R* const z = z_.data();
-  R most(0);
-#pragma omp parallel for schedule(static) reduction(max : most) if (n > 4096)
-  for (std::ptrdiff_t i = 0; i < n; ++i)
-    for (int c = 0; c < rhs; ++c) {
-      const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
-      for (int p = 0; p < parts; ++p) {
-        const R a = part(v, p);
-        z[(c * parts + p) * ld + i] = a;
-        most = std::max(most, std::abs(a));
-      }
-    }
-  const double unit = narrows && has_fixed_ ? power_near(double(most)) : 1;
 #pragma omp parallel
   {
     const bool polls = first_thread();
     std::vector<R> buffer;
-    if constexpr (narrows)
-      if (has_fixed_) {
-        const R inverse = R(1 / unit);
 #pragma omp for schedule(static)
-        for (std::ptrdiff_t i = 0; i < n; ++i)
-          for (int c = 0; c < K; ++c) z_float_.data()[c * ld + i] = float(z[c * ld + i] * inverse);
+    for (std::ptrdiff_t i = 0; i < n; ++i)
+      for (int c = 0; c < rhs; ++c) {
+        const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
+        for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + i] = part(v, p);
       }
     const auto [from, to] = share(factor_cost_);
     for (std::size_t f = from; f < to; ++f) {
@@ -412,13 +387,9 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
       each_format([&](auto format) {
         constexpr int f = format;
         if (panel.columns[f] == 0) return;
-        R own[f == fixed ? K * panel_rows : 1] = {};
-        R* const into = f == fixed ? own : sum;
-        multiply_add<Stored<f>, Arithmetic<f>, R, K, is_complex<T>>(
-            std::get<f>(panel_data_).data() + panel.data[f], panel.rows, panel.rows, runs_.data() + panel.run[f],
-            runs_.data() + panel.run[f + 1], this->template z<f>(), ld, into, panel_rows);
-        if constexpr (f == fixed)
-          for (int r = 0; r < K * panel_rows; ++r) sum[r] += own[r] * R(unit);
+        multiply_add<Stored<f>, R, K, is_complex<T>>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
+                                                     panel.rows, runs_.data() + panel.run[f],
+                                                     runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
       });
       for (Local r = 0; r < panel.rows; ++r)
         for (int c = 0; c < rhs; ++c) {
@@ -499,14 +470,7 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
   const Adjoint& a = *adjoint_;
   if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
   const std::ptrdiff_t ld = std::ptrdiff_t(ld_);
-  R* const w = a.sums.data();
-  R most(0);
-  const std::ptrdiff_t elements = rows_;
-#pragma omp parallel for schedule(static) reduction(max : most) if (elements > 4096)
-  for (std::ptrdiff_t i = 0; i < elements; ++i)
-    for (int c = 0; c < rhs; ++c)
-      for (int p = 0; p < parts; ++p) most = std::max(most, std::abs(part(x[std::size_t(i) * k + column + c], p)));
-  const double unit = narrows && has_fixed_ ? power_near(double(most)) : 1;
+  R *const w = a.sums.data(), *const z = z_.data();
 #pragma omp parallel
   {
     const bool polls = first_thread();
@@ -522,15 +486,10 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
             own[(c * parts + p) * panel_rows + r] = part(x[std::size_t(panel.begin + r) * k + column + c], p);
       each_format([&](auto format) {
         constexpr int f = format;
-        using A = Arithmetic<f>;
         if (panel.columns[f] == 0) return;
-        A from[K * panel_rows];
-        for (int c = 0; c < K; ++c)
-          for (Local r = 0; r < panel.rows; ++r)
-            from[c * panel_rows + r] = f == fixed ? A(own[c * panel_rows + r] / R(unit)) : A(own[c * panel_rows + r]);
         buffer.resize(panel.columns[f] * parts * K);
-        dots<Stored<f>, A, R, K>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
-                                 std::ptrdiff_t(panel.columns[f]) * parts, from, panel_rows, buffer.data());
+        dots<Stored<f>, R, K>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
+                              std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows, buffer.data());
         for (std::size_t j = 0; j < panel.columns[f]; ++j)
           combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
       });
@@ -547,10 +506,7 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
           for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
         const std::size_t at = factor.t + std::size_t(j);
         const double scale = t_scale_[at - std::size_t(columns_)];
-        for (int c = 0; c < K; ++c) {
-          if (narrows && factor.format == fixed) z_float_.data()[c * ld + std::ptrdiff_t(at)] = float(s[c] * scale);
-          else z_.data()[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
-        }
+        for (int c = 0; c < K; ++c) z[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
       }
     }
 #pragma omp barrier
@@ -558,13 +514,12 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
     const auto [cell_from, cell_to] = share(a.cell_cost);
     for (std::size_t cell = cell_from; cell < cell_to; ++cell) {
       const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
-      R sum[K * panel_rows] = {}, scaled[K * panel_rows] = {};
+      R sum[K * panel_rows] = {};
       for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
         const Piece& p = a.piece[i];
-        R* const into = p.format == fixed ? scaled : sum;
         for (Local j = 0; j < p.count; ++j)
           for (int c = 0; c < K; ++c)
-            into[c * panel_rows + p.begin - begin + j] +=
+            sum[c * panel_rows + p.begin - begin + j] +=
                 R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
       }
       for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
@@ -574,17 +529,14 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
         each_format([&](auto format) {
           constexpr int f = format;
           if (factor.format != f) return;
-          multiply_add<Stored<f>, Arithmetic<f>, R, K, is_complex<T>>(
+          multiply_add<Stored<f>, R, K, is_complex<T>>(
               std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
-              &run + 1, this->template z<f>(), ld, (f == fixed ? scaled : sum) + (low - begin), panel_rows);
+              &run + 1, z, ld, sum + (low - begin), panel_rows);
         });
       }
       for (Local r = 0; r < end - begin; ++r)
         for (int c = 0; c < rhs; ++c) {
-          const auto value = [&](int p) {
-            const std::size_t at = std::size_t((c * parts + p) * panel_rows + r);
-            return sum[at] + scaled[at] * R(unit);
-          };
+          const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
           T& out = y[std::size_t(begin + r) * k + column + c];
           if constexpr (is_complex<T>) out = {value(0), value(1)};
           else out = value(0);

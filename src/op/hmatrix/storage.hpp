@@ -79,11 +79,7 @@ class Storage {
  private:
   template <int F>
   using Stored = std::tuple_element_t<F, std::tuple<R, float, std::int16_t>>;
-  /// Arithmetic of a format: the scalar's own, but float on 16-bit integers, whose own error is far larger.
-  template <int F>
-  using Arithmetic = std::conditional_t<F == fixed, float, R>;
   static constexpr int parts = is_complex<T> ? 2 : 1;
-  static constexpr bool narrows = !std::is_same_v<R, float>;  // there is a second copy of x, in float
 
   struct Panel {
     Local begin, rows;             // from first_row
@@ -113,15 +109,6 @@ class Storage {
   void backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const;
   template <int F, int K>
   void project(const Factor& f, std::vector<R>& buffer) const;
-  template <int F>
-  const Arithmetic<F>* z() const {
-    if constexpr (F == fixed && narrows) return z_float_.data();
-    else return z_.data();
-  }
-  template <int F>
-  Arithmetic<F>* z() {
-    return const_cast<Arithmetic<F>*>(std::as_const(*this).template z<F>());
-  }
   void reserve(int planes) const;
   void build_adjoint() const;
 
@@ -141,11 +128,9 @@ class Storage {
   std::vector<Held> held_;
   std::vector<Piece> pieces_;
   std::size_t work_columns_ = 0;
-  bool has_fixed_ = false;
   double flops_ = 0;
   mutable std::size_t ld_ = 0;
   mutable exec::Array<R> z_;
-  mutable exec::Array<float> z_float_;
   mutable std::shared_ptr<const Adjoint> adjoint_;
 };
 

@@ -17,7 +17,8 @@ struct Admissibility {
     none      ///< nothing: a dense matrix in blocks
   };
   Kind kind = Kind::smaller;
-  double eta = 2;
+  /// The more, the larger the far blocks, and the higher their ranks: up to 3 or 4 memory and time fall.
+  double eta = 3;
   /// Clusters of fewer indices than this make dense blocks (HACApK: 16).
   Local least = 1;
 };
