@@ -377,6 +377,35 @@ void State::leave_unfinished(const void* failed_one) {
   notices[{epoch, rank}] = std::move(notice);
 }
 
+namespace {
+struct Dropped {
+  const Call* call;
+  std::int64_t began;
+  std::weak_ptr<State> state;
+};
+thread_local std::vector<Dropped> dropped;
+}  // namespace
+
+void State::drop_unfinished() noexcept try {
+  if (size == 1 || Call::of(this)) return;
+  const Call* call = Call::innermost();
+  while (call && call->state->size == 1) call = call->outer;
+  if (call) dropped.push_back({call, call->began, weak_from_this()});
+} catch (const std::bad_alloc&) {  // an error is on its way already
+}
+
+void leave_dropped(const Call& failing) {  // on its failure
+  for (const auto& d : dropped)
+    if (d.call == &failing && d.began == failing.began)
+      if (const auto state = d.state.lock()) state->leave_unfinished(failing.state);
+  // Those of calls that have ended are over.
+  std::erase_if(dropped, [&](const Dropped& d) {
+    const Call* call = failing.outer;
+    while (call && !(call == d.call && call->began == d.began)) call = call->outer;
+    return !call;
+  });
+}
+
 void State::lose() {
   const auto turn = turns->take();
   settling = false;
@@ -452,8 +481,11 @@ PendingSum::~PendingSum() {
   if (!slot_) return;
   try {
     // While an exception unwinds past it, the sum may never complete: it is given up by Communicator::fail.
-    if (!state_->failed && std::uncaught_exceptions() <= slot_->uncaught)
+    if (std::uncaught_exceptions() > slot_->uncaught) {
+      if (!slot_->done) state_->drop_unfinished();
+    } else if (!state_->failed) {
       state_->wait_until([&] { return slot_->done; });
+    }
   } catch (...) {
     state_->swallow();
   }
@@ -687,6 +719,7 @@ void Communicator::fail(std::exception_ptr error) const {
   if (size_ == 1) std::rethrow_exception(error);
   const detail::Call* const call = detail::Call::of(&s);
   const int level = call ? call->level : 1;
+  if (call) leave_dropped(*call);
   static std::atomic<std::uint64_t> agreements = 0;
   // The rank is named where the error is thrown first.
   const auto mine = [&](ErrorKind kind, std::string text, bool named = false) {

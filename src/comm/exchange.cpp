@@ -190,7 +190,7 @@ void Exchange::close(int number) {
   for (Slot& slot : slots_) {
     if (slot.number != number || !slot.open) continue;
     // While an exception unwinds past it the messages may never complete: Communicator::fail gives them up.
-    if (std::uncaught_exceptions() > slot.uncaught) slot.abandoned = true;
+    if (std::uncaught_exceptions() > slot.uncaught) abandon(number);
     else finish(slot);
   }
 }
@@ -209,7 +209,10 @@ void Exchange::finish(Slot& slot) {
 
 void Exchange::abandon(int number) noexcept {
   for (Slot& slot : slots_)
-    if (slot.number == number && slot.open) slot.abandoned = true;
+    if (slot.number == number && slot.open) {
+      slot.abandoned = true;
+      if (std::uncaught_exceptions() > slot.uncaught) comm_.state_->drop_unfinished();
+    }
 }
 
 }  // namespace tacit::comm

@@ -44,7 +44,7 @@ struct SumSlot {
   }
 };
 
-struct State {
+struct State : std::enable_shared_from_this<State> {
   explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)), turns(transport->turns()) {
     rank = transport->rank();
     size = transport->size();
@@ -127,6 +127,9 @@ struct State {
   /// This rank leaves something unfinished and unsettled, because another communicator has failed that has a call open
   /// around. Whoever is not in that call, or uses this one after it, hears of it.
   void leave_unfinished(const void* failed_one);
+  /// Something unfinished is dropped while an exception unwinds. Where no call is open here, the call on another
+  /// communicator that it unwinds may fail, and leaves this one unfinished then.
+  void drop_unfinished() noexcept;
   bool hears(const Notice& notice) const;
   /// Others hear of this failure where they are, so that all can settle now.
   bool can_settle() const;

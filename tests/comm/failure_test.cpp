@@ -258,6 +258,35 @@ TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorLeavesThatInStep) {
   comm::set_interrupt_check({});
 }
 
+// The rank that fails has begun something on another communicator, which nobody else will begin.
+TEST(Failure, DropsWhatWasBegunOnAnotherCommunicatorAndSaysSo) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    for (const bool sum : {true, false}) {
+      const Communicator d = c.duplicate(), e = c.duplicate();
+      comm::Exchange exchange(d, ring(d), 8);
+      const std::string text = thrown(e, [&] {
+        if (last(e)) {
+          comm::PendingSum pending;
+          double x = 1000;
+          if (sum) pending = d.start_sum(&x, 1);
+          const int slot = exchange.open();
+          const AtEnd close{[&] { exchange.close(slot); }};
+          if (!sum) exchange.post(slot);
+          throw Error(ErrorKind::usage, "with something begun");
+        }
+        (void)e.all_sum(Global(1));
+      });
+      EXPECT_TRUE(has(text, "with something begun")) << text;
+      const std::string next = thrown(d, [&] { (void)d.all_sum(Global(1)); });
+      EXPECT_TRUE(has(next, "in the middle")) << next;
+      expect_alike(c, next);
+      expect_works(d);
+      exchange_once(exchange);
+    }
+  });
+}
+
 // Two failures at once, on two communicators: nobody waits for ever, whichever is heard first.
 TEST(Failure, OnTwoCommunicatorsAtOnceEnds) {
   on_ranks([](const Communicator& c) {
