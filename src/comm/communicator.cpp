@@ -291,7 +291,7 @@ int depth_of(const Call* call) {
 }
 
 bool State::hears(const Notice& notice) const {
-  if (notice.depth == 0) return notice.position <= position;
+  if (notice.depth == 0 || notice.position > position) return notice.position <= position;
   // Whoever is in the call that has failed will hear of that failure itself, and settles that one first.
   const Call* call = Call::innermost();
   for (int above = depth_of(call) - notice.depth; above > 0; --above) call = call->outer;
@@ -370,7 +370,12 @@ void State::leave_unfinished(const void* failed_one) {
   const Call* const call = Call::of(failed_one);
   if (failed || size == 1 || !call) return;
   failed = true;
-  Notice notice{rank, epoch, 0, ErrorKind::environment,
+  // The place: where the outermost call began that is left. A rank behind it can still finish what it is in, and who has
+  // not come to that call is there in the next one.
+  std::int64_t place = position;
+  for (const Call* left = Call::innermost(); left != call; left = left->outer)
+    if (left->state == this) place = left->began;
+  Notice notice{rank, epoch, place, ErrorKind::environment,
                 message("rank ", rank, ": a failure on another communicator has left this one in the middle of a call"),
                 depth_of(call), call->state->failures};
   transport->send_notice(notice);
