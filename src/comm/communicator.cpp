@@ -487,6 +487,7 @@ PendingSum::~PendingSum() {
   try {
     // While an exception unwinds past it, the sum may never complete: it is given up by Communicator::fail.
     if (std::uncaught_exceptions() > slot_->uncaught) {
+      const auto turn = state_->turns->take();
       if (!slot_->done) state_->drop_unfinished();
     } else if (!state_->failed) {
       state_->wait_until([&] { return slot_->done; });
@@ -518,7 +519,7 @@ void PendingSum::wait(void* values) {
     if (!ready_.empty()) std::memcpy(values, ready_.data(), ready_.size());
     return;
   }
-  const Span span("wait for sum", "comm", std::int64_t(slot_->value.size()));
+  const Span span("wait for sum", "comm", std::int64_t(slot_->bytes()));  // an engine swaps the buffers
   state_->wait_until([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
   // Sums overlap each other and what the rank computes: each has a line of its own.

@@ -23,6 +23,7 @@ namespace tacit::comm::detail {
 struct SumSlot {
   std::vector<std::byte> value, incoming;
   std::size_t count = 0;
+  std::size_t bytes() const { return count * (number == Number::float32 ? 4 : 8); }
   Number number{};
   Operation operation{};
   int channel = 0;
