@@ -370,8 +370,8 @@ void State::leave_unfinished(const void* failed_one) {
   const Call* const call = Call::of(failed_one);
   if (failed || size == 1 || !call) return;
   failed = true;
-  // The place: where the outermost call began that is left. A rank behind it can still finish what it is in, and who has
-  // not come to that call is there in the next one.
+  // The place: where the outermost call began that is left. A rank behind it can still finish what it is in, and who
+  // has not come to that call is there in the next one.
   std::int64_t place = position;
   for (const Call* left = Call::innermost(); left != call; left = left->outer)
     if (left->state == this) place = left->began;
