@@ -74,7 +74,8 @@ void bind_comm(nb::module_& m) {
         return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
       })
       .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
-      .def("duplicate", &Communicator::duplicate, release(), "The same ranks, with messages of their own. Collective.")
+      .def("duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
+           release(), "The same ranks, with messages of their own. Collective.")
       .def("barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
            "Returns when all ranks are here. Collective.")
       // Wrapped, because the failure of a rank that has gone ahead may show here.

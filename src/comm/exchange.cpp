@@ -11,6 +11,8 @@ namespace tacit::comm {
 Pattern Pattern::build(const Communicator& comm, std::span<const Global> offsets, std::vector<Global> needed) {
   Pattern p;
   p.ghosts = std::move(needed);
+  for (std::size_t i = 1; i < p.ghosts.size(); ++i)
+    require(p.ghosts[i - 1] < p.ghosts[i], "ghosts ascend, each once; ", p.ghosts[i], " comes after ", p.ghosts[i - 1]);
   std::vector<Communicator::Parcel> wanted;
   for (std::size_t i = 0; i < p.ghosts.size();) {
     const int owner = int(std::upper_bound(offsets.begin(), offsets.end(), p.ghosts[i]) - offsets.begin()) - 1;
@@ -50,10 +52,11 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
 }
 
 Exchange::~Exchange() {
-  for (int slot : {0, 1}) {
+  for (Slot& slot : slots_) {
     try {
-      close(slot);
+      if (slot.open && !slot.abandoned) close(slot.number);
     } catch (...) {  // the communicator fails; what is still under way is given up below
+      comm_.state_->swallow();
     }
   }
   const auto turn = comm_.state_->turns->take();
@@ -72,69 +75,97 @@ bool Exchange::push_on() {
 }
 
 void Exchange::give_up() noexcept {
+  for (Slot& slot : slots_) give_up(slot);
+}
+
+void Exchange::give_up(Slot& slot) noexcept {
   const auto turn = comm_.state_->turns->take();
+  if (!slot.open) return;
   auto& transport = *comm_.state_->transport;
-  for (Slot& slot : slots_) {
-    if (!slot.open) continue;
-    auto& out = slot.forward ? slot.own : slot.ghost;
-    for (auto& t : slot.sends)
-      if (t.active) transport.cancel(t, out);
-    for (auto& t : slot.receives)
-      if (t.active) transport.cancel(t, nullptr);
-    out = std::make_shared<Bytes>(out->size());  // the old one may still be read by the transport
-    slot.open = false;
-  }
+  auto& out = slot.forward ? slot.own : slot.ghost;
+  for (auto& t : slot.sends)
+    if (t.active) transport.cancel(t, out);
+  for (auto& t : slot.receives)
+    if (t.active) transport.cancel(t, nullptr);
+  out = std::make_shared<Bytes>(out->size());  // the old one may still be read by the transport
+  slot.open = false;
+  slot.number = -1;
+}
+
+void Exchange::refuse() const {
+  if (comm_.state_->failed) throw PeerFailure(comm_.state_.get());
+  throw Error(ErrorKind::usage, "this exchange is not under way: it was closed, or given up by an earlier failure");
 }
 
 int Exchange::open(bool forward) {
-  const auto turn = comm_.state_->turns->take();
-  const int slot = slots_[0].open ? 1 : 0;
-  require(!slots_[slot].open, "two products of one operator are already under way; wait for one of them first");
-  slots_[slot].open = true;
-  slots_[slot].forward = forward;
-  slots_[slot].sends.clear();
-  slots_[slot].receives.clear();
-  return slot;
+  auto& s = *comm_.state_;
+  s.begin();
+  const auto turn = s.turns->take();
+  const auto free = [&] { return std::find_if(slots_, slots_ + 2, [](const Slot& slot) { return !slot.open; }); };
+  Slot* slot = free();
+  if (slot == slots_ + 2) {
+    for (Slot& other : slots_)
+      if (other.abandoned) finish(other);
+    slot = free();
+  }
+  require(slot != slots_ + 2, "two products of one operator are already under way; wait for one of them first");
+  slot->open = true;
+  slot->forward = forward;
+  slot->abandoned = false;
+  slot->uncaught = std::uncaught_exceptions();
+  slot->number = int(s.exchanges_opened++ & 0x7fffffff);
+  slot->sends.clear();
+  slot->receives.clear();
+  return slot->number;
 }
 
-void Exchange::post(int which) {
-  Slot& slot = slots_[which];
+void Exchange::post(int number) {
+  Slot& slot = find(number);
   auto& s = *comm_.state_;
+  s.begin();
   const auto turn = s.turns->take();
   const auto& p = *pattern_;
   const auto& to = slot.forward ? p.send_ranks : p.receive_ranks;
   const auto& to_offsets = slot.forward ? p.send_offsets : p.receive_offsets;
   const auto& from = slot.forward ? p.receive_ranks : p.send_ranks;
   const auto& from_offsets = slot.forward ? p.receive_offsets : p.send_offsets;
-  std::byte* const out = outgoing(which);
-  std::byte* const in = buffer(which, !slot.forward).data();
+  std::byte* const out = buffer(slot, slot.forward).data();
+  std::byte* const in = buffer(slot, !slot.forward).data();
   slot.receives.resize(from.size());
   slot.sends.resize(to.size());
   slot.named.assign(from.size(), 0);
   const int tag = s.tag(channel_);
-  for (std::size_t i = 0; i < from.size(); ++i)
-    slot.receives[i] = s.transport->receive(from[i], tag, in + from_offsets[i] * element_bytes_,
-                                            (from_offsets[i + 1] - from_offsets[i]) * element_bytes_);
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::size_t bytes = (to_offsets[i + 1] - to_offsets[i]) * element_bytes_;
-    slot.sends[i] = s.transport->send(to[i], tag, out + to_offsets[i] * element_bytes_, bytes);
-    s.counters.bytes += std::int64_t(bytes);
+  try {
+    for (std::size_t i = 0; i < from.size(); ++i)
+      slot.receives[i] = s.transport->receive(from[i], tag, in + from_offsets[i] * element_bytes_,
+                                              (from_offsets[i + 1] - from_offsets[i]) * element_bytes_);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const std::size_t bytes = (to_offsets[i + 1] - to_offsets[i]) * element_bytes_;
+      slot.sends[i] = s.transport->send(to[i], tag, out + to_offsets[i] * element_bytes_, bytes);
+      s.counters.bytes += std::int64_t(bytes);
+    }
+  } catch (...) {
+    give_up(slot);
+    s.keep_error();
+    throw;
   }
   s.post();
   ++s.counters.exchanges;
   s.counters.messages += std::int64_t(to.size());
 }
 
-bool Exchange::test(int which) {
+bool Exchange::arrived(Slot& slot) {
   const auto turn = comm_.state_->turns->take();
   bool all = true;
-  for (auto& t : slots_[which].receives)
+  for (auto& t : slot.receives)
     if (t.active && !comm_.state_->transport->test(t)) all = false;
   return all;
 }
 
-int Exchange::wait_any(int which) {
-  Slot& slot = slots_[which];
+bool Exchange::test(int number) { return arrived(find(number)); }
+
+int Exchange::wait_any(int number) {
+  Slot& slot = find(number);
   if (std::find(slot.named.begin(), slot.named.end(), 0) == slot.named.end()) return -1;
   int found = -1;
   comm_.state_->wait_until([&] {
@@ -149,24 +180,39 @@ int Exchange::wait_any(int which) {
   return found;
 }
 
-void Exchange::wait(int which) {
-  const Span span("wait for halo", "comm", std::int64_t(buffer(which, !slots_[which].forward).size()));
-  comm_.state_->wait_until([&] { return test(which); });
+void Exchange::wait(int number) {
+  Slot& slot = find(number);
+  const Span span("wait for halo", "comm", std::int64_t(buffer(slot, !slot.forward).size()));
+  comm_.state_->wait_until([&] { return arrived(slot); });
 }
 
-void Exchange::close(int which) {
-  Slot& slot = slots_[which];
-  if (!slot.open) return;
-  // While an exception unwinds the messages may never complete: Communicator::fail gives them up.
-  if (std::uncaught_exceptions() > 0) return;
+void Exchange::close(int number) {
+  for (Slot& slot : slots_) {
+    if (slot.number != number || !slot.open) continue;
+    // While an exception unwinds past it the messages may never complete: Communicator::fail gives them up.
+    if (std::uncaught_exceptions() > slot.uncaught) abandon(number);
+    else finish(slot);
+  }
+}
+
+void Exchange::finish(Slot& slot) {
   comm_.state_->wait_until([&] {
-    bool all = test(which);
+    bool all = arrived(slot);
     for (auto& t : slot.sends)
       if (t.active && !comm_.state_->transport->test(t)) all = false;
     return all;
   });
   const auto turn = comm_.state_->turns->take();
-  slot.open = false;
+  slot.open = slot.abandoned = false;
+  slot.number = -1;
+}
+
+void Exchange::abandon(int number) noexcept {
+  for (Slot& slot : slots_)
+    if (slot.number == number && slot.open) {
+      slot.abandoned = true;
+      if (std::uncaught_exceptions() > slot.uncaught) comm_.state_->drop_unfinished();
+    }
 }
 
 }  // namespace tacit::comm

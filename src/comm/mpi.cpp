@@ -148,7 +148,8 @@ class MpiTransport final : public Transport {
                           "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
-    const std::int64_t numbers[4] = {notice.rank, notice.epoch, notice.position, std::int64_t(notice.kind)};
+    const std::int64_t numbers[6] = {notice.rank,  notice.epoch,  notice.position, std::int64_t(notice.kind),
+                                     notice.depth, notice.settled};
     auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
     *buffer += notice.text;
     kept().push_back(buffer);
@@ -167,9 +168,11 @@ class MpiTransport final : public Transport {
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     std::string buffer(std::size_t(bytes), '\0');
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
-    std::int64_t numbers[4];
+    std::int64_t numbers[6];
     std::memcpy(numbers, buffer.data(), sizeof numbers);
-    return Notice{int(numbers[0]), int(numbers[1]), numbers[2], ErrorKind(numbers[3]), buffer.substr(sizeof numbers)};
+    return Notice{int(numbers[0]),  int(numbers[1]),
+                  numbers[2],       ErrorKind(numbers[3]),
+                  buffer.substr(sizeof numbers), int(numbers[4]), int(numbers[5])};
   }
   std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_); }
 

@@ -6,6 +6,7 @@
 #include <tacit/comm/exchange.hpp>
 #include <tacit/exec/tasks.hpp>
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -22,11 +23,14 @@ namespace tacit::comm::detail {
 struct SumSlot {
   std::vector<std::byte> value, incoming;
   std::size_t count = 0;
+  std::size_t bytes() const { return count * (number == Number::float32 ? 4 : 8); }
   Number number{};
   Operation operation{};
   int channel = 0;
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
+  bool given_up = false;  // there is no result
+  int uncaught = 0;       // exceptions on their way where it was started
   Ticket send, receive;
   double began = -1, ended = -1;  // where a trace is on
   int number_of = 0;              // among the slots
@@ -35,9 +39,13 @@ struct SumSlot {
     done = true;
     if (began >= 0) ended = wall_time();
   }
+  void give_up() {
+    busy = false;
+    done = given_up = true;
+  }
 };
 
-struct State {
+struct State : std::enable_shared_from_this<State> {
   explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)), turns(transport->turns()) {
     rank = transport->rank();
     size = transport->size();
@@ -59,50 +67,105 @@ struct State {
   int rank = 0, size = 1, power = 1;
   int epoch = 0, epochs = 1;  // an epoch ends with a failure
   SumAlgorithm algorithm = SumAlgorithm::doubling;
+  bool native_lost = false;  // native all-reduces match by order, which a failure disturbs for good
   Counters counters;
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
   std::vector<Exchange*> exchanges;
-  std::uint32_t sums_started = 0, exchanges_made = 0, sparse_started = 0;
-  bool failed = false, settling = false;
-  std::map<int, Notice> notices;  // of this epoch, by rank
+  std::uint32_t sums_started = 0, exchanges_made = 0, exchanges_opened = 0, sparse_started = 0;
+  std::array<SumSlot*, 512> of_channel{};
+  // The thread that starts sums and messages: the rank's own. Others that poll do nothing.
+  std::atomic<const void*> owner = nullptr;
+
+  // A failure: heard of (or told of) -> settling: all ranks give up what is pending and agree -> on its way out, to the
+  // call that all leave -> over. `lost`: a settling was cut short, so that ranks are in different epochs; nothing goes
+  // any more.
+  bool failed = false, settling = false, lost = false;
+  int failures = 0;            // settled so far
+  int settled_within = 0;      // failures of other communicators since the last one here, while a call was open here
+  bool agreeing = false;       // in the agreement that ends a call
+  int leaving = 0;             // on its way out: level of the call that all ranks leave
+  Notice chosen;               // and what they throw there
+  std::uint64_t agreement = 0;  // of the last failure, while nothing has been done since
+  std::map<std::pair<int, int>, Notice> notices;  // by epoch and rank
   // Collective calls entered and left so far: the same number at the same place of the program on every rank. A rank that
   // is not yet where another one failed can still finish what it waits for (the other one has done its part) and must, or
   // the two would throw out of different calls.
   std::int64_t position = 0;
-  std::exception_ptr poll_error;  // met in poll(), which runs where nothing may be thrown
+  // This rank's own error, met where nothing may be thrown (poll(), destructors) or not yet agreed upon: what waits
+  // throws it until the ranks have settled, for what was under way cannot be completed.
+  std::exception_ptr error;
 
   int tag(int channel) const { return epoch % epochs * channels + channel; }
   static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
                        exchange_channels = 3300;
 
-  SumSlot& start(const void* values, std::size_t n, Number number, Operation operation);
+  /// What every operation begins with.
+  void begin() {
+    if (size == 1) return;
+    if (failed && !settling) [[unlikely]] throw PeerFailure(this);
+    agreement = 0;
+    owner.store(this_thread(), std::memory_order_relaxed);
+  }
+  static const void* this_thread() noexcept {
+    static thread_local char here;
+    return &here;
+  }
+  SumSlot& start(const void* values, std::size_t n, Number number, Operation operation, bool counted);
+  Global reduce(Global value, Operation operation);
   void advance(SumSlot& slot);
   void progress();
   /// One round of an engine: sums and exchanges. True while something is pending.
   bool push_on();
   /// Another rank has failed, at or before the place in the program where this rank is.
   bool hears_of_failure();
-  void check() {
-    if (hears_of_failure()) throw PeerFailure();
-  }
+  /// PeerFailure if another rank has failed, here or on a communicator with a call open around.
+  void check();
+  void keep_error() noexcept;  // the one that is being handled
+  /// In a catch block of what nothing may be thrown from.
+  void swallow() noexcept;
+  /// All ranks come here: gives up what is pending and agrees on what all throw, and out of which call.
+  void settle(const Notice* own);
+  /// This rank leaves something unfinished and unsettled, because another communicator has failed that has a call open
+  /// around. Whoever is not in that call, or uses this one after it, hears of it.
+  void leave_unfinished(const void* failed_one);
+  /// Something unfinished is dropped while an exception unwinds. Where no call is open here, the call on another
+  /// communicator that it unwinds may fail, and leaves this one unfinished then.
+  void drop_unfinished() noexcept;
+  bool hears(const Notice& notice) const;
+  /// Others hear of this failure where they are, so that all can settle now.
+  bool can_settle() const;
+  /// This communicator has a call open around one on another that settles a failure, and has failed: is that one to be
+  /// cut short? Not if those who failed here had settled it first: then all ranks have come to it.
+  bool cuts_short() const;
+  void lose();
+
   template <class Condition>
   void wait_until(Condition&& condition) {
-    for (int spins = 0;; ++spins) {
-      {
-        const auto turn = turns->take();
-        if (poll_error) std::rethrow_exception(std::exchange(poll_error, nullptr));
-        if (condition()) return;
-        progress();
-        if (spins % 64 == 63) check();
+    try {
+      for (std::uint64_t spins = 0;; ++spins) {
+        {
+          const auto turn = turns->take();
+          if (error) rethrow();
+          if (condition()) return;
+          progress();
+        }
+        if (spins % 64 == 63) look_around();
+        // With tasks there is something to do meanwhile.
+        if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;
+        if (spins > 128) transport->relax();
       }
-      // With tasks there is something to do meanwhile.
-      if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;
-      if (spins > 128) transport->relax();
+    } catch (...) {
+      broken_off();
+      throw;
     }
   }
 
  private:
   void begin_round(SumSlot& slot);
+  void listen();
+  void look_around();
+  void broken_off();
+  [[noreturn]] void rethrow();
   bool in_progress_ = false;
 };
 
@@ -120,6 +183,7 @@ class Mail {
   }
   void send(int to, int tag, Bytes bytes) {
     const auto turn = state_.turns->take();
+    state_.begin();
     auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
     item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
   }

@@ -3,6 +3,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -120,19 +121,37 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
   require(n >= 1, "run_threads was asked for ", n, " ranks; at least 1 is needed");
   auto hub = std::make_shared<Hub>(n);
   std::vector<std::exception_ptr> errors(n);
+  // Ranks begin when all threads are there: one that could not be made would leave the others waiting.
+  enum : int { wait, run, do_not_run };
+  std::atomic<int> signal = wait;
+  const auto tell = [&](int what) {
+    signal = what;
+    signal.notify_all();
+  };
   {
     std::vector<std::jthread> threads;
-    for (int r = 0; r < n; ++r)
-      threads.emplace_back([&, r] {
-        Trace::set_rank(r);
-        const Communicator comm(std::make_shared<ThreadTransport>(hub, r));
-        try {
-          // A rank that throws outside of a collective call must not leave the others waiting.
-          collective(comm, [&] { f(comm); });
-        } catch (...) {
-          errors[r] = std::current_exception();
-        }
-      });
+    try {
+      for (int r = 0; r < n; ++r)
+        threads.emplace_back([&, r] {
+          signal.wait(wait);
+          if (signal != run) return;
+          Trace::set_rank(r);
+          try {
+            const Communicator comm(std::make_shared<ThreadTransport>(hub, r));
+            // A rank that throws outside of a collective call must not leave the others waiting.
+            collective(comm, [&] { f(comm); });
+          } catch (...) {
+            errors[r] = std::current_exception();
+          }
+        });
+    } catch (const std::exception& e) {
+      tell(do_not_run);
+      throw Error(ErrorKind::environment, message("rank ", threads.size(), " of ", n, " has no thread: ", e.what()));
+    } catch (...) {
+      tell(do_not_run);
+      throw;
+    }
+    tell(run);
   }
   for (const auto& e : errors)
     if (e) std::rethrow_exception(e);

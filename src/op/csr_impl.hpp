@@ -156,6 +156,12 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
 }
 
 template <Scalar T, Memory M>
+void Csr<T, M>::abandon(int slot) const noexcept {
+  for (const auto& [columns, e] : parts_->exchanges)
+    if (e) e->abandon(slot);
+}
+
+template <Scalar T, Memory M>
 void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, int slot) const {
   const auto& comm = this->domain().comm();
   const int k = x.columns();

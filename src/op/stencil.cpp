@@ -576,6 +576,12 @@ int Stencil<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool) const {
 }
 
 template <Scalar T>
+void Stencil<T>::abandon(int token) const noexcept {
+  for (const auto& [columns, e] : parts_->exchanges)
+    if (e) e->abandon(token);
+}
+
+template <Scalar T>
 void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const {
   const auto& comm = this->domain().comm();
   const Parts& p = *parts_;

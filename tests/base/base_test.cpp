@@ -16,7 +16,7 @@ TEST(Error, CarriesKindAndValues) {
     EXPECT_EQ(e.kind(), ErrorKind::usage);
     EXPECT_STREQ(e.what(), "a sweep over 3 and 4 elements");
     EXPECT_FALSE(e.agreed());
-    EXPECT_TRUE(e.as_agreed().agreed());
+    EXPECT_TRUE(e.as_agreed(1).agreed());
   }
   EXPECT_NO_THROW(require(true, "never built"));
 }

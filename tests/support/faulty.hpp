@@ -13,7 +13,7 @@ namespace tacit::test {
 
 /// Passes everything on to `inner`; from the `countdown`-th message call on this rank throws `Error(environment)`, and each
 /// call may first sleep up to `delay`.
-class FaultyTransport final : public comm::Transport {
+class FaultyTransport : public comm::Transport {
  public:
   FaultyTransport(std::shared_ptr<comm::Transport> inner, int countdown, std::chrono::microseconds delay = {},
                   unsigned seed = 1)

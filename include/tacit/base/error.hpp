@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -23,17 +24,19 @@ class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
   ErrorKind kind() const noexcept { return kind_; }
-  /// True once all ranks of the collective call throw this Error; set by comm::collective.
-  bool agreed() const noexcept { return agreed_; }
-  Error as_agreed() const {
+  /// True once all ranks of a collective call throw this Error; set by comm::collective.
+  bool agreed() const noexcept { return agreement_ != 0; }
+  /// Which agreement it was: a number not used again in this process, 0 for none.
+  std::uint64_t agreement() const noexcept { return agreement_; }
+  Error as_agreed(std::uint64_t agreement) const {
     Error e = *this;
-    e.agreed_ = true;
+    e.agreement_ = agreement;
     return e;
   }
 
  private:
   ErrorKind kind_;
-  bool agreed_ = false;
+  std::uint64_t agreement_ = 0;
 };
 
 /// Text from parts: message("row ", 3, " of ", 2).

@@ -43,9 +43,12 @@ enum class SumAlgorithm {
   native     ///< the transport's (MPI_Iallreduce)
 };
 
-/// Thrown by waiting calls when another rank has failed. comm::collective turns it into the agreed Error.
+/// Thrown by communicating calls when another rank has failed, on this communicator or on one that has a collective
+/// call open around. The comm::collective that all ranks leave turns it into the agreed Error; those within pass it on.
 struct PeerFailure : std::exception {
-  const char* what() const noexcept override { return "another rank has failed"; }
+  explicit PeerFailure(const void* where) : on(where) {}
+  const char* what() const noexcept override { return "a communicator has failed on another rank"; }
+  const void* on;  ///< which communicator
 };
 
 class Exchange;
@@ -54,14 +57,36 @@ struct State;
 struct SumSlot;
 
 template <class T>
+concept Summable =
+    std::same_as<real_or_self_t<T>, float> || std::same_as<real_or_self_t<T>, double> || std::same_as<T, Global>;
+
+template <Summable T>
 constexpr Number number_of() {
   if constexpr (std::same_as<real_or_self_t<T>, float>) return Number::float32;
   else if constexpr (std::same_as<real_or_self_t<T>, double>) return Number::float64;
   else return Number::int64;
 }
+
+// A collective call under way on this thread, within the one before.
+class Call {
+ public:
+  explicit Call(State& state) noexcept;
+  Call(const Call&) = delete;
+  ~Call() { innermost() = outer; }
+  static Call*& innermost() noexcept;
+  /// Of this communicator; null if none is open.
+  static const Call* of(const void* state) noexcept;
+
+  Call* const outer;
+  State* const state;
+  std::int64_t began = 0;  // State::position there
+  int level = 1;           // among the calls of its communicator, from 1
+};
 }  // namespace detail
 
-/// A started all-reduce. Movable; its destructor waits (or gives up, if the communicator has failed).
+/// A started all-reduce. Movable; its destructor waits (or gives up, if the communicator has failed or an exception
+/// unwinds past it). When a failure has been agreed upon since it was started, test() and wait() throw Error(usage), on
+/// all ranks.
 class [[nodiscard]] PendingSum {
  public:
   PendingSum() = default;
@@ -115,15 +140,17 @@ class Communicator {
   const char* kind() const;
   friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
 
-  /// Same ranks, separate messages and counters. Collective.
+  /// Same ranks, separate messages and counters. Collective; PeerFailure if a rank has failed before.
   Communicator duplicate() const;
 
-  /// How sums travel; same choice on all ranks. Default: doubling.
+  /// How sums travel; same choice on all ranks. Default: doubling, and after a failure for good. Native are only sums
+  /// proper: a NaN need not win in a library's maximum.
   void use(SumAlgorithm algorithm) const;
 
   /// Starts the all-reduce of n values of T (float, double, their complex forms, or Global); `values` is copied.
-  /// Collective in order: every rank starts the same sums in the same order. One reduction.
-  template <class T>
+  /// Collective in order: every rank starts the same sums in the same order. One reduction. Waits only where 512 later
+  /// sums have been started and the one before them is still under way.
+  template <detail::Summable T>
   PendingSum start_sum(const T* values, std::size_t n, Operation operation = Operation::sum) const {
     return start(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation, true);
   }
@@ -134,7 +161,8 @@ class Communicator {
   }
 
   /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending. Throws nothing: what goes
-  /// wrong is thrown by the next wait.
+  /// wrong is thrown by the next wait. Does nothing on a thread that is not the rank's own (that which starts sums and
+  /// messages): threads that help in a loop may call it.
   void poll() const {
     if (size_ > 1) progress();
   }
@@ -182,22 +210,24 @@ class Communicator {
 
   /// Throws PeerFailure if a notice of another rank's failure has come.
   void check() const;
-  /// Asks the process whether the user wants to stop; throws Error(interrupted) if so. Cheap: looks every 50 ms.
+  /// Asks the process whether the user wants to stop; throws Error(interrupted) if so. Cheap: looks every 50 ms. Waits
+  /// within a collective call do the same.
   void check_interrupt() const;
 
-  /// Where this rank is in the program: comm::collective counts calls entered and left.
-  void enter() const;
-  void leave() const;
   /// All ranks come here in the normal case; throws PeerFailure instead if one failed. Ends comm::collective.
   void agree() const;
   /// Tells all ranks of `error` (or joins them, after a PeerFailure), gives up what is pending, waits until all are
-  /// here, and throws on every rank the error of the lowest failing one. A single rank rethrows the original.
+  /// here, and throws on every rank the error of the lowest failing one, out of the innermost call that all of them are
+  /// in; a PeerFailure where this call lies within that one. A single rank rethrows the original.
   [[noreturn]] void fail(std::exception_ptr error) const;
 
   Transport& transport() const;
 
  private:
   friend class Exchange;
+  template <class F>
+  friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
+  void leave() const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
   void count_local_sum(std::size_t values) const;
   void progress() const;
@@ -215,11 +245,12 @@ class Communicator {
 };
 
 /// Runs f on every rank; if it throws on any, all ranks throw the same Error (within the time of a message).
-/// Every collective entry point of Tacit is wrapped in this; nesting is fine. Costs one small all-reduce at the end.
+/// Every collective entry point of Tacit is wrapped in this; nesting is fine, also with other communicators: a failure
+/// on one of them that was agreed upon is this rank's own error here. Costs one small all-reduce at the end.
 template <class F>
 auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
+  const detail::Call call(*comm.state_);
   try {
-    comm.enter();
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
       comm.agree();

@@ -36,23 +36,34 @@ class Exchange {
   const Pattern& pattern() const { return *pattern_; }
   const Communicator& comm() const { return comm_; }
 
-  /// A free slot for a forward (or reverse) exchange; the caller packs outgoing(slot), then posts it.
-  /// Error(usage) when both are under way.
+  /// Opens a forward (or reverse) exchange and gives its number, which no other exchange of this communicator has; the
+  /// caller packs outgoing(number), then posts it. Error(usage) when two are under way. Waits for one that was
+  /// abandoned. When a failure has been agreed upon since, what is asked of that number is Error(usage), on all ranks.
   int open(bool forward = true);
   /// To pack: forward, send_index.size() elements by neighbour; reverse, ghost_count() elements.
-  std::byte* outgoing(int slot) { return buffer(slot, slots_[slot].forward).data(); }
+  std::byte* outgoing(int number) {
+    Slot& slot = find(number);
+    return buffer(slot, slot.forward).data();
+  }
   /// Posts the messages. Counts one exchange, one message a neighbour.
-  void post(int slot);
+  void post(int number);
   /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
   /// last. Waits.
-  int wait_any(int slot);
+  int wait_any(int number);
   /// True once all has arrived; pushes on.
-  bool test(int slot);
-  void wait(int slot);
+  bool test(int number);
+  void wait(int number);
   /// What arrived: forward, ghost_count() elements; reverse, send_index.size() elements by neighbour.
-  const std::byte* incoming(int slot) { return buffer(slot, !slots_[slot].forward).data(); }
-  /// Returns the buffers; waits until the neighbours have taken what was sent.
-  void close(int slot);
+  const std::byte* incoming(int number) {
+    Slot& slot = find(number);
+    return buffer(slot, !slot.forward).data();
+  }
+  /// Returns the buffers; waits until the neighbours have taken what was sent. Only abandons while an exception unwinds
+  /// past the exchange. Nothing happens when it is closed already, or was given up.
+  void close(int number);
+  /// Nobody will wait for it: its messages go on, and a later open() takes its place when they have come. Sends
+  /// nothing. Nothing happens when it is no exchange of this object.
+  void abandon(int number) noexcept;
 
  private:
   friend class Communicator;
@@ -62,10 +73,21 @@ class Exchange {
     std::shared_ptr<Bytes> own, ghost;  // values of send_index; values of the ghosts
     std::vector<Ticket> sends, receives;
     std::vector<char> named;
-    bool open = false, forward = true;
+    bool open = false, forward = true, abandoned = false;
+    int number = -1;   // of the exchange under way
+    int uncaught = 0;  // exceptions on their way where it was opened
   };
-  Bytes& buffer(int slot, bool own) { return own ? *slots_[slot].own : *slots_[slot].ghost; }
+  static Bytes& buffer(Slot& slot, bool own) { return own ? *slot.own : *slot.ghost; }
+  Slot& find(int number) {
+    for (Slot& slot : slots_)
+      if (slot.number == number) [[likely]] return slot;
+    refuse();
+  }
+  [[noreturn]] void refuse() const;
+  bool arrived(Slot& slot);
+  void finish(Slot& slot);
   void give_up() noexcept;  // the communicator has failed
+  void give_up(Slot& slot) noexcept;
   bool push_on();           // true while a message is under way
   Communicator comm_;
   std::shared_ptr<const Pattern> pattern_;

@@ -29,6 +29,8 @@ struct Notice {
   std::int64_t position = 0;  ///< collective calls that rank had entered and left
   ErrorKind kind = ErrorKind::environment;
   std::string text;
+  int depth = 0;    ///< not 0: that rank has left for a failure in the call of this depth among all that are open
+  int settled = 0;  ///< failures of that call's communicator before it; else, of others within that rank's open calls
 };
 
 enum class Operation { sum, min, max };

@@ -72,6 +72,7 @@ class Csr final : public Operator<T, M> {
  protected:
   int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
+  void abandon(int token) const noexcept override;
 
  private:
   struct Parts;

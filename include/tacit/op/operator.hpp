@@ -6,6 +6,7 @@
 #include <tacit/layout/vector.hpp>
 #include <tacit/op/recurrence.hpp>
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,13 +48,14 @@ class [[nodiscard]] Product {
   Product(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token)
       : a_(&a), x_(&x), y_(&y), adjoint_(adjoint), token_(token) {}
   Product(Product&& other) noexcept
-      : a_(std::exchange(other.a_, nullptr)), x_(other.x_), y_(other.y_), adjoint_(other.adjoint_), token_(other.token_) {}
+      : a_(std::exchange(other.a_, nullptr)), x_(other.x_), y_(other.y_), adjoint_(other.adjoint_),
+        token_(other.token_), uncaught_(other.uncaught_) {}
   Product& operator=(Product&&) = delete;
   ~Product() {
-    if (std::uncaught_exceptions() > 0) give_up();
+    if (std::uncaught_exceptions() > uncaught_) give_up();
     try {
       wait();
-    } catch (...) {  // another rank has failed: whatever is waited for next says so
+    } catch (...) {  // a rank has failed, this one or another: whatever is waited for next says so
     }
   }
   void wait() {
@@ -70,6 +72,7 @@ class [[nodiscard]] Product {
   Vector<T, M>* y_;
   bool adjoint_;
   int token_;
+  int uncaught_ = std::uncaught_exceptions();
 };
 
 /// Base of all operators. Everything but the constructors of derived classes is collective over the spaces' communicator.

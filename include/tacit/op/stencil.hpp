@@ -120,6 +120,7 @@ class Stencil final : public Operator<T, Host> {
  protected:
   int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
   void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+  void abandon(int token) const noexcept override;
 
  private:
   struct Parts;
