@@ -20,6 +20,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tacit::krylov {
@@ -320,7 +321,8 @@ class DeepPipelinedCg {
       for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values_.push_back(real(G_[c * rows + first + i]));
     for (int i = 0; i < 2; ++i) values_.push_back(real(norms[i]));
     if (run_.P) values_.push_back(real(G_[0]));
-    pending_[std::size_t(b % l_)] = run_.r.space().start_sum(values_.data(), values_.size());
+    auto sum = run_.r.space().start_sum(values_.data(), values_.size());
+    std::swap(pending_[std::size_t(b % l_)], sum);
   }
   void receive() {
     const std::size_t count = std::size_t(DelayedLanczos::count(l_));

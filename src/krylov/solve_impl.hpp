@@ -467,22 +467,26 @@ class Solve {
 
   /// As run_method, with kernels as tasks where that was asked for.
   bool run_by_engine(Run<T, M> run, Monitor& monitor, double norm) {
-    if (options_.engine != Engine::tasks || std::same_as<M, Device>) return run_method(run, monitor, norm);
-    bool goes_on = false;
-    exec::Tasks::run([&] { goes_on = run_method(run, monitor, norm); }, [&] { space_.comm().poll(); });
-    return goes_on;
+    if constexpr (std::same_as<M, Host>) {
+      if (options_.engine == Engine::tasks) {
+        bool goes_on = false;
+        exec::Tasks::run([&] { goes_on = run_method(run, monitor, norm); }, [&] { space_.comm().poll(); });
+        return goes_on;
+      }
+    }
+    return run_method(run, monitor, norm);
   }
   /// What of the run is not made of tasks.
   void tell_of_engine() {
     if (options_.engine != Engine::tasks) return;
-    if (std::same_as<M, Device>) {
+    if constexpr (std::same_as<M, Device>) {
       report_.warnings.push_back("the engine \"tasks\" is for host memory; the device ran in the order of the program");
-      return;
+    } else {
+      for (const auto* a : {A_, P_})
+        if (a && !a->as_tasks())
+          report_.warnings.push_back(
+              message("the engine \"tasks\" runs products with the ", a->name(), " operator in the order of the program"));
     }
-    for (const auto* a : {A_, P_})
-      if (a && !a->as_tasks())
-        report_.warnings.push_back(
-            message("the engine \"tasks\" runs products with the ", a->name(), " operator in the order of the program"));
   }
 
   /// False when the report is complete already.
