@@ -103,7 +103,7 @@ struct HMatrix<T>::Parts {
   std::vector<Local> own_column;                 // positions of this rank's elements
   std::vector<Global> column_cuts;               // replicated
   std::vector<T> whole, part;                    // scratch: all of x; own rows, or all columns
-  std::vector<T> share[2];                       // replicated adjoint: own columns, by slot
+  std::map<int, std::vector<T>> share;           // replicated adjoint: own columns, by exchange
 };
 
 template <Scalar T>
@@ -549,7 +549,8 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
     int gather = slot;
     if (backward) {
       // The other ranks' parts of the own columns, added in the order of ranks; then everybody's sums to all.
-      auto& own = parts.share[slot];
+      auto own = std::move(parts.share[slot]);
+      parts.share.erase(slot);
       const auto& index = e.pattern().send_index;
       for (std::size_t i = 0; i < index.size(); ++i)
         for (std::size_t c = 0; c < k; ++c) own[std::size_t(index[i]) * k + c] += in[i * k + c];
