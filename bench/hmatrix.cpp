@@ -7,8 +7,7 @@
 //     recompress=1  verify=1  quadrature=0.01  (accuracy of the entries, in tolerances)  repeat=20  solve=1e-7 (0:
 //     none)
 //
-// Mesh and entries are those of shared/peers/hmatrix. Errors are checked on 100 rows that the assembly knows nothing
-// of.
+// One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
