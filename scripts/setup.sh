@@ -6,7 +6,7 @@
 #   TACIT_JOBS       compilers at a time; default: processors, less where memory is short
 #   TACIT_VERBOSE=1  everything on the terminal
 #
-# The caller sets `root` (absolute) and uses: setup_begin, setup_build TARGET..., setup_end.
+# The caller sets `root` (absolute) and uses: setup_begin, setup_build ON|OFF TARGET..., setup_end.
 : "${root:?}"
 
 now() { date +%s; }
@@ -355,10 +355,22 @@ setup_compile() { # BUILD-FOLDER LOG TARGET...
   if ! grep -q 'no work to do' "$compile_log"; then report "compile $(printf '%s ' "${compile_build#"$root"/}:" "$@")" $(($(now) - start)); fi
 }
 
-# setup_build TARGET...: configures the release folder and builds the targets and the Python module.
+# wants_applications ARGS: does `tacit ARGS` need more than operators, methods and preconditioners? What has been built stays.
+wants_applications() {
+  if grep -qxF 'TACIT_APPLICATIONS:BOOL=ON' "$build/CMakeCache.txt" 2>/dev/null; then return 0; fi
+  case "${1:-demo}" in
+    demo | solve | info | doctor | check | convert | -*) return 1 ;;
+  esac
+}
+
+# setup_build ON|OFF TARGET...: configures the release folder, with the applications or without, and builds the targets and
+# the Python module.
 setup_build() {
+  applications=$1
+  shift
   targets=$*
-  set -- --preset release -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
+  set -- --preset release "-DTACIT_APPLICATIONS=$applications"
+  set -- "$@" "-DTACIT_TESTS=$applications" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
   with_mpi setup_configure "$build" "$log/configure.log" "$@"
   # shellcheck disable=SC2086  # a list of targets

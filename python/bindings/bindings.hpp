@@ -24,12 +24,17 @@ void bind_comm(nb::module_& m);
 void bind_layout(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
+void bind_hmatrix(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 
 /// Elements of a NumPy or DLPack array, read where they lie.
 template <class T>
 using Elements = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// The same of one column (n) or k of them (n, k).
+template <class T>
+using Columns = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 
 /// "solve" -> "solve_float64": one name for each scalar; the Python layer chooses.
 template <Scalar T>

@@ -163,6 +163,11 @@ void bind_core(nb::module_& m) {
   m.def("threads", [] { return 1; });
   m.def("set_threads", [](int) {});
 #endif
+#ifdef TACIT_HAVE_APPLICATIONS
+  m.attr("applications_built") = true;
+#else
+  m.attr("applications_built") = false;
+#endif
 #ifdef TACIT_HAVE_CUDA
   m.attr("cuda_built") = true;
 #else
@@ -181,6 +186,9 @@ NB_MODULE(_core, m) {
   bind_layout(m);
   bind_io(m);
   bind_op(m);
+#ifdef TACIT_HAVE_APPLICATIONS
+  bind_hmatrix(m);
+#endif
   bind_precond(m);
   bind_krylov(m);
 }

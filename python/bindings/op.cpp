@@ -10,7 +10,6 @@
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
-#include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/stencil.hpp>
 
@@ -28,9 +27,6 @@ using layout::Partition;
 using layout::Space;
 using layout::Vector;
 using Offsets = std::vector<Global>;
-
-template <class T>
-using Columns = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;  // (n) or (n, k)
 
 /// The spaces of a matrix; one and the same where rows and columns are spread alike.
 std::pair<Space, Space> spaces(const Communicator& comm, const Offsets& rows, const Offsets& columns) {
@@ -188,74 +184,6 @@ template <Scalar T>
 PyType_Slot collected[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse<T>)},
                            {Py_tp_clear, reinterpret_cast<void*>(&clear<T>)},
                            {0, nullptr}};
-
-/// Rows of three numbers, low corner before high corner in rows of six.
-op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& boxes) {
-  op::Geometry g;
-  const double* p = points.data();
-  for (std::size_t i = 0; i < points.size() / 3; ++i, p += 3) g.points.push_back({p[0], p[1], p[2]});
-  const double* b = boxes.data();
-  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6) g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
-  return g;
-}
-
-/// What an hmatrix is to be like, as the Python layer says it.
-struct HMatrixWish {
-  op::TreeOptions tree;
-  op::HMatrixOptions matrix;
-};
-HMatrixWish wish_of(const nb::dict& d) {
-  const auto is = [&](const char* name, const char* value) { return nb::cast<std::string>(d[name]) == value; };
-  HMatrixWish w;
-  w.tree.leaf_size = nb::cast<Local>(d["leaf_size"]);
-  w.tree.bisection = is("bisection", "midpoint") ? op::Bisection::midpoint : op::Bisection::median;
-  auto& m = w.matrix;
-  m.tolerance = nb::cast<double>(d["tolerance"]);
-  m.measure = is("measure", "block") ? op::ErrorMeasure::block : op::ErrorMeasure::matrix;
-  m.admissibility.eta = nb::cast<double>(d["eta"]);
-  m.admissibility.kind = is("admissibility", "smaller")  ? op::Admissibility::Kind::smaller
-                         : is("admissibility", "larger") ? op::Admissibility::Kind::larger
-                         : is("admissibility", "weak")   ? op::Admissibility::Kind::weak
-                                                         : op::Admissibility::Kind::none;
-  m.compress.method = is("compression", "aca")   ? op::Compression::aca
-                      : is("compression", "svd") ? op::Compression::svd
-                                                 : op::Compression::aca_plus;
-  m.compress.recompress = nb::cast<bool>(d["recompress"]);
-  m.compress.verify = nb::cast<bool>(d["verify"]);
-  m.compress.max_rank = nb::cast<Local>(d["max_rank"]);
-  m.storage = is("storage", "full")     ? op::StoragePrecision::full
-              : is("storage", "single") ? op::StoragePrecision::single
-                                        : op::StoragePrecision::automatic;
-  m.sampled_rows = nb::cast<int>(d["sampled_rows"]);
-  m.concurrent = false;  // Python runs on one thread at a time
-  return w;
-}
-
-nb::dict report_of(const op::HMatrixReport& r) {
-  nb::dict d;
-  d["rows"] = r.rows;
-  d["columns"] = r.columns;
-  d["bytes"] = r.bytes;
-  d["bytes_float64"] = r.full_bytes;
-  d["bytes_float32"] = r.single_bytes;
-  d["bytes_int16"] = r.fixed_bytes;
-  d["index_bytes"] = r.index_bytes;
-  d["dense_fraction"] = r.dense_fraction;
-  d["dense_blocks"] = r.dense_blocks;
-  d["low_rank_blocks"] = r.low_rank_blocks;
-  d["ranks"] = r.ranks;
-  d["mean_rank"] = r.mean_rank;
-  d["max_rank"] = r.max_rank;
-  d["entries_evaluated"] = r.entries_evaluated;
-  d["norm"] = r.norm;
-  d["estimated_error"] = r.estimated_error;
-  d["measured_error"] = r.measured_error;
-  d["measured_error_ones"] = r.measured_error_ones;
-  d["seconds"] = r.set_up_seconds;
-  d["least_bytes"] = r.least_bytes;
-  d["most_bytes"] = r.most_bytes;
-  return d;
-}
 
 op::Grid grid_of(const std::vector<Global>& points, const std::vector<std::string>& boundary) {
   std::vector<op::Boundary> kinds;
@@ -434,37 +362,6 @@ void bind_scalar(nb::module_& m) {
             return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
           });
         });
-
-  using HMatrix = op::HMatrix<T>;
-  nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
-      .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); });
-  // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
-  m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
-                                        const Columns<double>& boxes, const Columns<double>& sources,
-                                        const Columns<double>& source_boxes, const nb::object& entries,
-                                        const nb::dict& options) {
-    const HMatrixWish wish = wish_of(options);
-    release free;
-    return comm::collective(comm, [&] {
-      const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), wish.tree);
-      const auto columns =
-          sources.size() == 0 ? rows
-                              : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
-      const Space range = Space::distributed(comm, rows->size());
-      const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-        call_python(comm.size(), [&] {
-          const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
-                                            array_of(std::vector<Global>(j.begin(), j.end())));
-          const auto values = nb::cast<Elements<T>>(result);
-          require(values.size() == i.size() * j.size(), "the entry function gave ", values.size(), " entries where ",
-                  i.size() * j.size(), " are needed");
-          std::copy_n(values.data(), values.size(), out);
-        });
-      };
-      return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()), rows,
-                                       columns, entry, wish.matrix);
-    });
-  });
 
   const auto from_rows = [&]<class Index>(Index) {
     m.def(named<T>("csr").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,

@@ -88,7 +88,15 @@ def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
 
 def core(name: str, scalar: str) -> Any:
     """The compiled function or class of this name for a scalar."""
-    return getattr(_core, f"{name}_{scalar}")
+    try:
+        return getattr(_core, f"{name}_{scalar}")
+    except AttributeError:
+        if _core.applications_built:
+            raise
+        raise _core.EnvironmentFailure(
+            f"this build of Tacit is without its applications, and has no {name}: build them with `./run build`, or by "
+            "CMake with -DTACIT_APPLICATIONS=ON"
+        ) from None
 
 
 def to_scalar(array: Array, scalar: str, what: str) -> Array:

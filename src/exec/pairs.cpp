@@ -5,6 +5,7 @@
 #include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -17,22 +18,42 @@ constexpr std::size_t chunk_rows = 4096;  // rows whose sums are added up in one
 constexpr std::size_t block_rows = 64;    // rows that are laid out by columns in the first cache
 constexpr int tile = 4;                   // columns by columns whose sums stay in registers
 
-// sums[i][j] += sum over a block of a_i b_j; columns stand block_rows apart. Real numbers only.
+template <class R>
+struct Lanes {
+  typedef R type __attribute__((vector_size(lanes * sizeof(R))));
+};
+using LaneSums = Lanes<double>::type;  // of the rows of each lane
+
+#if defined(__AVX512F__)
+constexpr int at_once = 4;  // rows of a tile: what the registers hold
+#else
+constexpr int at_once = 1;
+#endif
+
+// sums[i][j] += a_i b_j over block_rows rows, lane by lane; columns stand block_rows apart. Real numbers only.
 template <int I, class R>
-void multiply_tile(const R* a, const R* b, double (&sums)[I][tile]) {
-  R acc[I][tile][lanes] = {};
-  for (std::size_t row = 0; row < block_rows; row += lanes)
+void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
+  using V = typename Lanes<R>::type;
+  constexpr int step = std::min(I, at_once);
+  static_assert(I % step == 0);
+  for (int first = 0; first < I; first += step) {
+    V acc[step][tile] = {};
+    for (std::size_t row = 0; row < block_rows; row += lanes) {
+      V left[step], right;
 #pragma GCC unroll 4
-    for (int i = 0; i < I; ++i)
+      for (int i = 0; i < step; ++i) std::memcpy(&left[i], a + (first + i) * block_rows + row, sizeof(V));
 #pragma GCC unroll 4
-      for (int j = 0; j < tile; ++j)
-        for (int l = 0; l < lanes; ++l) acc[i][j][l] += a[i * block_rows + row + l] * b[j * block_rows + row + l];
-  for (int i = 0; i < I; ++i)
-    for (int j = 0; j < tile; ++j) {
-      R sum{};
-      for (int l = 0; l < lanes; ++l) sum += acc[i][j][l];
-      sums[i][j] += double(sum);
+      for (int j = 0; j < tile; ++j) {
+        std::memcpy(&right, b + j * block_rows + row, sizeof(V));
+#pragma GCC unroll 4
+        for (int i = 0; i < step; ++i) acc[i][j] += left[i] * right;
+      }
     }
+#pragma GCC unroll 4
+    for (int i = 0; i < step; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < tile; ++j) sums[first + i][j] += __builtin_convertvector(acc[i][j], LaneSums);
+  }
 }
 
 // Rows [begin, begin + m) of the real columns of some pairs, one column after the other; zero beyond m.
@@ -69,6 +90,8 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
   const auto* const zr = reinterpret_cast<const R* const*>(z);
   using Tile = double[tile][tile];
   using Strip = double[parts][tile];
+  using TileSums = LaneSums[tile][tile];
+  using StripSums = LaneSums[parts][tile];
   const std::size_t count = std::size_t(tiles) * (tiles + 1) / 2;
   const std::size_t doubles = count * tile * tile + std::size_t(tiles) * parts * tile;
   const std::size_t chunks = (n + chunk_rows - 1) / chunk_rows;
@@ -81,22 +104,26 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
     if (!same) right_store.assign(std::size_t(padded) * block_rows, R(0));
     shadow_store.assign(parts * block_rows, R(0));
     R *const left = left_store.data(), *const right = same ? left : right_store.data(), *const s = shadow_store.data();
-    double* const mine = partial + chunk * doubles;
+    static thread_local std::vector<LaneSums> sums_store;
+    sums_store.assign(doubles, LaneSums{});
     const std::size_t end = std::min(n, (chunk + 1) * chunk_rows);
     for (std::size_t begin = chunk * chunk_rows; begin < end; begin += block_rows) {
       const std::size_t m = std::min(block_rows, end - begin);
       lay_out(vr, 2 * parts, reals, begin, m, left);
       if (!same) lay_out(zr, 2 * parts, reals, begin, m, right);
-      auto* at = reinterpret_cast<Tile*>(mine);
+      auto* at = reinterpret_cast<TileSums*>(sums_store.data());
       for (int b = 0; b < tiles; ++b)
         for (int a = 0; a <= b; ++a)
           multiply_tile<tile>(left + std::size_t(a) * tile * block_rows, right + std::size_t(b) * tile * block_rows, *at++);
       if (!with_shadow) continue;
       const R* const whole = reinterpret_cast<const R*>(shadow);
       lay_out(&whole, parts, parts, begin, m, s);
-      auto* strip = reinterpret_cast<Strip*>(at);
+      auto* strip = reinterpret_cast<StripSums*>(at);
       for (int b = 0; b < tiles; ++b) multiply_tile<parts>(s, right + std::size_t(b) * tile * block_rows, *strip++);
     }
+    double* const mine = partial + chunk * doubles;
+    for (std::size_t i = 0; i < doubles; ++i)
+      for (int l = 0; l < lanes; ++l) mine[i] += sums_store[i][l];
   });
   for (std::size_t chunk = 1; chunk < chunks; ++chunk)
     for (std::size_t i = 0; i < doubles; ++i) partial[i] += partial[chunk * doubles + i];

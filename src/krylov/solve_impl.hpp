@@ -1,17 +1,14 @@
 // The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
 #pragma once
 
+#include "classical.hpp"
 #include "powers.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
-#include <tacit/krylov/bicgstab.hpp>
-#include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/choose.hpp>
-#include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/krylov/stationary.hpp>
 #include <tacit/model/machine.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>

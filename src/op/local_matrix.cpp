@@ -83,17 +83,26 @@ inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
   return sum;
 }
 
+// f(m), with m known when it is compiled where it is a usual one.
+template <class F>
+inline void with_width(int m, F&& f) {
+  if (m == column_tile) f(std::integral_constant<int, column_tile>{});
+  else if (m == 2) f(std::integral_constant<int, 2>{});
+  else f(m);
+}
+
 template <class T, class Index>
 inline void csr_row_columns(const T* value, const Index* index, Global n, const T* x, T* y, int columns) {
   for (int c0 = 0; c0 < columns; c0 += column_tile) {
-    const int m = std::min(column_tile, columns - c0);
-    T sum[column_tile] = {};
-    for (Global k = 0; k < n; ++k) {
-      const T a = value[k];
-      const T* const xk = x + std::ptrdiff_t(index[k]) * columns + c0;
-      for (int c = 0; c < m; ++c) sum[c] += a * xk[c];
-    }
-    for (int c = 0; c < m; ++c) y[c0 + c] = sum[c];
+    with_width(std::min(column_tile, columns - c0), [&](auto m) {
+      T sum[column_tile] = {};
+      for (Global k = 0; k < n; ++k) {
+        const T a = value[k];
+        const T* const xk = x + std::ptrdiff_t(index[k]) * columns + c0;
+        for (int c = 0; c < m; ++c) sum[c] += a * xk[c];
+      }
+      for (int c = 0; c < m; ++c) y[c0 + c] = sum[c];
+    });
   }
 }
 
@@ -150,23 +159,62 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
   }
 }
 
+// The same for the two columns that the s-step methods multiply at once; they lie element by element.
+template <int C, class T>
+  requires(!is_complex<T>)
+inline void diagonal_slice_pair(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
+                                T* sum) {
+  constexpr unsigned full = (1u << C) - 1;
+  using V = typename Register<T, C>::type;
+  using Index = typename Register<std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>, C>::type;
+  Index low, high;
+  for (int l = 0; l < C; ++l) low[l] = l / 2, high[l] = C / 2 + l / 2;
+  V acc[2] = {}, v, from[2];
+  for (Local j = 0; j < steps; ++j, value += C) {
+    fetch_ahead(value);
+    std::memcpy(&v, value, sizeof v);
+    if (mask[j] == full) [[likely]] {
+      std::memcpy(from, x + 2 * std::ptrdiff_t(diagonal[j]), sizeof from);
+    } else {
+      T some[2 * C];
+      for (int l = 0; l < C; ++l)
+        for (int c = 0; c < 2; ++c)
+          some[2 * l + c] = mask[j] >> l & 1 ? x[2 * (std::ptrdiff_t(diagonal[j]) + l) + c] : T{};
+      std::memcpy(from, some, sizeof from);
+    }
+    acc[0] += __builtin_shuffle(v, low) * from[0];
+    acc[1] += __builtin_shuffle(v, high) * from[1];
+  }
+  std::memcpy(sum, acc, sizeof acc);
+}
+
 // A slice times several columns of x. `column(j, l)` is the place in x of the entry of row l in step j, `there(j, l)`
 // whether it is one.
 template <int C, class T, class Column, class There>
 inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
                           There&& there) {
   for (int l = 0; l < rows; ++l)
-    for (int c0 = 0; c0 < columns; c0 += column_tile) {
-      const int m = std::min(column_tile, columns - c0);
-      T sum[column_tile] = {};
-      for (Local j = 0; j < steps; ++j) {
-        if (!there(j, l)) continue;
-        const T a = value[std::ptrdiff_t(j) * C + l];
-        const T* const from = x + column(j, l) * columns + c0;
-        for (int c = 0; c < m; ++c) sum[c] += a * from[c];
-      }
-      std::copy_n(sum, m, y + std::ptrdiff_t(l) * columns + c0);
-    }
+    for (int c0 = 0; c0 < columns; c0 += column_tile)
+      with_width(std::min(column_tile, columns - c0), [&](auto m) {
+        T sum[column_tile] = {};
+        for (Local j = 0; j < steps; ++j) {
+          if (!there(j, l)) continue;
+          const T a = value[std::ptrdiff_t(j) * C + l];
+          const T* const from = x + column(j, l) * columns + c0;
+          for (int c = 0; c < m; ++c) sum[c] += a * from[c];
+        }
+        std::copy_n(sum, int(m), y + std::ptrdiff_t(l) * columns + c0);
+      });
+}
+
+template <int C, class T>
+inline void diagonals_times_columns(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, int rows,
+                                    const T* x, T* y, int columns) {
+  if constexpr (!is_complex<T>)
+    if (columns == 2 && rows == C) return diagonal_slice_pair<C>(value, diagonal, mask, steps, x, y);
+  slice_columns<C>(
+      value, steps, rows, x, y, columns, [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; },
+      [&](Local j, int l) { return mask[j] >> l & 1; });
 }
 
 }  // namespace
@@ -313,9 +361,7 @@ void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) 
         else general_slice<slice>(value, index, steps, origin, out);
         if (out == sum) std::copy_n(sum, rows, to);
       } else if (shape & 1) {
-        slice_columns<slice>(
-            value, steps, rows, own, to, columns, [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; },
-            [&](Local j, int l) { return mask[j] >> l & 1; });
+        diagonals_times_columns<slice>(value, diagonal, mask, steps, rows, own, to, columns);
       } else {
         slice_columns<slice>(
             value, steps, rows, origin, to, columns,

@@ -39,6 +39,9 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("ca-gmres", {"orthogonalisation": "bcgs2", "block_qr": "cholqr2"}),
     ("ca-gmres", {"orthogonalisation": "bcgs", "block_qr": "mixed-cholqr"}),
     ("ca-gmres", {"orthogonalisation": "bcgs-pip2", "step": 6}),
+    ("ca-gmres", {"powers": "kernel", "step": 5}),
+    ("ca-cg", {"powers": "kernel", "step": 4, "precond": "jacobi"}),
+    ("ca-bicgstab", {"powers": "kernel", "step": 4}),
     ("ca-gmres", {"storage": "float32"}),
     ("ca-gmres", {"storage": "bfloat16"}),
     ("ca-gmres", {"side": "left", "restart": 12}),
@@ -79,6 +82,16 @@ def test_preconditioned_like_the_classical_method(method: str, precond: str) -> 
     assert variant.iterations <= 1.1 * classical.iterations + 2
 
 
+def test_where_there_is_no_powers_kernel_the_report_says_so() -> None:
+    for a, precond, why in (
+        (tacit.stencil((8, 8)), None, "stencil"),
+        (laplacian(8, 8), "ilu0", "preconditioner"),
+    ):
+        r = tacit.solve(a, np.ones(64), method="ca-gmres", precond=precond, powers="kernel")
+        assert r.converged, r.summary()
+        assert any("powers kernel" in text and why in text for text in r.warnings), r.warnings
+
+
 def test_fewer_reductions() -> None:
     a, b = unsymmetric(400), np.ones(400)
     counts = {}
@@ -105,6 +118,8 @@ def test_fewer_reductions() -> None:
         ("pipelined-gmres", {"depth": 0}, "depth"),
         ("pipelined-ca-gmres", {"depth": 1}, "depth"),
         ("ca-gmres", {"basis": "newtn"}, "newton"),
+        ("ca-gmres", {"powers": "kernle"}, "kernel"),
+        ("pipelined-gmres", {"powers": "kernel"}, "powers kernel"),
         ("ca-gmers", {}, "ca-gmres"),
     ],
 )
@@ -137,3 +152,18 @@ def test_command_line_on_ranks(method: str, tmp_path: Path) -> None:
     assert report["converged"]
     assert report["ranks"] == 3
     assert report["residual_norm"] <= 1e-9
+
+
+@pytest.mark.slow
+@needs_mpi[0]
+@needs_mpi[1]
+def test_a_powers_kernel_needs_one_exchange_a_block(tmp_path: Path) -> None:
+    scipy.io.mmwrite(tmp_path / "a.mtx", laplacian(24, 20))
+    reports = {}
+    for powers in ("products", "kernel"):
+        words = ["solve", tmp_path / "a.mtx", "--method", "ca-cg", "--step", "4", "--basis", "newton", "--powers", powers]
+        reports[powers] = json.loads(command(*words, "--rtol", "1e-9", "--ranks", "3", "--json", "-").stdout)
+        assert reports[powers]["converged"]
+    assert reports["kernel"]["iterations"] == reports["products"]["iterations"]
+    assert reports["kernel"]["residual_norm"] == reports["products"]["residual_norm"]  # double precision: the same bits
+    assert reports["kernel"]["counts"]["exchanges"] <= 0.5 * reports["products"]["counts"]["exchanges"]

@@ -1,0 +1,5 @@
+#include "classical.hpp"
+
+namespace tacit::krylov {
+TACIT_CLASSICAL(, Host)
+}  // namespace tacit::krylov

@@ -1,0 +1,5 @@
+#include "classical.hpp"
+
+namespace tacit::krylov {
+TACIT_CLASSICAL(, Device)
+}  // namespace tacit::krylov
