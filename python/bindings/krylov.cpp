@@ -179,6 +179,7 @@ void bind_krylov(nb::module_& m) {
       .def_ro("iterations", &Report::iterations)
       .def_ro("restarts", &Report::restarts)
       .def_ro("residual_norm", &Report::residual_norm)
+      .def_ro("norm", &Report::norm)
       .def_ro("recurrence_residual_norm", &Report::recurrence_residual_norm)
       .def_ro("b_norm", &Report::b_norm)
       .def_prop_ro("history", [](const Report& r) { return array_of(std::vector<double>(r.history)); })

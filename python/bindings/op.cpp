@@ -100,18 +100,23 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
   void finish(const Vector<T>& x, Vector<T>& y, bool backward, int) const override {
     const Space &from = x.space(), &to = y.space();
     const Communicator& comm = from.comm();
-    require(x.columns() == 1, "the ", name_, " operator takes one vector at a time");
     const bool gather = whole_ && comm.size() > 1;
-    // The function may keep its argument: it gets an array of its own.
-    std::vector<T> argument =
-        gather ? comm.all_gather(std::span<const T>(x.data(), x.size())) : std::vector<T>(x.data(), x.data() + x.size());
-    call_python(comm.size(), [&] {
-      const nb::object result = (backward ? adjoint_ : product_)(array_of(std::move(argument)));
-      const auto values = nb::cast<Elements<T>>(result);
-      const std::size_t n = gather ? std::size_t(to.size()) : y.size();
-      require(values.size() == n, "the ", name_, " operator gave ", values.size(), " elements where ", n, " are needed");
-      std::copy_n(values.data() + (gather ? to.begin() : 0), y.size(), y.data());
-    });
+    const std::size_t k = std::size_t(x.columns()), rows = x.size() / k, n = y.size() / k;
+    // The function knows vectors only; columns lie element by element.
+    for (std::size_t c = 0; c < k; ++c) {
+      // It may keep its argument: it gets an array of its own.
+      std::vector<T> argument(rows);
+      for (std::size_t i = 0; i < rows; ++i) argument[i] = x.data()[i * k + c];
+      if (gather) argument = comm.all_gather(std::span<const T>(argument));
+      call_python(comm.size(), [&] {
+        const nb::object result = (backward ? adjoint_ : product_)(array_of(std::move(argument)));
+        const auto values = nb::cast<Elements<T>>(result);
+        const std::size_t all = gather ? std::size_t(to.size()) : n;
+        require(values.size() == all, "the ", name_, " operator gave ", values.size(), " elements where ", all, " are needed");
+        const T* const from = values.data() + (gather ? to.begin() : 0);
+        for (std::size_t i = 0; i < n; ++i) y.data()[i * k + c] = from[i];
+      });
+    }
   }
 
  private:

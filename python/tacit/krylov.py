@@ -124,6 +124,8 @@ class Result:
         ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
     recurrence_residual_norm : float
         What the method believed, on the same scale.
+    norm : str
+        "2", or "max": what || || is in all of these.
     history : ndarray
         The recurrence's ||r|| / ||b|| from iteration 0 on.
     seconds : dict
@@ -151,6 +153,7 @@ class Result:
         self.restarts: int = report.restarts
         self.residual_norm: float = report.residual_norm
         self.recurrence_residual_norm: float = report.recurrence_residual_norm
+        self.norm: str = report.norm
         self.history: npt.NDArray[np.float64] = report.history
         self.counts: dict[str, int] = report.counts
         self.warnings: list[str] = list(report.warnings)
@@ -426,7 +429,8 @@ def solve(
         pipelined-gmres and pipelined-ca-gmres: entries of the change of basis below tau times the subdiagonal one are
         left out. Default: 0; the paper's choice corresponds to 8e-3.
     basis : str, optional
-        ca- and pipelined- methods: "newton", "chebyshev" or "monomial". Default: newton, once Ritz values are known.
+        ca- and pipelined- methods: "newton", "chebyshev" or "monomial". Default: newton once Ritz values are known
+        (GMRES variants), chebyshev (ca-cg, ca-bicgstab), the roots of a Chebyshev polynomial (pipelined-cg).
     block_qr : str, optional
         ca-gmres with bcgs or bcgs2: "cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr" or "tsqr".
     storage : str, optional
@@ -451,7 +455,7 @@ def solve(
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
         ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
-        StopIteration ends the solve ("stopped").
+        StopIteration on any rank ends the solve on all ("stopped"). One reduction an iteration, to agree on that.
     partition : str
         "rows": blocks of rows as they come; "graph": rows renumbered so that ranks share few entries (METIS).
     ordering : str
@@ -569,6 +573,7 @@ def solve(
         told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         told["callback"] = "None" if callback is None else "given"
+        told["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
         if isinstance(callback, _OfIterate):
             told["callback"] = callback.told
         return _Prepared(right, guess, wanted, o, precond, told | _told_precond(precond))

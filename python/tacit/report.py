@@ -130,6 +130,7 @@ def document(result: Any, *, command: list[str], read_seconds: float, **more: An
         "restarts": int(result.restarts),
         "residual_norm": float(result.residual_norm),
         "recurrence_residual_norm": float(result.recurrence_residual_norm),
+        "norm": result.norm,
         "history": [float(value) for value in result.history],
         "unknowns": int(result.unknowns),
         "nonzeros": int(result.nonzeros),
@@ -221,8 +222,9 @@ def show(facts: dict[str, Any], out: Console) -> None:
     if facts["advice"]:
         rows.append(("advice", Text(facts["advice"], style="yellow")))
     asked = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None else ""
+    norm = " in the largest element" if facts["norm"] == "max" else ""
     rows += [
-        ("residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|, recomputed{asked}"),
+        ("residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|{norm}, recomputed{asked}"),
         ("", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"),
         (
             "iterations",

@@ -193,7 +193,8 @@ class BlockProcess {
         for (int c = 0; c < now.columns; ++c) {
           double all = 0;
           for (int i = 0; i <= j + c; ++i) all += double(abs2(whole[std::size_t(c) * (j + s) + i]));
-          const double ratio = double(abs2(whole[std::size_t(c) * (j + s) + j + c])) / all;
+          // A column of zeros has nothing left.
+          const double ratio = all > 0 ? double(abs2(whole[std::size_t(c) * (j + s) + j + c])) / all : 0;
           if (!(ratio > dependent<T>)) {
             done.columns = c, done.failed = ratio;
             break;

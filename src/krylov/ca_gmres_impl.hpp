@@ -115,7 +115,7 @@ class CaGmres final : public Iteration<T, M> {
       else q.push_back((*store)[j].data());
     };
     if constexpr (!full) {
-      while (store->size() <= std::size_t(restart_)) store->emplace_back(n);
+      if (store->empty()) store->emplace_back(n);
       exec::store<T, M, S>(basis(0).data(), (*store)[0].data(), n);
     }
     keep(0);
@@ -168,7 +168,10 @@ class CaGmres final : public Iteration<T, M> {
       v.clear(), to.clear();
       for (int c = 0; c < s; ++c) {
         v.push_back(basis(j + 1 + c).data());
-        if constexpr (!full) to.push_back((*store)[std::size_t(j + 1 + c)].data());
+        if constexpr (!full) {
+          if (store->size() == std::size_t(j + 1 + c)) store->emplace_back(n);  // as the basis grows
+          to.push_back((*store)[std::size_t(j + 1 + c)].data());
+        }
       }
       typename BlockProcess<T, M, S>::Choice choice{how_, qr_, 0};
       const bool careful = residual * residual < std::sqrt(epsilon) * beta * beta;

@@ -119,6 +119,12 @@ inline void check(const Options& o) {
   require(!o.tau || (*o.tau >= 0 && *o.tau < 1), "tau is ", o.tau.value_or(0), "; a number in [0, 1) is needed");
   require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
           "; a number of iterations, or 0 for never, is needed");
+  // Small dense matrices of this size are kept and factorised on every rank.
+  constexpr int most = 1000;
+  const auto small = [&](const char* name, const std::optional<int>& value) {
+    require(value.value_or(0) <= most, name, " is ", value.value_or(0), "; at most ", most, " is possible");
+  };
+  small("step", o.step), small("depth", o.depth), small("block", o.block);
   check_uses(o);
   if (o.engine == Engine::tasks && !exec::Tasks::available())
     throw Error(ErrorKind::environment,
@@ -262,7 +268,7 @@ class Solve {
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
-    b_norm_ = e ? layout::norm(b_) : b_norm;  // that of a subnormal b has few digits
+    b_norm_ = e ? length(b_) : b_norm;  // that of a subnormal b has few digits
     b_exponent_ += e;
     double size = A_->largest();
     if (size == 0) {  // unknown: what it does to b
@@ -351,10 +357,20 @@ class Solve {
     std::unique_ptr<Vector<T, M>> correction;
 
     // x = 0 needs no product to know the residual.
-    const bool zero_guess = layout::norm(x_) == 0;
     double norm = b_norm_;
+    bool zero_guess = layout::norm(x_) == 0;
+    if (!zero_guess) {
+      norm = true_residual(r);
+      // Squares of such a residual, or of b beside it, are not numbers any more.
+      constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
+      if (!(norm < std::ldexp(b_norm_, far))) {
+        report_.warnings.push_back(message("x0 has a residual of ", norm / b_norm_, " of ||b||, and was left for x = 0"));
+        layout::fill(x_, T(0));
+        norm = b_norm_;
+        zero_guess = true;
+      }
+    }
     if (zero_guess) layout::copy(b_, r);
-    else norm = true_residual(r);
     double best = norm;
     int idle = 0;
     restart_ = options_.restart;
@@ -462,6 +478,17 @@ class Solve {
     }
   }
 
+  /// The options, no larger than the space: there are not more directions in it than unknowns.
+  Options within_space(const Monitor& monitor) const {
+    const int most = int(std::clamp<Global>(space_.size(), 1, std::max(1, monitor.max_iterations())));
+    Options o = options_;
+    o.restart = std::min(restart_, most);
+    if (o.step) o.step = std::min(*o.step, most);
+    if (o.depth) o.depth = std::min(*o.depth, std::max(most, 2));
+    if (o.block) o.block = std::min(*o.block, most);
+    return o;
+  }
+
   /// As run_method, with kernels as tasks where that was asked for.
   bool run_by_engine(Run<T, M> run, Monitor& monitor, double norm) {
     if constexpr (std::same_as<M, Host>) {
@@ -496,7 +523,7 @@ class Solve {
       case Method::ca_bicgstab:
       case Method::ca_gmres:
       case Method::pipelined_ca_gmres:
-        if (!iteration_) iteration_ = make_iteration<T, M>(method_, options_), look_at_powers();
+        if (!iteration_) iteration_ = make_iteration<T, M>(method_, within_space(monitor)), look_at_powers();
         iteration_->run(run, monitor);
         break;
       case Method::automatic:
@@ -676,9 +703,9 @@ class Solve {
               "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision.", monitor,
               norm);
         return finish(Reason::breakdown, failure.detail,
-                      method_ == Method::cg
+                      classical_of(method_) == Method::cg
                           ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
-                      : method_ == Method::bicgstab ? "Use gmres, which cannot break down this way."
+                      : classical_of(method_) == Method::bicgstab ? "Use gmres, which cannot break down this way."
                                                     : "Check whether the matrix is singular.",
                       monitor, norm);
       case Outcome::diverged:

@@ -123,7 +123,9 @@ TYPED_TEST(BlockBasis, UpdateIsTheCombination) {
               const double step = sizeof(S) == sizeof(T) ? 0 : sizeof(S) * 2 == sizeof(T) && sizeof(real_t<T>) == 8 ? 6e-8 : 4e-3;
               EXPECT_LE(std::abs(wide_t<T>(widened(out[c][e])) - sum), rounding * double(j + s) + step * double(std::abs(sum)));
             }
-            if (!narrow || c == a.s - 1) EXPECT_LE(std::abs(widen(a.block[c][e]) - sum), rounding * double(j + s));
+            if (!narrow || c == a.s - 1) {
+              EXPECT_LE(std::abs(widen(a.block[c][e]) - sum), rounding * double(j + s));
+            }
             else EXPECT_EQ(a.block[c][e], before[c][e]);
           }
       }

@@ -113,7 +113,9 @@ Outcome<T> measure(const Space& space, const Columns<T>& q, const Columns<T>& v,
     }
     outcome.backward = std::max(outcome.backward, double(norm2(rest) / norm2(v[c - j])));
     EXPECT_GT(real(R[std::size_t(c - j) * (j + s) + c]), 0) << "the diagonal is positive";
-    if constexpr (is_complex<T>) EXPECT_EQ(R[std::size_t(c - j) * (j + s) + c].imag(), 0);
+    if constexpr (is_complex<T>) {
+      EXPECT_EQ(R[std::size_t(c - j) * (j + s) + c].imag(), 0);
+    }
   }
   return outcome;
 }
@@ -162,8 +164,12 @@ TYPED_TEST(BlockOrthogonalisation, BlockQrReachesWhatItsTableSays) {
             }
             // Whatever is given back is right as far as it goes.
             EXPECT_LE(o.backward, 300 * epsilon<T>) << what;
-            if (o.done.columns < s) EXPECT_LE(o.done.failed, 100 * epsilon<T>) << what;
-            if (claim.reach < 1 && power > 0.75) EXPECT_LT(o.done.columns, s) << what << ": no false success";
+            if (o.done.columns < s) {
+              EXPECT_LE(o.done.failed, 100 * epsilon<T>) << what;
+            }
+            if (claim.reach < 1 && power > 0.75) {
+              EXPECT_LT(o.done.columns, s) << what << ": no false success";
+            }
           }
         }
       },
@@ -183,9 +189,15 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
               return krylov::block_qr<T, Host>(claim.how, block, R);
             });
             EXPECT_LE(o.backward, 300 * epsilon<T>) << to_string(claim.how) << " " << e;
-            if (claim.reach >= 1) EXPECT_EQ(o.done.columns, 6) << to_string(claim.how) << " " << e;
-            if (claim.reach < 1 && e * e < epsilon<T>) EXPECT_EQ(o.done.columns, 1) << to_string(claim.how) << " " << e;
-            if (claim.loss_power == 0) EXPECT_LE(o.orthogonality, 200 * epsilon<T>) << to_string(claim.how) << " " << e;
+            if (claim.reach >= 1) {
+              EXPECT_EQ(o.done.columns, 6) << to_string(claim.how) << " " << e;
+            }
+            if (claim.reach < 1 && e * e < epsilon<T>) {
+              EXPECT_EQ(o.done.columns, 1) << to_string(claim.how) << " " << e;
+            }
+            if (claim.loss_power == 0) {
+              EXPECT_LE(o.orthogonality, 200 * epsilon<T>) << to_string(claim.how) << " " << e;
+            }
           }
         }
         const auto v = monomial<T>(12);
@@ -195,7 +207,9 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
           });
           EXPECT_LE(o.backward, 300 * epsilon<T>) << to_string(claim.how);
           EXPECT_GE(o.done.columns, 4) << to_string(claim.how);
-          if (claim.loss_power == 0) EXPECT_LE(o.orthogonality, 200 * epsilon<T>) << to_string(claim.how);
+          if (claim.loss_power == 0) {
+            EXPECT_LE(o.orthogonality, 200 * epsilon<T>) << to_string(claim.how);
+          }
         }
       },
       {2, 4});

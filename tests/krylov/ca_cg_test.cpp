@@ -115,8 +115,9 @@ TEST(CaCg, TakesTheIterationsOfCgAndTellsTheTruth) {
         if (basis != Basis::monomial) {
           EXPECT_LE(found.report.iterations, 1.05 * reference.iterations) << what;
           // Newton bases of 16 keep too few digits, and are cut; classical: two an iteration.
-          if (s < 16 || basis == Basis::chebyshev)
+          if (s < 16 || basis == Basis::chebyshev) {
             EXPECT_LE(found.report.counts.reductions, 2 * reference.iterations / s + 16) << what;
+          }
           EXPECT_LE(found.report.counts.reductions, 0.75 * reference.iterations) << what;
         }
         EXPECT_LE(found.report.iterations, 1.3 * reference.iterations) << what;

@@ -69,7 +69,9 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
               EXPECT_NEAR(double(one.report.counts.operator_applies), double(other.report.counts.operator_applies),
                           blocks * way.products) << what;
               EXPECT_NEAR(double(one.report.counts.reductions), double(other.report.counts.reductions), blocks) << what;
-              if (comm.size() > 1) EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
+              if (comm.size() > 1) {
+                EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
+              }
               // To the bit, but where ca-cg combines P p from earlier images instead of applying P.
               if (std::same_as<T, double> && !(P && way.method == Method::ca_cg)) {
                 EXPECT_TRUE(one.x == other.x) << what;
@@ -107,7 +109,9 @@ TYPED_TEST(ByPowersKernel, ABlockIsOneExchange) {
             const auto c1 = counts(telescoped + first), c2 = counts(telescoped + first + more * way.step);
             EXPECT_EQ(c2.operator_applies - c1.operator_applies, more * way.products) << to_string(way.method);
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? more : 0) << to_string(way.method);
-            if (comm.size() == 3) EXPECT_EQ(c2.messages - c1.messages, 4 * more);  // to each neighbour, over all ranks
+            if (comm.size() == 3) {  // to each neighbour, over all ranks
+              EXPECT_EQ(c2.messages - c1.messages, 4 * more);
+            }
           }
       },
       {3});

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse.linalg
 from cli_support import needs_mpi
 from cli_support import tacit as command
 from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
@@ -80,6 +81,20 @@ def test_preconditioned_like_the_classical_method(method: str, precond: str) -> 
     classical = tacit.solve(a, b, method=CLASSICAL[method], precond=precond, rtol=1e-8)
     assert variant.converged, variant.summary()
     assert variant.iterations <= 1.1 * classical.iterations + 2
+
+
+@pytest.mark.parametrize("method", POSITIVE + GENERAL)
+def test_functions_and_scipys_operators(method: str) -> None:
+    a, b = laplacian(9, 8), np.ones(72)
+    linear = scipy.sparse.linalg.aslinearoperator(a)
+    scaled = scipy.sparse.linalg.LinearOperator((72, 72), matvec=lambda x: 0.25 * x)
+    stored = tacit.solve(a, b, method=method, rtol=1e-9)
+    for r in (
+        tacit.solve(linear, b, method=method, rtol=1e-9),
+        tacit.solve(a, b, method=method, precond=scaled, rtol=1e-9),
+    ):
+        assert r.converged, r.summary()
+        assert r.iterations <= stored.iterations + 4
 
 
 def test_where_there_is_no_powers_kernel_the_report_says_so() -> None:

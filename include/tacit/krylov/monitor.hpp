@@ -62,7 +62,7 @@ class Monitor {
   void scale_norms(double factor) { factor_ = factor; }
 
   /// After the work of an iteration (or before the first), with the norm of the residual: may the method go on?
-  /// Every argument is the same on all ranks. Local, apart from the callback.
+  /// Every argument is the same on all ranks. Local; collective where there is a callback, whose answer ranks agree upon.
   bool go_on(double norm) {
     norm_ = norm * factor_;
     if (pending_) {
@@ -70,7 +70,8 @@ class Monitor {
       ++iterations_;
       if (std::isfinite(norm_)) record(norm_);
       comm_.check_interrupt();
-      if (options_.callback && options_.callback(State{iterations_, norm_ / divisor(), solution_}))
+      // A clock or a file may tell ranks different things: one that wants to stop stops all.
+      if (options_.callback && !comm_.all(!options_.callback(State{iterations_, norm_ / divisor(), solution_})))
         return end(Outcome::stopped);
     }
     if (!std::isfinite(norm_)) return end(Outcome::non_finite);

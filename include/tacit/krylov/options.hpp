@@ -137,7 +137,7 @@ struct Options {
   /// is told in report.warnings. False: the method as it stands, and its honest failure.
   bool fallbacks = true;
   bool history = true;
-  /// Returns true to stop. Called on every rank after each iteration; may throw (all ranks then throw the same Error).
+  /// Returns true to stop: one rank that does stops all (a reduction an iteration). Called on every rank after each iteration; may throw (all ranks then throw the same Error).
   std::function<bool(const State&)> callback;
 };
 
