@@ -251,12 +251,8 @@ class Kernel {
     if (last > 1) inner(lines, table(0, ey, ez), 1, 1, last - 1, out + 1);
     if (last > 0) end_point(nullptr, nullptr, lines, 1, last, ey, ez, out);
   }
-  /// Its first or last point alone.
-  void end_of_line(const S* const* lines, std::ptrdiff_t l, Global z, std::ptrdiff_t i, S* out) const {
-    end_point(nullptr, nullptr, lines, 1, i, end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]), out);
-  }
-  const Table<S>& table_of(std::ptrdiff_t l, Global z) const {
-    return table(0, end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]));
+  const Table<S>& table_of(std::ptrdiff_t i, std::ptrdiff_t l, Global z) const {
+    return table(end_of(i, part_.axes.n[0]), end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]));
   }
   bool star() const { return star_; }
   /// What line_of() and run_lines() of k columns need before threads call them.

@@ -14,11 +14,12 @@ namespace {
 
 using namespace stencils;
 
-// Steps at once, lines of a tile, slabs of a chunk. They depend on the grid alone, so that sums of squares have one order.
+// Lines of a tile, slabs of a chunk. They depend on the grid and the steps alone, so that sums of squares have one order.
 struct Blocking {
-  int steps = 4;
   std::ptrdiff_t lines = 1, slabs = 1;
 };
+// More steps than these read less memory, and do more twice where tiles meet: both are small then.
+constexpr int most_steps = 6;
 
 std::ptrdiff_t second_cache() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
@@ -28,42 +29,82 @@ std::ptrdiff_t second_cache() {
   return std::ptrdiff_t(1) << 20;
 }
 
-Blocking blocking(const Axes& axes, std::size_t element) {
-  Blocking b;
+Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   const std::ptrdiff_t ny = std::ptrdiff_t(axes.n[1]), line = std::ptrdiff_t(axes.n[0]) * std::ptrdiff_t(element);
-  // Of each step three slabs, of f one a step, of x three.
-  const auto fit = [&](int steps) { return second_cache() * 3 / 4 / ((4 * steps) * line) - steps; };
-  b.steps = 8;
-  while (b.steps > 2 && fit(b.steps) < std::min<std::ptrdiff_t>(ny, 4 * b.steps)) --b.steps;
-  b.lines = std::clamp<std::ptrdiff_t>(fit(b.steps), std::min<std::ptrdiff_t>(ny, 8), ny);
+  // Of what each step reads three slabs, of f one a step.
+  const std::ptrdiff_t fit = second_cache() * 3 / 4 / (4 * steps * line) - steps;
+  Blocking b;
+  b.lines = std::clamp<std::ptrdiff_t>(fit, std::min<std::ptrdiff_t>(ny, 8), ny);
   const std::ptrdiff_t tiles = (ny + b.lines - 1) / b.lines;
   b.lines = (ny + tiles - 1) / tiles;
-  b.slabs = std::max<std::ptrdiff_t>(64, 16 * b.steps);
+  b.slabs = std::max<std::ptrdiff_t>(64, 16 * steps);
   return b;
 }
 
-// out = x + omega (scale (f - A x)) on n points of a line whose x, f, out begin there; returns the sum of squares of f - A x.
+// Registers of 64 bytes, loaded from anywhere.
+template <class S>
+struct Wide {
+  static constexpr std::ptrdiff_t lanes = 64 / sizeof(S);
+  typedef S V __attribute__((vector_size(64)));
+  typedef S U __attribute__((vector_size(64), aligned(sizeof(S)), may_alias));
+  static V load(const S* p) { return *reinterpret_cast<const U*>(p); }
+  static void store(S* p, V v) { *reinterpret_cast<U*>(p) = v; }
+  /// Lanes by .. of a, then lanes of b.
+  static V shifted(V a, V b, int by) {
+    typedef std::conditional_t<sizeof(S) == 8, std::int64_t, std::int32_t> I;
+    typedef I Mask __attribute__((vector_size(64)));
+    Mask mask;
+    for (int l = 0; l < int(lanes); ++l) mask[l] = I(by + l);
+    return __builtin_shuffle(a, b, mask);
+  }
+  static double sum(V v) {
+    double total = 0;
+    for (std::ptrdiff_t l = 0; l < lanes; ++l) total += double(v[l]);
+    return total;
+  }
+};
+
+// A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a register's;
+// the squares of f - A x are added to `squares`. Lines do not overlap.
 template <bool Middle, class S>
-double star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp, const Table<S>& t, const S* f, S omega,
-                 S scale, std::ptrdiff_t n, S* __restrict out) {
+__attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp,
+                                         const Table<S>& t, const S* f, S omega, S scale, std::ptrdiff_t n,
+                                         typename Wide<S>::V last_lanes, S* __restrict out, typename Wide<S>::V& squares) {
   const S c = t[slot(0, 0, 0)], xl = t[slot(-1, 0, 0)], xr = t[slot(1, 0, 0)], yl = t[slot(0, -1, 0)],
           yr = t[slot(0, 1, 0)], zl = t[slot(0, 0, -1)], zr = t[slot(0, 0, 1)];
-  const S *const left = line - 1, *const right = line + 1;
-  double squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (std::ptrdiff_t i = 0; i < n; ++i) {
-    S sum = zl * zm[i];
-    if constexpr (Middle) sum += yl * ym[i];
-    sum += xl * left[i];
-    sum += c * line[i];
-    sum += xr * right[i];
-    if constexpr (Middle) sum += yr * yp[i];
-    sum += zr * zp[i];
-    const S r = f[i] - sum;
-    squares += double(r) * double(r);
-    out[i] = line[i] + omega * (scale * r);
+  using W = Wide<S>;
+  using V = typename W::V;
+  constexpr std::ptrdiff_t w = W::lanes;
+  const auto at = [&](std::ptrdiff_t i, V left, V x, V right) {
+    V sum = zl * W::load(zm + i);
+    if constexpr (Middle) sum += yl * W::load(ym + i);
+    sum += xl * left;
+    sum += c * x;
+    sum += xr * right;
+    if constexpr (Middle) sum += yr * W::load(yp + i);
+    sum += zr * W::load(zp + i);
+    const V r = W::load(f + i) - sum;
+    W::store(out + i, x + omega * (scale * r));
+    return r;
+  };
+  // Neighbours on the line come from the registers before and after, as far as these lie on it.
+  V all{};
+  std::ptrdiff_t i = 0;
+  V left = W::load(line - 1), x = W::load(line);
+  for (; i + 2 * w <= n; i += w) {
+    const V next = W::load(line + i + w), r = at(i, left, x, W::shifted(x, next, 1));
+    all += r * r;
+    left = W::shifted(x, next, w - 1);
+    x = next;
   }
-  return squares;
+  const V r = at(i, left, x, W::load(line + i + 1));
+  all += r * r;
+  if (i + w < n) {  // the last register stands over the one before it
+    const std::ptrdiff_t last = n - w;
+    const V again = at(last, W::load(line + last - 1), W::load(line + last), W::load(line + last + 1));
+    all += again * again * last_lanes;
+  }
+  squares += all;
 }
 
 // The same after v = A x.
@@ -107,62 +148,80 @@ class Wave {
     const auto last_line = [&](int c) { return std::min<std::ptrdiff_t>(ny, y1 + (steps_ - 1 - c)); };
     const auto first_slab = [&](int c) { return std::max<Global>(0, z0 - (steps_ - 1 - c)); };
     const auto last_slab = [&](int c) { return std::min<Global>(all, z1 + (steps_ - 1 - c)); };
-    const std::ptrdiff_t height = last_line(0) - first_line(0), ring = height * nx;
-    // Results of steps before the last: three slabs each.
-    static thread_local std::vector<S> kept;
-    const std::size_t needed = std::size_t(3 * ring * (steps_ - 1) + nx);
-    if (kept.size() < needed) kept.resize(needed);
-    S* const v = kept.data() + 3 * ring * (steps_ - 1);
-    const std::ptrdiff_t base = first_line(0);
-    const auto of_step = [&](int c, Global z) {  // line `base` of slab z of step c's result
-      return kept.data() + (3 * c + std::ptrdiff_t(z % 3)) * ring;
+    // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with a
+    // zero before and after them.
+    using W = Wide<S>;
+    constexpr std::ptrdiff_t unit = W::lanes;
+    const std::ptrdiff_t base = std::max<std::ptrdiff_t>(0, y0 - steps_), top = std::min<std::ptrdiff_t>(ny, y1 + steps_);
+    const std::ptrdiff_t pitch = (nx + unit + 1) / unit * unit, ring = (top - base) * pitch;
+    static thread_local std::vector<S> memory;
+    const std::size_t needed = std::size_t(3 * ring * steps_ + pitch + 3 * unit);
+    if (memory.size() < needed) memory.resize(needed);
+    S* const kept = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 / sizeof(S) + unit;
+    S* const v = kept + 3 * ring * steps_;
+    kept[-1] = S(0);
+    for (std::ptrdiff_t l = 0; l < 3 * steps_ * (top - base); ++l) kept[l * pitch + nx] = kept[(l + 1) * pitch - 1] = S(0);
+    const auto version = [&](int c, Global z) {  // line 0 of slab z of what step c reads
+      return kept + (3 * c + std::ptrdiff_t(z % 3)) * ring - base * pitch;
     };
-    for (Global t = first_slab(0); t < z1 + steps_ - 1; ++t)
+    typename W::V last_lanes{};
+    for (std::ptrdiff_t l = 0; l < nx % unit; ++l) last_lanes[unit - 1 - l] = S(1);
+    const bool fast = kernel_.star() && nx >= unit && part_.axes.boundary[0] == Boundary::dirichlet;
+    const auto fetch = [&](Global z) {
+      if (z < 0 || z >= all) return;
+      const S* const from = x.at(z);
+      S* const into = version(0, z);
+      for (std::ptrdiff_t l = base; l < top; ++l) std::copy_n(from + l * nx, nx, into + l * pitch);
+    };
+    fetch(first_slab(0) - 1), fetch(first_slab(0));
+    for (Global t = first_slab(0); t < z1 + steps_ - 1; ++t) {
+      if (t < last_slab(0)) fetch(t + 1);
       for (int c = 0; c < steps_; ++c) {
         const Global z = t - c;
         if (z < first_slab(c) || z >= last_slab(c)) continue;
         const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
-        const auto source = [&](Global at) -> const S* {  // line 0 of a slab of what step c reads
-          if (at < 0 || at >= all) return nullptr;
-          return c == 0 ? x.at(at) : of_step(c - 1, at) - base * nx;
-        };
-        const S *const zm = source(z - 1), *const zc = source(z), *const zp = source(z + 1);
+        const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z), z + 1 < all ? version(c, z + 1) : nullptr};
         const S* const right_side = f.at(z);
-        S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : of_step(c, z) - base * nx;
+        S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : version(c + 1, z);
+        const std::ptrdiff_t to_next = last ? nx : pitch;
+        typename W::V counted{}, beside{};  // squares of lines of this tile, and of those around it
         double sum = 0;
         for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l) {
-          const double s = line(zm, zc, zp, right_side + l * nx, l, z, v, out + l * nx);
-          if (inside && l >= y0 && l < y1) sum += s;
+          const bool own = inside && l >= y0 && l < y1;
+          const S* const f_line = right_side + l * nx;
+          S* const out_line = out + l * to_next;
+          if (fast) {
+            const S* const none = kernel_.nothing();
+            const S* const line = slabs[1] + l * pitch;
+            const S *const ym = l > 0 ? line - pitch : none, *const yp = l + 1 < ny ? line + pitch : none;
+            const S *const zm = slabs[0] ? slabs[0] + l * pitch : none, *const zp = slabs[2] ? slabs[2] + l * pitch : none;
+            const auto& table = kernel_.table_of(1, l, z);
+            auto& squares_of = own ? counted : beside;
+            if (part_.axes.real[1])
+              star_step<true>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
+            else star_step<false>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
+          } else {
+            const double s = any_line(slabs, pitch, f_line, l, z, v, out_line);
+            if (own) sum += s;
+          }
         }
-        squares[c] += sum;
+        squares[c] += sum + W::sum(counted);
       }
+    }
   }
 
  private:
-  double line(const S* zm, const S* zc, const S* zp, const S* f, std::ptrdiff_t l, Global z, S* v, S* out) const {
+  // A line of any shape, its ends as they are.
+  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, std::ptrdiff_t l, Global z, S* v, S* out) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
-    const S* const slabs[3] = {zm, zc, zp};
     const S* lines[9];
     for (int sz = 0; sz < 3; ++sz)
       for (int sy = -1; sy <= 1; ++sy) {
         const bool there = slabs[sz] && l + sy >= 0 && l + sy < ny && !(kernel_.star() && sy && sz != 1);
-        lines[3 * sz + 1 + sy] = there ? slabs[sz] + (l + sy) * nx : nullptr;
+        lines[3 * sz + 1 + sy] = there ? slabs[sz] + (l + sy) * pitch : nullptr;
       }
-    if (!kernel_.star() || nx < 3) {
-      kernel_.line_of(lines, l, z, v);
-      return step(lines[4], v, f, omega_, scale_, nx, out);
-    }
-    // The ends by themselves, the points between them in one loop.
-    double squares = 0;
-    for (const std::ptrdiff_t i : {std::ptrdiff_t(0), nx - 1}) {
-      kernel_.end_of_line(lines, l, z, i, v);
-      squares += step(lines[4] + i, v + i, f + i, omega_, scale_, 1, out + i);
-    }
-    const auto from = [&](int s) { return lines[s] ? lines[s] + 1 : kernel_.nothing(); };
-    const auto& t = kernel_.table_of(l, z);
-    if (part_.axes.real[1])
-      return squares + star_step<true>(from(4), from(3), from(5), from(1), from(7), t, f + 1, omega_, scale_, nx - 2, out + 1);
-    return squares + star_step<false>(from(4), from(3), from(5), from(1), from(7), t, f + 1, omega_, scale_, nx - 2, out + 1);
+    kernel_.line_of(lines, l, z, v);
+    return step(lines[4], v, f, omega_, scale_, nx, out);
   }
 
   const Part& part_;
@@ -178,7 +237,7 @@ int Stencil<T>::sweeps_at_once() const {
   const auto periodic = [&](int axis) { return grid_.boundary[std::size_t(axis)] == Boundary::periodic; };
   if (is_complex<T> || grid_.dimensions == 1 || periodic(grid_.dimensions - 1) || (grid_.dimensions == 3 && periodic(1)))
     return 1;
-  return blocking(parts_->part.axes, sizeof(T)).steps;
+  return most_steps;
 }
 
 template <Scalar T>
@@ -235,7 +294,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
     const Wave<T> wave(part, kernel, steps, omega, scale);
 
     // Chunks of slabs and tiles of lines; those that read no ghost come first.
-    const Blocking b = blocking(part.axes, sizeof(T));
+    const Blocking b = blocking(part.axes, sizeof(T), steps);
     const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) { return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0; };
     const std::ptrdiff_t tiles = (part.ny + b.lines - 1) / b.lines, own = std::ptrdiff_t(last - first), chunks = count(own, b.slabs);
     std::vector<double> sums(std::size_t(chunks * tiles * steps));

@@ -53,7 +53,7 @@ class Table:
             for name, program, ranks, threads, words in rows:
                 found = run(self.options.build, program, ranks, threads, words)
                 times[name, ranks, threads].append(min(found["seconds"]) / found["iterations"])
-                residuals[name, ranks, threads] = found.get("recurrence_residual", found["residual"])
+                residuals[name, ranks, threads] = found["residual"]
         results = []
         for (name, ranks, threads), t in times.items():
             median = statistics.median(t)
