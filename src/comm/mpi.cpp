@@ -129,7 +129,11 @@ class MpiTransport final : public Transport {
   }
   ~MpiTransport() override {
     const auto turn = process_turns()->take();
-    if (!finalized()) MPI_Comm_free(&comm_);
+    if (finalized()) return;
+#ifdef MPICH_VERSION
+    if (failed_) return;  // MPICH ends the program where messages that nobody will receive are left
+#endif
+    MPI_Comm_free(&comm_);
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -256,6 +260,7 @@ class MpiTransport final : public Transport {
                           "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
+    failed_ = true;
     const std::int64_t numbers[6] = {notice.rank,  notice.epoch,  notice.position, std::int64_t(notice.kind),
                                      notice.depth, notice.settled};
     auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
@@ -274,6 +279,7 @@ class MpiTransport final : public Transport {
     if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, comm_, &flag, &status) != MPI_SUCCESS || !flag) return {};
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
+    failed_ = true;
     std::string buffer(std::size_t(bytes), '\0');
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
     std::int64_t numbers[6];
@@ -338,6 +344,7 @@ class MpiTransport final : public Transport {
   }
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  bool failed_ = false;  // here or elsewhere: messages may have been given up
   std::vector<int> node_;
   std::vector<std::shared_ptr<MpiWindow>> windows_;
 };

@@ -89,7 +89,8 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     command("poisson", "--form", "cs", code=2)
 
 
-@needs_mpi
+@needs_mpi[0]
+@needs_mpi[1]
 def test_the_command_runs_on_ranks(tmp_path: Path) -> None:
     command(
         *("poisson", "--n", "17", "--ranks", "2", "--form", "csr", "--parts", "boxes", "--path", "shared"),
