@@ -2,13 +2,14 @@
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
 // b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true
 // residual, what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
-// storage, powers, orthogonalisation, block_qr, replacement, engine, side, rtol, fallbacks (0, 1; 0 here: the same work as the
+// storage, powers, orthogonalisation, block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol, fallbacks (0, 1; 0 here: the same work as the
 // peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
+#include <tacit/precond/jacobi.hpp>
 #include <tacit/precond/make.hpp>
 
 #include "model_problems.hpp"
@@ -22,7 +23,7 @@ using namespace tacit;
 
 namespace {
 
-void set(krylov::Options& o, std::string& format, const std::string& text) {
+void set(krylov::Options& o, std::string& format, std::string& path, const std::string& text) {
   const auto at = text.find('=');
   const std::string name = text.substr(0, at), value = at == std::string::npos ? "" : text.substr(at + 1);
   if (name == "format") format = value;
@@ -40,6 +41,11 @@ void set(krylov::Options& o, std::string& format, const std::string& text) {
   else if (name == "engine") o.engine = krylov::engine_of(value);
   else if (name == "side") o.side = krylov::side_of(value);
   else if (name == "rtol") o.rtol = std::stod(value);
+  else if (name == "sweeps") o.sweeps = std::stoi(value);
+  else if (name == "schedule") o.schedule.how = op::schedule_of(value);
+  else if (name == "remote_threads") o.schedule.remote_threads = std::stoi(value);
+  else if (name == "job_rows") o.schedule.job_rows = std::stoi(value);
+  else if (name == "path") path = value;
   else if (name == "fallbacks") o.fallbacks = std::stoi(value) != 0;
   else throw Error(ErrorKind::usage, message("unknown option ", text));
 }
@@ -81,20 +87,22 @@ void run(int argc, char** argv) {
   const bench::Problem problem{argv[1], std::atoll(argv[2])};
   const std::string precond = argv[4];
   const int repeats = std::atoi(argv[6]);
-  std::string format = "automatic";
+  std::string format = "automatic", path = "auto";
   krylov::Options options;
   options.method = krylov::method_of(argv[3]);
   options.max_iterations = std::atoi(argv[5]);
   options.rtol = 1e-300;
   options.fallbacks = false;
-  for (int i = 7; i < argc; ++i) set(options, format, argv[i]);
+  for (int i = 7; i < argc; ++i) set(options, format, path, argv[i]);
 
   const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
+  comm.use(comm::path_of(path));
   std::unique_ptr<op::Operator<double>> A, P;
   std::string storage = "stencil";
   if (format == "stencil") {
-    require(precond == "none", "a stencil is run without a preconditioner here");
+    require(precond == "none" || precond == "jacobi", "a stencil is run with jacobi or no preconditioner here");
     A = matrix_free(comm, problem);
+    if (precond == "jacobi") P = std::make_unique<precond::Jacobi<double>>(*A);
   } else {
     auto csr =
         problem.name.starts_with("file:") ? from_file(comm, problem.name.substr(5)) : assembled(comm, problem, format);
@@ -117,7 +125,7 @@ void run(int argc, char** argv) {
     std::printf(
         "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
         "\"storage\":"
-        "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.6e,\"recurrence_residual\":%.6e,\"reductions\":%lld,"
+        "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"recurrence_residual\":%.15e,\"reductions\":%lld,"
         "\"products\":%lld,\"seconds\":[%s]}\n",
         argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(),
         storage.c_str(), to_string(report.reason), report.iterations, report.residual_norm,

@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   MatGetType(A, &type);
   PetscPrintf(PETSC_COMM_WORLD,
               "{\"code\":\"petsc %d.%d.%d\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
-              "\"storage\":\"%s\",\"iterations\":%d,\"residual\":%.6e,\"seconds\":[%s]}\n",
+              "\"storage\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"seconds\":[%s]}\n",
               PETSC_VERSION_MAJOR, PETSC_VERSION_MINOR, PETSC_VERSION_SUBMINOR, argv[1],
               static_cast<long long>(problem.n), int(ranks), argv[3], argv[4], type, int(done), double(r_norm / b_norm),
               seconds.c_str());

@@ -76,6 +76,16 @@ void bind_comm(nb::module_& m) {
       .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
       .def("duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
            release(), "The same ranks, with messages of their own. Collective.")
+      .def_prop_rw("path", [](const Communicator& c) { return comm::to_string(c.path()); },
+                   [](const Communicator& c, const std::string& name) { c.use(comm::path_of(name)); },
+                   "How halo exchanges travel: \"auto\", \"messages\", \"persistent\", \"neighbour\", \"put\" or "
+                   "\"shared\". The same on all ranks.")
+      .def("set_levels", [](const Communicator& c, const std::string& sizes) { c.use(comm::Topology::given(c.size(), sizes)); },
+           "Ranks of a group, groups of the next, ...: \"3,2\" is 3 ranks a NUMA domain, 2 domains a node. The same on all "
+           "ranks.")
+      .def_prop_ro("topology",
+                   [](const Communicator& c) { return comm::collective(c, [&] { return c.topology().describe(); }); },
+                   release(), "Who is near whom, in words. Collective.")
       .def("barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
            "Returns when all ranks are here. Collective.")
       // Wrapped, because the failure of a rank that has gone ahead may show here.
@@ -110,6 +120,7 @@ void bind_comm(nb::module_& m) {
              return result;
            }, "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
 
+  m.def("path_names", &comm::path_names);
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);
   m.def("mpi_launched", &comm::mpi_launched);

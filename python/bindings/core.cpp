@@ -188,6 +188,7 @@ NB_MODULE(_core, m) {
   bind_op(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_hmatrix(m);
+  bind_poisson(m);
 #endif
   bind_precond(m);
   bind_krylov(m);

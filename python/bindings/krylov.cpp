@@ -151,6 +151,13 @@ void bind_krylov(nb::module_& m) {
       .def_rw("block", &Options::block, nb::arg().none())
       .def_rw("tau", &Options::tau, nb::arg().none())
       .def_rw("replacement", &Options::replacement, nb::arg().none())
+      .def_rw("sweeps", &Options::sweeps, nb::arg().none())
+      .def_prop_rw("schedule", [](const Options& o) { return op::to_string(o.schedule.how); },
+                   [](Options& o, const std::string& name) { o.schedule.how = op::schedule_of(name); })
+      .def_prop_rw("remote_threads", [](const Options& o) { return o.schedule.remote_threads; },
+                   [](Options& o, int threads) { o.schedule.remote_threads = threads; })
+      .def_prop_rw("job_rows", [](const Options& o) { return o.schedule.job_rows; },
+                   [](Options& o, int rows) { o.schedule.job_rows = rows; })
       .def_rw("rtol", &Options::rtol)
       .def_rw("atol", &Options::atol)
       .def_rw("max_iterations", &Options::max_iterations, nb::arg().none())
@@ -167,6 +174,7 @@ void bind_krylov(nb::module_& m) {
   m.def("block_qr_names", &krylov::block_qr_names);
   m.def("basis_names", &krylov::basis_names);
   m.def("storage_names", &krylov::storage_names);
+  m.def("schedule_names", &op::schedule_names);
   m.def("engine_names", &krylov::engine_names);
   m.def("norm_names", &krylov::norm_names);
   m.def("powers_names", &krylov::powers_names);

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import launch, report
+from tacit import cli_poisson, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -237,6 +237,7 @@ def build_parser() -> Parser:
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
     choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
+    g.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what the operator does]")
     g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
@@ -245,12 +246,17 @@ def build_parser() -> Parser:
     choice(g, "--ordering", "ordering", ("none", "rcm"), "of the unknowns: ")
     choice(g, "--scalar", "scalar", SCALARS, default="as the file needs")
     choice(g, "--device", "device", ("host", "cuda"))
+    cli_poisson.add_where(g, choice, whole)
     g = p.add_argument_group("what it leaves")
     g.add_argument("--monitor", action="store_true", help="show the residual while it runs")
     g.add_argument("--output", type=destination(OUTPUTS), metavar="FILE", help="write x: .mtx, .npy, .npz, .petsc")
     g.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
     g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
     g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
+
+    p = command("poisson", poisson, "solve Poisson's equation in the unit cube and compare with the solution", epilog=EXIT_CODES)
+    cli_poisson.build(p, choice, whole, real)
+    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -425,6 +431,8 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     from tacit import files, layout
 
     first = comm.rank == 0
+    if arguments.levels:
+        comm.set_levels(arguments.levels)
     out = report.console(stderr=arguments.json == "-", quiet=not first)
     start = time.perf_counter()
     A = files.read_matrix(arguments.file, comm, arguments.scalar)
@@ -457,6 +465,11 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             replacement=arguments.replacement,
             engine=arguments.engine,
             norm=arguments.norm,
+            sweeps=arguments.sweeps,
+            schedule=arguments.schedule,
+            remote_threads=arguments.remote_threads,
+            job_rows=arguments.job_rows,
+            path=arguments.path,
             relaxation=arguments.relaxation,
             fallbacks=not arguments.no_fallbacks,
             partition=arguments.partition,
@@ -579,6 +592,10 @@ class Monitor:
 
 
 # --- the other commands -----------------------------------------------------------------------------------------------
+
+
+def poisson(arguments: argparse.Namespace) -> int:
+    return cli_poisson.main(arguments, own_command(), communicator)
 
 
 def info(arguments: argparse.Namespace) -> int:

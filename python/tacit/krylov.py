@@ -373,6 +373,11 @@ def solve(
     replacement: int | None = None,
     engine: str = "polling",
     norm: str = "2",
+    sweeps: int | None = None,
+    schedule: str = "auto",
+    remote_threads: int = 1,
+    job_rows: int = 0,
+    path: str | None = None,
     relaxation: float = 1.0,
     lambda_min: float | None = None,
     lambda_max: float | None = None,
@@ -447,6 +452,17 @@ def solve(
         "tasks" (kernels as OpenMP tasks that wait for each other's blocks). The numbers are the same.
     norm : str
         ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
+    sweeps : int, optional
+        richardson with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where the
+        operator has a kernel for it (:class:`tacit.Stencil`). The same iterates. Default: what the operator does; 1 with
+        a callback.
+    schedule : str
+        How products with A are dealt to the threads of a rank: "auto" (the fastest, timed), "overlapped",
+        "synchronous", "split" (`remote_threads` of them wait for the halo) or "jobs" (of `job_rows` rows; 0: a fair
+        number). The numbers are the same.
+    path : str, optional
+        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent", "neighbour",
+        "put", "shared". The numbers are the same. Default: as ``comm.path`` says.
     relaxation : float
         richardson: omega.
     lambda_min, lambda_max : float, optional
@@ -541,6 +557,12 @@ def solve(
             o.storage = choose("storage", storage, _core.storage_names())
         if powers is not None:
             o.powers = choose("powers", powers, _core.powers_names())
+        o.schedule = choose("schedule", schedule, _core.schedule_names())
+        o.remote_threads = _whole(remote_threads, "remote_threads")
+        o.job_rows = _whole(job_rows, "job_rows")
+        o.sweeps = None if sweeps is None else _whole(sweeps, "sweeps")
+        if path is not None:
+            choose("path", path, _core.path_names())
         o.step = None if step is None else _whole(step, "step")
         o.depth = None if depth is None else _whole(depth, "depth")
         o.block = None if block is None else _whole(block, "block")
@@ -570,6 +592,7 @@ def solve(
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
         told = {name: _told(getattr(o, name)) for name in _TOLD}
         told |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
+        told |= {"path": repr(path)}
         told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         told["callback"] = "None" if callback is None else "given"
@@ -580,6 +603,9 @@ def solve(
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
+    path_before = on.path
+    if path is not None:
+        on.path = path
     with using_threads(used_threads):
         if trace:
             on.barrier()
@@ -601,6 +627,7 @@ def solve(
                 bool(trace),
             )
         finally:
+            on.path = path_before
             if trace:
                 _core.trace_stop()
     if raise_on_failure and not result.converged:
@@ -612,6 +639,7 @@ def solve(
 
 # Of the core's options: what the user sets.
 _TOLD = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "relaxation"]
+_TOLD += ["sweeps", "schedule", "remote_threads", "job_rows"]
 _TOLD += ["step", "depth", "block", "tau", "basis", "block_qr", "storage", "powers", "replacement", "engine", "norm"]
 _TOLD += ["lambda_min", "lambda_max", "history", "fallbacks"]
 _OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]

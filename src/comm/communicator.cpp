@@ -252,6 +252,8 @@ void State::progress() {
   } guard(in_progress_);
   for (auto& s : slots)
     if (s->busy) advance(*s);
+  if (unwritten > 0) [[unlikely]]
+    for (Exchange* exchange : exchanges) exchange->write_on();
 }
 
 bool State::push_on() {
@@ -543,9 +545,21 @@ Communicator Communicator::duplicate() const {
   const auto turn = state_->turns->take();
   Communicator copy(state_->transport->duplicate());
   copy.state_->algorithm = state_->algorithm;
+  copy.state_->path = state_->path;
+  copy.state_->topology = state_->topology;
   return copy;
 }
 void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
+void Communicator::use(Path path) const { state_->path = path; }
+Path Communicator::path() const { return state_->path; }
+void Communicator::use(const Topology& topology) const {
+  require(topology.ranks() == size_, "a topology of ", topology.ranks(), " ranks for ", size_);
+  state_->topology = std::make_shared<const Topology>(topology);
+}
+const Topology& Communicator::topology() const {
+  if (!state_->topology) state_->topology = std::make_shared<const Topology>(Topology::detect(*this));
+  return *state_->topology;
+}
 Counters Communicator::counters() const { return state_->counters; }
 Transport& Communicator::transport() const { return *state_->transport; }
 void Communicator::progress() const {

@@ -1,10 +1,12 @@
 #include <tacit/comm/exchange.hpp>
 
+#include "route.hpp"
 #include "state.hpp"
 
 #include <tacit/base/trace.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace tacit::comm {
 
@@ -39,20 +41,18 @@ Pattern Pattern::build(const Communicator& comm, std::span<const Global> offsets
   return p;
 }
 
-Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes)
-    : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes) {
+Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
+                   std::optional<Path> path)
+    : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes), own_path_(path) {
   auto& s = *comm_.state_;
   channel_ = detail::State::exchange_channel + int(s.exchanges_made++ % detail::State::exchange_channels);
-  for (Slot& slot : slots_) {
-    slot.own = std::make_shared<Bytes>(pattern_->send_index.size() * element_bytes_);
-    slot.ghost = std::make_shared<Bytes>(pattern_->ghosts.size() * element_bytes_);
-  }
   const auto turn = s.turns->take();
   s.exchanges.push_back(this);
 }
 
 Exchange::~Exchange() {
-  for (Slot& slot : slots_) {
+  for (int i = 0; route_ && i < 2; ++i) {
+    auto& slot = route_->slots[i];
     try {
       if (slot.open && !slot.abandoned) close(slot.number);
     } catch (...) {  // the communicator fails; what is still under way is given up below
@@ -64,32 +64,19 @@ Exchange::~Exchange() {
   std::erase(comm_.state_->exchanges, this);
 }
 
-bool Exchange::push_on() {
-  bool pending = false;
-  for (Slot& slot : slots_) {
-    if (!slot.open) continue;
-    for (auto* tickets : {&slot.receives, &slot.sends})
-      for (auto& t : *tickets) pending = (t.active && !comm_.state_->transport->test(t)) || pending;
-  }
-  return pending;
+Path Exchange::path() const { return route_ ? route_->path() : Path::messages; }
+int Exchange::window_neighbours() const { return route_ ? route_->window_neighbours() : 0; }
+
+bool Exchange::push_on() { return route_ && route_->push_on(); }
+
+void Exchange::write_on() {
+  if (route_) route_->write_on();
 }
 
 void Exchange::give_up() noexcept {
-  for (Slot& slot : slots_) give_up(slot);
-}
-
-void Exchange::give_up(Slot& slot) noexcept {
   const auto turn = comm_.state_->turns->take();
-  if (!slot.open) return;
-  auto& transport = *comm_.state_->transport;
-  auto& out = slot.forward ? slot.own : slot.ghost;
-  for (auto& t : slot.sends)
-    if (t.active) transport.cancel(t, out);
-  for (auto& t : slot.receives)
-    if (t.active) transport.cancel(t, nullptr);
-  out = std::make_shared<Bytes>(out->size());  // the old one may still be read by the transport
-  slot.open = false;
-  slot.number = -1;
+  route_.reset();  // buffers that the transport may still read live on with it; windows are out of step
+  opened_ = 0;
 }
 
 void Exchange::refuse() const {
@@ -97,122 +84,199 @@ void Exchange::refuse() const {
   throw Error(ErrorKind::usage, "this exchange is not under way: it was closed, or given up by an earlier failure");
 }
 
+namespace {
+template <class Route>
+auto* find(Route& route, int number) {
+  if (route)
+    for (auto& slot : route->slots)
+      if (slot.number == number && slot.open) [[likely]] return &slot;
+  return static_cast<detail::Route::Slot*>(nullptr);
+}
+}  // namespace
+
+bool Exchange::in_use() const { return route_ && (route_->slots[0].open || route_->slots[1].open); }
+
+void Exchange::make_route(Path path, std::string& why) {
+  auto& s = *comm_.state_;
+  auto made = std::make_unique<detail::Route>(comm_, s, pattern_, element_bytes_, s.tag(channel_), path, why);
+  if (!why.empty()) return;
+  const auto turn = s.turns->take();
+  route_ = std::move(made);
+}
+
+void Exchange::choose_route() {
+  // So often an exchange is used before paths are tried: what is needed now and then does not pay for it.
+  constexpr std::int64_t trial_at = 65;
+  auto& s = *comm_.state_;
+  Path wanted = own_path_.value_or(s.path);
+  ++opened_;
+  if (comm_.size() == 1) wanted = Path::messages;
+  if (wanted == Path::automatic) {
+    const bool now = !found_ && opened_ % trial_at == 0;
+    if (route_ && !now && (!found_ || *found_ == route_->path())) return;
+    wanted = found_.value_or(Path::messages);
+    if (now) {
+      if (!comm_.all(!in_use())) return;  // two at once: later
+      wanted = *(found_ = fastest());
+    }
+  }
+  if (route_ && route_->path() == wanted) return;
+  // All ranks come here; one may still hold an exchange that others have closed.
+  if (route_ && !comm_.all(!in_use())) return;
+  std::string why;
+  make_route(wanted, why);
+  if (!why.empty() && !own_path_ && s.path == Path::automatic) why.clear(), found_ = Path::messages, make_route(Path::messages, why);
+  if (!why.empty())
+    throw Error(ErrorKind::environment, message("exchanges cannot travel by the path \"", to_string(wanted), "\": ", why));
+}
+
+Path Exchange::fastest() {
+  constexpr Path candidates[] = {Path::messages, Path::persistent, Path::shared};
+  auto& s = *comm_.state_;
+  // Exchanges of about the same size find the same.
+  Global bytes = 0;
+  for (std::size_t i = 0; i < pattern_->send_ranks.size(); ++i)
+    bytes = std::max(bytes, Global(pattern_->send_offsets[i + 1] - pattern_->send_offsets[i]) * Global(element_bytes_));
+  bytes = comm_.all_max(bytes);
+  int size = 0;
+  while (bytes >> size > 0) ++size;
+  if (const auto known = s.fastest.find(size); known != s.fastest.end()) return known->second;
+  const Span span("try paths", "comm");
+  const auto counters = s.counters;
+  Path best = Path::messages;
+  double least = 0;
+  for (const Path path : candidates) {
+    Exchange trial(comm_, pattern_, element_bytes_, path);
+    std::string why;
+    trial.make_route(path, why);
+    if (!why.empty()) continue;
+    const auto once = [&] {
+      const double from = wall_time();
+      const int number = trial.open();
+      std::fill_n(trial.outgoing(number), pattern_->send_index.size() * element_bytes_, std::byte(1));
+      trial.post(number);
+      trial.wait(number);
+      trial.close(number);
+      return wall_time() - from;
+    };
+    once(), once();
+    const double about = comm_.all_max(once());
+    double time = std::numeric_limits<double>::infinity();
+    for (int round = int(std::clamp(1e-3 / (about + 1e-9), 2.0, 15.0)); round > 0; --round) time = std::min(time, once());
+    time = comm_.all_max(time);
+    // Another path has to be worth the change.
+    if (path == Path::messages || time < 0.95 * least) least = time, best = path;
+  }
+  s.counters = counters;
+  s.fastest[size] = best;
+  return best;
+}
+
 int Exchange::open(bool forward) {
   auto& s = *comm_.state_;
   s.begin();
+  choose_route();
   const auto turn = s.turns->take();
-  const auto free = [&] { return std::find_if(slots_, slots_ + 2, [](const Slot& slot) { return !slot.open; }); };
-  Slot* slot = free();
-  if (slot == slots_ + 2) {
-    for (Slot& other : slots_)
-      if (other.abandoned) finish(other);
-    slot = free();
-  }
-  require(slot != slots_ + 2, "two products of one operator are already under way; wait for one of them first");
-  slot->open = true;
-  slot->forward = forward;
-  slot->abandoned = false;
-  slot->uncaught = std::uncaught_exceptions();
-  slot->number = int(s.exchanges_opened++ & 0x7fffffff);
-  slot->sends.clear();
-  slot->receives.clear();
-  return slot->number;
+  const auto full = [&] { return route_->slots[0].open && route_->slots[1].open; };
+  for (int i = 0; i < 2 && full(); ++i)
+    if (route_->slots[i].abandoned) finish(i);
+  require(!full(), "two products of one operator are already under way; wait for one of them first");
+  auto& slot = route_->open(forward);
+  slot.uncaught = std::uncaught_exceptions();
+  slot.number = int(s.exchanges_opened++ & 0x7fffffff);
+  return slot.number;
+}
+
+std::byte* Exchange::outgoing(int number) {
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
+  return route_->outgoing(*slot);
+}
+
+const std::byte* Exchange::incoming(int number) {
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
+  return route_->incoming(*slot);
 }
 
 void Exchange::post(int number) {
-  Slot& slot = find(number);
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
   auto& s = *comm_.state_;
   s.begin();
   const auto turn = s.turns->take();
-  const auto& p = *pattern_;
-  const auto& to = slot.forward ? p.send_ranks : p.receive_ranks;
-  const auto& to_offsets = slot.forward ? p.send_offsets : p.receive_offsets;
-  const auto& from = slot.forward ? p.receive_ranks : p.send_ranks;
-  const auto& from_offsets = slot.forward ? p.receive_offsets : p.send_offsets;
-  std::byte* const out = buffer(slot, slot.forward).data();
-  std::byte* const in = buffer(slot, !slot.forward).data();
-  slot.receives.resize(from.size());
-  slot.sends.resize(to.size());
-  slot.named.assign(from.size(), 0);
-  const int tag = s.tag(channel_);
   try {
-    for (std::size_t i = 0; i < from.size(); ++i)
-      slot.receives[i] = s.transport->receive(from[i], tag, in + from_offsets[i] * element_bytes_,
-                                              (from_offsets[i + 1] - from_offsets[i]) * element_bytes_);
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      const std::size_t bytes = (to_offsets[i + 1] - to_offsets[i]) * element_bytes_;
-      slot.sends[i] = s.transport->send(to[i], tag, out + to_offsets[i] * element_bytes_, bytes);
-      s.counters.bytes += std::int64_t(bytes);
-    }
+    route_->post(*slot);
   } catch (...) {
-    give_up(slot);
+    route_->give_up(*slot);
     s.keep_error();
     throw;
   }
   s.post();
+  const auto& p = *pattern_;
+  const auto& to = slot->forward ? p.send_ranks : p.receive_ranks;
+  s.counters.bytes += std::int64_t((slot->forward ? p.send_index.size() : p.ghosts.size()) * element_bytes_);
   ++s.counters.exchanges;
   s.counters.messages += std::int64_t(to.size());
 }
 
-bool Exchange::arrived(Slot& slot) {
+bool Exchange::test(int number) {
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
   const auto turn = comm_.state_->turns->take();
-  bool all = true;
-  for (auto& t : slot.receives)
-    if (t.active && !comm_.state_->transport->test(t)) all = false;
-  return all;
+  return route_->arrived(*slot);
 }
 
-bool Exchange::test(int number) { return arrived(find(number)); }
+int Exchange::test_any(int number) {
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
+  const auto turn = comm_.state_->turns->take();
+  for (std::size_t i = 0; i < slot->named.size(); ++i)
+    if (!slot->named[i] && route_->arrived(*slot, i)) {
+      slot->named[i] = 1;
+      return int(i);
+    }
+  return -1;
+}
 
 int Exchange::wait_any(int number) {
-  Slot& slot = find(number);
-  if (std::find(slot.named.begin(), slot.named.end(), 0) == slot.named.end()) return -1;
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
+  if (std::find(slot->named.begin(), slot->named.end(), 0) == slot->named.end()) return -1;
   int found = -1;
-  comm_.state_->wait_until([&] {
-    for (std::size_t i = 0; i < slot.receives.size(); ++i)
-      if (!slot.named[i] && (!slot.receives[i].active || comm_.state_->transport->test(slot.receives[i]))) {
-        found = int(i);
-        return true;
-      }
-    return false;
-  });
-  slot.named[found] = 1;
+  comm_.state_->wait_until([&] { return (found = test_any(number)) >= 0; });
   return found;
 }
 
 void Exchange::wait(int number) {
-  Slot& slot = find(number);
-  const Span span("wait for halo", "comm", std::int64_t(buffer(slot, !slot.forward).size()));
-  comm_.state_->wait_until([&] { return arrived(slot); });
+  auto* const slot = find(route_, number);
+  if (!slot) refuse();
+  const Span span("wait for halo", "comm", Trace::on() ? std::int64_t(route_->incoming_bytes(*slot)) : 0);
+  comm_.state_->wait_until([&] { return route_->arrived(*slot); });
 }
 
 void Exchange::close(int number) {
-  for (Slot& slot : slots_) {
-    if (slot.number != number || !slot.open) continue;
-    // While an exception unwinds past it the messages may never complete: Communicator::fail gives them up.
-    if (std::uncaught_exceptions() > slot.uncaught) abandon(number);
-    else finish(slot);
-  }
+  auto* const slot = find(route_, number);
+  if (!slot) return;
+  // While an exception unwinds past it the messages may never complete: Communicator::fail gives them up.
+  if (std::uncaught_exceptions() > slot->uncaught) abandon(number);
+  else finish(int(slot - route_->slots));
 }
 
-void Exchange::finish(Slot& slot) {
+void Exchange::finish(int which) {
   comm_.state_->wait_until([&] {
-    bool all = arrived(slot);
-    for (auto& t : slot.sends)
-      if (t.active && !comm_.state_->transport->test(t)) all = false;
-    return all;
+    auto& slot = route_->slots[which];
+    return int(route_->arrived(slot)) & int(route_->sent(slot));
   });
   const auto turn = comm_.state_->turns->take();
-  slot.open = slot.abandoned = false;
-  slot.number = -1;
+  route_->close(route_->slots[which]);
 }
 
 void Exchange::abandon(int number) noexcept {
-  for (Slot& slot : slots_)
-    if (slot.number == number && slot.open) {
-      slot.abandoned = true;
-      if (std::uncaught_exceptions() > slot.uncaught) comm_.state_->drop_unfinished();
-    }
+  if (auto* const slot = find(route_, number)) {
+    slot->abandoned = true;
+    if (std::uncaught_exceptions() > slot->uncaught) comm_.state_->drop_unfinished();
+  }
 }
 
 }  // namespace tacit::comm

@@ -4,6 +4,8 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -41,18 +43,97 @@ std::vector<std::shared_ptr<void>>& kept() {
   return *buffers;
 }
 
+class MpiWindow final : public Window {
+ public:
+  MpiWindow(MPI_Comm comm, std::size_t bytes) : bytes_(bytes) {
+    check_mpi(MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm, &base_, &window_), "MPI_Win_allocate");
+    MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN);
+    check_mpi(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
+    comm_ = comm;
+  }
+  std::size_t bytes() const { return bytes_; }
+  void clear() {
+    std::memset(base_, 0, bytes_);
+    MPI_Win_sync(window_);
+  }
+  std::byte* data() override { return static_cast<std::byte*>(base_); }
+  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag, std::uint64_t value) override {
+    constexpr std::size_t most = std::size_t(1) << 30;
+    const auto* from = static_cast<const std::byte*>(data);
+    for (std::size_t done = 0; done < bytes; done += most) {
+      const int n = int(std::min(most, bytes - done));
+      check_mpi(MPI_Put(from + done, n, MPI_BYTE, to, MPI_Aint(at + done), n, MPI_BYTE, window_), "MPI_Put");
+    }
+    if (bytes) check_mpi(MPI_Win_flush(to, window_), "MPI_Win_flush");
+    check_mpi(MPI_Accumulate(&value, 1, MPI_UINT64_T, to, MPI_Aint(flag), 1, MPI_UINT64_T, MPI_REPLACE, window_),
+              "MPI_Accumulate");
+    check_mpi(MPI_Win_flush(to, window_), "MPI_Win_flush");
+  }
+  std::uint64_t read(std::size_t flag) override {
+    // The flag is seen by who looks after MPI has been called and its copy of the memory is that of others.
+    if (++looked_ % 4 == 0) {
+      int arrived = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &arrived, MPI_STATUS_IGNORE);
+    }
+    MPI_Win_sync(window_);
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(data() + flag)).load(std::memory_order_acquire);
+  }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Win window_ = MPI_WIN_NULL;
+  void* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  unsigned looked_ = 0;
+};
+
+class MpiNeighbourhood final : public Neighbourhood {
+ public:
+  MpiNeighbourhood(MPI_Comm comm, std::span<const int> sources, std::span<const int> destinations,
+                   std::size_t element_bytes) {
+    check_mpi(MPI_Dist_graph_create_adjacent(comm, int(sources.size()), sources.data(), MPI_UNWEIGHTED,
+                                             int(destinations.size()), destinations.data(), MPI_UNWEIGHTED,
+                                             MPI_INFO_NULL, 0, &comm_),
+              "MPI_Dist_graph_create_adjacent");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    check_mpi(MPI_Type_contiguous(checked_cast<int>(element_bytes, "the bytes of an element"), MPI_BYTE, &element_),
+              "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&element_), "MPI_Type_commit");
+  }
+  ~MpiNeighbourhood() override {
+    const auto turn = process_turns()->take();
+    if (finalized()) return;
+    MPI_Type_free(&element_);
+    MPI_Comm_free(&comm_);
+  }
+  Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
+               std::span<const std::int32_t> in_offsets) override;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Datatype element_ = MPI_BYTE;
+  std::shared_ptr<std::vector<int>> counts_[2];  // of the operations under way
+  int forth_ = 0;
+};
+
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(MPI_Comm parent) {
+  /// `node`: this rank's, where it is known; else MPI is asked.
+  explicit MpiTransport(MPI_Comm parent, std::vector<int> node = {}) : node_(std::move(node)) {
     const auto turn = process_turns()->take();
     check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    if (node_.empty()) find_node();
   }
   ~MpiTransport() override {
     const auto turn = process_turns()->take();
-    if (!finalized()) MPI_Comm_free(&comm_);
+    if (finalized()) return;
+#ifdef MPICH_VERSION
+    if (failed_) return;  // MPICH ends the program where messages that nobody will receive are left
+#endif
+    MPI_Comm_free(&comm_);
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -109,10 +190,41 @@ class MpiTransport final : public Transport {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       return;
     }
-    // A send or an all-reduce cannot be called back: its buffer stays, and MPI ends it when it can.
+    // A send or a collective cannot be called back: its buffer stays, and MPI ends it when it can.
     kept().push_back(std::move(keep));
     if (t.numbers[0] == sends) MPI_Request_free(&request);
   }
+  Prepared prepare(bool out, int peer, int tag, void* data, std::size_t bytes) override {
+    MPI_Request request;
+    const Extent e(bytes);
+    check_mpi(out ? MPI_Send_init(data, e.count, e.type, peer, tag + 1, comm_, &request)
+                  : MPI_Recv_init(data, e.count, e.type, peer, tag + 1, comm_, &request),
+              out ? "MPI_Send_init" : "MPI_Recv_init");
+    Prepared p{out, peer, tag, data, bytes, {}};
+    static_assert(sizeof request <= sizeof p.words);
+    std::memcpy(p.words, &request, sizeof request);
+    return p;
+  }
+  Ticket start(Prepared& p) override {
+    MPI_Request request;
+    std::memcpy(&request, p.words, sizeof request);
+    check_mpi(MPI_Start(&request), "MPI_Start");
+    Ticket t = ticket(request);
+    t.numbers[0] = p.out ? prepared_sends : receives;
+    t.numbers[1] = p.peer;
+    t.words[1] = p.bytes;
+    return t;
+  }
+  void release(Prepared& p) noexcept override {
+    MPI_Request request;
+    std::memcpy(&request, p.words, sizeof request);
+    if (!finalized() && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+    std::memcpy(p.words, &request, sizeof request);
+  }
+  std::vector<int> node() override { return node_; }
+  std::shared_ptr<Window> make_window(std::size_t bytes) override;
+  std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> sources, std::span<const int> destinations,
+                                                    std::size_t element_bytes) override;
   std::optional<Arrival> probe(int tag) override {
     int flag = 0;
     MPI_Status status;
@@ -148,6 +260,7 @@ class MpiTransport final : public Transport {
                           "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
+    failed_ = true;
     const std::int64_t numbers[6] = {notice.rank,  notice.epoch,  notice.position, std::int64_t(notice.kind),
                                      notice.depth, notice.settled};
     auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
@@ -166,6 +279,7 @@ class MpiTransport final : public Transport {
     if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, comm_, &flag, &status) != MPI_SUCCESS || !flag) return {};
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
+    failed_ = true;
     std::string buffer(std::size_t(bytes), '\0');
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
     std::int64_t numbers[6];
@@ -174,10 +288,21 @@ class MpiTransport final : public Transport {
                   numbers[2],       ErrorKind(numbers[3]),
                   buffer.substr(sizeof numbers), int(numbers[4]), int(numbers[5])};
   }
-  std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_); }
+  std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_, node_); }
 
  private:
-  enum : int { sends, receives, reduces };  // Ticket::numbers[0]
+  friend class MpiNeighbourhood;
+  void find_node() {
+    MPI_Comm shared = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &shared), "MPI_Comm_split_type");
+    int size = 1;
+    MPI_Comm_size(shared, &size);
+    node_.assign(std::size_t(size), rank_);
+    const int code = MPI_Allgather(&rank_, 1, MPI_INT, node_.data(), 1, MPI_INT, shared);
+    MPI_Comm_free(&shared);
+    check_mpi(code, "MPI_Allgather");
+  }
+  enum : int { sends, receives, reduces, prepared_sends };  // Ticket::numbers[0]
   // MPI counts are int: longer messages travel as one element of a larger type.
   struct Extent {
     explicit Extent(std::size_t bytes) {
@@ -219,7 +344,52 @@ class MpiTransport final : public Transport {
   }
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  bool failed_ = false;  // here or elsewhere: messages may have been given up
+  std::vector<int> node_;
+  std::vector<std::shared_ptr<MpiWindow>> windows_;
 };
+
+// MPI frees windows collectively, and ranks drop exchanges in any order: windows stay with the transport, and are used anew
+// when all ranks have dropped theirs, which is found out when the next one is made.
+std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes) {
+  std::vector<char> fits;
+  for (const auto& w : windows_) fits.push_back(w.use_count() == 1 && w->bytes() >= bytes);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, fits.data(), int(fits.size()), MPI_CHAR, MPI_MIN, comm_), "MPI_Allreduce");
+  const auto found = std::find(fits.begin(), fits.end(), 1);
+  if (found == fits.end()) windows_.push_back(std::make_shared<MpiWindow>(comm_, bytes));
+  const auto window = found == fits.end() ? windows_.back() : windows_[std::size_t(found - fits.begin())];
+  window->clear();
+  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");  // nobody writes before all are clear
+  return window;
+}
+
+std::shared_ptr<Neighbourhood> MpiTransport::make_neighbourhood(std::span<const int> sources,
+                                                                std::span<const int> destinations,
+                                                                std::size_t element_bytes) {
+  return std::make_shared<MpiNeighbourhood>(comm_, sources, destinations, element_bytes);
+}
+
+Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
+                               std::span<const std::int32_t> in_offsets) {
+  // Until the operation is over MPI may read its counts.
+  auto counts = std::make_shared<std::vector<int>>();
+  const auto differences = [&](std::span<const std::int32_t> offsets) {
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) counts->push_back(offsets[i + 1] - offsets[i]);
+    return offsets.size() - 1;
+  };
+  const std::size_t sent = differences(out_offsets);
+  differences(in_offsets);
+  static const int nothing = 0;
+  MPI_Request request;
+  check_mpi(MPI_Ineighbor_alltoallv(out, sent ? counts->data() : &nothing, out_offsets.data(), element_, in,
+                                    counts->size() > sent ? counts->data() + sent : &nothing, in_offsets.data(), element_,
+                                    comm_, &request),
+            "MPI_Ineighbor_alltoallv");
+  counts_[forth_ = 1 - forth_] = std::move(counts);
+  Ticket t = MpiTransport::ticket(request);
+  t.numbers[0] = MpiTransport::reduces;
+  return t;
+}
 
 // How many ranks the launcher says it started; 0 when there was none.
 int launched_ranks() {

@@ -71,6 +71,10 @@ struct State : std::enable_shared_from_this<State> {
   Counters counters;
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
   std::vector<Exchange*> exchanges;
+  int unwritten = 0;  // parts of exchanges whose windows were not free yet
+  Path path = Path::automatic;
+  std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
+  std::shared_ptr<const Topology> topology;
   std::uint32_t sums_started = 0, exchanges_made = 0, exchanges_opened = 0, sparse_started = 0;
   std::array<SumSlot*, 512> of_channel{};
   // The thread that starts sums and messages: the rank's own. Others that poll do nothing.

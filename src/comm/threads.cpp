@@ -19,6 +19,35 @@ struct Queue {
   std::int64_t sent = 0, posted = 0;
 };
 
+// Memory of every rank, which the others write into.
+struct Field {
+  explicit Field(int ranks) : parts(std::size_t(ranks)) {}
+  std::vector<std::unique_ptr<std::uint64_t[]>> parts;
+  int missing = 0;
+};
+
+class ThreadWindow final : public Window {
+ public:
+  ThreadWindow(std::shared_ptr<Field> field, int rank) : field_(std::move(field)), rank_(rank) {}
+  std::byte* data() override { return at(rank_, 0); }
+  void write(int to, std::size_t place, const void* data, std::size_t bytes, std::size_t flag,
+             std::uint64_t value) override {
+    if (bytes) std::memcpy(at(to, place), data, bytes);
+    word(at(to, flag)).store(value, std::memory_order_release);
+  }
+  std::uint64_t read(std::size_t flag) override { return word(at(rank_, flag)).load(std::memory_order_acquire); }
+
+ private:
+  std::byte* at(int rank, std::size_t place) {
+    return reinterpret_cast<std::byte*>(field_->parts[std::size_t(rank)].get()) + place;
+  }
+  static std::atomic_ref<std::uint64_t> word(std::byte* p) {
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(p));
+  }
+  std::shared_ptr<Field> field_;
+  int rank_;
+};
+
 struct Mailbox {
   std::mutex mutex;
   std::map<std::pair<int, int>, Queue> messages;  // by sender and tag
@@ -30,6 +59,7 @@ struct Hub {
   std::deque<Mailbox> boxes;
   std::mutex mutex;
   std::map<int, std::pair<std::shared_ptr<Hub>, int>> children;  // by order of duplication: hub, ranks still to fetch it
+  std::map<int, std::shared_ptr<Field>> fields;                  // by order of making, while ranks are to come
 };
 
 class ThreadTransport final : public Transport {
@@ -84,6 +114,13 @@ class ThreadTransport final : public Transport {
       if (key.second == tag && !queue.waiting.empty()) return Arrival{key.first, queue.waiting.begin()->second.size()};
     return {};
   }
+  std::vector<int> node() override {
+    std::vector<int> all(hub_->boxes.size());
+    for (int r = 0; r < size(); ++r) all[std::size_t(r)] = r;
+    return all;
+  }
+  bool one_process() const override { return true; }
+  std::shared_ptr<Window> make_window(std::size_t bytes) override;
   void send_notice(const Notice& notice) override {
     for (int r = 0; r < size(); ++r)
       if (r != rank_) {
@@ -112,8 +149,26 @@ class ThreadTransport final : public Transport {
  private:
   std::shared_ptr<Hub> hub_;
   int rank_;
-  int duplicated_ = 0;
+  int duplicated_ = 0, windows_ = 0;
 };
+
+std::shared_ptr<Window> ThreadTransport::make_window(std::size_t bytes) {
+  auto part = std::make_unique<std::uint64_t[]>((bytes + 7) / 8 + 1);
+  std::shared_ptr<Field> field;
+  const int order = windows_++;
+  {
+    std::lock_guard lock(hub_->mutex);
+    auto& entry = hub_->fields[order];
+    if (!entry) entry = std::make_shared<Field>(size()), entry->missing = size();
+    field = entry;
+  }
+  field->parts[std::size_t(rank_)] = std::move(part);  // neighbours are told of it before they write
+  {
+    std::lock_guard lock(hub_->mutex);
+    if (--field->missing == 0) hub_->fields.erase(order);
+  }
+  return std::make_shared<ThreadWindow>(field, rank_);
+}
 
 }  // namespace
 

@@ -76,7 +76,7 @@ class Tasks::Backend {
 
 namespace {
 
-std::atomic<Executor> executor{Executor::openmp};
+std::atomic<Executor> chosen{Executor::openmp};
 thread_local bool helper = false;  // of Threads
 
 #ifdef _OPENMP
@@ -241,7 +241,7 @@ bool Tasks::available() noexcept {
 #ifdef _OPENMP
   return true;
 #else
-  return executor.load() == Executor::threads;
+  return chosen.load() == Executor::threads;
 #endif
 }
 bool may_poll() noexcept {
@@ -250,7 +250,8 @@ bool may_poll() noexcept {
 #endif
   return !helper;
 }
-void Tasks::use(Executor which) noexcept { executor.store(which); }
+void Tasks::use(Executor which) noexcept { chosen.store(which); }
+Executor Tasks::executor() noexcept { return chosen.load(); }
 
 Tasks::Tasks(Backend& backend, std::function<void()> poll) : backend_(backend), poll_(std::move(poll)) {}
 Tasks::~Tasks() = default;
@@ -271,7 +272,7 @@ void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
     tasks.settle();
     current_ = before;
   };
-  if (executor.load() == Executor::threads) {
+  if (chosen.load() == Executor::threads) {
     Threads threads(2);
     guarded(threads);
   } else {

@@ -123,6 +123,7 @@ void check_uses(const Options& o) {
        {pipelined_cg, pipelined_bicgstab, ca_cg, ca_bicgstab});
   only(o.lambda_min.has_value(), message("lambda_min ", o.lambda_min.value_or(0)), {chebyshev});
   only(o.lambda_max.has_value(), message("lambda_max ", o.lambda_max.value_or(0)), {chebyshev});
+  only(o.sweeps.has_value(), message("sweeps ", o.sweeps.value_or(0)), {richardson});
   only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
   switch (o.orthogonalisation) {
     case Orthogonalisation::automatic: break;

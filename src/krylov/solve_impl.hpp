@@ -113,6 +113,9 @@ inline void check(const Options& o) {
   require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
           "; a finite number other than 0 is needed");
   require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");
+  require(!o.sweeps || *o.sweeps >= 1, "sweeps is ", o.sweeps.value_or(0), "; at least 1 step is needed");
+  require(o.schedule.remote_threads >= 1 && o.schedule.job_rows >= 0, "a schedule with ", o.schedule.remote_threads,
+          " threads for the halo and jobs of ", o.schedule.job_rows, " rows");
   require(!o.step || *o.step >= 1, "step is ", o.step.value_or(0), "; at least 1 iteration is needed");
   require(!o.depth || *o.depth >= 1, "depth is ", o.depth.value_or(0), "; at least 1 is needed");
   require(!o.block || *o.block >= 1, "block is ", o.block.value_or(0), "; at least 1 vector is needed");
@@ -160,7 +163,10 @@ class Solve {
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
     const auto *A = A_, *P = P_;
+    const op::Schedule before = A->schedule();
+    if (options_.schedule.how != op::Schedule::How::automatic) A->use(options_.schedule);
     solve();
+    A->use(before);
     const auto spent = comm.counters() - counters;
     report_.counts.reductions = spent.reductions;
     report_.counts.exchanges = spent.exchanges;
@@ -538,7 +544,8 @@ class Solve {
         break;
       case Method::richardson:
         // The relaxation balances A where nothing else does.
-        richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_));
+        richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_),
+                   options_.callback ? 1 : options_.sweeps.value_or(std::numeric_limits<int>::max()));
         break;
       case Method::chebyshev: {
         if (!bounds_known_) {

@@ -7,6 +7,7 @@
 
 #include "powers.hpp"
 #include "recurrence_impl.hpp"
+#include "scheduled.hpp"
 
 #include <algorithm>
 #include <map>
@@ -25,6 +26,13 @@ struct Csr<T, M>::Parts {
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
   std::unique_ptr<Surroundings<T>> around;  // made at the first powers_kernel()
+  // Rows of `ghost` by the neighbours that they need: those of one neighbour, then those of several. Made when first needed.
+  struct Group {
+    std::vector<int> needs;
+    std::vector<Local> rows;
+  };
+  std::vector<Group> groups;
+  Tuner tuner;
   Format format;
 };
 
@@ -162,6 +170,48 @@ void Csr<T, M>::abandon(int slot) const noexcept {
 }
 
 template <Scalar T, Memory M>
+bool Csr<T, M>::finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const {
+  if constexpr (std::same_as<M, Host>) {
+    const int k = x.columns();
+    auto& e = exchange(k);
+    if (schedule.how == Schedule::How::synchronous) e.wait(slot);
+    if (schedule.how != Schedule::How::split && schedule.how != Schedule::How::jobs) return false;
+    auto& p = *parts_;
+    if (p.groups.empty()) {
+      const auto& offsets = pattern_->receive_offsets;
+      std::map<std::vector<int>, std::vector<Local>> by_needs;
+      for (Local i = 0; i < p.ghost->count(); ++i) {
+        std::vector<int> needs;
+        for (const Local c : p.ghost->columns_of(i))
+          needs.push_back(int(std::upper_bound(offsets.begin(), offsets.end(), c) - offsets.begin()) - 1);
+        std::sort(needs.begin(), needs.end());
+        needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+        by_needs[std::move(needs)].push_back(i);
+      }
+      for (auto& [needs, rows] : by_needs) p.groups.push_back({needs, std::move(rows)});
+    }
+    const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
+    auto& z = p.ghosts[-k];  // what the ghosts add to the rows of `ghost`
+    if (z.size() != std::size_t(p.ghost->count()) * std::size_t(k)) z = exec::Array<T, M>(std::size_t(p.ghost->count()) * std::size_t(k));
+    Pieces pieces;
+    pieces.interior = std::size_t(p.own->blocks());
+    pieces.rows_of_unit = double(x.space().local_size()) / std::max(1, p.own->blocks());
+    pieces.run_interior = [&](std::size_t from, std::size_t to) { p.own->multiply(int(from), int(to), x.data(), y.data(), k); };
+    for (const auto& group : p.groups)
+      pieces.remote.push_back({group.rows.size(), group.needs, [&, rows = std::span<const Local>(group.rows)](std::size_t from, std::size_t to) {
+                                 p.ghost->multiply(rows.subspan(from, to - from), in, z.data(), k);
+                               }});
+    pieces.finishing = std::size_t(p.ghost->count());
+    pieces.finish = [&](std::size_t from, std::size_t to) { p.ghost->add(z.data(), y.data(), k, Local(from), Local(to)); };
+    run_scheduled(schedule, e, slot, pieces);
+    e.close(slot);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+template <Scalar T, Memory M>
 void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, int slot) const {
   const auto& comm = this->domain().comm();
   const int k = x.columns();
@@ -179,6 +229,9 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
       return;
     }
   }
+  const Tuner::Clock clock(std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuner : nullptr,
+                           this->schedule(), this->range().local_size());
+  if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
   if (backward) {
     build_adjoint();
     parts_->own_adjoint->multiply(x.data(), y.data(), k, comm);

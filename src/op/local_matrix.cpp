@@ -392,6 +392,19 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
 }
 
 template <Scalar T, Memory M>
+int LocalMatrix<T, M>::blocks() const {
+  return std::max(int(s_->block.size()) - 1, 0);
+}
+template <Scalar T, Memory M>
+Local LocalMatrix<T, M>::first_row(int block) const {
+  return s_->block[std::size_t(block)].row;
+}
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply(int from, int to, const T* x, T* y, int columns) const {
+  for (int b = from; b < to; ++b) s_->multiply(b, x, y, columns);
+}
+
+template <Scalar T, Memory M>
 void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
   const Storage& s = *s_;
   const std::size_t n = std::size_t(s.rows), rows = exec::Tasks::block_of(n), count = (n + rows - 1) / rows;
@@ -542,6 +555,21 @@ RowList<T, M>::RowList(const LocalRows<T>& a) {
   start_ = exec::Array<Global, M>::from(start);
   column_ = exec::Array<Local, M>::from(a.column);
   value_ = exec::Array<T, M>::from(a.value);
+}
+
+template <Scalar T, Memory M>
+void RowList<T, M>::multiply(std::span<const Local> places, const T* x, T* z, int columns) const {
+  for (const Local i : places)
+    for (int c = 0; c < columns; ++c) {
+      T sum{};
+      for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
+      z[std::ptrdiff_t(i) * columns + c] = sum;
+    }
+}
+template <Scalar T, Memory M>
+void RowList<T, M>::add(const T* z, T* y, int columns, Local from, Local to) const {
+  for (Local i = from; i < to; ++i)
+    for (int c = 0; c < columns; ++c) y[std::ptrdiff_t(row_[i]) * columns + c] += z[std::ptrdiff_t(i) * columns + c];
 }
 
 template <Scalar T, Memory M>

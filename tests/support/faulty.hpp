@@ -39,6 +39,9 @@ class FaultyTransport : public comm::Transport {
   void send_notice(const comm::Notice& notice) override { inner_->send_notice(notice); }
   std::optional<comm::Notice> poll_notice() override { return inner_->poll_notice(); }
   std::shared_ptr<comm::Transport> duplicate() override { return inner_->duplicate(); }
+  std::vector<int> node() override { return inner_->node(); }
+  bool one_process() const override { return inner_->one_process(); }
+  std::shared_ptr<comm::Window> make_window(std::size_t bytes) override { return inner_->make_window(bytes); }
 
  private:
   void strike() {

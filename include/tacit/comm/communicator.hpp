@@ -8,6 +8,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/comm/topology.hpp>
 #include <tacit/comm/transport.hpp>
 #include <tacit/exec/sums.hpp>
 
@@ -19,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -42,6 +44,19 @@ enum class SumAlgorithm {
   doubling,  ///< ours: recursive doubling over messages, fixed order, log2(P) rounds pushed on by poll()
   native     ///< the transport's (MPI_Iallreduce)
 };
+
+/// How the messages of halo exchanges travel. All bring the same bits.
+enum class Path {
+  automatic,   ///< messages, until an exchange has been used often; then the fastest, measured, of messages, persistent, shared
+  messages,    ///< a send and a receive a neighbour
+  persistent,  ///< the same, set up once
+  neighbour,   ///< one neighbourhood collective (MPI only)
+  put,         ///< written one-sidedly into the neighbour's window, then a flag (MPI's RMA; threads: memory)
+  shared       ///< on a node: packed, copied into the neighbour's shared memory, then a flag; off it, messages
+};
+Path path_of(std::string_view name);
+const char* to_string(Path path);
+std::vector<std::string> path_names();
 
 /// Thrown by communicating calls when another rank has failed, on this communicator or on one that has a collective
 /// call open around. The comm::collective that all ranks leave turns it into the agreed Error; those within pass it on.
@@ -146,6 +161,15 @@ class Communicator {
   /// How sums travel; same choice on all ranks. Default: doubling, and after a failure for good. Native are only sums
   /// proper: a NaN need not win in a library's maximum.
   void use(SumAlgorithm algorithm) const;
+
+  /// How exchanges travel from their next opening on; same choice on all ranks. Default: automatic.
+  /// Error(environment), on all ranks, from the exchange that finds that the path does not exist here.
+  void use(Path path) const;
+  Path path() const;
+  /// Who is near whom: detected at the first call (collective then), or what was given. Windows are used within its nodes.
+  const Topology& topology() const;
+  /// Same choice on all ranks. Error(usage) when it is of another number of ranks.
+  void use(const Topology& topology) const;
 
   /// Starts the all-reduce of n values of T (float, double, their complex forms, or Global); `values` is copied.
   /// Collective in order: every rank starts the same sums in the same order. One reduction. Waits only where 512 later

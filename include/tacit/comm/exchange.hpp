@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tacit::comm {
@@ -25,39 +27,48 @@ struct Pattern {
   Local ghost_count() const { return Local(ghosts.size()); }
 };
 
+namespace detail {
+class Route;
+}
+
 /// The messages of a pattern, `element_bytes` an element, double-buffered: two exchanges may be under way at once.
 /// forward: owned elements travel to the ranks that hold them as ghosts. reverse: ghost values travel to their owners.
+/// How they travel (Path) is the communicator's choice, or this exchange's own.
 class Exchange {
  public:
-  Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes);
+  /// Local; the buffers are made, and windows agreed upon, by the first open().
+  Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
+           std::optional<Path> path = std::nullopt);
   Exchange(const Exchange&) = delete;
   ~Exchange();
 
   const Pattern& pattern() const { return *pattern_; }
   const Communicator& comm() const { return comm_; }
+  /// How the exchanges of this object travel now; never automatic. Before the first one: messages.
+  Path path() const;
+  /// Neighbours that are sent to through a window.
+  int window_neighbours() const;
 
   /// Opens a forward (or reverse) exchange and gives its number, which no other exchange of this communicator has; the
   /// caller packs outgoing(number), then posts it. Error(usage) when two are under way. Waits for one that was
   /// abandoned. When a failure has been agreed upon since, what is asked of that number is Error(usage), on all ranks.
+  /// Collective where the path is set up: at the first exchange, after a failure, when it was changed (and, automatic, at
+  /// the one where paths are tried: a few exchanges by each, not counted). Error(environment) where the path does not exist.
   int open(bool forward = true);
   /// To pack: forward, send_index.size() elements by neighbour; reverse, ghost_count() elements.
-  std::byte* outgoing(int number) {
-    Slot& slot = find(number);
-    return buffer(slot, slot.forward).data();
-  }
-  /// Posts the messages. Counts one exchange, one message a neighbour.
+  std::byte* outgoing(int number);
+  /// Posts the messages. Counts one exchange, one message a neighbour, whatever the path.
   void post(int number);
   /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
   /// last. Waits.
   int wait_any(int number);
+  /// The same without waiting: -1 also when none has arrived yet.
+  int test_any(int number);
   /// True once all has arrived; pushes on.
   bool test(int number);
   void wait(int number);
   /// What arrived: forward, ghost_count() elements; reverse, send_index.size() elements by neighbour.
-  const std::byte* incoming(int number) {
-    Slot& slot = find(number);
-    return buffer(slot, !slot.forward).data();
-  }
+  const std::byte* incoming(int number);
   /// Returns the buffers; waits until the neighbours have taken what was sent. Only abandons while an exception unwinds
   /// past the exchange. Nothing happens when it is closed already, or was given up.
   void close(int number);
@@ -68,32 +79,22 @@ class Exchange {
  private:
   friend class Communicator;
   friend struct detail::State;
-  using Bytes = std::vector<std::byte>;
-  struct Slot {
-    std::shared_ptr<Bytes> own, ghost;  // values of send_index; values of the ghosts
-    std::vector<Ticket> sends, receives;
-    std::vector<char> named;
-    bool open = false, forward = true, abandoned = false;
-    int number = -1;   // of the exchange under way
-    int uncaught = 0;  // exceptions on their way where it was opened
-  };
-  static Bytes& buffer(Slot& slot, bool own) { return own ? *slot.own : *slot.ghost; }
-  Slot& find(int number) {
-    for (Slot& slot : slots_)
-      if (slot.number == number) [[likely]] return slot;
-    refuse();
-  }
   [[noreturn]] void refuse() const;
-  bool arrived(Slot& slot);
-  void finish(Slot& slot);
+  void make_route(Path path, std::string& why);
+  void choose_route();
+  Path fastest();
+  bool in_use() const;
+  void finish(int slot);
   void give_up() noexcept;  // the communicator has failed
-  void give_up(Slot& slot) noexcept;
   bool push_on();           // true while a message is under way
+  void write_on();
   Communicator comm_;
   std::shared_ptr<const Pattern> pattern_;
   std::size_t element_bytes_;
   int channel_;
-  Slot slots_[2];
+  std::optional<Path> own_path_, found_;  // found_: by trying
+  std::int64_t opened_ = 0;               // since the last failure
+  std::unique_ptr<detail::Route> route_;
 };
 
 }  // namespace tacit::comm

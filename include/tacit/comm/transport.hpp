@@ -11,7 +11,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace tacit::comm {
 
@@ -31,6 +33,38 @@ struct Notice {
   std::string text;
   int depth = 0;    ///< not 0: that rank has left for a failure in the call of this depth among all that are open
   int settled = 0;  ///< failures of that call's communicator before it; else, of others within that rank's open calls
+};
+
+/// A message that is sent (or received) again and again, as Transport::prepare makes it.
+struct Prepared {
+  bool out = false;
+  int peer = 0, tag = 0;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  std::uintptr_t words[2] = {};
+};
+
+/// Memory of this rank that others write into. Some of its words are flags: who reads a flag sees what was written
+/// together with it, and before it by the same rank.
+class Window {
+ public:
+  virtual ~Window() = default;
+  virtual std::byte* data() = 0;
+  /// Copies bytes to place `at` of rank `to`'s window, then the value to the flag there (places: multiples of 8). `data` may
+  /// be used again on return.
+  virtual void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
+                     std::uint64_t value) = 0;
+  /// A flag of this rank's window.
+  virtual std::uint64_t read(std::size_t flag) = 0;
+};
+
+/// An exchange with all neighbours as one operation of the library below.
+class Neighbourhood {
+ public:
+  virtual ~Neighbourhood() = default;
+  /// Part i of `out` (elements [out_offsets[i], out_offsets[i + 1])) goes to destination i, `in` likewise.
+  virtual Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
+                       std::span<const std::int32_t> in_offsets) = 0;
 };
 
 enum class Operation { sum, min, max };
@@ -80,6 +114,30 @@ class Transport {
   virtual std::shared_ptr<Turns> turns() { return std::make_shared<Turns>(); }
   /// Error(environment) where two threads of a rank may not call in turn.
   virtual void allow_engine() {}
+
+  /// The same message many times: start() begins it once more, test() and cancel() as ever. What is not over is given up
+  /// with release().
+  virtual Prepared prepare(bool out, int peer, int tag, void* data, std::size_t bytes) {
+    return {out, peer, tag, data, bytes, {}};
+  }
+  virtual Ticket start(Prepared& p) {
+    return p.out ? send(p.peer, p.tag, p.data, p.bytes) : receive(p.peer, p.tag, p.data, p.bytes);
+  }
+  virtual void release(Prepared&) noexcept {}
+
+  /// Ranks of this rank's node, itself among them: those that can map one memory. Local.
+  virtual std::vector<int> node() { return {rank()}; }
+  /// Whether ranks of a node are threads of one process. Local.
+  virtual bool one_process() const { return false; }
+  // Collective, and these two may wait for ever: called when all ranks are known to come.
+  /// One-sided communication of the library below; null where there is none. All bytes are zero.
+  virtual std::shared_ptr<Window> make_window(std::size_t /*bytes*/) { return nullptr; }
+  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`.
+  virtual std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> /*sources*/,
+                                                            std::span<const int> /*destinations*/,
+                                                            std::size_t /*element_bytes*/) {
+    return nullptr;
+  }
 
   virtual void send_notice(const Notice& notice) = 0;
   virtual std::optional<Notice> poll_notice() = 0;

@@ -57,6 +57,7 @@ class Tasks {
   static bool available() noexcept;
   /// Of the runs that begin from now on, in this process.
   static void use(Executor executor) noexcept;
+  static Executor executor() noexcept;
   /// The engine whose function the calling thread is in; null outside, and in tasks.
   static Tasks* current() noexcept { return current_; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/op/recurrence.hpp>
+#include <tacit/op/schedule.hpp>
 
 #include <functional>
 #include <optional>
@@ -128,6 +129,12 @@ struct Options {
   std::optional<int> replacement;  ///< residual replacement every so many iterations; 0 never [by an error estimate]
   Engine engine = Engine::polling;
   Norm norm = Norm::two;
+  /// richardson with a diagonal P of equal entries (or none): steps in one pass through memory, where the operator has a
+  /// kernel for it (a stencil). The same iterates and norms; a claim may come with as many steps more, less one.
+  /// [what the operator does; 1 with a callback]
+  std::optional<int> sweeps;
+  /// How products with A are dealt to the threads of a rank. [automatic]
+  op::Schedule schedule;
   double relaxation = 1;  ///< omega of richardson: x += omega M (b - A x)
   /// Bounds of the spectrum of M A for chebyshev; estimated by a few steps of Lanczos when absent.
   std::optional<double> lambda_min, lambda_max;

@@ -47,6 +47,8 @@ class Csr final : public Operator<T, M> {
   Cost cost() const override;
   Cost adjoint_cost() const override;
   bool as_tasks() const override { return true; }
+  /// In host memory; of products with one or several columns. Adjoint ones, and the engine of tasks, are overlapped.
+  bool has_schedules() const override { return std::same_as<M, Host>; }
   /// On the host, where rows and columns are spread alike.
   bool has_powers_kernel() const override;
   /// Rows are summed in the order of their owners: doubles have the products' own bits, other scalars may differ by rounding
@@ -77,6 +79,7 @@ class Csr final : public Operator<T, M> {
  private:
   struct Parts;
   comm::Exchange& exchange(int columns) const;
+  bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;
   Global entries_ = 0;
   double largest_ = 0;

@@ -44,6 +44,11 @@ class LocalMatrix {
 
   /// y = A x for k interleaved columns. Polls `comm` between blocks of rows, so that what is in flight advances.
   void multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const;
+  /// Blocks of rows that are multiplied as one; where block b begins. Host.
+  int blocks() const;
+  Local first_row(int block) const;
+  /// Rows of blocks [from, to). Host.
+  void multiply(int from, int to, const T* x, T* y, int columns) const;
   /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
   void start(exec::Tasks& tasks, const T* x, T* y) const;
   /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread works on
@@ -68,6 +73,14 @@ class RowList {
   void multiply_add(const T* x, T* y, int columns) const;
   /// Starts y[row[i]] += A_i x as tasks, y of n elements, before all that waits; x is read when they run. Host.
   void start_add(exec::Tasks& tasks, std::shared_ptr<const std::vector<T>> x, T* y, std::size_t n) const;
+  /// z_i = A_i x for the rows at these places of the list. Host.
+  void multiply(std::span<const Local> places, const T* x, T* z, int columns) const;
+  /// y[row[i]] += z_i for places [from, to). Host.
+  void add(const T* z, T* y, int columns, Local from, Local to) const;
+  /// Where the columns of the i-th row begin and end. Host.
+  std::span<const Local> columns_of(Local i) const {
+    return {column_.data() + start_.data()[i], std::size_t(start_.data()[i + 1] - start_.data()[i])};
+  }
   Local count() const { return Local(row_.size()); }
   Global entries() const { return Global(column_.size()); }
   double bytes() const;

@@ -5,6 +5,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/layout/vector.hpp>
 #include <tacit/op/recurrence.hpp>
+#include <tacit/op/schedule.hpp>
 
 #include <exception>
 #include <memory>
@@ -137,6 +138,26 @@ class Operator {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
   }
 
+  /// Steps of Richardson's iteration that one pass through memory may do; 1: the operator has no such kernel. The same on
+  /// all ranks.
+  virtual int sweeps_at_once() const { return 1; }
+  /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
+  /// x := x + omega (scale r). One column each; `other` is written over. Counts squares.size() applies. The iterates are
+  /// those of single steps to rounding. Error(usage) where there is no kernel.
+  virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, Vector<T, M>& /*x*/, Vector<T, M>& /*other*/,
+                      std::span<double> /*squares*/) const {
+    throw Error(ErrorKind::usage, message("the ", name(), " operator has no kernel for several sweeps"));
+  }
+
+  /// How products are dealt to the threads of a rank (op/schedule.hpp); false where the operator knows one way only.
+  virtual bool has_schedules() const { return false; }
+  /// From the next product on. Local: ranks may differ, and all give the same bits. Error(usage) where there is no choice.
+  void use(const Schedule& schedule) const {
+    require(has_schedules() || schedule.how == Schedule::How::automatic, "the ", name(), " operator has no schedules");
+    schedule_ = schedule;
+  }
+  const Schedule& schedule() const { return schedule_; }
+
   virtual bool has_diagonal() const { return false; }
   /// d_i = A_ii on this rank. Error(usage) when the operator does not know its diagonal.
   virtual std::vector<T> diagonal() const {
@@ -206,6 +227,7 @@ class Operator {
   }
   Space range_, domain_;
   mutable std::int64_t applies_ = 0;
+  mutable Schedule schedule_;
 };
 
 }  // namespace tacit::op

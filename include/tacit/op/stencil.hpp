@@ -105,10 +105,19 @@ class Stencil final : public Operator<T, Host> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
+  /// On grids of two and three dimensions.
+  bool has_schedules() const override { return grid_.dimensions > 1; }
   /// On one rank several steps pass over the grid together, a slab or two behind each other: where a few slabs of each fit
   /// the cache, steps c and later read nothing from memory.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
+  /// Temporal blocking: tiles of the grid (lines of a few neighbouring places, all slabs) take several steps while they are
+  /// in the second cache, each step a slab behind the one before it; what tiles read of each other is computed by both. On
+  /// several ranks one exchange brings as many slabs of x and f as there are steps. More than 1 for real scalars on grids
+  /// of two and three dimensions whose slow axes are not periodic.
+  int sweeps_at_once() const override;
+  void sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Host>& x, Vector<T, Host>& other,
+              std::span<double> squares) const override;
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   Cost cost() const override;

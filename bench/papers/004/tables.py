@@ -1,0 +1,129 @@
+"""Tables 1 to 5 of Stoyanov and Pfreundt (2014) at what this machine can run, PETSc and the paper's figures beside.
+
+    python bench/papers/004/tables.py [--n 129] [--tables 1 3 4] [--iterations 60] [--rounds 3] [--build build/release]
+
+--n: nodes along an edge, walls included (the paper: 257, 301, 501). Every figure is the median of --rounds runs of so many
+iterations, taken in turn with the others of its table, and extrapolated to the paper's number of iterations. PETSc runs the
+same rows on the same ranks, with the preconditioner written out; residuals of both are compared.
+
+tables 1 and 2: cg, the product synchronous (SS), asynchronous with a static split (AS), with jobs (AD), and as Tacit does it
+by itself (auto), on 1 rank x 2 threads and 2 ranks x 1 thread. Table 3: cg beside PETSc's. Tables 4 and 5: Jacobi-Richardson
+stored, matrix-free, and with several sweeps in one pass, beside PETSc's.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+PAPER = {
+    "1": "paper, 2 to 16 nodes (12 threads a node): SS 170.5 94.1 54.3 35.9   AS 2 194.7 101.9 53.0 33.4   AD 2 173.5 91.3 48.5 29.0 s",
+    "2": "paper, 1 to 16 nodes (6 threads a socket): SS 179.7 93.2 50.3 30.6 21.3   AS 2 205.7 119.7 61.1 31.1 15.4   AD 2 196.6 99.2 51.8 28.5 15.5 s",
+    "3": "paper, 1 to 16 nodes, ms an iteration: PETSc 263 128 69 41 25   GPI 207 108 58 33 18 (other preconditioners)",
+    "4": "paper, 1 to 16 nodes: PETSc 552 300 167 100 69 s, GPI 426 220 118 64 34 s; GPI / PETSc 0.77 0.73 0.71 0.64 0.49",
+    "5": "paper, Cray XE6, 1 to 16 nodes, 301^3: PETSc 476 251 144 80 39 s, GPI 552 285 145 73 41 s; 1.16 1.14 1.01 0.91 1.05",
+}
+
+
+def run(build, program, ranks, threads, words):
+    env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    env.update(OMPI_MCA_rmaps_base_oversubscribe="1", OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores")
+    command = ["mpiexec", "--bind-to", "core" if threads == 1 else "none", "-n", str(ranks), str(build / "bench" / program)]
+    done = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, env=env, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0 or not lines:
+        sys.exit(f"{' '.join(command)} {words} failed:\n{done.stdout}{done.stderr}")
+    return json.loads(lines[-1])
+
+
+class Table:
+    def __init__(self, options, title, full):
+        self.options, self.full = options, full
+        print(f"\n{title}; {options.n}^3 nodes, {options.iterations} iterations timed, seconds for {full}")
+        print(f"{'':34} {'ranks x threads':>16} {'ms/iteration':>13} {'seconds':>9} {'ratio':>7}  residual")
+
+    def rows(self, rows, base=None):
+        """rows: (name, program, ranks, threads, words); all in turn."""
+        times = {row[:1] + row[2:4]: [] for row in rows}
+        residuals = {}
+        for _ in range(self.options.rounds):
+            for name, program, ranks, threads, words in rows:
+                found = run(self.options.build, program, ranks, threads, words)
+                times[name, ranks, threads].append(min(found["seconds"]) / found["iterations"])
+                residuals[name, ranks, threads] = found["residual"]
+        results = []
+        for (name, ranks, threads), t in times.items():
+            median = statistics.median(t)
+            against = [statistics.median(v) for k, v in times.items() if k[0] == base and k[1] * k[2] == ranks * threads]
+            ratio = median / min(against) if against else float("nan")
+            r = residuals[name, ranks, threads]
+            print(
+                f"{name:34} {ranks:>8} x {threads:<5} {1e3 * median:13.3f} {self.full * median:9.1f} {ratio:7.3f}  {r:.15e}",
+                flush=True,
+            )
+            results.append({"name": name, "ranks": ranks, "threads": threads, "seconds": median, "ratio": ratio, "residual": r})
+        return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=129)
+    parser.add_argument("--tables", nargs="+", default=["1", "3", "4"], choices=["1", "2", "3", "4", "5"])
+    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--json", type=pathlib.Path)
+    o = parser.parse_args()
+    n, k = o.n - 2, o.iterations
+    has_petsc = (o.build / "bench/petsc_solve").exists()
+    both = {}
+
+    def tacit(name, method, precond, ranks, threads, *words):
+        return (name, "bench_solve", ranks, threads, ["3d7", n, method, precond, k, 2, *words])
+
+    def petsc(method, precond, ranks):
+        words = ["3d7", n, method, precond, k, 2]
+        return [("PETSc", "petsc_solve", ranks, 1, words)] if has_petsc else []
+
+    if "1" in o.tables or "2" in o.tables:
+        table = Table(o, "Tables 1 and 2: cg, schedules of the product (ratio: to SS)", 866)
+        ways = [("SS", "synchronous"), ("AS", "split"), ("AD", "jobs"), ("overlapped", "overlapped"), ("auto", "auto")]
+        both["1"] = table.rows(
+            [
+                tacit(f"csr {short}", "cg", "none", ranks, threads, f"schedule={how}")
+                for ranks, threads in ((2, 1), (1, 2), (2, 2))
+                for short, how in ways
+                if ranks > 1 or how == "overlapped"
+            ],
+            base="csr SS",
+        )
+        print(PAPER["1"], PAPER["2"], sep="\n")
+    if "3" in o.tables:
+        table = Table(o, "Table 3: cg (ratio: to PETSc on as many cores)", 866)
+        rows = []
+        for ranks in o.ranks:
+            rows += petsc("cg", "none", ranks)
+            rows.append(tacit("csr", "cg", "none", ranks, 1))
+            rows.append(tacit("stencil", "cg", "none", ranks, 1, "format=stencil"))
+        both["3"] = table.rows(rows, base="PETSc")
+        print(PAPER["3"])
+    if "4" in o.tables or "5" in o.tables:
+        table = Table(o, "Tables 4 and 5: Jacobi-Richardson (ratio: to PETSc on as many cores)", 4000)
+        rows = []
+        for ranks in o.ranks:
+            rows += petsc("richardson", "jacobi", ranks)
+            rows.append(tacit("csr", "richardson", "jacobi", ranks, 1))
+            rows.append(tacit("stencil, one sweep a pass", "richardson", "jacobi", ranks, 1, "format=stencil", "sweeps=1"))
+            rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, "format=stencil"))
+        both["4"] = table.rows(rows, base="PETSc")
+        print(PAPER["4"], PAPER["5"], sep="\n")
+    if o.json:
+        o.json.write_text(json.dumps({"n": o.n, "iterations": k, "tables": both}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+// Poisson's equation in the unit cube with a known solution: -Laplace u = f, u = 0 on the walls, second differences on a
+// regular mesh. The model problem of Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse matrix-vector multiplication and
+// iterative linear solvers with the communication library GPI".
+#pragma once
+
+#include <tacit/layout/space.hpp>
+#include <tacit/layout/vector.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/stencil.hpp>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tacit::app::poisson {
+
+/// How the cube is cut for the ranks.
+enum class Parts {
+  slices,  ///< whole planes perpendicular to z
+  boxes    ///< boxes with as little surface as the number of ranks allows
+};
+enum class Solution {
+  sine,  ///< sin(pi x) sin(pi y) sin(pi z): an eigenvector of the matrix, so that cg needs one step
+  bump   ///< g(x) g(y) g(z), g(t) = t (1 - t) e^t
+};
+Parts parts_of(std::string_view name);
+Solution solution_of(std::string_view name);
+
+template <Scalar T>
+class Cube {
+ public:
+  /// `nodes` along an edge, those on the walls among them: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A rank's
+  /// points are numbered x fastest, and follow those of the rank before. Collective. Error(usage) below 3 nodes.
+  Cube(const comm::Communicator& comm, Global nodes, Parts parts = Parts::slices);
+
+  const layout::Space& space() const { return space_; }
+  Global nodes() const { return nodes_; }
+  /// Ranks along x, y, z.
+  std::array<int, 3> ranks() const { return ranks_; }
+  /// This rank's rows of the 7-point matrix, divided by h^2. Local; O(rows).
+  op::Rows<T> rows() const;
+  /// The matrix, stored. Collective.
+  std::shared_ptr<op::Csr<T>> matrix(op::Format format = op::Format::automatic) const;
+  /// The same matrix, not stored. Collective. Error(usage) for boxes.
+  std::shared_ptr<op::Stencil<T>> stencil() const;
+  /// f, and u, at this rank's points. Local.
+  std::vector<T> right_side(Solution solution) const;
+  std::vector<T> exact(Solution solution) const;
+  struct Distance {
+    double max;  ///< max |x - u|, the C norm
+    double l2;   ///< sqrt(h^3 sum |x - u|^2)
+  };
+  /// Of x from u. Collective; one reduction of each kind.
+  Distance distance(const layout::Vector<T>& x, Solution solution) const;
+
+ private:
+  /// f(i, j, k) for this rank's points in their order; 0 <= i < nodes - 2.
+  template <class F>
+  void each(F&& f) const;
+  Global number(Global i, Global j, Global k) const;
+  Global nodes_, points_;
+  std::array<int, 3> ranks_{1, 1, 1};
+  std::array<layout::Partition, 3> cut_;
+  std::array<Global, 3> begin_{}, end_{};
+  std::vector<Global> offsets_;  // of boxes
+  layout::Space space_;
+};
+
+}  // namespace tacit::app::poisson

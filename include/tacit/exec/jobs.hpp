@@ -1,0 +1,51 @@
+// Jobs: pieces of work that the threads of a rank take one by one, some of them only when what they need has come.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace tacit::exec {
+
+/// Threads that run_team() will have: OpenMP's, or those of the race checker's executor (Tasks::use).
+int team_size();
+/// f(thread) on every thread of the team, from 0, which is the calling one. They live on between calls (OpenMP keeps its
+/// team). What thread 0 throws is thrown when all have come back; others may not throw.
+void run_team(const std::function<void(int thread)>& f);
+
+/// Jobs in lists. Thread-safe.
+class Jobs {
+ public:
+  /// `count` jobs; body(i) may run on any thread. A list that is not open waits for open(). Returns its number.
+  /// Lists are added before the work begins.
+  int add(std::size_t count, bool open, std::function<void(std::size_t)> body);
+  /// From now on jobs of this list may be taken; they see what this thread has written.
+  void open(int list) { lists_[std::size_t(list)]->open.store(true, std::memory_order_release); }
+  /// Nobody takes another job: something has gone wrong.
+  void stop() { stopped_.store(true, std::memory_order_release); }
+  /// Takes one job, of the last list that is open and has one left (those that had to wait come first), and does it.
+  /// False when there is none to be had now.
+  bool work();
+  /// True once all jobs have been taken, or it was stopped.
+  bool taken() const;
+
+ private:
+  struct List {
+    std::size_t count;
+    std::function<void(std::size_t)> body;
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> open;
+    List(std::size_t n, bool o, std::function<void(std::size_t)> b) : count(n), body(std::move(b)), open(o) {}
+  };
+  std::vector<std::unique_ptr<List>> lists_;
+  std::atomic<bool> stopped_{false};
+};
+
+/// The whole team works until all jobs are taken and done. Thread 0 calls watch(idle) between its jobs, which opens lists:
+/// `idle` says that there is nothing else for it to do, so that it may wait.
+void run_jobs(Jobs& jobs, const std::function<void(bool idle)>& watch);
+
+}  // namespace tacit::exec

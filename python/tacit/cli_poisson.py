@@ -1,0 +1,150 @@
+"""`tacit poisson`: Poisson in the unit cube, solved and compared with its known solution."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tacit import launch, report
+
+METHODS = ("cg", "richardson", "pipelined-cg", "ca-cg", "chebyshev", "bicgstab", "gmres")
+PRECONDS = ("none", "jacobi")
+FORMS = ("stencil", "csr")
+PARTS = ("slices", "boxes")
+SOLUTIONS = ("bump", "sine")
+PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared")
+SCHEDULES = ("auto", "overlapped", "synchronous", "split", "jobs")
+
+
+def add_where(g: Any, choice: Callable[..., None], whole: Callable[[int], Any]) -> None:
+    """The options of halos, for every command that solves."""
+    choice(g, "--path", "path", PATHS, "how halos travel: ")
+    g.add_argument("--levels", metavar="N,N", help="ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
+    choice(g, "--schedule", "schedule", SCHEDULES, "how products are dealt to threads: ")
+    g.add_argument(
+        "--remote-threads", default=1, type=whole(1), metavar="N", help="of split: threads that wait for the halo [1]"
+    )
+    g.add_argument("--job-rows", default=0, type=whole(0), metavar="N", help="of jobs: rows of a job [a fair number]")
+
+
+def build(p: Any, choice: Callable[..., None], whole: Callable[[int], Any], real: Callable[..., Any]) -> None:
+    p.add_argument("--n", default=65, type=whole(3), metavar="N", help="nodes along an edge, walls included [65]")
+    choice(p, "--form", "form", FORMS, "of the matrix, not stored or stored: ")
+    choice(p, "--parts", "parts", PARTS, "of the ranks: ")
+    choice(p, "--solution", "solution", SOLUTIONS, "that is to be found: ")
+    p.add_argument("--nested", default=1, type=whole(1), metavar="K", help="K meshes, each of half the width [1]")
+    choice(p, "--method", "method", METHODS)
+    choice(p, "--precond", "preconditioner", PRECONDS, default="none; of richardson: jacobi")
+    p.add_argument("--rtol", default=1e-8, type=real(0), help="[1e-8]")
+    p.add_argument("--iterations", type=whole(1), metavar="N", help="exactly so many, whatever the residual")
+    p.add_argument("--max-iterations", type=whole(0), metavar="N")
+    p.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what the form does]")
+    choice(p, "--scalar", "scalar", ("float64", "float32"))
+    g = p.add_argument_group("where it runs")
+    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
+    g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
+    add_where(g, choice, whole)
+
+
+def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dict[str, Any]]:
+    """One mesh: the result and its facts. Collective."""
+    import tacit
+    from tacit.cube import Cube
+
+    begin = time.perf_counter()
+    cube = Cube(nodes, arguments.parts, comm=comm, scalar=arguments.scalar)
+    A = cube.matrix() if arguments.form == "csr" else cube.stencil()
+    b = cube.right_side(arguments.solution)
+    precond = arguments.precond or ("jacobi" if arguments.method == "richardson" else "none")
+    exactly = arguments.iterations is not None
+    setup = comm.all_max_real(time.perf_counter() - begin)
+    result = tacit.solve(
+        A,
+        b,
+        method=arguments.method,
+        precond=precond,
+        rtol=0.0 if exactly else arguments.rtol,
+        max_iterations=arguments.iterations if exactly else arguments.max_iterations,
+        fallbacks=not exactly,
+        sweeps=arguments.sweeps,
+        schedule=arguments.schedule,
+        remote_threads=arguments.remote_threads,
+        job_rows=arguments.job_rows,
+        path=arguments.path,
+        threads=arguments.threads,
+        comm=comm,
+    )
+    error = cube.distance(result.x, arguments.solution)
+    seconds = float(result.seconds["solve"])
+    facts = {
+        "nodes": nodes,
+        "unknowns": cube.unknowns,
+        "form": arguments.form,
+        "parts": arguments.parts,
+        "ranks": list(cube.ranks),
+        "threads": result.threads,
+        "topology": comm.topology,
+        "method": result.method,
+        "precond": result.precond,
+        "path": arguments.path,
+        "schedule": arguments.schedule,
+        "iterations": result.iterations,
+        "converged": bool(result.converged),
+        "reason": result.reason,
+        "residual_norm": result.residual_norm,
+        "error_max": error["max"],
+        "error_l2": error["l2"],
+        "seconds": {"setup": setup, "solve": seconds},
+        "nanoseconds_per_point_and_iteration": 1e9 * seconds / max(1, result.iterations) / cube.unknowns,
+        "counts": dict(result.counts),
+        "solution": arguments.solution,
+    }
+    return result, facts
+
+
+def run(arguments: argparse.Namespace, comm: Any) -> int:
+    """On every rank. Only the first prints and writes. The exit code."""
+    if arguments.levels:
+        comm.set_levels(arguments.levels)
+    first = comm.rank == 0
+    out = report.console(stderr=arguments.json == "-", quiet=not first)
+    runs = []
+    good = True
+    nodes = arguments.n
+    for k in range(arguments.nested):
+        result, facts = once(arguments, comm, nodes)
+        if runs:
+            facts["error_ratio"] = runs[-1]["error_max"] / facts["error_max"]
+        runs.append(facts)
+        good = good and (result.converged or arguments.iterations is not None)
+        if k == 0:
+            ranks = "x".join(map(str, facts["ranks"]))
+            out.print(
+                f"{facts['method']}, {facts['precond']}, {facts['form']}, {facts['parts']} on {ranks} ranks x "
+                f"{facts['threads']} threads; path {facts['path']}, schedule {facts['schedule']}; {facts['topology']}",
+                soft_wrap=True,
+            )
+            out.print("  nodes     unknowns  iterations  |b-Ax|/|b|      max|x-u|   ratio   seconds   ns/point/it")
+        out.print(
+            f"{facts['nodes']:>5}^3 {facts['unknowns']:>12,} {facts['iterations']:>11,}  {facts['residual_norm']:.4e}  "
+            f"{facts['error_max']:.6e}  {facts.get('error_ratio', float('nan')):6.3f} {facts['seconds']['solve']:9.3f} "
+            f"{facts['nanoseconds_per_point_and_iteration']:12.3f}",
+            soft_wrap=True,
+        )
+        if not result.converged and arguments.iterations is None:
+            out.print(f"not converged: {result.reason}. {result.advice}", soft_wrap=True)
+            break
+        nodes = 2 * nodes - 1
+    if first and arguments.json:
+        facts = {"schema": "tacit.poisson/1", "version": report.version(), "command": ["tacit", *arguments.words], "runs": runs}
+        report.write_json(facts, arguments.json)
+    return 0 if good else 3
+
+
+def main(arguments: argparse.Namespace, own_command: list[str], communicator: Callable[[int | None], Any]) -> int:
+    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
+        return launch.run(arguments.ranks, [*own_command, *arguments.words], arguments.threads)
+    comm = communicator(arguments.ranks)
+    return int(comm.collective(lambda: run(arguments, comm)))

@@ -1,0 +1,108 @@
+"""Poisson's equation in the unit cube with a known solution: the model problem of `tacit poisson`.
+
+-Laplace u = f, u = 0 on the walls, second differences on n x n x n nodes; the error of the solution falls with the square
+of the mesh width. Source: D. Stoyanov and F.-J. Pfreundt (2014), Hybrid-parallel sparse matrix-vector multiplication and
+iterative linear solvers with the communication library GPI.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, layout, op
+from . import comm as _comm
+from ._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+
+__all__ = ["PARTS", "SOLUTIONS", "Cube"]
+
+PARTS = ("slices", "boxes")
+SOLUTIONS = ("bump", "sine")
+
+
+class Cube:
+    """The unit cube with `nodes` mesh points along an edge, those on the walls among them: (nodes - 2)^3 unknowns.
+
+    Parameters
+    ----------
+    nodes : int
+        At least 3.
+    parts : str
+        How it is cut for the ranks: "slices" (whole planes) or "boxes" (as little surface as possible).
+    comm : communicator, optional
+    scalar : dtype
+        float64 or float32.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> from tacit.cube import Cube
+    >>> cube = Cube(17)
+    >>> result = tacit.solve(cube.stencil(), cube.right_side("bump"), method="cg")
+    >>> cube.distance(result.x, "bump")["max"] < 1e-3
+    True
+    """
+
+    def __init__(
+        self, nodes: int, parts: str = "slices", *, comm: Any = None, scalar: npt.DTypeLike = np.float64
+    ) -> None:
+        self.comm: _core.Communicator = _comm.resolve(comm)
+
+        def look() -> str:
+            choose("parts", parts, PARTS)
+            chosen = chosen_scalar(scalar) or "float64"
+            if chosen not in ("float64", "float32"):
+                raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
+            return chosen
+
+        self.scalar = agreed(self.comm, look)
+        self.nodes, self.parts = int(nodes), parts
+        self._handle = core("Cube", self.scalar)(self.comm, self.nodes, parts)
+
+    @property
+    def unknowns(self) -> int:
+        return (self.nodes - 2) ** 3
+
+    @property
+    def ranks(self) -> tuple[int, int, int]:
+        """Ranks along x, y and z."""
+        ranks: tuple[int, int, int] = self._handle.ranks
+        return ranks
+
+    def matrix(self) -> op.Csr:
+        """The 7-point matrix, stored. Collective."""
+        return op.Csr(self._handle.matrix(), self.comm, self.scalar)
+
+    def stencil(self) -> op.Stencil:
+        """The same matrix, applied without being stored; for slices. Collective."""
+        return op.Stencil(self._handle.stencil(), self.comm, self.scalar, [self.nodes - 2] * 3)
+
+    def right_side(self, solution: str = "bump") -> Array:
+        """f at this rank's points. Local."""
+        f: Array = self._handle.right_side(choose("solution", solution, SOLUTIONS))
+        return f
+
+    def exact(self, solution: str = "bump") -> Array:
+        """u at this rank's points: "bump", x(1-x)e^x y(1-y)e^y z(1-z)e^z, or "sine", sin(pi x) sin(pi y) sin(pi z), an
+        eigenvector. Local.
+        """
+        u: Array = self._handle.exact(choose("solution", solution, SOLUTIONS))
+        return u
+
+    def distance(self, x: Any, solution: str = "bump") -> dict[str, float]:
+        """How far x (whole, or this rank's part) is from u: "max", the largest difference, and "l2", the root of h^3 times
+        the sum of squares. Collective.
+        """
+        array = agreed(self.comm, lambda: as_array(x, "x"))
+        offsets = self._handle.offsets
+        whole = layout.is_whole(self.comm, len(array), offsets, "x")
+        own = to_scalar(layout.own_part(array, self.comm, offsets, whole), self.scalar, "x")
+        largest, l2 = self._handle.distance(np.ascontiguousarray(own), choose("solution", solution, SOLUTIONS))
+        return {"max": largest, "l2": l2}
+
+    def richardson_residual(self, steps: int) -> float:
+        """||b - A x_k|| / ||b|| after so many steps of Jacobi-Richardson from zero, for "sine": cos(pi h)^k. Local."""
+        return float(math.cos(math.pi / (self.nodes - 1)) ** steps)

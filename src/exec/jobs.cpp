@@ -1,0 +1,94 @@
+#include <tacit/exec/jobs.hpp>
+#include <tacit/exec/tasks.hpp>
+
+#include <exception>
+#include <thread>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::exec {
+
+int team_size() {
+  if (Tasks::executor() == Executor::threads) return 3;
+#ifdef _OPENMP
+  return omp_in_parallel() ? 1 : omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+void run_team(const std::function<void(int)>& f) {
+  std::exception_ptr error;
+  const auto guarded = [&](int thread) {
+    try {
+      f(thread);
+    } catch (...) {
+      if (thread != 0) throw;  // ends the program: promised not to be
+      error = std::current_exception();
+    }
+  };
+  if (Tasks::executor() == Executor::threads) {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < team_size(); ++t) others.emplace_back([&guarded, t] { guarded(t); });
+    guarded(0);
+  } else {
+#ifdef _OPENMP
+#pragma omp parallel
+    guarded(omp_get_thread_num());
+#else
+    guarded(0);
+#endif
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+int Jobs::add(std::size_t count, bool open, std::function<void(std::size_t)> body) {
+  lists_.push_back(std::make_unique<List>(count, open, std::move(body)));
+  return int(lists_.size()) - 1;
+}
+
+bool Jobs::work() {
+  if (stopped_.load(std::memory_order_acquire)) return false;
+  for (auto list = lists_.rbegin(); list != lists_.rend(); ++list) {
+    List& l = **list;
+    if (l.next.load(std::memory_order_relaxed) >= l.count || !l.open.load(std::memory_order_acquire)) continue;
+    const std::size_t i = l.next.fetch_add(1, std::memory_order_relaxed);
+    if (i >= l.count) continue;
+    l.body(i);
+    return true;
+  }
+  return false;
+}
+
+bool Jobs::taken() const {
+  if (stopped_.load(std::memory_order_acquire)) return true;
+  for (const auto& l : lists_)
+    if (l->next.load(std::memory_order_relaxed) < l->count) return false;
+  return true;
+}
+
+void run_jobs(Jobs& jobs, const std::function<void(bool)>& watch) {
+  run_team([&](int thread) {
+    if (thread == 0) {
+      try {
+        bool worked = true;
+        while (!jobs.taken()) {
+          watch(!worked);
+          worked = jobs.work();
+        }
+      } catch (...) {
+        jobs.stop();
+        throw;
+      }
+      return;
+    }
+    for (int idle = 0; !jobs.taken();) {
+      if (jobs.work()) idle = 0;
+      else if (++idle > 200) std::this_thread::yield();
+    }
+  });
+}
+
+}  // namespace tacit::exec

@@ -1,0 +1,131 @@
+#include "scheduled.hpp"
+
+#include <tacit/base/trace.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <thread>
+
+namespace tacit::op {
+namespace {
+
+void share(const Pieces::Run& run, std::size_t units, int part, int parts) {
+  const std::size_t from = units * std::size_t(part) / std::size_t(parts), to = units * std::size_t(part + 1) / std::size_t(parts);
+  if (from < to) run(from, to);
+}
+
+void split(int remote_threads, comm::Exchange& exchange, int number, const Pieces& p) {
+  const int threads = exec::team_size(), waiting = std::min(remote_threads, threads - 1);
+  std::atomic<int> state{0};  // 1: all has come; 2: something has gone wrong
+  exec::run_team([&](int thread) {
+    if (waiting == 0 || thread >= waiting) {
+      share(p.run_interior, p.interior, thread - waiting, threads - waiting);
+      if (waiting > 0) return;
+    }
+    if (thread == 0) {
+      try {
+        exchange.wait(number);
+      } catch (...) {
+        state.store(2, std::memory_order_release);
+        throw;
+      }
+      state.store(1, std::memory_order_release);
+    }
+    while (state.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+    if (state.load(std::memory_order_acquire) == 2) return;
+    for (const auto& remote : p.remote) share(remote.run, remote.units, thread, std::max(waiting, 1));
+  });
+}
+
+void jobs(int job_rows, comm::Exchange& exchange, int number, const Pieces& p) {
+  // Few jobs cost nothing to take; many of them even out what threads do beside.
+  const double rows = double(p.interior) * p.rows_of_unit;
+  const double wanted = job_rows > 0 ? job_rows : std::clamp(rows / (16.0 * exec::team_size()), 512.0, 16384.0);
+  exec::Jobs list;
+  const auto add = [&](std::size_t units, double rows_of_unit, bool open, const Pieces::Run& run) {
+    const std::size_t size = std::max<std::size_t>(1, std::size_t(std::lround(wanted / std::max(rows_of_unit, 1e-9))));
+    return list.add((units + size - 1) / size, open,
+                    [&run, size, units](std::size_t i) { run(i * size, std::min(units, (i + 1) * size)); });
+  };
+  add(p.interior, p.rows_of_unit, true, p.run_interior);
+  std::vector<int> numbers;
+  std::vector<std::size_t> missing;
+  for (const auto& remote : p.remote) {
+    numbers.push_back(add(remote.units, p.rows_of_remote, remote.needs.empty(), remote.run));
+    missing.push_back(remote.needs.size());
+  }
+  std::size_t to_come = exchange.pattern().receive_ranks.size();
+  exec::run_jobs(list, [&](bool idle) {
+    exchange.comm().poll();
+    while (to_come > 0) {
+      const int arrived = idle ? exchange.wait_any(number) : exchange.test_any(number);
+      if (arrived < 0) break;
+      --to_come;
+      idle = false;
+      for (std::size_t r = 0; r < p.remote.size(); ++r) {
+        const auto& needs = p.remote[r].needs;
+        if (std::find(needs.begin(), needs.end(), arrived) != needs.end() && --missing[r] == 0) list.open(numbers[r]);
+      }
+    }
+  });
+  exchange.wait(number);  // neighbours whose ghosts no row reads
+}
+
+}  // namespace
+
+void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces) {
+  if (schedule.how == Schedule::How::split) split(schedule.remote_threads, exchange, number, pieces);
+  else jobs(schedule.job_rows, exchange, number, pieces);
+  if (pieces.finishing > 4096) {
+    const int threads = exec::team_size();
+    exec::run_team([&](int thread) { share(pieces.finish, pieces.finishing, thread, threads); });
+  } else if (pieces.finishing > 0) {
+    pieces.finish(0, pieces.finishing);
+  }
+}
+
+Tuner::Clock::Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows) : schedule_(asked), runs_(tuner != nullptr) {
+  // Below that products take microseconds, and are over before a clock can tell.
+  constexpr std::ptrdiff_t least = 20000;
+  if (!tuner || asked.how != Schedule::How::automatic) return;
+  schedule_.how = Schedule::How::overlapped;
+  if (rows < least) return;
+  schedule_ = tuner->next(exec::team_size());
+  if (tuner->decided()) return;
+  tuner_ = tuner;
+  uncaught_ = std::uncaught_exceptions();
+  began_ = wall_time();
+}
+
+Tuner::Clock::~Clock() {
+  if (tuner_ && std::uncaught_exceptions() == uncaught_) tuner_->took(wall_time() - began_);
+}
+
+Schedule Tuner::next(int threads) {
+  using How = Schedule::How;
+  if (ways_.empty()) {
+    ways_ = {{How::overlapped, 1, 0}, {How::synchronous, 1, 0}, {How::jobs, 1, 0}};
+    if (threads > 1) ways_.push_back({How::split, 1, 0});
+    if (threads > 4) ways_.push_back({How::split, 2, 0});
+    times_.resize(ways_.size());
+  }
+  return ways_[std::size_t(decided_ ? best_ : product_ % int(ways_.size()))];
+}
+
+void Tuner::took(double seconds) {
+  if (decided_) return;
+  const int ways = int(ways_.size());
+  times_[std::size_t(product_ % ways)][std::size_t(product_ / ways)] = seconds;
+  if (++product_ < ways * rounds) return;
+  std::vector<double> median;
+  for (auto& t : times_) {
+    std::sort(t.begin() + 1, t.end());  // the first is warm-up
+    median.push_back(t[rounds / 2 + 1]);
+  }
+  best_ = int(std::min_element(median.begin(), median.end()) - median.begin());
+  decided_ = true;
+}
+
+}  // namespace tacit::op

@@ -1,0 +1,341 @@
+// Several steps of Richardson's iteration in one pass over a grid.
+#include "stencil_impl.hpp"
+
+#include <tacit/base/trace.hpp>
+
+#include <vector>
+
+#ifdef __unix__
+#include <unistd.h>
+#endif
+
+namespace tacit::op {
+namespace {
+
+using namespace stencils;
+
+// Lines of a tile, slabs of a chunk. They depend on the grid and the steps alone, so that sums of squares have one order.
+struct Blocking {
+  std::ptrdiff_t lines = 1, slabs = 1;
+};
+// More steps than these read less memory, and do more twice where tiles meet: both are small then.
+constexpr int most_steps = 6;
+
+std::ptrdiff_t second_cache() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (bytes > 0) return std::ptrdiff_t(bytes);
+#endif
+  return std::ptrdiff_t(1) << 20;
+}
+
+Blocking blocking(const Axes& axes, std::size_t element, int steps) {
+  const std::ptrdiff_t ny = std::ptrdiff_t(axes.n[1]), line = std::ptrdiff_t(axes.n[0]) * std::ptrdiff_t(element);
+  // Of what each step reads three slabs, of f one a step.
+  const std::ptrdiff_t fit = second_cache() * 3 / 4 / (4 * steps * line) - steps;
+  Blocking b;
+  b.lines = std::clamp<std::ptrdiff_t>(fit, std::min<std::ptrdiff_t>(ny, 8), ny);
+  const std::ptrdiff_t tiles = (ny + b.lines - 1) / b.lines;
+  b.lines = (ny + tiles - 1) / tiles;
+  b.slabs = std::max<std::ptrdiff_t>(64, 16 * steps);
+  return b;
+}
+
+// Registers of 64 bytes, loaded from anywhere.
+template <class S>
+struct Wide {
+  static constexpr std::ptrdiff_t lanes = 64 / sizeof(S);
+  typedef S V __attribute__((vector_size(64)));
+  typedef S U __attribute__((vector_size(64), aligned(sizeof(S)), may_alias));
+  static V load(const S* p) { return *reinterpret_cast<const U*>(p); }
+  static void store(S* p, V v) { *reinterpret_cast<U*>(p) = v; }
+  /// Lanes by .. of a, then lanes of b.
+  static V shifted(V a, V b, int by) {
+    typedef std::conditional_t<sizeof(S) == 8, std::int64_t, std::int32_t> I;
+    typedef I Mask __attribute__((vector_size(64)));
+    Mask mask;
+    for (int l = 0; l < int(lanes); ++l) mask[l] = I(by + l);
+    return __builtin_shuffle(a, b, mask);
+  }
+  static double sum(V v) {
+    double total = 0;
+    for (std::ptrdiff_t l = 0; l < lanes; ++l) total += double(v[l]);
+    return total;
+  }
+};
+
+// A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a register's;
+// the squares of f - A x are added to `squares`. Lines do not overlap.
+template <bool Middle, class S>
+__attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp,
+                                         const Table<S>& t, const S* f, S omega, S scale, std::ptrdiff_t n,
+                                         typename Wide<S>::V last_lanes, S* __restrict out, typename Wide<S>::V& squares) {
+  const S c = t[slot(0, 0, 0)], xl = t[slot(-1, 0, 0)], xr = t[slot(1, 0, 0)], yl = t[slot(0, -1, 0)],
+          yr = t[slot(0, 1, 0)], zl = t[slot(0, 0, -1)], zr = t[slot(0, 0, 1)];
+  using W = Wide<S>;
+  using V = typename W::V;
+  constexpr std::ptrdiff_t w = W::lanes;
+  const auto at = [&](std::ptrdiff_t i, V left, V x, V right) {
+    V sum = zl * W::load(zm + i);
+    if constexpr (Middle) sum += yl * W::load(ym + i);
+    sum += xl * left;
+    sum += c * x;
+    sum += xr * right;
+    if constexpr (Middle) sum += yr * W::load(yp + i);
+    sum += zr * W::load(zp + i);
+    const V r = W::load(f + i) - sum;
+    W::store(out + i, x + omega * (scale * r));
+    return r;
+  };
+  // Neighbours on the line come from the registers before and after, as far as these lie on it.
+  V all{};
+  std::ptrdiff_t i = 0;
+  V left = W::load(line - 1), x = W::load(line);
+  for (; i + 2 * w <= n; i += w) {
+    const V next = W::load(line + i + w), r = at(i, left, x, W::shifted(x, next, 1));
+    all += r * r;
+    left = W::shifted(x, next, w - 1);
+    x = next;
+  }
+  const V r = at(i, left, x, W::load(line + i + 1));
+  all += r * r;
+  if (i + w < n) {  // the last register stands over the one before it
+    const std::ptrdiff_t last = n - w;
+    const V again = at(last, W::load(line + last - 1), W::load(line + last), W::load(line + last + 1));
+    all += again * again * last_lanes;
+  }
+  squares += all;
+}
+
+// The same after v = A x.
+template <class S>
+double step(const S* x, const S* v, const S* f, S omega, S scale, std::ptrdiff_t n, S* __restrict out) {
+  double squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (std::ptrdiff_t i = 0; i < n; ++i) {
+    const S r = f[i] - v[i];
+    squares += double(r) * double(r);
+    out[i] = x[i] + omega * (scale * r);
+  }
+  return squares;
+}
+
+// Slabs of an array: own ones, and ghosts before and after them. Numbers are those of the whole grid.
+template <class S>
+struct Slabs {
+  const S *below, *own, *above;
+  Global low, first, last;  // where `below` begins; own ones
+  std::ptrdiff_t slab;
+  const S* at(Global z) const {
+    if (z < first) return below + std::ptrdiff_t(z - low) * slab;
+    return z < last ? own + std::ptrdiff_t(z - first) * slab : above + std::ptrdiff_t(z - last) * slab;
+  }
+};
+
+template <class S>
+class Wave {
+ public:
+  Wave(const Part& part, const Kernel<S>& kernel, int steps, S omega, S scale)
+      : part_(part), kernel_(kernel), steps_(steps), omega_(omega), scale_(scale) {}
+
+  /// Lines [y0, y1) of slabs [z0, z1) take all steps; result to `to` (own slabs); squares of each step.
+  void run(const Slabs<S>& x, const Slabs<S>& f, S* to, std::ptrdiff_t y0, std::ptrdiff_t y1, Global z0, Global z1,
+           double* squares) const {
+    const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
+    const Global all = part_.axes.n[2];
+    // Of step c: what the steps after it read.
+    const auto first_line = [&](int c) { return std::max<std::ptrdiff_t>(0, y0 - (steps_ - 1 - c)); };
+    const auto last_line = [&](int c) { return std::min<std::ptrdiff_t>(ny, y1 + (steps_ - 1 - c)); };
+    const auto first_slab = [&](int c) { return std::max<Global>(0, z0 - (steps_ - 1 - c)); };
+    const auto last_slab = [&](int c) { return std::min<Global>(all, z1 + (steps_ - 1 - c)); };
+    // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with a
+    // zero before and after them.
+    using W = Wide<S>;
+    constexpr std::ptrdiff_t unit = W::lanes;
+    const std::ptrdiff_t base = std::max<std::ptrdiff_t>(0, y0 - steps_), top = std::min<std::ptrdiff_t>(ny, y1 + steps_);
+    const std::ptrdiff_t pitch = (nx + unit + 1) / unit * unit, ring = (top - base) * pitch;
+    static thread_local std::vector<S> memory;
+    const std::size_t needed = std::size_t(3 * ring * steps_ + pitch + 3 * unit);
+    if (memory.size() < needed) memory.resize(needed);
+    S* const kept = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 / sizeof(S) + unit;
+    S* const v = kept + 3 * ring * steps_;
+    kept[-1] = S(0);
+    for (std::ptrdiff_t l = 0; l < 3 * steps_ * (top - base); ++l) kept[l * pitch + nx] = kept[(l + 1) * pitch - 1] = S(0);
+    const auto version = [&](int c, Global z) {  // line 0 of slab z of what step c reads
+      return kept + (3 * c + std::ptrdiff_t(z % 3)) * ring - base * pitch;
+    };
+    typename W::V last_lanes{};
+    for (std::ptrdiff_t l = 0; l < nx % unit; ++l) last_lanes[unit - 1 - l] = S(1);
+    const bool fast = kernel_.star() && nx >= unit && part_.axes.boundary[0] == Boundary::dirichlet;
+    const auto fetch = [&](Global z) {
+      if (z < 0 || z >= all) return;
+      const S* const from = x.at(z);
+      S* const into = version(0, z);
+      for (std::ptrdiff_t l = base; l < top; ++l) std::copy_n(from + l * nx, nx, into + l * pitch);
+    };
+    fetch(first_slab(0) - 1), fetch(first_slab(0));
+    for (Global t = first_slab(0); t < z1 + steps_ - 1; ++t) {
+      if (t < last_slab(0)) fetch(t + 1);
+      for (int c = 0; c < steps_; ++c) {
+        const Global z = t - c;
+        if (z < first_slab(c) || z >= last_slab(c)) continue;
+        const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
+        const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z), z + 1 < all ? version(c, z + 1) : nullptr};
+        const S* const right_side = f.at(z);
+        S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : version(c + 1, z);
+        const std::ptrdiff_t to_next = last ? nx : pitch;
+        typename W::V counted{}, beside{};  // squares of lines of this tile, and of those around it
+        double sum = 0;
+        for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l) {
+          const bool own = inside && l >= y0 && l < y1;
+          const S* const f_line = right_side + l * nx;
+          S* const out_line = out + l * to_next;
+          if (fast) {
+            const S* const none = kernel_.nothing();
+            const S* const line = slabs[1] + l * pitch;
+            const S *const ym = l > 0 ? line - pitch : none, *const yp = l + 1 < ny ? line + pitch : none;
+            const S *const zm = slabs[0] ? slabs[0] + l * pitch : none, *const zp = slabs[2] ? slabs[2] + l * pitch : none;
+            const auto& table = kernel_.table_of(1, l, z);
+            auto& squares_of = own ? counted : beside;
+            if (part_.axes.real[1])
+              star_step<true>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
+            else star_step<false>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
+          } else {
+            const double s = any_line(slabs, pitch, f_line, l, z, v, out_line);
+            if (own) sum += s;
+          }
+        }
+        squares[c] += sum + W::sum(counted);
+      }
+    }
+  }
+
+ private:
+  // A line of any shape, its ends as they are.
+  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, std::ptrdiff_t l, Global z, S* v, S* out) const {
+    const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
+    const S* lines[9];
+    for (int sz = 0; sz < 3; ++sz)
+      for (int sy = -1; sy <= 1; ++sy) {
+        const bool there = slabs[sz] && l + sy >= 0 && l + sy < ny && !(kernel_.star() && sy && sz != 1);
+        lines[3 * sz + 1 + sy] = there ? slabs[sz] + (l + sy) * pitch : nullptr;
+      }
+    kernel_.line_of(lines, l, z, v);
+    return step(lines[4], v, f, omega_, scale_, nx, out);
+  }
+
+  const Part& part_;
+  const Kernel<S>& kernel_;
+  int steps_;
+  S omega_, scale_;
+};
+
+}  // namespace
+
+template <Scalar T>
+int Stencil<T>::sweeps_at_once() const {
+  const auto periodic = [&](int axis) { return grid_.boundary[std::size_t(axis)] == Boundary::periodic; };
+  if (is_complex<T> || grid_.dimensions == 1 || periodic(grid_.dimensions - 1) || (grid_.dimensions == 3 && periodic(1)))
+    return 1;
+  return most_steps;
+}
+
+template <Scalar T>
+void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Host>& x, Vector<T, Host>& other,
+                        std::span<double> squares) const {
+  const int steps = int(squares.size());
+  require(steps >= 1 && steps <= sweeps_at_once() && sweeps_at_once() > 1, steps, " sweeps at once of a stencil that does ",
+          sweeps_at_once());
+  for (const auto* v : {&f, static_cast<const Vector<T, Host>*>(&x), static_cast<const Vector<T, Host>*>(&other)})
+    require(v->space() == this->domain() && v->columns() == 1, "sweeps of a stencil with vectors of another space");
+  if constexpr (!is_complex<T>) {
+    const exec::Tasks::InOrder in_order(true);
+    const Span span("stencil sweeps", "op", Trace::on() ? std::int64_t(3 * x.size() * sizeof(T)) : 0);
+    Parts& p = *parts_;
+    const auto& part = p.part;
+    const auto& space = this->domain();
+    const auto& comm = space.comm();
+    const std::ptrdiff_t slab = std::ptrdiff_t(grid_.slab());
+    const Global first = space.begin() / slab, last = space.end() / slab, all = part.axes.n[2];
+    const Global low = std::max<Global>(0, first - steps), high = std::min<Global>(all, last + steps);
+    for (int c = 0; c < steps; ++c) this->count_apply();
+    std::fill(squares.begin(), squares.end(), 0.0);
+
+    typename Parts::Deep* deep = nullptr;
+    int number = -1;
+    if (comm.size() > 1) {
+      deep = &p.deep[steps];
+      if (!deep->exchange) {
+        comm::collective(comm, [&] {
+          std::vector<Global> needed;
+          if (last > first)
+            for (Global i = low * slab; i < high * slab; ++i)
+              if (i < space.begin() || i >= space.end()) needed.push_back(i);
+          deep->pattern = std::make_shared<const comm::Pattern>(
+              comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
+          deep->exchange = std::make_unique<comm::Exchange>(comm, deep->pattern, 2 * sizeof(T));
+        });
+        const auto below = std::size_t(last > first ? (first - low) * slab : 0), above = std::size_t(last > first ? (high - last) * slab : 0);
+        deep->x_below.resize(below), deep->f_below.resize(below);
+        deep->x_above.resize(above), deep->f_above.resize(above);
+      }
+      number = deep->exchange->open();
+      T* out = reinterpret_cast<T*>(deep->exchange->outgoing(number));
+      for (const Local i : deep->pattern->send_index) *out++ = x.data()[i], *out++ = f.data()[i];
+      deep->exchange->post(number);
+    }
+    const auto slabs = [&](const T* own, std::vector<T> Parts::Deep::*below, std::vector<T> Parts::Deep::*above) {
+      return Slabs<T>{deep ? (deep->*below).data() : nullptr, own, deep ? (deep->*above).data() : nullptr, low, first, last, slab};
+    };
+    const auto xs = slabs(x.data(), &Parts::Deep::x_below, &Parts::Deep::x_above);
+    const auto fs = slabs(f.data(), &Parts::Deep::f_below, &Parts::Deep::f_above);
+    const auto& kernel = *p.real_kernel[0];
+    kernel.prepare();
+    const Wave<T> wave(part, kernel, steps, omega, scale);
+
+    // Chunks of slabs and tiles of lines; those that read no ghost come first.
+    const Blocking b = blocking(part.axes, sizeof(T), steps);
+    const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) { return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0; };
+    const std::ptrdiff_t tiles = (part.ny + b.lines - 1) / b.lines, own = std::ptrdiff_t(last - first), chunks = count(own, b.slabs);
+    std::vector<double> sums(std::size_t(chunks * tiles * steps));
+    const auto chunk_at = [&](std::ptrdiff_t c) { return first + own * c / chunks; };
+    const auto run = [&](bool inner) {
+      std::vector<std::ptrdiff_t> items;
+      for (std::ptrdiff_t c = 0; c < chunks; ++c) {
+        const bool reads_none = (chunk_at(c) - steps >= first || first == 0) && (chunk_at(c + 1) + steps <= last || last == all);
+        if (reads_none == inner)
+          for (std::ptrdiff_t t = 0; t < tiles; ++t) items.push_back(c * tiles + t);
+      }
+      exec::each(items.size(), items.size() > 1, [&](std::size_t i) {
+        const std::ptrdiff_t c = items[i] / tiles, t = items[i] % tiles;
+        wave.run(xs, fs, other.data(), part.ny * t / tiles, part.ny * (t + 1) / tiles, chunk_at(c), chunk_at(c + 1),
+                 sums.data() + items[i] * steps);
+        if (exec::may_poll()) comm.poll();
+      });
+    };
+    run(true);
+    if (deep) {
+      deep->exchange->wait(number);
+      const T* in = reinterpret_cast<const T*>(deep->exchange->incoming(number));
+      for (std::size_t i = 0; i < deep->x_below.size(); ++i) deep->x_below[i] = *in++, deep->f_below[i] = *in++;
+      for (std::size_t i = 0; i < deep->x_above.size(); ++i) deep->x_above[i] = *in++, deep->f_above[i] = *in++;
+    }
+    run(false);
+    if (deep) deep->exchange->close(number);
+    for (std::size_t i = 0; i < sums.size(); ++i) squares[i % std::size_t(steps)] += sums[i];
+    std::swap(x, other);
+  }
+}
+
+template int Stencil<float>::sweeps_at_once() const;
+template int Stencil<double>::sweeps_at_once() const;
+template int Stencil<std::complex<float>>::sweeps_at_once() const;
+template int Stencil<std::complex<double>>::sweeps_at_once() const;
+#define TACIT_INSTANTIATE(T)                                                                                    \
+  template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, Vector<T, Host>&, Vector<T, Host>&, std::span<double>) const;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

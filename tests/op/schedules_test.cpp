@@ -1,0 +1,218 @@
+// Products dealt to threads in any way, and sweeps in one pass: the numbers of the plain ones, on any ranks.
+#include <gtest/gtest.h>
+#include <tacit/exec/tasks.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/stencil.hpp>
+#include <tacit/precond/jacobi.hpp>
+
+#include "support/communicators.hpp"
+
+#include <cmath>
+#include <memory>
+#include <numbers>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+using namespace tacit;
+using comm::Communicator;
+using layout::Vector;
+using op::Boundary;
+using op::Grid;
+using op::Schedule;
+using test::on_ranks;
+
+namespace {
+
+template <class T>
+Vector<T> wave(const layout::Space& space, int columns = 1) {
+  Vector<T> v(space, columns);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    v.data()[i] = T(real_t<T>(std::sin(0.37 * double(space.begin() * columns + Global(i)) + 0.1)));
+  return v;
+}
+
+// On real threads as the race checker wants them, where OpenMP would be one thread.
+struct RealThreads {
+  RealThreads() { exec::Tasks::use(exec::Executor::threads); }
+  ~RealThreads() { exec::Tasks::use(exec::Executor::openmp); }
+};
+
+template <class T>
+std::vector<std::shared_ptr<op::Operator<T>>> operators(const Communicator& c) {
+  std::vector<std::shared_ptr<op::Operator<T>>> all;
+  const auto add = [&](const Grid& grid, const op::Weights<T>& weights) {
+    const auto stencil = std::make_shared<op::Stencil<T>>(c, grid, weights);
+    all.push_back(stencil);
+    all.push_back(std::make_shared<op::Csr<T>>(stencil->range(), stencil->range(), stencil->rows()));
+  };
+  add(Grid({7, 6, 9}), op::laplacian<T>(3));
+  add(Grid({9, 11}, Boundary::periodic), op::isotropic_laplacian<T>(2));
+  add(Grid({40, 30, 20}), op::laplacian<T>(3));
+  add(Grid({12, 5, 4}, {Boundary::neumann, Boundary::periodic, Boundary::dirichlet}), op::isotropic_laplacian<T>(3));
+  return all;
+}
+
+template <class T>
+void expect_same_products(const Communicator& c) {
+  for (const auto& A : operators<T>(c))
+    for (int k : {1, 3}) {
+      const auto x = wave<T>(A->domain(), k);
+      Vector<T> expected(A->range(), k), y(A->range(), k), w(A->range(), k);
+      A->use(Schedule{Schedule::How::overlapped});
+      A->apply(x, expected);
+      for (const auto& schedule : {Schedule{Schedule::How::synchronous}, Schedule{Schedule::How::split, 1}, Schedule{Schedule::How::split, 2},
+                                   Schedule{Schedule::How::jobs}, Schedule{Schedule::How::jobs, 1, 1}, Schedule{Schedule::How::jobs, 1, 100}}) {
+        A->use(schedule);
+        layout::fill(y, T(real_t<T>(7)));
+        const auto counters = c.counters();
+        auto one = A->start(x, y);
+        auto two = A->start(x, w);
+        two.wait();
+        one.wait();
+        const auto spent = c.counters() - counters;
+        EXPECT_EQ(spent.messages, 2 * std::int64_t(A->cost().messages)) << to_string(schedule.how);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(y.data()[i], expected.data()[i]) << A->name() << ' ' << to_string(schedule.how) << " element " << i;
+          ASSERT_EQ(w.data()[i], expected.data()[i]);
+        }
+      }
+      A->use(Schedule{});
+    }
+}
+
+TEST(Schedules, GiveTheSameBits) {
+  on_ranks([](const Communicator& c) {
+    expect_same_products<double>(c);
+    expect_same_products<std::complex<float>>(c);
+  }, {2, 3, 5});
+}
+
+TEST(Schedules, GiveTheSameBitsOnRealThreads) {
+  const RealThreads threads;
+  on_ranks([](const Communicator& c) { expect_same_products<double>(c); }, {2, 3});
+}
+
+TEST(Schedules, FindTheFastestWhileTheyWork) {
+  on_ranks([](const Communicator& c) {
+    const op::Stencil<double> A(c, Grid({64, 32, 64}), op::laplacian<double>(3));
+    const op::Csr<double> B(A.range(), A.range(), A.rows());
+    const auto x = wave<double>(A.domain());
+    Vector<double> y(A.range()), z(A.range());
+    A.apply(x, y);
+    for (int i = 0; i < 60; ++i) {
+      A.apply(x, z);
+      for (std::size_t e = 0; e < y.size(); ++e) ASSERT_EQ(z.data()[e], y.data()[e]);
+      B.apply(x, z);
+    }
+  }, {2});
+}
+
+TEST(Schedules, CarryFailuresOutOfTheTeam) {
+  const RealThreads threads;
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    const Communicator d = c.duplicate();
+    const op::Stencil<double> A(d, Grid({20, 20, 12}), op::laplacian<double>(3));
+    const auto x = wave<double>(A.domain());
+    Vector<double> y(A.range());
+    for (const auto how : {Schedule::How::jobs, Schedule::How::split, Schedule::How::synchronous}) {
+      A.use(Schedule{how});
+      std::string text;
+      try {
+        comm::collective(d, [&] {
+          A.apply(x, y);
+          if (d.rank() == 0) throw Error(ErrorKind::input, "rank 0 does not come");
+          A.apply(x, y);
+        });
+      } catch (const Error& e) {
+        text = e.what();
+      }
+      EXPECT_NE(text.find("rank 0 does not come"), std::string::npos) << text;
+      A.apply(x, y);
+    }
+  }, {2, 3});
+}
+
+// ---- several sweeps in one pass ----
+
+void expect_same_sweeps(const Communicator& c, const Grid& grid, const op::Weights<double>& weights, bool expected) {
+  const op::Stencil<double> A(c, grid, weights);
+  ASSERT_EQ(A.sweeps_at_once() > 1, expected);
+  if (!expected) return;
+  const auto f = wave<double>(A.range());
+  const double omega = 0.9, scale = 1 / A.weights().at(0);
+  Vector<double> x(A.range()), other(A.range()), plain(A.range()), v(A.range());
+  std::vector<double> norms;
+  for (int k = 0; k < 23; ++k) {
+    A.apply(plain, v);
+    double square = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      const double r = f.data()[i] - v.data()[i];
+      square += r * r;
+      plain.data()[i] += omega * (scale * r);
+    }
+    norms.push_back(std::sqrt(c.all_sum(square)));
+  }
+  std::size_t done = 0;
+  for (int steps = 1; done < norms.size(); steps = steps % A.sweeps_at_once() + 1) {
+    std::vector<double> squares(std::min<std::size_t>(std::size_t(steps), norms.size() - done));
+    A.sweeps(f, omega, scale, x, other, squares);
+    for (double s : squares) {
+      EXPECT_NEAR(std::sqrt(c.all_sum(s)), norms[done], 1e-13 * norms[0]);
+      ++done;
+    }
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x.data()[i], plain.data()[i], 1e-13) << "element " << i;
+}
+
+TEST(Sweeps, InOnePassAreThoseOneByOne) {
+  on_ranks([](const Communicator& c) {
+    expect_same_sweeps(c, Grid({7, 6, 9}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({33, 40, 150}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({200, 190, 21}), op::laplacian<double>(3), true);  // several tiles
+    expect_same_sweeps(c, Grid({13, 11, 8}), op::isotropic_laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({13, 11, 8}, {Boundary::periodic, Boundary::neumann, Boundary::neumann}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({50, 70}), op::laplacian<double>(2), true);
+    expect_same_sweeps(c, Grid({31, 17}, {Boundary::periodic, Boundary::dirichlet}), op::isotropic_laplacian<double>(2), true);
+    expect_same_sweeps(c, Grid({1, 4, 5}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({2, 1, 3}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({50}), op::laplacian<double>(1), false);
+    expect_same_sweeps(c, Grid({6, 6, 6}, Boundary::periodic), op::laplacian<double>(3), false);
+  });
+}
+
+// x_k = (1 - cos(pi h)^k) c u for b = 3 pi^2 u, u = sin sin sin: the closed form of Jacobi-Richardson.
+TEST(Sweeps, FollowTheClosedForm) {
+  on_ranks([](const Communicator& c) {
+    const int n = 33, m = n - 2;
+    const double h = 1.0 / (n - 1), pi = std::numbers::pi;
+    const auto weights = op::laplacian<double>(3, {h, h, h});
+    const op::Stencil<double> A(c, Grid({m, m, m}), weights);
+    const auto P = std::make_shared<precond::Jacobi<double>>(A);
+    Vector<double> b(A.range()), x(A.range());
+    std::vector<double> u(x.size());
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      const Global g = A.range().begin() + Global(i);
+      u[i] = std::sin(pi * h * double(g % m + 1)) * std::sin(pi * h * double(g / m % m + 1)) * std::sin(pi * h * double(g / m / m + 1));
+      b.data()[i] = 3 * pi * pi * u[i];
+    }
+    const double factor = std::pow(pi * h / 2 / std::sin(pi * h / 2), 2), rho = std::cos(pi * h);
+    for (const std::optional<int> sweeps : {std::optional<int>(), std::optional<int>(1), std::optional<int>(3)}) {
+      krylov::Options o;
+      o.method = krylov::Method::richardson, o.rtol = 0, o.max_iterations = 101, o.sweeps = sweeps, o.fallbacks = false;
+      layout::fill(x, 0.0);
+      const auto report = krylov::solve<double, Host>(A, P.get(), b, x, o, true);
+      EXPECT_EQ(report.iterations, 101);
+      for (std::size_t i = 0; i < u.size(); ++i)
+        ASSERT_NEAR(x.data()[i], (1 - std::pow(rho, 101)) * factor * u[i], 1e-12);
+      EXPECT_NEAR(report.residual_norm, std::pow(rho, 101), 1e-12);
+      ASSERT_EQ(report.history.size(), 102u);
+      for (int k = 1; k <= 101; ++k) EXPECT_NEAR(report.history[std::size_t(k)], std::pow(rho, k - 1), 1e-12);
+    }
+  }, {1, 2, 3, 7});
+}
+
+}  // namespace
