@@ -1,0 +1,487 @@
+#include <tacit/op/tiled_matrix.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+
+#include "kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <numeric>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace tacit::op {
+
+// Rows begin to begin + rows - 1. Segment s rows + r holds row r's entries in stage s.
+template <class T>
+struct TiledMatrix<T>::Block {
+  Local begin = 0, rows = 0;
+  const std::uint32_t* item_start = nullptr;   // of segments, then the end
+  const std::uint32_t* value_start = nullptr;  // likewise; the same array in lists
+  const void* items = nullptr;                 // 16-bit columns, or column / 16 and a mask
+  const void* values = nullptr;
+  T scale = 1;
+  std::uint32_t longest = 0;  // entries of a segment
+};
+
+// Memory of the blocks that one thread makes.
+template <class T>
+struct TiledMatrix<T>::Arena {
+  static constexpr std::size_t slab = std::size_t(1) << 24, page = std::size_t(1) << 21;
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> slabs;
+  std::size_t used = 0, size = 0;
+  double bytes = 0, value_bytes = 0;
+  // scratch
+  std::vector<std::uint32_t> stamp, place, count;
+  std::uint32_t epoch = 0;
+
+  std::byte* allocate(std::size_t bytes_wanted) {
+    const std::size_t need = (bytes_wanted + 63) / 64 * 64;
+    if (used + need > size) {
+      size = std::max(slab, (need + page - 1) / page * page);
+      auto* p = static_cast<std::byte*>(std::aligned_alloc(page, size));
+      if (!p) throw std::bad_alloc();
+#ifdef __linux__
+      madvise(p, size, MADV_HUGEPAGE);
+#endif
+      slabs.emplace_back(p);
+      used = 0;
+    }
+    std::byte* const p = slabs.back().get() + used;
+    used += need;
+    bytes += double(bytes_wanted);
+    return p;
+  }
+};
+
+namespace {
+
+constexpr int list_stage = 1 << 16, bitmap_stage = detail::run << 16;
+
+std::size_t bytes_of(Values v, std::size_t full) {
+  return v == Values::full ? full : v == Values::single ? 4 : 2;
+}
+
+int threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+int thread() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+// Runs of 16 columns that the rows touch, over all rows.
+template <class T>
+double count_runs(const RowBuffer<T>& rows) {
+  double runs = 0;
+  std::vector<Local> seen;
+  for (std::size_t r = 0; r + 1 < rows.start.size(); ++r) {
+    seen.clear();
+    for (auto i = rows.start[r]; i < rows.start[r + 1]; ++i) seen.push_back(rows.column[std::size_t(i)] / detail::run);
+    std::sort(seen.begin(), seen.end());
+    runs += double(std::unique(seen.begin(), seen.end()) - seen.begin());
+  }
+  return runs;
+}
+
+}  // namespace
+
+template <class T>
+TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& source, const TiledOptions& options)
+    : rows_(rows), columns_(columns), format_(options.format), values_(options.values) {
+  require(rows >= 0 && columns >= 0, "a tiled matrix of ", rows, " x ", columns);
+  require(options.block_rows >= 0 && options.block_rows <= 65536, "blocks of ", options.block_rows,
+          " rows; 1 to 65536 are possible, 0 leaves the choice to Tacit");
+  require(options.columns >= 1, "a tiled matrix made for ", options.columns, " columns at once");
+  require(options.tile >= 0 && options.tile <= 64 && options.tile % 8 == 0, "a register tile of ", options.tile,
+          " columns; multiples of 8 up to 64 are possible");
+  if (values_ == Values::single && sizeof(T) == sizeof(float)) values_ = Values::full;
+  block_rows_ = options.block_rows > 0 ? options.block_rows : 128;
+  constexpr int widest = 4 * detail::lanes<T>;
+  tile_ = options.tile == 0 ? widest : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
+  const Local blocks = Local((Global(rows) + block_rows_ - 1) / block_rows_);
+  if (format_ == TiledFormat::automatic) {
+    format_ = TiledFormat::list;
+    if (options.columns < 8 && rows > 0) {
+      double runs = 0, entries = 0;
+      RowBuffer<T> some;
+      const Local samples = std::min<Local>(8, blocks);
+      for (Local s = 0; s < samples; ++s) {
+        const Local begin = Local(Global(blocks) * s / samples) * block_rows_;
+        some.start = {0}, some.column.clear(), some.value.clear();
+        source(begin, std::min<Local>(rows, begin + std::min(block_rows_, 16)), some);
+        runs += count_runs(some), entries += double(some.column.size());
+      }
+      if (4 * runs <= 2.2 * entries) format_ = TiledFormat::bitmap;
+    }
+  }
+  const int stage = format_ == TiledFormat::list ? list_stage : bitmap_stage;
+  stages_ = std::max(1, int((Global(columns) + stage - 1) / stage));
+  blocks_.resize(std::size_t(blocks));
+  for (int t = 0; t < threads(); ++t) arenas_.push_back(std::make_unique<Arena>());
+  std::vector<double> largest(std::size_t(blocks), 0);
+  std::vector<Global> entries(std::size_t(blocks), 0);
+  std::exception_ptr failure;
+  std::string fault;
+  Global fault_at = -1;
+  std::mutex mutex;
+#pragma omp parallel
+  {
+    RowBuffer<T> buffer;
+    Arena& arena = *arenas_[std::size_t(thread())];
+#pragma omp for schedule(dynamic, 1)
+    for (Local b = 0; b < blocks; ++b) {
+      try {
+        const Local begin = b * block_rows_, end = Local(std::min<Global>(rows, Global(begin) + block_rows_));
+        buffer.start = {0}, buffer.column.clear(), buffer.value.clear();
+        source(begin, end, buffer);
+        require(Local(buffer.start.size()) == end - begin + 1, "rows ", begin, " to ", end - 1, " were asked for, ",
+                buffer.start.size() - 1, " were given");
+        require(buffer.column.size() < std::size_t(1) << 32, "a block of ", end - begin, " rows has ",
+                buffer.column.size(), " entries; fewer rows in a block are needed");
+        double most = 0;
+        for (std::size_t i = 0; i < buffer.column.size(); ++i) {
+          require(buffer.column[i] >= 0 && buffer.column[i] < columns, "an entry in column ", buffer.column[i],
+                  "; columns run from 0 to ", columns - 1);
+          most = std::max(most, double(std::abs(buffer.value[i])));
+          if (!std::isfinite(buffer.value[i])) {
+            const auto row = std::upper_bound(buffer.start.begin(), buffer.start.end(), std::int64_t(i)) - buffer.start.begin() - 1;
+            const std::lock_guard lock(mutex);
+            if (fault_at < 0 || begin + row < fault_at)
+              fault_at = begin + row, fault = message("the matrix has a value that is not finite at row ", begin + row,
+                                                      ", column ", buffer.column[i], " (counted from 0)");
+          }
+        }
+        largest[std::size_t(b)] = most;
+        entries[std::size_t(b)] = Global(buffer.column.size());
+        encode(begin, end, buffer, blocks_[std::size_t(b)], arena);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    arena.stamp = {}, arena.place = {}, arena.count = {};
+  }
+  if (failure) std::rethrow_exception(failure);
+  entries_ = std::accumulate(entries.begin(), entries.end(), Global(0));
+  largest_ = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
+  fault_ = std::move(fault);
+}
+
+template <class T>
+TiledMatrix<T>::~TiledMatrix() = default;
+template <class T>
+TiledMatrix<T>::TiledMatrix(TiledMatrix&&) noexcept = default;
+template <class T>
+TiledMatrix<T>& TiledMatrix<T>::operator=(TiledMatrix&&) noexcept = default;
+
+template <class T>
+void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Block& block, Arena& arena) const {
+  const auto rows = std::size_t(end - begin), stages = std::size_t(stages_), segments = rows * stages;
+  const std::size_t n = in.column.size();
+  const bool bitmap = format_ == TiledFormat::bitmap;
+  block.begin = begin;
+  block.rows = end - begin;
+  if (values_ == Values::half || values_ == Values::bfloat16) {
+    double most = 0;
+    for (const T v : in.value)
+      if (std::isfinite(v)) most = std::max(most, double(std::abs(v)));
+    // The largest becomes 2^14 to 2^15: halves have all their digits down to 2^-29 of it.
+    block.scale = most > 0 ? T(std::ldexp(1.0, std::clamp(std::ilogb(most) - 14, sizeof(T) == 4 ? -120 : -1000, sizeof(T) == 4 ? 120 : 1000))) : T(1);
+  }
+
+  // Where each entry goes: item and value starts of segments.
+  const std::size_t starts = segments + 1;
+  auto* item_start = reinterpret_cast<std::uint32_t*>(arena.allocate(starts * sizeof(std::uint32_t)));
+  std::fill_n(item_start, starts, 0u);
+  auto* value_start = item_start;
+  std::vector<std::uint32_t>& cursor = arena.count;
+  if (bitmap) {
+    value_start = reinterpret_cast<std::uint32_t*>(arena.allocate(starts * sizeof(std::uint32_t)));
+    std::fill_n(value_start, starts, 0u);
+    const std::size_t runs = std::size_t(columns_) / detail::run + 1;
+    if (arena.stamp.size() < runs) arena.stamp.assign(runs, 0), arena.place.assign(runs, 0), arena.epoch = 0;
+  }
+  const auto stage_of = [&](Local c) { return std::size_t(bitmap ? c / bitmap_stage : c / list_stage); };
+  struct Run {
+    std::uint32_t chunk, mask;
+  };
+  thread_local std::vector<Run> run_list;                // of all rows
+  thread_local std::vector<std::size_t> run_start;       // of each row
+  thread_local std::vector<std::uint32_t> run_of;        // of each entry
+  run_list.clear(), run_start.assign(1, 0);
+  if (bitmap) run_of.resize(n);
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (bitmap) {
+      if (++arena.epoch == 0) std::fill(arena.stamp.begin(), arena.stamp.end(), 0u), arena.epoch = 1;
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
+        const auto chunk = std::uint32_t(in.column[i]) / detail::run;
+        if (arena.stamp[chunk] != arena.epoch) {
+          arena.stamp[chunk] = arena.epoch;
+          arena.place[chunk] = std::uint32_t(run_list.size());
+          run_list.push_back({chunk, 0});
+          ++item_start[stage_of(in.column[i]) * rows + r + 1];
+        }
+        auto& of = run_list[arena.place[chunk]];
+        const std::uint32_t bit = 1u << (std::uint32_t(in.column[i]) % detail::run);
+        require(!(of.mask & bit), "row ", begin + Local(r), " has column ", in.column[i], " twice");
+        of.mask |= bit;
+        run_of[i] = arena.place[chunk];
+        ++value_start[stage_of(in.column[i]) * rows + r + 1];
+      }
+      run_start.push_back(run_list.size());
+    } else {
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
+        ++item_start[stage_of(in.column[i]) * rows + r + 1];
+    }
+  }
+  for (std::size_t s = 0; s < segments; ++s) {
+    block.longest = std::max(block.longest, value_start[s + 1]);  // counts so far
+    value_start[s + 1] += value_start[s];
+    if (bitmap) item_start[s + 1] += item_start[s];
+  }
+
+  const std::size_t width = bytes_of(values_, sizeof(T));
+  std::byte* const values = arena.allocate(n * width + 64);  // loads run past the end
+  arena.bytes -= 64;
+  arena.value_bytes += double(n * width);
+  const auto put = [&](std::size_t at, T v) {
+    if (values_ == Values::full) reinterpret_cast<T*>(values)[at] = v;
+    else if (values_ == Values::single) reinterpret_cast<float*>(values)[at] = float(v);
+    else if (values_ == Values::half) reinterpret_cast<std::uint16_t*>(values)[at] = detail::to_half(float(v / block.scale));
+    else reinterpret_cast<std::uint16_t*>(values)[at] = detail::to_bfloat16(float(v / block.scale));
+  };
+  if (bitmap) {
+    auto* items = reinterpret_cast<std::uint32_t*>(arena.allocate(run_list.size() * sizeof(std::uint32_t) + 64));
+    arena.bytes -= 64;
+    thread_local std::vector<std::uint32_t> value_of_run;
+    value_of_run.resize(run_list.size());
+    cursor.assign(2 * stages, 0);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t s = 0; s < stages; ++s) cursor[s] = item_start[s * rows + r], cursor[stages + s] = value_start[s * rows + r];
+      for (std::size_t k = run_start[r]; k < run_start[r + 1]; ++k) {
+        const auto [chunk, mask] = run_list[k];
+        const std::size_t s = chunk >> 16;
+        items[cursor[s]++] = (chunk & 0xffffu) << 16 | mask;
+        value_of_run[k] = cursor[stages + s];
+        cursor[stages + s] += std::uint32_t(std::popcount(mask));
+      }
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
+        const std::uint32_t below = run_list[run_of[i]].mask & ((1u << (std::uint32_t(in.column[i]) % detail::run)) - 1);
+        put(value_of_run[run_of[i]] + std::size_t(std::popcount(below)), in.value[i]);
+      }
+    }
+    block.items = items;
+  } else {
+    auto* items = reinterpret_cast<std::uint16_t*>(arena.allocate(n * sizeof(std::uint16_t) + 64));
+    arena.bytes -= 64;
+    cursor.assign(stages, 0);
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t s = 0; s < stages; ++s) cursor[s] = item_start[s * rows + r];
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
+        const std::uint32_t at = cursor[stage_of(in.column[i])]++;
+        items[at] = std::uint16_t(in.column[i] % list_stage);
+        put(at, in.value[i]);
+      }
+    }
+    block.items = items;
+  }
+  block.item_start = item_start;
+  block.value_start = value_start;
+  block.values = values;
+}
+
+namespace {
+
+template <int Z, class T, class Index>
+void row_of(bool tail, const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int last, T* y,
+            bool first, const Clamp<T>* clamp) {
+  if (tail) detail::multiply_row<Z, true>(index, value, n, x, stride, last, y, first, clamp);
+  else detail::multiply_row<Z, false>(index, value, n, x, stride, last, y, first, clamp);
+}
+
+// `columns` of one register tile.
+template <class T, class Index>
+void tile_of(int columns, const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, T* y,
+             bool first, const Clamp<T>* clamp) {
+  constexpr int w = detail::lanes<T>;
+  const int vectors = (columns + w - 1) / w, last = columns - (vectors - 1) * w;
+  const bool tail = last != w;
+  switch (vectors) {
+    case 1: return row_of<1>(tail, index, value, n, x, stride, last, y, first, clamp);
+    case 2: return row_of<2>(tail, index, value, n, x, stride, last, y, first, clamp);
+    case 3: return row_of<3>(tail, index, value, n, x, stride, last, y, first, clamp);
+    default: return row_of<4>(tail, index, value, n, x, stride, last, y, first, clamp);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm,
+                              const Clamp<T>* clamp) const {
+  const Span span("tiled product", "op", Trace::on() ? std::int64_t(bytes()) : 0);
+  const bool bitmap = format_ == TiledFormat::bitmap, plain = values_ == Values::full;
+  const std::size_t stage = bitmap ? bitmap_stage : list_stage;
+  const auto work = [&](std::size_t number) {
+    const Block& b = blocks_[number];
+    thread_local std::vector<T> value_scratch;
+    thread_local std::vector<std::uint32_t> index_scratch;
+    if (value_scratch.size() < b.longest + 16) value_scratch.resize(b.longest + 16), index_scratch.resize(b.longest + 16);
+    const auto rows = std::size_t(b.rows);
+    const auto values_of = [&](std::size_t segment) -> const T* {
+      const std::uint32_t from = b.value_start[segment], n = b.value_start[segment + 1] - from;
+      if (plain) return static_cast<const T*>(b.values) + from;
+      detail::widen(values_, b.values, from, n, b.scale, value_scratch.data());
+      return value_scratch.data();
+    };
+    if (k == 1 && x_stride == 1) {
+      const bool halves = sizeof(T) == sizeof(float) && values_ == Values::half && bitmap;
+      for (int s = 0; s < stages_; ++s) {
+        const T* const from = x + std::size_t(s) * stage;
+        for (std::size_t r = 0; r < rows; ++r) {
+          const std::size_t segment = std::size_t(s) * rows + r;
+          const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
+          T sum;
+          if constexpr (sizeof(T) == sizeof(float)) {
+            if (halves)
+              sum = b.scale * detail::multiply_runs_of_halves(static_cast<const std::uint32_t*>(b.items) + first, n,
+                                                              static_cast<const std::uint16_t*>(b.values) +
+                                                                  b.value_start[segment], from);
+          }
+          if (!halves) {
+            const T* const value = values_of(segment);
+            sum = bitmap ? detail::multiply_runs(static_cast<const std::uint32_t*>(b.items) + first, n, value, from)
+                         : detail::multiply_list(static_cast<const std::uint16_t*>(b.items) + first, n, value, from);
+          }
+          T& to = y[(std::size_t(b.begin) + r) * std::size_t(y_stride)];
+          if (s > 0) sum = to + sum;
+          if (clamp && s == stages_ - 1) {
+            sum += clamp->bias;
+            sum = clamp->low > sum ? clamp->low : sum;
+            sum = clamp->high < sum ? clamp->high : sum;
+          }
+          to = sum;
+        }
+      }
+      return;
+    }
+    for (int column = 0; column < k; column += tile_) {
+      const int columns = std::min(tile_, k - column);
+      for (int s = 0; s < stages_; ++s) {
+        const T* const from = x + std::size_t(s) * stage * std::size_t(x_stride) + column;
+        const Clamp<T>* const last = s == stages_ - 1 ? clamp : nullptr;
+        for (std::size_t r = 0; r < rows; ++r) {
+          const std::size_t segment = std::size_t(s) * rows + r;
+          const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
+          if (s > 0 && n == 0 && !last) continue;
+          const T* const value = values_of(segment);
+          T* const to = y + (std::size_t(b.begin) + r) * std::size_t(y_stride) + column;
+          if (bitmap) {
+            const std::uint32_t count = detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index_scratch.data());
+            tile_of(columns, index_scratch.data(), value, count, from, std::size_t(x_stride), to, s == 0, last);
+          } else {
+            tile_of(columns, static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), to,
+                    s == 0, last);
+          }
+        }
+      }
+    }
+  };
+  const auto polled = [&](std::size_t b) {
+    work(b);
+    if (comm && exec::may_poll()) comm->poll();
+  };
+  if (auto* tasks = exec::Tasks::current()) {
+    tasks->each(blocks_.size(), polled);
+    return;
+  }
+  const bool parallel = entries_ * Global(k) > 20000;
+#pragma omp parallel for schedule(dynamic, 1) if (parallel)
+  for (std::size_t b = 0; b < blocks_.size(); ++b) polled(b);
+}
+
+template <class T>
+double TiledMatrix<T>::bytes() const {
+  double sum = 0;
+  for (const auto& a : arenas_) sum += a->bytes;
+  return sum;
+}
+
+template <class T>
+double TiledMatrix<T>::bytes_of_values() const {
+  double sum = 0;
+  for (const auto& a : arenas_) sum += a->value_bytes;
+  return sum;
+}
+
+template <class T>
+void TiledMatrix<T>::rows(Local begin, Local end, RowBuffer<T>& out) const {
+  std::vector<T> value;
+  std::vector<std::uint32_t> index;
+  for (Local i = begin; i < end; ++i) {
+    const Block& b = blocks_[std::size_t(i / block_rows_)];
+    value.resize(b.longest + 16), index.resize(b.longest + 16);
+    for (int s = 0; s < stages_; ++s) {
+      const std::size_t segment = std::size_t(s) * std::size_t(b.rows) + std::size_t(i - b.begin);
+      const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
+      const std::uint32_t from = b.value_start[segment], entries = b.value_start[segment + 1] - from;
+      if (values_ == Values::full) std::copy_n(static_cast<const T*>(b.values) + from, entries, value.data());
+      else detail::widen(values_, b.values, from, entries, b.scale, value.data());
+      if (format_ == TiledFormat::bitmap) detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index.data());
+      else std::copy_n(static_cast<const std::uint16_t*>(b.items) + first, n, index.data());
+      const Local stage = format_ == TiledFormat::bitmap ? bitmap_stage : list_stage;
+      for (std::uint32_t e = 0; e < entries; ++e) out.add(Local(index[e]) + stage * s, value[e]);
+    }
+    out.end_row();
+  }
+}
+
+template <class T>
+double TiledMatrix<T>::reuse(int block_rows) const {
+  require(block_rows >= 1, "reuse in blocks of ", block_rows, " rows");
+  std::vector<Local> stamp(std::size_t(columns_), -1);
+  RowBuffer<T> row;
+  double distinct = 0;
+  for (Local i = 0; i < rows_; ++i) {
+    row.start = {0}, row.column.clear(), row.value.clear();
+    rows(i, i + 1, row);
+    for (const Local c : row.column)
+      if (std::exchange(stamp[std::size_t(c)], i / block_rows) != i / block_rows) ++distinct;
+  }
+  return distinct > 0 ? double(entries_) / distinct : 0;
+}
+
+template <class T>
+std::string TiledMatrix<T>::storage() const {
+  const char* const value = values_ == Values::half       ? "float16"
+                            : values_ == Values::bfloat16 ? "bfloat16"
+                            : values_ == Values::single   ? "float32"
+                                                          : scalar_name<T>();
+  return message(format_ == TiledFormat::bitmap ? "bitmap, " : "list, ", value, ", blocks of ", block_rows_, " rows");
+}
+
+template class TiledMatrix<float>;
+template class TiledMatrix<double>;
+
+}  // namespace tacit::op
