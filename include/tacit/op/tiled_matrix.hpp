@@ -78,6 +78,7 @@ class TiledMatrix {
   double reuse(int block_rows) const;
   TiledFormat format() const { return format_; }
   Values values() const { return values_; }
+  int block_rows() const { return block_rows_; }
   /// "bitmap, float16, blocks of 128 rows".
   std::string storage() const;
   /// Rows begin to end - 1 as they are stored (rounded values), in the order of sums.
