@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import launch, report
+from tacit import cli_apps, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -251,6 +251,9 @@ def build_parser() -> Parser:
     g.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
     g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
     g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
+
+    p = command("reconstruct", reconstruct, "images from the sinograms of a parallel-beam scan", epilog=EXIT_CODES)
+    cli_apps.add_reconstruct(p, choice, whole, real, destination, json_target)
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -579,6 +582,14 @@ class Monitor:
 
 
 # --- the other commands -----------------------------------------------------------------------------------------------
+
+
+def reconstruct(arguments: argparse.Namespace) -> int:
+    cli_apps.check_reconstruct(arguments, WrongUse)
+    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
+        return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
+    comm = communicator(arguments.ranks)
+    return int(comm.collective(lambda: cli_apps.reconstruct_here(arguments, comm)))
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,26 @@
 #include <numeric>
 
 namespace tacit::app::tomography {
+
+struct Projector::Angle {
+  double cos, sin;
+  double half, most, slope;  // half the width of a pixel's shadow; min(|cos|, |sin|); what it rises by
+  bool along;                // an axis
+
+  // Within a unit square, of a line at this distance from its centre: a trapezoid.
+  double length(double distance) const {
+    if (along) return distance >= -0.5 && distance < 0.5 ? 1.0 : 0.0;
+    return std::min(half - std::abs(distance), most) * slope;
+  }
+};
+
 namespace {
+
+// Of a ray at r from the centre of a pixel, in pixels; one expression for A and A^T, so that both see the same bits.
+template <class Angle>
+inline double distance(const Angle& a, double x, double y, double r) {
+  return std::fma(x, a.cos, std::fma(y, a.sin, -r));
+}
 
 constexpr double shortest = 1e-8;   // lengths that count, in pixels
 constexpr double parallel = 1e-10;  // below: a ray along an axis
@@ -26,6 +45,9 @@ std::vector<Local> numbers(Local n) {
 
 }  // namespace
 
+Projector::~Projector() = default;
+Projector::Projector(Projector&&) noexcept = default;
+
 Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geometry)) {
   const auto& g = geometry_;
   require(g.width >= 1 && g.height >= 1, "an image of ", g.width, " x ", g.height, " pixels");
@@ -41,10 +63,12 @@ Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geome
     a.along = std::min(c, s) < parallel;
     if (a.along) (c < s ? a.cos : a.sin) = 0;
     a.half = (std::abs(a.cos) + std::abs(a.sin)) / 2;
-    a.flat = std::abs(std::abs(a.cos) - std::abs(a.sin)) / 2;
+    a.most = std::min(c, s);
     a.slope = a.along ? 0 : 1 / (c * s);
     angles_.push_back(a);
+    cos_.push_back(a.cos * g.pixel), sin_.push_back(a.sin * g.pixel), half_.push_back(a.half * g.pixel + 1e-6);
   }
+  for (Local j = 0; j < g.detectors; ++j) bin_.push_back((j + 0.5 - g.centre) / g.pixel);
   const auto angles = Local(g.angles.size());
   ray_order_ = order == Order::hilbert ? layout::hilbert_order(g.detectors, angles) : numbers(Local(g.rays()));
   pixel_order_ = order == Order::hilbert ? layout::hilbert_order(g.width, g.height) : numbers(Local(g.pixels()));
@@ -52,41 +76,27 @@ Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geome
   pixel_place_ = inverse(pixel_order_);
 }
 
-// Of ray j from the centre of pixel (x, y), in pixels; one expression for A and A^T, so that both see the same bits.
-double Projector::distance(const Angle& a, Local x, Local y, Local j) const {
-  const double px = x + 0.5 - geometry_.width * 0.5, py = geometry_.height * 0.5 - 0.5 - y;
-  const double r = (j + 0.5 - geometry_.centre) / geometry_.pixel;
-  return std::fma(px, a.cos, std::fma(py, a.sin, -r));
-}
-
-// Within a unit square, of a line at this distance from its centre: a trapezoid.
-double Projector::length(const Angle& a, double distance) {
-  if (a.along) return distance >= -0.5 && distance < 0.5 ? 1.0 : 0.0;
-  const double d = std::abs(distance);
-  if (d >= a.half) return 0;
-  const double most = a.half - a.flat;  // = min(|cos|, |sin|)
-  return std::min(a.half - d, most) * a.slope;
-}
-
 template <class F>
 void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
   const auto& g = geometry_;
   const Local j = ray % g.detectors;
   const Angle& a = angles_[std::size_t(ray / g.detectors)];
-  const double r = (j + 0.5 - g.centre) / g.pixel;
+  const double r = bin_[std::size_t(j)];
+  const double left = 0.5 - g.width * 0.5, top = g.height * 0.5 - 0.5;  // the centre of the first pixel
   // Row by row where the ray is steep, column by column where it is not: at most three pixels each.
   const bool steep = std::abs(a.cos) >= std::abs(a.sin);
-  const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, reach = a.half / std::abs(main) + 1e-6;
+  const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main, reach = a.half * std::abs(inverse) + 1e-6;
   const Local from = steep ? box.top : box.left, to = steep ? box.bottom : box.right;
   for (Local l = from; l < to; ++l) {
-    const double at = steep ? g.height * 0.5 - 0.5 - l : l + 0.5 - g.width * 0.5;
-    const double cross = (r - at * other) / main;  // where the ray meets the line of centres
-    const double middle = steep ? cross + g.width * 0.5 - 0.5 : g.height * 0.5 - 0.5 - cross;
+    const double at = steep ? top - l : l + left;
+    const double cross = (r - at * other) * inverse;  // where the ray meets the line of centres
+    const double middle = steep ? cross - left : top - cross;
     const double low = std::max(std::ceil(middle - reach), double(steep ? box.left : box.top));
     const double high = std::min(std::floor(middle + reach), double(steep ? box.right : box.bottom) - 1);
-    for (double m = low; m <= high; m += 1) {
-      const Local x = steep ? Local(m) : l, y = steep ? l : Local(m);
-      const double part = length(a, distance(a, x, y, j));
+    const auto end = Local(high);
+    for (auto m = Local(low); m <= end; ++m) {
+      const Local x = steep ? m : l, y = steep ? l : m;
+      const double part = a.length(distance(a, x + left, top - y, r));
       if (part > shortest) f(x + g.width * y, part * g.pixel);
     }
   }
@@ -96,15 +106,25 @@ template <class F>
 void Projector::each_ray(Local pixel, F&& f) const {
   const auto& g = geometry_;
   const Local x = pixel % g.width, y = pixel / g.width;
-  const double px = x + 0.5 - g.width * 0.5, py = g.height * 0.5 - 0.5 - y;
-  for (std::size_t i = 0; i < angles_.size(); ++i) {
-    const Angle& a = angles_[i];
-    const double middle = (px * a.cos + py * a.sin) * g.pixel + g.centre - 0.5, reach = a.half * g.pixel + 1e-6;
-    const double low = std::max(std::ceil(middle - reach), 0.0);
-    const double high = std::min(std::floor(middle + reach), double(g.detectors) - 1);
-    for (double j = low; j <= high; j += 1) {
-      const double part = length(a, distance(a, x, y, Local(j)));
-      if (part > shortest) f(Local(i) * g.detectors + Local(j), part * g.pixel);
+  const double px = x + (0.5 - g.width * 0.5), py = (g.height * 0.5 - 0.5) - y;
+  constexpr std::size_t some = 128;
+  std::int32_t low[some], high[some];
+  const double most = double(g.detectors) - 1, shift = g.centre - 0.5;
+  for (std::size_t first = 0; first < angles_.size(); first += some) {
+    const std::size_t count = std::min(some, angles_.size() - first);
+    const double *const c = cos_.data() + first, *const s = sin_.data() + first, *const reach = half_.data() + first;
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i) {
+      const double middle = px * c[i] + py * s[i] + shift;
+      low[i] = std::int32_t(std::min(std::max(std::ceil(middle - reach[i]), 0.0), most + 1));
+      high[i] = std::int32_t(std::max(std::min(std::floor(middle + reach[i]), most), -1.0));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const Angle& a = angles_[first + i];
+      for (Local j = low[i]; j <= high[i]; ++j) {
+        const double part = a.length(distance(a, px, py, bin_[std::size_t(j)]));
+        if (part > shortest) f(Local(first + i) * g.detectors + j, part * g.pixel);
+      }
     }
   }
 }

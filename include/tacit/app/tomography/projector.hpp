@@ -35,6 +35,8 @@ class Projector {
  public:
   /// Error(usage) on sizes, angles or a centre that do not fit.
   explicit Projector(Geometry geometry, Order order = Order::hilbert);
+  ~Projector();
+  Projector(Projector&&) noexcept;
 
   const Geometry& geometry() const { return geometry_; }
   /// Ray angle * detectors + bin, and pixel row * width + column, at each place; and the reverse.
@@ -56,12 +58,7 @@ class Projector {
   struct Box {
     Local left, right, top, bottom;  // pixels, the ends excluded
   };
-  struct Angle {
-    double cos, sin, half, flat, slope;  // half: width of a pixel's shadow / 2; flat: of its plateau
-    bool along;                          // an axis
-  };
-  static double length(const Angle& a, double distance);
-  double distance(const Angle& a, Local x, Local y, Local j) const;
+  struct Angle;
   template <class F>
   void each_pixel(Local ray, const Box& box, F&& f) const;
   template <class F>
@@ -69,6 +66,7 @@ class Projector {
 
   Geometry geometry_;
   std::vector<Angle> angles_;
+  std::vector<double> cos_, sin_, half_, bin_;  // of angles; where bins are, in pixels
   std::vector<Local> ray_order_, pixel_order_, ray_place_, pixel_place_;
 };
 
