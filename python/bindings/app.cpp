@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/app/inference/network.hpp>
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
 #include <tacit/op/csr.hpp>
@@ -23,13 +24,14 @@ using release = nb::gil_scoped_release;
 template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+op::Values values_of(const std::string& name) {
+  return name == "float16" ? op::Values::half : name == "bfloat16" ? op::Values::bfloat16 : name == "float32" ? op::Values::single : op::Values::full;
+}
+
 op::TiledSpmmOptions options_of(const nb::dict& d) {
   op::TiledSpmmOptions o;
-  const auto values = nb::cast<std::string>(d["values"]), format = nb::cast<std::string>(d["format"]);
-  o.matrix.values = values == "float16"    ? op::Values::half
-                    : values == "bfloat16" ? op::Values::bfloat16
-                    : values == "float32"  ? op::Values::single
-                                           : op::Values::full;
+  const auto format = nb::cast<std::string>(d["format"]);
+  o.matrix.values = values_of(nb::cast<std::string>(d["values"]));
   o.matrix.format = format == "list"     ? op::TiledFormat::list
                     : format == "bitmap" ? op::TiledFormat::bitmap
                                          : op::TiledFormat::automatic;
@@ -210,11 +212,101 @@ void bind_real(nb::module_& m) {
   });
 }
 
+void bind_inference(nb::module_& m) {
+  namespace inference = app::inference;
+  using inference::Network;
+  nb::class_<Network>(m, "Network")
+      .def_prop_ro("layers", &Network::layers)
+      .def_prop_ro("inputs", &Network::inputs)
+      .def_prop_ro("outputs", &Network::outputs)
+      .def_prop_ro("streams", &Network::streams)
+      .def("infer", [](const Network& n, const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& bits,
+                       const Whole<float>& dense, const nb::dict& options, const nb::object& callback) {
+        inference::InferOptions o;
+        o.bias = nb::cast<float>(options["bias"]);
+        o.ceiling = nb::cast<float>(options["ceiling"]);
+        o.panel = nb::cast<int>(options["panel"]);
+        o.group = nb::cast<int>(options["group"]);
+        o.report_layers = nb::cast<bool>(options["report_layers"]);
+        o.keep_outputs = nb::cast<bool>(options["keep_outputs"]);
+        if (!callback.is_none())
+          o.callback = [&](int layers, Global alive) {
+            return call_python(1, [&] { return nb::cast<bool>(callback(layers, alive)); });
+          };
+        const bool packed = bits.shape(0) > 0;
+        require(!packed || bits.shape(1) == std::size_t((n.inputs() + 7) / 8), "images of ", bits.shape(1), " bytes for ", n.inputs(), " neurons");
+        require(packed || dense.shape(0) == 0 || dense.shape(1) == std::size_t(n.inputs()), "images of ", dense.shape(1), " numbers for ",
+                n.inputs(), " neurons");
+        inference::InferResult r;
+        {
+          release free;
+          r = n.infer(Global(packed ? bits.shape(0) : dense.shape(0)), packed ? bits.data() : nullptr, packed ? nullptr : dense.data(), o);
+        }
+        nb::dict d;
+        std::vector<Global> alive;
+        std::vector<double> sums;
+        for (const auto& l : r.layers) alive.push_back(l.alive), sums.push_back(l.sum);
+        d["categories"] = array_of(std::move(r.categories));
+        d["outputs"] = array_of(std::move(r.outputs));
+        d["alive"] = array_of(std::move(alive));
+        d["sums"] = array_of(std::move(sums));
+        d["edges"] = r.edges;
+        d["edges_worked"] = r.edges_worked;
+        d["seconds"] = r.seconds;
+        d["weight_seconds"] = r.weight_seconds;
+        d["layers_done"] = r.layers_done;
+        return d;
+      }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  // source(l) gives (inputs, starts, inputs of weights, weights), rows being output neurons.
+  m.def("network", [](int layers, nb::object source, const std::string& values, double weight_bytes) {
+    // Held by whoever holds the source; given up under the lock.
+    const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
+      nb::gil_scoped_acquire lock;
+      delete p;
+    });
+    const inference::LayerSource make = [held](int l) {
+      return call_python(1, [&] {
+        const auto given = nb::cast<nb::tuple>((*held)(l));
+        const auto start = nb::cast<Elements<std::int64_t>>(given[1]);
+        const auto input = nb::cast<Elements<std::int32_t>>(given[2]);
+        const auto weight = nb::cast<Elements<float>>(given[3]);
+        inference::Layer layer;
+        layer.inputs = nb::cast<Local>(given[0]);
+        layer.start.assign(start.data(), start.data() + start.size());
+        layer.input.assign(input.data(), input.data() + input.size());
+        layer.weight.assign(weight.data(), weight.data() + weight.size());
+        return layer;
+      });
+    };
+    release free;
+    return std::make_shared<Network>(layers, make, values_of(values), weight_bytes);
+  });
+  m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight,
+                       const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes,
+                       const std::string& values, double weight_bytes) {
+    std::vector<std::vector<std::uint8_t>> blocks;
+    for (std::size_t g = 0; g < classes.shape(0); ++g)
+      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+    release free;
+    return std::make_shared<Network>(layers, inference::radixnet(radices, width, weight, std::move(blocks)), values_of(values), weight_bytes);
+  });
+  // The rows of layer l of the same, for files and checks.
+  m.def("radixnet_layer", [](int layer, const std::vector<int>& radices, int width, float weight,
+                             const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
+    std::vector<std::vector<std::uint8_t>> blocks;
+    for (std::size_t g = 0; g < classes.shape(0); ++g)
+      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+    auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);
+    return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)), array_of(std::move(made.weight)));
+  });
+}
+
 }  // namespace
 
 void bind_app(nb::module_& m) {
   bind_real<float>(m);
   bind_real<double>(m);
+  bind_inference(m);
 }
 
 }  // namespace tacit::python

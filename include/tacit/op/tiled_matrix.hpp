@@ -29,8 +29,14 @@ struct TiledOptions {
   int block_rows = 0;
   /// Columns that are multiplied at once, as expected: what `automatic` decides for.
   int columns = 1;
-  /// Register tiling: columns whose sums a thread keeps in registers, a multiple of 8 up to 64; 0: 64 (double: 32).
+  /// Register tiling: columns whose sums a thread keeps in registers, a multiple of 8 up to 128; 0: 128 (double: 64).
   int tile = 0;
+  /// Products with 2 columns or more add up a row entry by entry, in the order given, also where several partial sums side
+  /// by side would be faster (narrow tiles).
+  bool in_order = false;
+  /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i], which is
+  /// what the source is asked for as row i. Empty: as they are.
+  std::vector<Local> row_order;
 };
 
 /// Rows of a matrix, made block by block: fill(begin, end, rows) appends rows begin to end - 1, entries in any order, no
@@ -81,7 +87,7 @@ class TiledMatrix {
   int block_rows() const { return block_rows_; }
   /// "bitmap, float16, blocks of 128 rows".
   std::string storage() const;
-  /// Rows begin to end - 1 as they are stored (rounded values), in the order of sums.
+  /// Places begin to end - 1 as they are stored (rounded values), in the order of sums.
   void rows(Local begin, Local end, RowBuffer<T>& out) const;
 
   struct Block;  // of rows
@@ -91,6 +97,8 @@ class TiledMatrix {
   void encode(Local begin, Local end, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
   Local rows_ = 0, columns_ = 0;
   int block_rows_ = 128, tile_ = 0, stages_ = 1;
+  bool in_order_ = false;
+  std::vector<Local> order_;
   TiledFormat format_ = TiledFormat::list;
   Values values_ = Values::full;
   Global entries_ = 0;

@@ -9,7 +9,7 @@
 #include <future>
 #include <mutex>
 #include <numeric>
-#include <optional>
+#include <span>
 
 namespace tacit::app::inference {
 namespace {
@@ -47,11 +47,24 @@ struct Network::Parts {
     op::TiledOptions o;
     o.values = values;
     o.format = op::TiledFormat::list;
-    o.columns = 64;
+    o.columns = 128;
+    o.in_order = true;  // sums that cancel exactly do so here, as far as their terms allow
+    // Neurons with like inputs stand together, so that these are read from the nearest cache.
+    o.row_order.resize(std::size_t(layer.neurons()));
+    std::iota(o.row_order.begin(), o.row_order.end(), Local(0));
+    const auto inputs_of = [&layer](Local j) {
+      return std::span<const Local>(layer.input).subspan(std::size_t(layer.start[std::size_t(j)]),
+                                                         std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
+    };
+    std::stable_sort(o.row_order.begin(), o.row_order.end(), [&](Local a, Local b) {
+      const auto left = inputs_of(a), right = inputs_of(b);
+      return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
+    });
     return std::make_unique<Matrix>(
         layer.neurons(), layer.inputs,
         [&](Local begin, Local end, op::RowBuffer<float>& rows) {
-          for (Local j = begin; j < end; ++j) {
+          for (Local place = begin; place < end; ++place) {
+            const Local j = o.row_order[std::size_t(place)];
             for (auto i = std::size_t(layer.start[std::size_t(j)]); i < std::size_t(layer.start[std::size_t(j) + 1]); ++i)
               rows.add(layer.input[i], layer.weight[i]);
             rows.end_row();
@@ -147,7 +160,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     Local widest = width;
     for (const auto* m : layers) widest = std::max(widest, m->rows());
     // Two panels of outputs take half of a megabyte or so.
-    const int panel = o.panel > 0 ? o.panel : std::clamp(int(65536 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
+    const int panel = o.panel > 0 ? o.panel : std::clamp(int(131072 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
 
     // What is alive, put together: pieces of the panels before.
     plan.clear();
@@ -166,13 +179,15 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
       panels = plan.size();
     }
     after.assign(panels, {});
+    // Of every panel and layer, added up in their order afterwards.
+    const auto depth = std::size_t(last - first);
+    std::vector<LayerReport> reports(o.report_layers ? panels * depth : 0);
+    std::vector<double> worked(panels);
 #pragma omp parallel
     {
       std::vector<float> in, out;
       std::vector<Local> alive;
       std::vector<float> most(static_cast<std::size_t>(panel));
-      std::vector<LayerReport> reports(o.report_layers ? std::size_t(last - first) : 0);
-      double worked = 0;
 #pragma omp for schedule(dynamic, 1)
       for (std::size_t q = 0; q < panels; ++q) {
         try {
@@ -213,7 +228,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             const auto neurons = std::size_t(w.rows()), columns = std::size_t(k);
             out.resize(neurons * columns);
             w.multiply(in.data(), k, out.data(), k, k, nullptr, &clamp);
-            worked += double(w.entries()) * k;
+            worked[q] += double(w.entries()) * k;
             std::fill(most.begin(), most.end(), 0.0F);
             for (std::size_t j = 0; j < neurons; ++j) {
               const float* const row = out.data() + j * columns;
@@ -224,11 +239,9 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             for (int c = 0; c < k; ++c)
               if (!(most[std::size_t(c)] <= 0)) alive.push_back(c);  // what is no number is alive
             if (o.report_layers) {
-              auto& report = reports[std::size_t(l - first)];
-              report.alive += Global(alive.size());
-              double sum = 0;
-              for (const float v : out) sum += double(v);
-              report.sum += sum;
+              auto& report = reports[q * depth + std::size_t(l - first)];
+              report.alive = Global(alive.size());
+              for (const float v : out) report.sum += double(v);
             }
             // Dead ones are dropped where that saves a register's worth of columns, and at the end.
             const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
@@ -255,18 +268,15 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
           if (!failure) failure = std::current_exception();
         }
       }
-#pragma omp critical(tacit_inference)
-      {
-        result.edges_worked += worked;
-        for (std::size_t l = 0; l < reports.size(); ++l) result.layers[std::size_t(first) + l].alive += reports[l].alive;
-      }
-      // Sums in the order of panels would be needed for the same bits; threads' partial sums are good to rounding.
-#pragma omp critical(tacit_inference)
-      for (std::size_t l = 0; l < reports.size(); ++l) result.layers[std::size_t(first) + l].sum += reports[l].sum;
     }
     if (failure) {
       if (coming.valid()) coming.wait();
       std::rethrow_exception(failure);
+    }
+    for (const double w : worked) result.edges_worked += w;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      auto& of = result.layers[std::size_t(first) + i % depth];
+      of.alive += reports[i].alive, of.sum += reports[i].sum;
     }
     for (const auto* m : layers) result.edges += double(m->entries()) * double(count);
     std::swap(before, after);

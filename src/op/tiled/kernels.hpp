@@ -13,11 +13,10 @@ namespace tacit::op::detail {
 inline constexpr int run = 16;  // columns of a bit mask
 
 /// acc[c] += sum_i value[i] x[index[i] stride + c] for Z vectors of columns, the last of them of `tail` columns where Tail.
-/// Several chains of sums hide the latency of a multiplication; they are added in one order.
-template <int Z, bool Tail, class T, class Index>
+/// Several chains of sums hide the latency of a multiplication where a tile alone does not; they are added in one order.
+template <int Z, int chains, bool Tail, class T, class Index>
 inline void multiply_row(const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int tail,
                          T* y, bool first, const Clamp<T>* clamp) {
-  constexpr int chains = Z == 1 ? 8 : Z == 2 ? 4 : 2;
   constexpr int w = lanes<T>;
   Wide<T> sum[chains][Z];
   for (auto& s : sum)

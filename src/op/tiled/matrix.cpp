@@ -14,6 +14,7 @@
 #include <mutex>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -80,6 +81,7 @@ struct TiledMatrix<T>::Arena {
 
 namespace {
 
+constexpr int most_vectors = 8;  // registers of sums
 constexpr int list_stage = 1 << 16, bitmap_stage = detail::run << 16;
 
 std::size_t bytes_of(Values v, std::size_t full) {
@@ -124,11 +126,20 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   require(options.block_rows >= 0 && options.block_rows <= 65536, "blocks of ", options.block_rows,
           " rows; 1 to 65536 are possible, 0 leaves the choice to Tacit");
   require(options.columns >= 1, "a tiled matrix made for ", options.columns, " columns at once");
-  require(options.tile >= 0 && options.tile <= 64 && options.tile % 8 == 0, "a register tile of ", options.tile,
-          " columns; multiples of 8 up to 64 are possible");
+  require(options.tile >= 0 && options.tile <= 128 && options.tile % 8 == 0, "a register tile of ", options.tile,
+          " columns; multiples of 8 up to 128 are possible");
+  require(options.row_order.empty() || options.row_order.size() == std::size_t(rows), "an order of ", options.row_order.size(),
+          " rows for a matrix of ", rows);
+  in_order_ = options.in_order;
+  order_ = options.row_order;
+  std::vector<char> named(order_.size());
+  for (const Local r : order_) {
+    require(r >= 0 && r < rows && !named[std::size_t(r)], "row ", r, " in an order of ", rows, " rows: each comes once");
+    named[std::size_t(r)] = 1;
+  }
   if (values_ == Values::single && sizeof(T) == sizeof(float)) values_ = Values::full;
   block_rows_ = options.block_rows > 0 ? options.block_rows : 128;
-  constexpr int widest = 4 * detail::lanes<T>;
+  constexpr int widest = most_vectors * detail::lanes<T>;
   tile_ = options.tile == 0 ? widest : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
   const Local blocks = Local((Global(rows) + block_rows_ - 1) / block_rows_);
   if (format_ == TiledFormat::automatic) {
@@ -343,26 +354,24 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
 
 namespace {
 
-template <int Z, class T, class Index>
-void row_of(bool tail, const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int last, T* y,
-            bool first, const Clamp<T>* clamp) {
-  if (tail) detail::multiply_row<Z, true>(index, value, n, x, stride, last, y, first, clamp);
-  else detail::multiply_row<Z, false>(index, value, n, x, stride, last, y, first, clamp);
+// One row times the columns of a register tile.
+template <class T, class Index>
+using RowKernel = void (*)(const Index*, const T*, std::uint32_t, const T*, std::size_t, int, T*, bool, const Clamp<T>*);
+
+template <class T, class Index, int Z, bool Tail>
+RowKernel<T, Index> kernel_of(bool in_order) {
+  constexpr int chains = Z == 1 ? 8 : Z == 2 ? 4 : Z <= 4 ? 2 : 1;
+  if (in_order) return &detail::multiply_row<Z, 1, Tail, T, Index>;
+  return &detail::multiply_row<Z, chains, Tail, T, Index>;
 }
 
-// `columns` of one register tile.
-template <class T, class Index>
-void tile_of(int columns, const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, T* y,
-             bool first, const Clamp<T>* clamp) {
-  constexpr int w = detail::lanes<T>;
-  const int vectors = (columns + w - 1) / w, last = columns - (vectors - 1) * w;
-  const bool tail = last != w;
-  switch (vectors) {
-    case 1: return row_of<1>(tail, index, value, n, x, stride, last, y, first, clamp);
-    case 2: return row_of<2>(tail, index, value, n, x, stride, last, y, first, clamp);
-    case 3: return row_of<3>(tail, index, value, n, x, stride, last, y, first, clamp);
-    default: return row_of<4>(tail, index, value, n, x, stride, last, y, first, clamp);
-  }
+template <class T, class Index, int... Z>
+RowKernel<T, Index> kernel_for(int vectors, bool tail, bool in_order, std::integer_sequence<int, Z...>) {
+  RowKernel<T, Index> found = nullptr;
+  ((vectors == Z + 1 ? void(found = tail ? kernel_of<T, Index, Z + 1, true>(in_order) : kernel_of<T, Index, Z + 1, false>(in_order))
+                     : void()),
+   ...);
+  return found;
 }
 
 }  // namespace
@@ -373,6 +382,10 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
   const Span span("tiled product", "op", Trace::on() ? std::int64_t(bytes()) : 0);
   const bool bitmap = format_ == TiledFormat::bitmap, plain = values_ == Values::full;
   const std::size_t stage = bitmap ? bitmap_stage : list_stage;
+  const auto row_at = [this](const Block& b, std::size_t r) {
+    const std::size_t place = std::size_t(b.begin) + r;
+    return order_.empty() ? place : std::size_t(order_[place]);
+  };
   const auto work = [&](std::size_t number) {
     const Block& b = blocks_[number];
     thread_local std::vector<T> value_scratch;
@@ -404,7 +417,7 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
             sum = bitmap ? detail::multiply_runs(static_cast<const std::uint32_t*>(b.items) + first, n, value, from)
                          : detail::multiply_list(static_cast<const std::uint16_t*>(b.items) + first, n, value, from);
           }
-          T& to = y[(std::size_t(b.begin) + r) * std::size_t(y_stride)];
+          T& to = y[row_at(b, r) * std::size_t(y_stride)];
           if (s > 0) sum = to + sum;
           if (clamp && s == stages_ - 1) {
             sum += clamp->bias;
@@ -417,7 +430,11 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
       return;
     }
     for (int column = 0; column < k; column += tile_) {
-      const int columns = std::min(tile_, k - column);
+      const int columns = std::min(tile_, k - column), vectors = (columns + detail::lanes<T> - 1) / detail::lanes<T>;
+      const int tail = columns - (vectors - 1) * detail::lanes<T>;
+      constexpr std::make_integer_sequence<int, most_vectors> all{};
+      const auto wide_kernel = kernel_for<T, std::uint32_t>(vectors, tail != detail::lanes<T>, in_order_, all);
+      const auto kernel = kernel_for<T, std::uint16_t>(vectors, tail != detail::lanes<T>, in_order_, all);
       for (int s = 0; s < stages_; ++s) {
         const T* const from = x + std::size_t(s) * stage * std::size_t(x_stride) + column;
         const Clamp<T>* const last = s == stages_ - 1 ? clamp : nullptr;
@@ -426,13 +443,12 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
           const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
           if (s > 0 && n == 0 && !last) continue;
           const T* const value = values_of(segment);
-          T* const to = y + (std::size_t(b.begin) + r) * std::size_t(y_stride) + column;
+          T* const to = y + row_at(b, r) * std::size_t(y_stride) + column;
           if (bitmap) {
             const std::uint32_t count = detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index_scratch.data());
-            tile_of(columns, index_scratch.data(), value, count, from, std::size_t(x_stride), to, s == 0, last);
+            wide_kernel(index_scratch.data(), value, count, from, std::size_t(x_stride), tail, to, s == 0, last);
           } else {
-            tile_of(columns, static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), to,
-                    s == 0, last);
+            kernel(static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), tail, to, s == 0, last);
           }
         }
       }
