@@ -255,6 +255,9 @@ def build_parser() -> Parser:
     p = command("reconstruct", reconstruct, "images from the sinograms of a parallel-beam scan", epilog=EXIT_CODES)
     cli_apps.add_reconstruct(p, choice, whole, real, destination, json_target)
 
+    p = command("infer", infer, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
+    cli_apps.add_infer(p, choice, whole, real, destination, json_target)
+
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
     p.add_argument("--json", type=json_target, metavar="FILE|-", help="write it as JSON")
@@ -590,6 +593,10 @@ def reconstruct(arguments: argparse.Namespace) -> int:
         return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
     comm = communicator(arguments.ranks)
     return int(comm.collective(lambda: cli_apps.reconstruct_here(arguments, comm)))
+
+
+def infer(arguments: argparse.Namespace) -> int:
+    return cli_apps.infer_here(arguments)
 
 
 def info(arguments: argparse.Namespace) -> int:

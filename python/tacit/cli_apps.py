@@ -1,4 +1,4 @@
-"""The commands of the applications: `tacit reconstruct`."""
+"""The commands of the applications: `tacit reconstruct` and `tacit infer`."""
 
 from __future__ import annotations
 
@@ -335,3 +335,96 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
         seen.add(os.path.realpath(f))
     if arguments.nonnegative and arguments.method != "sirt":
         raise wrong("--nonnegative is of sirt")
+
+
+# --- infer ------------------------------------------------------------------------------------------------------------
+
+
+def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json_target: Any) -> None:
+    p.add_argument("images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)")
+    p.add_argument("--weights", metavar="FOLDER", help="n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]")
+    p.add_argument("--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block')
+    p.add_argument("--neurons", default=1024, type=whole(1), metavar="N", help="[1024]")
+    p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
+    p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
+    p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")
+    choice(p, "--values", "values", ("full", "float16", "bfloat16"), "of the stored weights: ")
+    p.add_argument("--weight-bytes", default=0.0, type=real(0), metavar="B", help="memory for weights; more are streamed [all kept]")
+    p.add_argument("--panel", default=0, type=whole(0), metavar="K", help="images worked on together, a multiple of 16")
+    p.add_argument("--threads", type=whole(1), metavar="N", help="threads")
+    p.add_argument("--truth", metavar="FILE", help="categories to compare with: one a line, from 1")
+    p.add_argument("--output", type=destination((".tsv", ".txt", ".npy")), metavar="FILE", help="write the categories: .tsv, .txt from 1; .npy from 0")
+    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+
+
+def infer_here(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
+    from tacit import InputError, inference, report
+
+    out = report.console(stderr=arguments.json == "-")
+    begin = time.perf_counter()
+    images, packed = inference.read_images(arguments.images, arguments.neurons)
+    truth = None
+    if arguments.truth:
+        try:
+            truth = np.unique(np.loadtxt(arguments.truth, dtype=np.int64, ndmin=1)) - 1
+        except ValueError as error:
+            raise InputError(f"{arguments.truth}: {error}") from None
+    if arguments.weights:
+        net = inference.read_network(
+            arguments.weights, arguments.neurons, arguments.layers, values=arguments.values, weight_bytes=arguments.weight_bytes
+        )
+    else:
+        classes = None
+        if arguments.classes:
+            found = np.load(arguments.classes)
+            if "row_class" not in getattr(found, "files", ()):
+                raise InputError(f'{arguments.classes}: no array "row_class"')
+            classes = found["row_class"]
+        net = inference.radixnet(
+            arguments.neurons, arguments.layers, classes=classes, values=arguments.values, weight_bytes=arguments.weight_bytes
+        )
+    read = time.perf_counter() - begin
+    r = net.infer(
+        images, bias=arguments.bias, ceiling=arguments.ceiling, packed=packed, panel=arguments.panel, threads=arguments.threads
+    )
+    facts: dict[str, Any] = {
+        "schema": "tacit.infer/1",
+        "command": ["tacit", *arguments.words],
+        "version": report.version(),
+        "machine": report.machine(),
+        "layers": r.layers_done,
+        "neurons": arguments.neurons,
+        "images": len(images),
+        "edges": r.edges,
+        "edges_worked": r.edges_worked,
+        "edges_per_second": r.edges_per_second,
+        "seconds": {"read": read, "infer": r.seconds, "weights": r.weight_seconds},
+        "peak_memory_bytes": peak_memory(),
+        "reason": "interrupted" if r.interrupted else "done",
+        "categories": [int(c) + 1 for c in r.categories],
+        "output": arguments.output,
+    }
+    if truth is not None:
+        facts["truth"] = {"given": len(truth), "common": int(np.isin(r.categories, truth).sum()), "equal": bool(np.array_equal(r.categories, truth))}
+    if arguments.output:
+        with report.replacing(arguments.output) as temporary:
+            if arguments.output.endswith(".npy"):
+                np.save(temporary, r.categories)
+            else:
+                np.savetxt(temporary, r.categories + 1, fmt="%d")
+    if arguments.json:
+        report.write_json(facts, arguments.json)
+    out.print(
+        f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons: {len(r.categories):,} categories",
+        soft_wrap=True,
+    )
+    out.print(
+        f"read {read:.2f} s, infer {r.seconds:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s ({r.edges_worked / max(r.edges, 1):.1%}"
+        " of them multiplied, the rest belong to images without outputs)",
+        soft_wrap=True,
+    )
+    if truth is not None:
+        out.print(f"truth: {facts['truth']['common']} of {len(truth)} in common, {'equal' if facts['truth']['equal'] else 'not equal'}")
+    return 130 if r.interrupted else 0

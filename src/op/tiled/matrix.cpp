@@ -40,7 +40,7 @@ struct TiledMatrix<T>::Block {
 // Memory of the blocks that one thread makes.
 template <class T>
 struct TiledMatrix<T>::Arena {
-  static constexpr std::size_t slab = std::size_t(1) << 24, page = std::size_t(1) << 21;
+  static constexpr std::size_t smallest = std::size_t(1) << 16, largest = std::size_t(1) << 24, page = std::size_t(1) << 21;
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
@@ -63,11 +63,13 @@ struct TiledMatrix<T>::Arena {
   std::byte* allocate(std::size_t bytes_wanted) {
     const std::size_t need = (bytes_wanted + 63) / 64 * 64;
     if (used + need > size) {
-      size = std::max(slab, (need + page - 1) / page * page);
-      auto* p = static_cast<std::byte*>(std::aligned_alloc(page, size));
+      size = std::max(need, std::clamp(std::bit_ceil(std::size_t(bytes)), smallest, largest));
+      const std::size_t alignment = size < page ? 64 : page;
+      size = (size + alignment - 1) / alignment * alignment;
+      auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
       if (!p) throw std::bad_alloc();
 #ifdef __linux__
-      madvise(p, size, MADV_HUGEPAGE);  // a sixth of the product's time
+      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // a sixth of the product's time
 #endif
       slabs.emplace_back(p);
       used = 0;
