@@ -64,7 +64,10 @@ int main(int count, char** words) {
   auto order = app::tomography::Order::hilbert;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    const auto next = [&] { return i + 1 < count ? words[++i] : (std::fprintf(stderr, "%s lacks a value\n", word.c_str()), std::exit(2), words[0]); };
+    const auto next = [&] {
+      return i + 1 < count ? words[++i]
+                           : (std::fprintf(stderr, "%s lacks a value\n", word.c_str()), std::exit(2), words[0]);
+    };
     if (word == "--size") size = std::atoi(next());
     else if (word == "--angles") angles = std::atoi(next());
     else if (word == "--values") values = next();
@@ -90,12 +93,15 @@ int main(int count, char** words) {
   for (const auto& format : split(formats))
     for (const auto& value : split(values)) {
       options.matrix.format = format == "list" ? op::TiledFormat::list : op::TiledFormat::bitmap;
-      options.matrix.values = value == "half" ? op::Values::half : value == "bfloat16" ? op::Values::bfloat16 : op::Values::full;
+      options.matrix.values = value == "half"       ? op::Values::half
+                              : value == "bfloat16" ? op::Values::bfloat16
+                                                    : op::Values::full;
       const double begin = wall_time();
       const auto a = projector.matrix<float>(comm::Communicator::self(), options);
       const double built = wall_time() - begin;
-      std::printf("%d x %d, %lld entries, %s: %.2f bytes an entry, built in %.2f s\n", a->forward().rows(), a->forward().columns(),
-                  static_cast<long long>(a->entries()), a->forward().storage().c_str(), a->forward().bytes() / double(a->entries()), built);
+      std::printf("%d x %d, %lld entries, %s: %.2f bytes an entry, built in %.2f s\n", a->forward().rows(),
+                  a->forward().columns(), static_cast<long long>(a->entries()), a->forward().storage().c_str(),
+                  a->forward().bytes() / double(a->entries()), built);
       for (const auto& k_text : split(columns)) {
         const int k = std::atoi(k_text.c_str());
         layout::Vector<float> x(a->domain(), k), y(a->range(), k);
@@ -109,12 +115,13 @@ int main(int count, char** words) {
             best[way] = std::min(best[way], now() - start);
           }
         const double flops = 2 * double(a->entries()) * k;
-        const double floor = (a->forward().bytes() + 4.0 * k * double(x.size() / std::size_t(k) + y.size() / std::size_t(k))) / read;
-        std::printf("  k %3d: A %7.2f  A^T %7.2f Gflop/s   %.4f s, %.2f of the bandwidth's time\n", k, flops / best[0] / 1e9,
-                    flops / best[1] / 1e9, best[0], floor / best[0]);
-        out << (out.tellp() > 1 ? ",\n" : "\n") << R"( {"format": ")" << format << R"(", "values": ")" << value << R"(", "columns": )" << k
-            << R"(, "forward_gflops": )" << flops / best[0] / 1e9 << R"(, "adjoint_gflops": )" << flops / best[1] / 1e9
-            << R"(, "build_seconds": )" << built << "}";
+        const double floor =
+            (a->forward().bytes() + 4.0 * k * double(x.size() / std::size_t(k) + y.size() / std::size_t(k))) / read;
+        std::printf("  k %3d: A %7.2f  A^T %7.2f Gflop/s   %.4f s, %.2f of the bandwidth's time\n", k,
+                    flops / best[0] / 1e9, flops / best[1] / 1e9, best[0], floor / best[0]);
+        out << (out.tellp() > 1 ? ",\n" : "\n") << R"( {"format": ")" << format << R"(", "values": ")" << value
+            << R"(", "columns": )" << k << R"(, "forward_gflops": )" << flops / best[0] / 1e9
+            << R"(, "adjoint_gflops": )" << flops / best[1] / 1e9 << R"(, "build_seconds": )" << built << "}";
       }
     }
   out << "\n]\n";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import re
@@ -63,12 +64,16 @@ def axis(text: str) -> str:
 
 
 def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json_target: Any) -> None:
-    p.add_argument("file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta")
+    p.add_argument(
+        "file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta"
+    )
     p.add_argument("--sinogram", metavar="FILE", help="instead: raw float32 [slice][angle][detector], line integrals")
     p.add_argument("--theta", metavar="FILE", help="with it: raw float32, radians")
     p.add_argument("--shape", type=pair, metavar="ANGLES,DETECTORS", help="of that sinogram")
     p.add_argument("--slices", type=span, metavar="FIRST:END", help="[all]")
-    p.add_argument("--centre", type=axis, metavar="BINS|auto", help="of rotation, from the detector's left edge [the middle]")
+    p.add_argument(
+        "--centre", type=axis, metavar="BINS|auto", help="of rotation, from the detector's left edge [the middle]"
+    )
     p.add_argument("--image", type=sizes, metavar="N|ROWS,COLUMNS", help="pixels [as many as bins]")
     p.add_argument("--pixel", default=1.0, type=real(0, True), metavar="BINS", help="side of a pixel [1]")
     g = p.add_argument_group("method")
@@ -84,10 +89,20 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     choice(g, "--values", "values", VALUES, "of the stored projector: ")
     choice(g, "--format", "format", FORMATS, "of the stored projector: ")
     choice(g, "--scalar", "scalar", ("float32", "float64"))
-    g.add_argument("--batch", default=32, type=whole(1), metavar="K", help="slices worked on together; twice as many in memory [32]")
+    g.add_argument(
+        "--batch",
+        default=32,
+        type=whole(1),
+        metavar="K",
+        help="slices worked on together; twice as many in memory [32]",
+    )
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here")
-    g.add_argument("--grid", type=grid, metavar="DATAxBATCH", help="ranks that share an image x groups that share the slices [Nx1]")
-    g.add_argument("--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first")
+    g.add_argument(
+        "--grid", type=grid, metavar="DATAxBATCH", help="ranks that share an image x groups that share the slices [Nx1]"
+    )
+    g.add_argument(
+        "--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first"
+    )
     g.add_argument("--minibatch", default=0, type=whole(0), metavar="K", help="slices to a message [all]")
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank")
     g = p.add_argument_group("what it leaves")
@@ -104,7 +119,7 @@ def peak_memory() -> int:
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
     """342, 341, 341."""
     cuts = [n // parts * i + min(i, n % parts) for i in range(parts + 1)]
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(itertools.pairwise(cuts))
 
 
 class Line:
@@ -190,7 +205,9 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     if start is not None:
         start = start[None] if start.ndim == 2 else start
         if start.shape != (high - low, *P.image_shape):
-            raise ValueError(f"{arguments.start} has shape {start.shape} where {(high - low, *P.image_shape)} is needed")
+            raise ValueError(
+                f"{arguments.start} has shape {start.shape} where {(high - low, *P.image_shape)} is needed"
+            )
 
     share = split_evenly(high - low, batches)[mine]
     ranges = [(low + a, low + min(a + arguments.batch, share[1])) for a in range(share[0], share[1], arguments.batch)]
@@ -225,8 +242,14 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
                     batch=arguments.batch,
                     callback=lambda s, a=a: line(  # type: ignore[misc]
                         tomography.Progress(
-                            s.iteration, s.iterations, range(a - low, a - low + len(s.slices)), s.residual, s.seconds,
-                            _left(time.perf_counter() - begin, a - low - share[0], len(s.slices), s, share[1] - share[0]),
+                            s.iteration,
+                            s.iterations,
+                            range(a - low, a - low + len(s.slices)),
+                            s.residual,
+                            s.seconds,
+                            _left(
+                                time.perf_counter() - begin, a - low - share[0], len(s.slices), s, share[1] - share[0]
+                            ),
                         )
                     ),
                     threads=arguments.threads,
@@ -298,7 +321,8 @@ def show(facts: dict[str, Any], out: Any) -> None:
     seconds = facts["seconds"]
     rows, columns = facts["image_shape"]
     out.print(
-        f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']} bins,"
+        f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']}"
+        f" bins,"
         f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']})",
         soft_wrap=True,
     )
@@ -341,19 +365,36 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
 
 
 def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json_target: Any) -> None:
-    p.add_argument("images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)")
-    p.add_argument("--weights", metavar="FOLDER", help="n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]")
-    p.add_argument("--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block')
+    p.add_argument(
+        "images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)"
+    )
+    p.add_argument(
+        "--weights", metavar="FOLDER", help="n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]"
+    )
+    p.add_argument(
+        "--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block'
+    )
     p.add_argument("--neurons", default=1024, type=whole(1), metavar="N", help="[1024]")
     p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
     p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
     p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")
     choice(p, "--values", "values", ("full", "float16", "bfloat16"), "of the stored weights: ")
-    p.add_argument("--weight-bytes", default=0.0, type=real(0), metavar="B", help="memory for weights; more are streamed [all kept]")
+    p.add_argument(
+        "--weight-bytes",
+        default=0.0,
+        type=real(0),
+        metavar="B",
+        help="memory for weights; more are streamed [all kept]",
+    )
     p.add_argument("--panel", default=0, type=whole(0), metavar="K", help="images worked on together, a multiple of 16")
     p.add_argument("--threads", type=whole(1), metavar="N", help="threads")
     p.add_argument("--truth", metavar="FILE", help="categories to compare with: one a line, from 1")
-    p.add_argument("--output", type=destination((".tsv", ".txt", ".npy")), metavar="FILE", help="write the categories: .tsv, .txt from 1; .npy from 0")
+    p.add_argument(
+        "--output",
+        type=destination((".tsv", ".txt", ".npy")),
+        metavar="FILE",
+        help="write the categories: .tsv, .txt from 1; .npy from 0",
+    )
     p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
 
 
@@ -373,7 +414,11 @@ def infer_here(arguments: argparse.Namespace) -> int:
             raise InputError(f"{arguments.truth}: {error}") from None
     if arguments.weights:
         net = inference.read_network(
-            arguments.weights, arguments.neurons, arguments.layers, values=arguments.values, weight_bytes=arguments.weight_bytes
+            arguments.weights,
+            arguments.neurons,
+            arguments.layers,
+            values=arguments.values,
+            weight_bytes=arguments.weight_bytes,
         )
     else:
         classes = None
@@ -383,11 +428,20 @@ def infer_here(arguments: argparse.Namespace) -> int:
                 raise InputError(f'{arguments.classes}: no array "row_class"')
             classes = found["row_class"]
         net = inference.radixnet(
-            arguments.neurons, arguments.layers, classes=classes, values=arguments.values, weight_bytes=arguments.weight_bytes
+            arguments.neurons,
+            arguments.layers,
+            classes=classes,
+            values=arguments.values,
+            weight_bytes=arguments.weight_bytes,
         )
     read = time.perf_counter() - begin
     r = net.infer(
-        images, bias=arguments.bias, ceiling=arguments.ceiling, packed=packed, panel=arguments.panel, threads=arguments.threads
+        images,
+        bias=arguments.bias,
+        ceiling=arguments.ceiling,
+        packed=packed,
+        panel=arguments.panel,
+        threads=arguments.threads,
     )
     facts: dict[str, Any] = {
         "schema": "tacit.infer/1",
@@ -407,7 +461,11 @@ def infer_here(arguments: argparse.Namespace) -> int:
         "output": arguments.output,
     }
     if truth is not None:
-        facts["truth"] = {"given": len(truth), "common": int(np.isin(r.categories, truth).sum()), "equal": bool(np.array_equal(r.categories, truth))}
+        facts["truth"] = {
+            "given": len(truth),
+            "common": int(np.isin(r.categories, truth).sum()),
+            "equal": bool(np.array_equal(r.categories, truth)),
+        }
     if arguments.output:
         with report.replacing(arguments.output) as temporary:
             if arguments.output.endswith(".npy"):
@@ -417,14 +475,19 @@ def infer_here(arguments: argparse.Namespace) -> int:
     if arguments.json:
         report.write_json(facts, arguments.json)
     out.print(
-        f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons: {len(r.categories):,} categories",
+        f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons:"
+        f" {len(r.categories):,} categories",
         soft_wrap=True,
     )
     out.print(
-        f"read {read:.2f} s, infer {r.seconds:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s ({r.edges_worked / max(r.edges, 1):.1%}"
+        f"read {read:.2f} s, infer {r.seconds:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
+        f" ({r.edges_worked / max(r.edges, 1):.1%}"
         " of them multiplied, the rest belong to images without outputs)",
         soft_wrap=True,
     )
     if truth is not None:
-        out.print(f"truth: {facts['truth']['common']} of {len(truth)} in common, {'equal' if facts['truth']['equal'] else 'not equal'}")
+        out.print(
+            f"truth: {facts['truth']['common']} of {len(truth)} in common,"
+            f" {'equal' if facts['truth']['equal'] else 'not equal'}"
+        )
     return 130 if r.interrupted else 0

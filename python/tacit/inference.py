@@ -151,6 +151,7 @@ class Network:
         told = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
             r = self._handle.infer(bits, dense, options, told)
+        n = len(r["categories"])
         return Inference(
             categories=r["categories"],
             edges=r["edges"],
@@ -160,7 +161,7 @@ class Network:
             layers_done=r["layers_done"],
             alive=r["alive"],
             sums=r["sums"],
-            outputs=r["outputs"].reshape(len(r["categories"]), -1) if keep_outputs else None,
+            outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if keep_outputs else None,
             interrupted=interrupted,
         )
 
@@ -197,7 +198,9 @@ def radixnet(
     width, weight = _radix_width(neurons, radices, weight)
     table = _NO_CLASSES if classes is None else np.ascontiguousarray(as_array(classes, "classes"), np.uint8)
     choose("values", values, VALUES)
-    return Network(_core.radixnet(int(layers), [int(r) for r in radices], width, weight, table, values, float(weight_bytes)))
+    return Network(
+        _core.radixnet(int(layers), [int(r) for r in radices], width, weight, table, values, float(weight_bytes))
+    )
 
 
 def _radix_width(neurons: int, radices: Sequence[int], weight: float | None) -> tuple[int, float]:
@@ -209,7 +212,12 @@ def _radix_width(neurons: int, radices: Sequence[int], weight: float | None) -> 
 
 
 def radixnet_layer(
-    layer: int, neurons: int = 1024, *, radices: Sequence[int] = (2, 2, 2, 2, 2, 2), weight: float | None = None, classes: Any = None
+    layer: int,
+    neurons: int = 1024,
+    *,
+    radices: Sequence[int] = (2, 2, 2, 2, 2, 2),
+    weight: float | None = None,
+    classes: Any = None,
 ) -> Any:
     """Layer `layer` (from 0) of :func:`radixnet` as a SciPy matrix of inputs x outputs."""
     import scipy.sparse as sp
@@ -282,8 +290,8 @@ def read_network(
 
 
 def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:
-    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1), .npy of numbers or
-    booleans, .npz with "bits" (numpy.packbits over neurons) or one array."""
+    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1), .npy of numbers
+    or booleans, .npz with "bits" (numpy.packbits over neurons) or one array."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")

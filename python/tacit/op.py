@@ -398,8 +398,8 @@ class TiledSpmm(Operator):
         return int(self._handle.facts["bytes"])
 
     def volumes(self) -> list[dict[str, int]]:
-        """What the sums over ranks move, by level from the inside out: "group" (ranks that exchange), "touched" (values a
-        column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
+        """What the sums over ranks move, by level from the inside out: "group" (ranks that exchange), "touched" (values
+        a column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
         return list(self._handle.volumes())
 
     def reuse(self, rows: int, adjoint: bool = False) -> float:
@@ -441,8 +441,8 @@ def tiled(
     a : sparse matrix or Csr
         As :func:`tacit.csr` takes it; real.
     values : str
-        "full", "float32", "float16" or "bfloat16": how entries are stored (scaled by a power of two for each block); sums
-        are formed in the matrix's own scalar.
+        "full", "float32", "float16" or "bfloat16": how entries are stored (scaled by a power of two for each block);
+        sums are formed in the matrix's own scalar.
     format : str
         "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together) or "automatic".
     columns : int

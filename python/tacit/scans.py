@@ -55,12 +55,17 @@ class DataExchange(Scan):
             raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
         self.data = group["data"]
         if self.data.ndim != 3 or 0 in self.data.shape:
-            raise InputError(f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed")
+            raise InputError(
+                f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
+            )
         rows, self.slices, self.detectors = self.data.shape
         self.white, self.dark = (group.get(name) for name in ("data_white", "data_dark"))
         for name, frames in (("data_white", self.white), ("data_dark", self.dark)):
             if frames is not None and (frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]):
-                raise InputError(f"{path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors}) is needed")
+                raise InputError(
+                    f"{path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors})"
+                    " is needed"
+                )
         theta = group.get("theta")
         if theta is None:
             self.angles = np.arange(rows) * np.pi / rows
@@ -100,7 +105,9 @@ class Raw(Scan):
             raise InputError(f"{theta}: {len(self.angles)} angles where --shape says {rows}")
         size, one = os.path.getsize(sinogram), 4 * rows * self.detectors
         if size == 0 or size % one:
-            raise InputError(f"{sinogram}: {size} bytes are no whole number of sinograms of {rows} x {self.detectors} float32")
+            raise InputError(
+                f"{sinogram}: {size} bytes are no whole number of sinograms of {rows} x {self.detectors} float32"
+            )
         self.slices = size // one
         self.data = np.memmap(sinogram, "<f4", "r", shape=(self.slices, rows, self.detectors))
 
@@ -152,7 +159,7 @@ def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> I
 
 
 class Writer:
-    """Images to a file, in any order of slices for .npy and .h5, ascending for .tif; of .png the middle one of the stack."""
+    """Images to a file, slices in any order; of .png the middle one of the stack."""
 
     def __init__(self, path: str, slices: int, shape: tuple[int, int]) -> None:
         self.path, self.slices, self.shape = Path(path), slices, shape

@@ -42,8 +42,8 @@ class Projector:
     sinogram_shape : tuple of int
         Angles and detector bins.
     operator : tacit.op.TiledSpmm
-        A in the order in which it is stored: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any method
-        of :func:`tacit.solve` takes ``operator.H @ operator``.
+        A in the order in which it is stored: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any
+        method of :func:`tacit.solve` takes ``operator.H @ operator``.
     nnz : int
     """
 
@@ -64,8 +64,8 @@ class Projector:
         return np.asarray(self._handle.pixel_order)
 
     def project(self, images: Any) -> Array:
-        """Sinograms (k, angles, detectors) of images (k, rows, columns), or of one without k. Collective; the same whole
-        arrays on every rank."""
+        """Sinograms (k, angles, detectors) of images (k, rows, columns), or of one without k. Collective; the same
+        whole arrays on every rank."""
         return self._apply(images, self.image_shape, self.sinogram_shape, False)
 
     def backproject(self, sinograms: Any) -> Array:
@@ -79,8 +79,8 @@ class Projector:
 
     def __repr__(self) -> str:
         return (
-            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]} angles x"
-            f" {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
+            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]} angles"
+            f" x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
         )
 
 
@@ -113,8 +113,8 @@ def projector(
     threads: int | None = None,
     comm: Any = None,
 ) -> Projector:
-    """The projector of a parallel beam, stored: entry (ray, pixel) is the length of the ray within the pixel (Siddon 1985,
-    doi 10.1118/1.595715).
+    """The projector of a parallel beam, stored: entry (ray, pixel) is the length of the ray within the pixel (Siddon
+    1985, doi 10.1118/1.595715).
 
     Parameters
     ----------
@@ -161,7 +161,11 @@ def projector(
             raise ValueError(f"image is {image!r}; a number or (rows, columns) is needed")
         choose("order", order, ORDERS)
         choose("dtype", str(np.dtype(dtype)), ("float32", "float64"))
-        return t, (int(size[0]), int(size[1])), op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch)
+        return (
+            t,
+            (int(size[0]), int(size[1])),
+            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch),
+        )
 
     t, size, options = agreed(on, look)
     middle = detectors / 2 if centre is None else float(centre)
@@ -292,9 +296,7 @@ def reconstruct(
             if angles is None:
                 raise ValueError("either angles or a projector is needed")
             slices = 1 if given.ndim == 2 else min(batch, len(given))
-            projector = globals()["projector"](
-                angles, given.shape[-1], comm=comm, **({"columns": slices} | options)
-            )
+            projector = globals()["projector"](angles, given.shape[-1], comm=comm, **({"columns": slices} | options))
         elif options:
             raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
         built = time.perf_counter()
@@ -320,7 +322,9 @@ def reconstruct(
                 rows = range(first, min(len(b), first + batch))
                 done_share = first / len(b)
 
-                def after(iteration: int, residual: Array, seconds: float, rows: range = rows, done: float = done_share) -> bool:
+                def after(
+                    iteration: int, residual: Array, seconds: float, rows: range = rows, done: float = done_share
+                ) -> bool:
                     nonlocal ended
                     if callback is not None:
                         share = done + len(rows) / len(b) * iteration / max(1, iterations)
@@ -368,7 +372,7 @@ def reconstruct(
 
 
 def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
-    """-log of the transmission: -log(max((data - dark) / (white - dark), least)), dark and white the means of their frames.
+    """-log of the transmission: -log(max((data - dark) / (white - dark), least)), dark and white means of their frames.
 
     Parameters
     ----------

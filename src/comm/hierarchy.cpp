@@ -32,8 +32,8 @@ namespace {
 
 // One level: a list of elements before it, one after it, and how the first comes to the second.
 struct Level {
-  std::shared_ptr<const Pattern> pattern;  // ghosts: what is sent; send_index: places after the level
-  std::vector<Local> sent;                 // places before the level, by ghost
+  std::shared_ptr<const Pattern> pattern;     // ghosts: what is sent; send_index: places after the level
+  std::vector<Local> sent;                    // places before the level, by ghost
   std::vector<std::pair<Local, Local>> kept;  // places before and after
   Local before = 0, after = 0;
   std::map<std::size_t, std::unique_ptr<Exchange>> exchanges;  // by bytes of an element
@@ -119,8 +119,8 @@ struct SparseReduction::Parts {
   }
 };
 
-SparseReduction::SparseReduction(Communicator communicator, std::span<const Global> offsets, std::vector<Global> touched,
-                                 const Groups& groups)
+SparseReduction::SparseReduction(Communicator communicator, std::span<const Global> offsets,
+                                 std::vector<Global> touched, const Groups& groups)
     : parts_(std::make_unique<Parts>(Parts{std::move(communicator), std::move(touched), 0, {}, {}, {}})) {
   auto& p = *parts_;
   const int rank = p.comm.rank(), ranks = p.comm.size();
@@ -286,11 +286,13 @@ void SparseReduction::finish_sum(int token, T* own, int k, int stride) {
   auto& slot = p.slots[token];
   const Span span("reduce", "comm");
   const T* sum = reinterpret_cast<const T*>(slot.sum.data());
-  for (Local i = 0; i < p.owned; ++i) std::memcpy(own + std::size_t(i) * stride, sum + std::size_t(i) * k, sizeof(T) * k);
+  for (Local i = 0; i < p.owned; ++i)
+    std::memcpy(own + std::size_t(i) * stride, sum + std::size_t(i) * k, sizeof(T) * k);
   slot.busy = false;
   if (!slot.exchange) return;
   slot.exchange->wait(slot.number);
-  Parts::add_received(p.levels.back(), reinterpret_cast<const T*>(slot.exchange->incoming(slot.number)), k, own, stride);
+  Parts::add_received(p.levels.back(), reinterpret_cast<const T*>(slot.exchange->incoming(slot.number)), k, own,
+                      stride);
   slot.exchange->close(slot.number);
 }
 
@@ -331,7 +333,8 @@ void SparseReduction::finish_spread(int token, const T* own, int k, int stride, 
   };
   T* values = target(n - 1, before);
   const T* in = nullptr;
-  if (slot.exchange) slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
+  if (slot.exchange)
+    slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
   Parts::unpack_before(p.levels[n - 1], own, k, stride, in, values);
   if (slot.exchange) slot.exchange->close(slot.number);
   for (std::size_t l = n - 1; l-- > 0;) {

@@ -26,9 +26,11 @@ LayerSource some_layers(const std::vector<Local>& sizes, int per_row) {
     for (Local j = 0; j < sizes[std::size_t(l) + 1]; ++j) {
       for (int i = 0; i < per_row; ++i) {
         const Local input = Local((j * 7 + i * 5 + l * 3) % layer.inputs);
-        if (std::find(layer.input.begin() + layer.start.back(), layer.input.end(), input) != layer.input.end()) continue;
+        if (std::find(layer.input.begin() + layer.start.back(), layer.input.end(), input) != layer.input.end())
+          continue;
         layer.input.push_back(input);
-        layer.weight.push_back(float(std::lround(3 * test::number<double>(5, std::uint64_t(l * 100000 + j * 100 + i))) + 1) / 8);
+        layer.weight.push_back(
+            float(std::lround(3 * test::number<double>(5, std::uint64_t(l * 100000 + j * 100 + i))) + 1) / 8);
       }
       layer.start.push_back(std::int64_t(layer.input.size()));
     }
@@ -37,12 +39,14 @@ LayerSource some_layers(const std::vector<Local>& sizes, int per_row) {
 }
 
 // One input by the definition.
-std::vector<double> reference(const LayerSource& source, int layers, std::vector<double> y, double bias, double ceiling) {
+std::vector<double> reference(const LayerSource& source, int layers, std::vector<double> y, double bias,
+                              double ceiling) {
   for (int l = 0; l < layers; ++l) {
     const Layer w = source(l);
     std::vector<double> z(static_cast<std::size_t>(w.neurons()));
     for (std::size_t j = 0; j < z.size(); ++j) {
-      for (auto i = std::size_t(w.start[j]); i < std::size_t(w.start[j + 1]); ++i) z[j] += double(w.weight[i]) * y[std::size_t(w.input[i])];
+      for (auto i = std::size_t(w.start[j]); i < std::size_t(w.start[j + 1]); ++i)
+        z[j] += double(w.weight[i]) * y[std::size_t(w.input[i])];
       z[j] = z[j] == 0 ? 0 : std::min(std::max(z[j] + bias, 0.0), ceiling);
     }
     y = z;
@@ -73,7 +77,8 @@ TEST(Network, FollowsTheRules) {
     for (const auto& [panel, group] : {std::pair{0, 0}, {16, 1}, {32, 2}, {64, 3}})
       for (const bool packed : {false, true}) {
         InferOptions o;
-        o.bias = -0.125F, o.ceiling = 1, o.panel = panel, o.group = group, o.keep_outputs = true, o.report_layers = true;
+        o.bias = -0.125F, o.ceiling = 1, o.panel = panel, o.group = group, o.keep_outputs = true,
+        o.report_layers = true;
         int calls = 0;
         o.callback = [&](int, Global) { return ++calls, false; };
         const auto r = net.infer(count, packed ? bits.data() : nullptr, packed ? nullptr : images.data(), o);
@@ -137,7 +142,8 @@ TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
     for (int i = 0; i < n; ++i) row_class[0][std::size_t(i)] = std::uint8_t((i * 5 + i / classes) % n % classes);
     for (const bool permuted : {false, true}) {
       if (permuted && width > 1) continue;  // classes would not be even
-      const auto source = radixnet(radices, width, 0.5F, permuted ? row_class : std::vector<std::vector<std::uint8_t>>{});
+      const auto source =
+          radixnet(radices, width, 0.5F, permuted ? row_class : std::vector<std::vector<std::uint8_t>>{});
       std::vector<std::vector<double>> paths(static_cast<std::size_t>(n), std::vector<double>(std::size_t(n)));
       for (int i = 0; i < n; ++i) paths[std::size_t(i)][std::size_t(i)] = 1;
       for (int l = 0; l < int(radices.size()); ++l) {
@@ -148,7 +154,8 @@ TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
           EXPECT_EQ(w.start[j + 1] - w.start[j], radices[std::size_t(l)] * width);
           for (auto i = std::size_t(w.start[j]); i < std::size_t(w.start[j + 1]); ++i) {
             EXPECT_EQ(w.weight[i], 0.5F);
-            for (std::size_t from = 0; from < std::size_t(n); ++from) next[j][from] += paths[std::size_t(w.input[i])][from];
+            for (std::size_t from = 0; from < std::size_t(n); ++from)
+              next[j][from] += paths[std::size_t(w.input[i])][from];
           }
         }
         paths = next;

@@ -19,7 +19,8 @@ using layout::Vector;
 
 namespace {
 
-Geometry geometry(Local width, Local height, Local detectors, std::vector<double> degrees, double centre, double pixel = 1) {
+Geometry geometry(Local width, Local height, Local detectors, std::vector<double> degrees, double centre,
+                  double pixel = 1) {
   Geometry g{width, height, detectors, std::move(degrees), centre, pixel};
   for (double& t : g.angles) t *= std::numbers::pi / 180;
   return g;
@@ -45,9 +46,9 @@ double clipped(double t, double r, double left, double right, double low, double
 std::vector<Geometry> geometries() {
   std::vector<double> many, few{0, 45, 90, 135, 180, 26.565051177077994};
   for (int i = 0; i < 23; ++i) many.push_back(i * 180.0 / 23 + 0.1);
-  return {geometry(16, 16, 16, many, 8),      geometry(13, 7, 11, many, 5.2),   geometry(9, 14, 5, few, 2.5),
-          geometry(1, 1, 3, few, 1.5),        geometry(20, 20, 1, {33}, 0.5),   geometry(12, 12, 17, few, 8.25),
-          geometry(10, 10, 12, many, -3),     geometry(11, 11, 9, many, 20),    geometry(8, 8, 20, many, 10, 2.5),
+  return {geometry(16, 16, 16, many, 8),      geometry(13, 7, 11, many, 5.2),  geometry(9, 14, 5, few, 2.5),
+          geometry(1, 1, 3, few, 1.5),        geometry(20, 20, 1, {33}, 0.5),  geometry(12, 12, 17, few, 8.25),
+          geometry(10, 10, 12, many, -3),     geometry(11, 11, 9, many, 20),   geometry(8, 8, 20, many, 10, 2.5),
           geometry(21, 21, 8, many, 4, 0.37), geometry(30, 30, 2, {10, 80}, 1)};
 }
 
@@ -72,7 +73,8 @@ TEST(Projector, HasTheLengthOfEveryRayInEveryPixel) {
         const double t = g.angles[std::size_t(ray / g.detectors)], r = ray % g.detectors + 0.5 - g.centre;
         double sum = 0;
         for (Local pixel = 0; pixel < g.pixels(); ++pixel) {
-          const double x = (pixel % g.width - g.width / 2.0) * g.pixel, y = (g.height / 2.0 - 1 - pixel / g.width) * g.pixel;
+          const double x = (pixel % g.width - g.width / 2.0) * g.pixel,
+                       y = (g.height / 2.0 - 1 - pixel / g.width) * g.pixel;
           const double expected = clipped(t, r, x, x + g.pixel, y, y + g.pixel);
           const auto found = a.find({ray, pixel});
           const double value = found == a.end() ? 0 : found->second;
@@ -134,7 +136,8 @@ TYPED_TEST(Tomography, ProjectsAlikeOnAnyNumberOfRanks) {
             a->apply(xr, yr);
             a->apply_adjoint(ur, vr);
             const auto all_y = whole_of(yr), all_v = whole_of(vr);
-            const double unit = 64 * std::numeric_limits<T>::epsilon() * (g.width + g.height + double(g.angles.size())) * g.pixel;
+            const double unit =
+                64 * std::numeric_limits<T>::epsilon() * (g.width + g.height + double(g.angles.size())) * g.pixel;
             for (std::size_t i = 0; i < all_y.size(); ++i) ASSERT_NEAR(double(all_y[i]), double(y.data()[i]), unit);
             for (std::size_t i = 0; i < all_v.size(); ++i) ASSERT_NEAR(double(all_v[i]), double(v.data()[i]), unit);
           }
@@ -181,17 +184,22 @@ TYPED_TEST(Tomography, SlicesTogetherAreSlicesAlone) {
           ASSERT_EQ(r.residual.size(), 5u);
           for (int c = 0; c < 3; ++c) {
             Vector<T> b(d.a->range()), x(d.a->domain());
-            for (Local i = 0; i < d.a->range().local_size(); ++i) b.data()[i] = d.sinogram.data()[std::size_t(i) * 3 + std::size_t(c)];
+            for (Local i = 0; i < d.a->range().local_size(); ++i)
+              b.data()[i] = d.sinogram.data()[std::size_t(i) * 3 + std::size_t(c)];
             const auto one = reconstruct<T>(*d.a, b, x, o);
             for (int i = 0; i <= 4; ++i)
-              EXPECT_NEAR(one.residual[std::size_t(i)][0], r.residual[std::size_t(i)][std::size_t(c)], 1e4 * unit * r.residual[0][std::size_t(c)]);
+              EXPECT_NEAR(one.residual[std::size_t(i)][0], r.residual[std::size_t(i)][std::size_t(c)],
+                          1e4 * unit * r.residual[0][std::size_t(c)]);
             for (Local i = 0; i < d.a->domain().local_size(); ++i)
-              ASSERT_NEAR(double(x.data()[i]), double(together.data()[std::size_t(i) * 3 + std::size_t(c)]), 3e4 * unit * 3);
+              ASSERT_NEAR(double(x.data()[i]), double(together.data()[std::size_t(i) * 3 + std::size_t(c)]),
+                          3e4 * unit * 3);
           }
           for (int c = 0; c < 3; ++c) {
             EXPECT_LT(r.residual[4][std::size_t(c)], 0.5 * r.residual[0][std::size_t(c)]);
-            EXPECT_NEAR(r.final_residual[std::size_t(c)], r.residual[4][std::size_t(c)], 1e3 * unit * r.residual[0][std::size_t(c)]);
-            for (std::size_t i = 1; i <= 4; ++i) EXPECT_LE(r.residual[i][std::size_t(c)], r.residual[i - 1][std::size_t(c)] * (1 + 1e3 * unit));
+            EXPECT_NEAR(r.final_residual[std::size_t(c)], r.residual[4][std::size_t(c)],
+                        1e3 * unit * r.residual[0][std::size_t(c)]);
+            for (std::size_t i = 1; i <= 4; ++i)
+              EXPECT_LE(r.residual[i][std::size_t(c)], r.residual[i - 1][std::size_t(c)] * (1 + 1e3 * unit));
           }
         }
       },

@@ -18,7 +18,8 @@ constexpr Global elements = 101;
 
 std::vector<Global> offsets_of(int ranks) {
   std::vector<Global> offsets{0};
-  for (int r = 1; r < ranks; ++r) offsets.push_back(std::max(offsets.back(), r % 4 == 2 ? offsets.back() : elements * r / ranks));
+  for (int r = 1; r < ranks; ++r)
+    offsets.push_back(std::max(offsets.back(), r % 4 == 2 ? offsets.back() : elements * r / ranks));
   offsets.push_back(elements);
   return offsets;
 }
@@ -98,8 +99,11 @@ TEST(SparseReduction, MovesWhatTheSetsSay) {
   const int ranks = 24;
   comm::run_threads(ranks, [&](const Communicator& comm) {
     const auto offsets = offsets_of(ranks);
-    const auto owner = [&](Global i) { return int(std::upper_bound(offsets.begin(), offsets.end(), i) - offsets.begin()) - 1; };
-    SparseReduction hierarchical(comm, offsets, touched_by(comm.rank()), {3, 6}), direct(comm, offsets, touched_by(comm.rank()));
+    const auto owner = [&](Global i) {
+      return int(std::upper_bound(offsets.begin(), offsets.end(), i) - offsets.begin()) - 1;
+    };
+    SparseReduction hierarchical(comm, offsets, touched_by(comm.rank()), {3, 6}),
+        direct(comm, offsets, touched_by(comm.rank()));
     const auto levels = hierarchical.total_volume();
     ASSERT_EQ(levels.size(), 3u);
     EXPECT_EQ(direct.levels(), 1);

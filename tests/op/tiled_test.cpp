@@ -64,14 +64,17 @@ double error_of(const TiledMatrix<T>& m, const std::vector<std::vector<Entry<T>>
   std::vector<T> x(std::size_t(m.columns()) * std::size_t(x_stride), std::numeric_limits<T>::quiet_NaN());
   std::vector<T> y(std::size_t(m.rows()) * std::size_t(y_stride), T(7));
   for (Local i = 0; i < m.columns(); ++i)
-    for (int c = 0; c < k; ++c) x[std::size_t(i) * std::size_t(x_stride) + std::size_t(c)] = test::number<T>(5, std::uint64_t(i) * 97 + std::uint64_t(c));
+    for (int c = 0; c < k; ++c)
+      x[std::size_t(i) * std::size_t(x_stride) + std::size_t(c)] =
+          test::number<T>(5, std::uint64_t(i) * 97 + std::uint64_t(c));
   m.multiply(x.data(), x_stride, y.data(), y_stride, k);
   double worst = 0;
   for (std::size_t r = 0; r < a.size(); ++r) {
     for (int c = 0; c < k; ++c) {
       long double sum = 0, size = 1e-300L;
       for (const auto& e : a[r]) {
-        const long double term = static_cast<long double>(e.value) * x[std::size_t(e.column) * std::size_t(x_stride) + std::size_t(c)];
+        const long double term =
+            static_cast<long double>(e.value) * x[std::size_t(e.column) * std::size_t(x_stride) + std::size_t(c)];
         sum += term, size += std::abs(term);
       }
       worst = std::max(worst, double(std::abs(sum - y[r * std::size_t(y_stride) + std::size_t(c)]) / size));
@@ -115,12 +118,14 @@ TYPED_TEST(Tiled, RoundsStoredValuesOnly) {
   for (const double size : {1.0, 1e-30, 1e30}) {
     const auto a = some_rows<T>(61, 500, size);
     for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
-      for (const auto& [values, bound] : {std::pair{Values::half, 0x1p-11}, {Values::bfloat16, 0x1p-8}, {Values::single, 0x1p-24}}) {
+      for (const auto& [values, bound] :
+           {std::pair{Values::half, 0x1p-11}, {Values::bfloat16, 0x1p-8}, {Values::single, 0x1p-24}}) {
         if (values == Values::single && size < 1e-20) continue;  // not in floats' range
         TiledOptions o;
         o.format = format, o.values = values;
         const TiledMatrix<T> m(61, 500, source_of(a), o);
-        for (const int k : {1, 16}) EXPECT_LE(error_of(m, a, k), bound + 64 * std::numeric_limits<T>::epsilon()) << m.storage() << " " << size;
+        for (const int k : {1, 16})
+          EXPECT_LE(error_of(m, a, k), bound + 64 * std::numeric_limits<T>::epsilon()) << m.storage() << " " << size;
       }
   }
 }
@@ -133,7 +138,8 @@ TYPED_TEST(Tiled, KeepsColumnsApart) {
   o.values = Values::half;
   const TiledMatrix<T> m(40, 90, source_of(a), o);
   std::vector<T> x(90 * 3), y(40 * 3), alone(40);
-  for (std::size_t i = 0; i < 90; ++i) x[3 * i] = T(1e30), x[3 * i + 1] = test::number<T>(8, i), x[3 * i + 2] = T(-1e30);
+  for (std::size_t i = 0; i < 90; ++i)
+    x[3 * i] = T(1e30), x[3 * i + 1] = test::number<T>(8, i), x[3 * i + 2] = T(-1e30);
   m.multiply(x.data(), 3, y.data(), 3, 3);
   std::vector<T> one(90);
   for (std::size_t i = 0; i < 90; ++i) one[i] = x[3 * i + 1];

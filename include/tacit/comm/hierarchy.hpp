@@ -1,6 +1,6 @@
-// SparseReduction: partial values of the same elements on many ranks, added up where they are owned; and, transposed, owned
-// values spread to every rank that touches them. Over any number of levels of nested groups of ranks: within a socket,
-// within a node, then between nodes. One level is the direct way.
+// SparseReduction: partial values of the same elements on many ranks, added up where they are owned; and, transposed,
+// owned values spread to every rank that touches them. Over any number of levels of nested groups of ranks: within a
+// socket, within a node, then between nodes. One level is the direct way.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -14,30 +14,31 @@
 
 namespace tacit::comm {
 
-/// Sizes of nested groups of neighbouring ranks, from the inside out: {3, 6} is sockets of 3 ranks in nodes of 6. All ranks
-/// together are the last level and are not named. Empty: direct.
+/// Sizes of nested groups of neighbouring ranks, from the inside out: {3, 6} is sockets of 3 ranks in nodes of 6. All
+/// ranks together are the last level and are not named. Empty: direct.
 using Groups = std::vector<int>;
 /// "3,6" as groups. Error(usage) on anything else.
 Groups parse_groups(const std::string& text);
 
 /// What one level moves, in values of one column.
 struct LevelVolume {
-  int group = 0;         ///< ranks that exchange with each other
-  Global touched = 0;    ///< values held before the level, those that stay included
-  Global sent = 0;       ///< of them, those that go to another rank
-  Global messages = 0;   ///< to other ranks
+  int group = 0;        ///< ranks that exchange with each other
+  Global touched = 0;   ///< values held before the level, those that stay included
+  Global sent = 0;      ///< of them, those that go to another rank
+  Global messages = 0;  ///< to other ranks
 };
 
-/// owned_i = sum over ranks of partial_i. In a group G of a level the values of elements owned by rank q are added on the
-/// member at position q mod |G|, so that at the next level only ranks at equal positions talk. Every addition has a fixed
-/// order: own value, then ranks ascending.
-/// Source: Hidayetoglu et al., Petascale XCT (2020), doi 10.1109/SC41405.2020.00041, generalised to any levels.
+/// owned_i = sum over ranks of partial_i. In a group G of a level the values of elements owned by rank q are added on
+/// the member at position q mod |G|, so that at the next level only ranks at equal positions talk. Every addition has a
+/// fixed order: own value, then ranks ascending. Source: Hidayetoglu et al., Petascale XCT (2020),
+/// doi 10.1109/SC41405.2020.00041, generalised to any levels.
 class SparseReduction {
  public:
-  /// `offsets`: rank r owns [offsets[r], offsets[r + 1]). `touched`: elements this rank has partial values of, ascending.
-  /// Collective; a sparse exchange a level. Error(usage) where a group is not a multiple of the one within it or not
-  /// larger, or `touched` does not ascend or lies outside.
-  SparseReduction(Communicator comm, std::span<const Global> offsets, std::vector<Global> touched, const Groups& groups = {});
+  /// `offsets`: rank r owns [offsets[r], offsets[r + 1]). `touched`: elements this rank has partial values of,
+  /// ascending. Collective; a sparse exchange a level. Error(usage) where a group is not a multiple of the one within
+  /// it or not larger, or `touched` does not ascend or lies outside.
+  SparseReduction(Communicator comm, std::span<const Global> offsets, std::vector<Global> touched,
+                  const Groups& groups = {});
   ~SparseReduction();
   SparseReduction(const SparseReduction&) = delete;
 
@@ -53,9 +54,9 @@ class SparseReduction {
   Global messages(bool spread) const;
   Global values(bool spread) const;
 
-  /// Starts own[i stride + c] = sum of partial[j columns + c], j the place of element i in touched(). All levels but the last
-  /// are done on return; what the last one sends is under way. `partial` may be reused at once. Collective; at most two sums
-  /// and spreads under way. Returns a token.
+  /// Starts own[i stride + c] = sum of partial[j columns + c], j the place of element i in touched(). All levels but
+  /// the last are done on return; what the last one sends is under way. `partial` may be reused at once. Collective; at
+  /// most two sums and spreads under way. Returns a token.
   template <class T>
   int start_sum(const T* partial, int columns);
   template <class T>

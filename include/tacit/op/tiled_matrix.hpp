@@ -1,5 +1,5 @@
-// TiledMatrix: one rank's sparse matrix for products with one or many columns, stored in few bytes: blocks of rows, cut into
-// stages of columns that 16-bit local indices reach.
+// TiledMatrix: one rank's sparse matrix for products with one or many columns, stored in few bytes: blocks of rows, cut
+// into stages of columns that 16-bit local indices reach.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -17,9 +17,9 @@ namespace tacit::op {
 /// scaled by a power of two for each block of rows, so that nothing overflows.
 enum class Values { full, single, half, bfloat16 };
 
-/// list: 16 bits an entry, stages of 65536 columns. bitmap: 32 bits for each run of 16 columns that a row touches, stages
-/// of 2^20 columns: less where neighbouring columns are neighbours in space. automatic: bitmap below 8 columns at once where
-/// it saves bytes, list elsewhere.
+/// list: 16 bits an entry, stages of 65536 columns. bitmap: 32 bits for each run of 16 columns that a row touches,
+/// stages of 2^20 columns: less where neighbouring columns are neighbours in space. automatic: bitmap below 8 columns
+/// at once where it saves bytes, list elsewhere.
 enum class TiledFormat { automatic, list, bitmap };
 
 struct TiledOptions {
@@ -31,16 +31,16 @@ struct TiledOptions {
   int columns = 1;
   /// Register tiling: columns whose sums a thread keeps in registers, a multiple of 8 up to 128; 0: 128 (double: 64).
   int tile = 0;
-  /// Products with 2 columns or more add up a row entry by entry, in the order given, also where several partial sums side
-  /// by side would be faster (narrow tiles).
+  /// Products with 2 columns or more add up a row entry by entry, in the order given, also where several partial sums
+  /// side by side would be faster (narrow tiles).
   bool in_order = false;
-  /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i], which is
-  /// what the source is asked for as row i. Empty: as they are.
+  /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i],
+  /// which is what the source is asked for as row i. Empty: as they are.
   std::vector<Local> row_order;
 };
 
-/// Rows of a matrix, made block by block: fill(begin, end, rows) appends rows begin to end - 1, entries in any order, no
-/// column twice. Called from several threads at once.
+/// Rows of a matrix, made block by block: fill(begin, end, rows) appends rows begin to end - 1, entries in any order,
+/// no column twice. Called from several threads at once.
 template <class T>
 struct RowBuffer {
   std::vector<std::int64_t> start;  ///< of each row, then the end; cleared to {0} before the call
@@ -70,15 +70,15 @@ class TiledMatrix {
 
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
-  /// Y = A X for k columns: element i, column c of X stands at i x_stride + c, likewise Y. Every row is summed in one fixed
-  /// order: the same bits for any number of threads. Polls `comm`, if given, between blocks.
+  /// Y = A X for k columns: element i, column c of X stands at i x_stride + c, likewise Y. Every row is summed in one
+  /// fixed order: the same bits for any number of threads. Polls `comm`, if given, between blocks.
   void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
                 const Clamp<T>* clamp = nullptr) const;
 
   Global entries() const { return entries_; }
   double largest() const { return largest_; }  ///< max |a_ij|; NaN where one is
   std::string fault() const { return fault_; }
-  double bytes() const;                      ///< that a product reads of the matrix
+  double bytes() const;  ///< that a product reads of the matrix
   double bytes_of_values() const;
   /// Nonzeros over distinct columns of blocks of so many rows: how often a staged column is used. O(entries).
   double reuse(int block_rows) const;

@@ -13,9 +13,10 @@
 
 namespace tacit::op {
 
-/// Which side of the matrix a rank keeps whole. columns: a rank has its own columns and partial values of every row that they
-/// touch; a product ends in sums over ranks ("the sender multiplies"), an adjoint product begins with a spread. rows: a
-/// rank has its own rows; a product begins with the spread of the columns they touch, an adjoint product ends in sums.
+/// Which side of the matrix a rank keeps whole. columns: a rank has its own columns and partial values of every row
+/// that they touch; a product ends in sums over ranks ("the sender multiplies"), an adjoint product begins with a
+/// spread. rows: a rank has its own rows; a product begins with the spread of the columns they touch, an adjoint
+/// product ends in sums.
 enum class Split { rows, columns };
 
 struct TiledSpmmOptions {
@@ -26,19 +27,19 @@ struct TiledSpmmOptions {
   int minibatch = 0;
 };
 
-/// y = A x for k columns, and y = A^T x, both from stored matrices: A and A^T are built side by side, so that neither product
-/// needs atomic sums, and both give the same bits for any number of threads.
-/// Hidayetoglu et al., Petascale XCT (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi 10.1145/3295500.3356220.
+/// y = A x for k columns, and y = A^T x, both from stored matrices: A and A^T are built side by side, so that neither
+/// product needs atomic sums, and both give the same bits for any number of threads. Hidayetoglu et al., Petascale XCT
+/// (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi 10.1145/3295500.3356220.
 template <Scalar T>
 class TiledSpmm final : public Operator<T, Host> {
  public:
-  /// `touched`: global rows (Split::columns) or columns (Split::rows) of this rank's part, ascending. `forward` makes the rows
-  /// of the part, `backward` those of its transpose, in local numbers: places in `touched` on that side, elements of the
-  /// space less its begin() on the other. Collective.
+  /// `touched`: global rows (Split::columns) or columns (Split::rows) of this rank's part, ascending. `forward` makes
+  /// the rows of the part, `backward` those of its transpose, in local numbers: places in `touched` on that side,
+  /// elements of the space less its begin() on the other. Collective.
   TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched, const RowSource<T>& forward,
             const RowSource<T>& backward, const TiledSpmmOptions& options = {});
-  /// From rows as Csr takes them, but in any order within a row; Split::rows. The transpose is made here: twice the matrix
-  /// in memory meanwhile. Collective.
+  /// From rows as Csr takes them, but in any order within a row; Split::rows. The transpose is made here: twice the
+  /// matrix in memory meanwhile. Collective.
   TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options = {});
   ~TiledSpmm() override;
 

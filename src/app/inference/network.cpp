@@ -39,11 +39,11 @@ struct Network::Parts {
 
   std::unique_ptr<Matrix> make(int l, Local expected) const {
     const Layer layer = source(l);
-    require(expected < 0 || layer.inputs == expected, "layer ", l, " takes ", layer.inputs, " inputs, but the one before has ",
-            expected, " neurons");
-    require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(), "layer ", l,
-            " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ", layer.start.back(),
-            " by its row starts");
+    require(expected < 0 || layer.inputs == expected, "layer ", l, " takes ", layer.inputs,
+            " inputs, but the one before has ", expected, " neurons");
+    require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(),
+            "layer ", l, " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ",
+            layer.start.back(), " by its row starts");
     op::TiledOptions o;
     o.values = values;
     o.format = op::TiledFormat::list;
@@ -53,8 +53,9 @@ struct Network::Parts {
     o.row_order.resize(std::size_t(layer.neurons()));
     std::iota(o.row_order.begin(), o.row_order.end(), Local(0));
     const auto inputs_of = [&layer](Local j) {
-      return std::span<const Local>(layer.input).subspan(std::size_t(layer.start[std::size_t(j)]),
-                                                         std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
+      return std::span<const Local>(layer.input)
+          .subspan(std::size_t(layer.start[std::size_t(j)]),
+                   std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
     };
     std::stable_sort(o.row_order.begin(), o.row_order.end(), [&](Local a, Local b) {
       const auto left = inputs_of(a), right = inputs_of(b);
@@ -65,7 +66,8 @@ struct Network::Parts {
         [&](Local begin, Local end, op::RowBuffer<float>& rows) {
           for (Local place = begin; place < end; ++place) {
             const Local j = o.row_order[std::size_t(place)];
-            for (auto i = std::size_t(layer.start[std::size_t(j)]); i < std::size_t(layer.start[std::size_t(j) + 1]); ++i)
+            for (auto i = std::size_t(layer.start[std::size_t(j)]); i < std::size_t(layer.start[std::size_t(j) + 1]);
+                 ++i)
               rows.add(layer.input[i], layer.weight[i]);
             rows.end_row();
           }
@@ -74,7 +76,8 @@ struct Network::Parts {
   }
 };
 
-Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes) : parts_(std::make_unique<Parts>()) {
+Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes)
+    : parts_(std::make_unique<Parts>()) {
   auto& p = *parts_;
   require(layers >= 1, "a network of ", layers, " layers");
   require(weight_bytes >= 0, "memory of ", weight_bytes, " bytes for weights");
@@ -117,7 +120,8 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   const auto& p = *parts_;
   require(count >= 0, count, " inputs");
   require((bits == nullptr) != (dense == nullptr) || count == 0, "inputs are given as bits or as numbers, one of both");
-  require(o.bias <= 0, "a bias of ", o.bias, "; inputs without outputs are dropped, which takes one that is not above 0");
+  require(o.bias <= 0, "a bias of ", o.bias,
+          "; inputs without outputs are dropped, which takes one that is not above 0");
   require(o.ceiling > 0, "outputs cut off at ", o.ceiling);
   require(o.panel >= 0 && o.panel % 16 == 0, "panels of ", o.panel, " inputs; multiples of 16 are possible");
   require(o.group >= 0, "groups of ", o.group, " layers");
@@ -216,9 +220,11 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             for (const auto& [number, at, n] : plan[q]) {
               const Panel& from = before[number];
               const std::size_t stride = from.inputs.size();
-              to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at), from.inputs.begin() + std::ptrdiff_t(at + n));
+              to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
+                               from.inputs.begin() + std::ptrdiff_t(at + n));
               for (std::size_t i = 0; i < rows; ++i)
-                std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at, n * sizeof(float));
+                std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at,
+                            n * sizeof(float));
               column += n;
             }
           }
@@ -261,7 +267,9 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             }
             if (k == 0) break;
           }
-          if (k > 0) to.outputs.assign(in.begin(), in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
+          if (k > 0)
+            to.outputs.assign(in.begin(),
+                              in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
           else to.inputs.clear();
         } catch (...) {
           const std::lock_guard lock(mutex);
@@ -287,7 +295,8 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     if (o.callback && o.callback(last, living)) break;
   }
   if (coming.valid()) coming.wait();
-  for (const auto& panel_left : before) result.categories.insert(result.categories.end(), panel_left.inputs.begin(), panel_left.inputs.end());
+  for (const auto& panel_left : before)
+    result.categories.insert(result.categories.end(), panel_left.inputs.begin(), panel_left.inputs.end());
   if (o.keep_outputs) {
     result.outputs.resize(result.categories.size() * std::size_t(width));
     std::size_t at = 0;
@@ -300,7 +309,8 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   return result;
 }
 
-LayerSource radixnet(std::vector<int> radices, int width, float weight, std::vector<std::vector<std::uint8_t>> row_class) {
+LayerSource radixnet(std::vector<int> radices, int width, float weight,
+                     std::vector<std::vector<std::uint8_t>> row_class) {
   require(!radices.empty() && width >= 1, "a RadiX-Net of ", radices.size(), " radices and width ", width);
   Global classes = 1;
   for (const int r : radices) {
@@ -317,7 +327,8 @@ LayerSource radixnet(std::vector<int> radices, int width, float weight, std::vec
     const auto layer = std::size_t(l), place = layer % radices.size(), block = layer / radices.size();
     std::vector<std::vector<Local>> members(static_cast<std::size_t>(classes));
     for (std::size_t i = 0; i < neurons; ++i)
-      members[row_class.empty() ? i % std::size_t(classes) : row_class[block % row_class.size()][i]].push_back(Local(i));
+      members[row_class.empty() ? i % std::size_t(classes) : row_class[block % row_class.size()][i]].push_back(
+          Local(i));
     Global shift = 1;
     for (std::size_t m = 0; m < place; ++m) shift *= radices[m];
     Layer made;

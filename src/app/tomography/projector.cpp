@@ -51,7 +51,8 @@ Projector::Projector(Projector&&) noexcept = default;
 Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geometry)) {
   const auto& g = geometry_;
   require(g.width >= 1 && g.height >= 1, "an image of ", g.width, " x ", g.height, " pixels");
-  require(g.detectors >= 1 && !g.angles.empty(), "a sinogram of ", g.angles.size(), " angles and ", g.detectors, " bins");
+  require(g.detectors >= 1 && !g.angles.empty(), "a sinogram of ", g.angles.size(), " angles and ", g.detectors,
+          " bins");
   require(std::isfinite(g.centre), "a rotation axis at ", g.centre);
   require(g.pixel > 0 && std::isfinite(g.pixel), "pixels of ", g.pixel, " bins");
   checked_cast<Local>(g.rays(), "the number of rays");
@@ -85,7 +86,8 @@ void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
   const double left = 0.5 - g.width * 0.5, top = g.height * 0.5 - 0.5;  // the centre of the first pixel
   // Row by row where the ray is steep, column by column where it is not: at most three pixels each.
   const bool steep = std::abs(a.cos) >= std::abs(a.sin);
-  const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main, reach = a.half * std::abs(inverse) + 1e-6;
+  const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main,
+               reach = a.half * std::abs(inverse) + 1e-6;
   const Local from = steep ? box.top : box.left, to = steep ? box.bottom : box.right;
   for (Local l = from; l < to; ++l) {
     const double at = steep ? top - l : l + left;
@@ -133,7 +135,8 @@ template <class T>
 void Projector::ray_rows(Local begin, Local end, op::RowBuffer<T>& rows) const {
   const Box all{0, geometry_.width, 0, geometry_.height};
   for (Local i = begin; i < end; ++i) {
-    each_pixel(ray_order_[std::size_t(i)], all, [&](Local pixel, double v) { rows.add(pixel_place_[std::size_t(pixel)], T(v)); });
+    each_pixel(ray_order_[std::size_t(i)], all,
+               [&](Local pixel, double v) { rows.add(pixel_place_[std::size_t(pixel)], T(v)); });
     rows.end_row();
   }
 }
@@ -147,7 +150,8 @@ void Projector::pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const
 }
 
 template <class T>
-std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm, const op::TiledSpmmOptions& options) const {
+std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
+                                                    const op::TiledSpmmOptions& options) const {
   return comm::collective(comm, [&] {
     const auto range = layout::Space::distributed(comm, geometry_.rays());
     const auto domain = layout::Space::distributed(comm, geometry_.pixels());
@@ -169,7 +173,8 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& co
     }
     Box box{geometry_.width, 0, geometry_.height, 0};
     for (Local i = begin; i < end; ++i) {
-      const Local x = pixel_order_[std::size_t(i)] % geometry_.width, y = pixel_order_[std::size_t(i)] / geometry_.width;
+      const Local x = pixel_order_[std::size_t(i)] % geometry_.width,
+                  y = pixel_order_[std::size_t(i)] / geometry_.width;
       box = {std::min(box.left, x), std::max(box.right, x + 1), std::min(box.top, y), std::max(box.bottom, y + 1)};
     }
     std::vector<Local> local(comm.size() == 1 ? 0 : std::size_t(geometry_.rays()), -1);
@@ -201,7 +206,9 @@ template void Projector::ray_rows(Local, Local, op::RowBuffer<float>&) const;
 template void Projector::ray_rows(Local, Local, op::RowBuffer<double>&) const;
 template void Projector::pixel_rows(Local, Local, op::RowBuffer<float>&) const;
 template void Projector::pixel_rows(Local, Local, op::RowBuffer<double>&) const;
-template std::shared_ptr<op::TiledSpmm<float>> Projector::matrix(const comm::Communicator&, const op::TiledSpmmOptions&) const;
-template std::shared_ptr<op::TiledSpmm<double>> Projector::matrix(const comm::Communicator&, const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledSpmm<float>> Projector::matrix(const comm::Communicator&,
+                                                                 const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledSpmm<double>> Projector::matrix(const comm::Communicator&,
+                                                                  const op::TiledSpmmOptions&) const;
 
 }  // namespace tacit::app::tomography

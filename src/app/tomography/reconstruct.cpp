@@ -18,7 +18,8 @@ constexpr std::size_t chunk = 2048;  // rows whose sums are formed together
 template <class F>
 void rows_of(std::size_t rows, int k, F&& f) {
   const std::size_t pieces = (rows + chunk - 1) / chunk;
-  exec::each(pieces, rows * std::size_t(k) > 16384, [&](std::size_t p) { f(p, p * chunk, std::min(rows, (p + 1) * chunk)); });
+  exec::each(pieces, rows * std::size_t(k) > 16384,
+             [&](std::size_t p) { f(p, p * chunk, std::min(rows, (p + 1) * chunk)); });
 }
 
 // sums[c] += f(element, c) over the rows, element by element; f may change vectors. Sums over ranks are started.
@@ -115,8 +116,15 @@ template <class T>
 class Run {
  public:
   Run(const op::Operator<T, Host>& a, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options)
-      : A(a), b_(b), x_(x), o(options), slices(b.columns()), r(b.space(), b.columns()), q(b.space(), b.columns()),
-        s(x.space(), x.columns()), begin_(wall_time()) {}
+      : A(a),
+        b_(b),
+        x_(x),
+        o(options),
+        slices(b.columns()),
+        r(b.space(), b.columns()),
+        q(b.space(), b.columns()),
+        s(x.space(), x.columns()),
+        begin_(wall_time()) {}
 
   ReconstructResult run() {
     // r = b - A x
@@ -134,7 +142,8 @@ class Run {
       T* const xp = x_.data();
       const T* const bp = best_->data();
       const auto& ends = slices.result.end;
-      each_element(x_, [=, &ends](std::size_t i, int c) { xp[i] = ends[std::size_t(c)] == End::corner ? bp[i] : xp[i]; });
+      each_element(x_,
+                   [=, &ends](std::size_t i, int c) { xp[i] = ends[std::size_t(c)] == End::corner ? bp[i] : xp[i]; });
     }
     A.apply(x_, q);
     T* const qp = q.data();
@@ -152,7 +161,8 @@ class Run {
  private:
   void record(const Numbers& residual2, const Numbers& gradient2) {
     Numbers residual(slices.k), gradient(slices.k);
-    for (std::size_t c = 0; c < slices.k; ++c) residual[c] = std::sqrt(residual2[c]), gradient[c] = std::sqrt(gradient2[c]);
+    for (std::size_t c = 0; c < slices.k; ++c)
+      residual[c] = std::sqrt(residual2[c]), gradient[c] = std::sqrt(gradient2[c]);
     slices.result.residual.push_back(std::move(residual));
     slices.result.gradient.push_back(std::move(gradient));
   }
@@ -286,21 +296,29 @@ class Run {
 
 const char* name_of(End end) {
   switch (end) {
-    case End::iterations: return "iterations";
-    case End::discrepancy: return "discrepancy";
-    case End::gradient: return "gradient";
-    case End::corner: return "corner";
-    case End::non_finite: return "non_finite";
-    default: return "callback";
+    case End::iterations:
+      return "iterations";
+    case End::discrepancy:
+      return "discrepancy";
+    case End::gradient:
+      return "gradient";
+    case End::corner:
+      return "corner";
+    case End::non_finite:
+      return "non_finite";
+    default:
+      return "callback";
   }
 }
 
 template <class T>
-ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options) {
+ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b, Vector<T>& x,
+                              const ReconstructOptions& options) {
   const auto& comm = A.range().comm();
   return comm::collective(comm, [&] {
-    require(b.space() == A.range() && x.space() == A.domain(), "a sinogram of ", b.space().size(), " rays and an image of ",
-            x.space().size(), " pixels for a projector of ", A.range().size(), " x ", A.domain().size());
+    require(b.space() == A.range() && x.space() == A.domain(), "a sinogram of ", b.space().size(),
+            " rays and an image of ", x.space().size(), " pixels for a projector of ", A.range().size(), " x ",
+            A.domain().size());
     require(b.columns() == x.columns(), b.columns(), " sinograms for ", x.columns(), " images");
     require(options.iterations >= 0, options.iterations, " iterations");
     require(options.relaxation > 0 && options.relaxation < 2, "a relaxation of ", options.relaxation,
@@ -313,7 +331,9 @@ ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b
   });
 }
 
-template ReconstructResult reconstruct(const op::Operator<float, Host>&, const Vector<float>&, Vector<float>&, const ReconstructOptions&);
-template ReconstructResult reconstruct(const op::Operator<double, Host>&, const Vector<double>&, Vector<double>&, const ReconstructOptions&);
+template ReconstructResult reconstruct(const op::Operator<float, Host>&, const Vector<float>&, Vector<float>&,
+                                       const ReconstructOptions&);
+template ReconstructResult reconstruct(const op::Operator<double, Host>&, const Vector<double>&, Vector<double>&,
+                                       const ReconstructOptions&);
 
 }  // namespace tacit::app::tomography

@@ -12,8 +12,9 @@ namespace tacit::op::detail {
 
 inline constexpr int run = 16;  // columns of a bit mask
 
-/// acc[c] += sum_i value[i] x[index[i] stride + c] for Z vectors of columns, the last of them of `tail` columns where Tail.
-/// Several chains of sums hide the latency of a multiplication where a tile alone does not; they are added in one order.
+/// acc[c] += sum_i value[i] x[index[i] stride + c] for Z vectors of columns, the last of them of `tail` columns where
+/// Tail. Several chains of sums hide the latency of a multiplication where a tile alone does not; they are added in one
+/// order.
 template <int Z, int chains, bool Tail, class T, class Index>
 inline void multiply_row(const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int tail,
                          T* y, bool first, const Clamp<T>* clamp) {
@@ -111,7 +112,8 @@ inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* valu
       s = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(mask, x + std::size_t(a >> 16) * run), s);
     };
     std::uint32_t i = 0;
-    for (; i + 4 <= n; i += 4) add(item[i], sum[0]), add(item[i + 1], sum[1]), add(item[i + 2], sum[2]), add(item[i + 3], sum[3]);
+    for (; i + 4 <= n; i += 4)
+      add(item[i], sum[0]), add(item[i + 1], sum[1]), add(item[i + 2], sum[2]), add(item[i + 3], sum[3]);
     for (; i < n; ++i) add(item[i], sum[0]);
     return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
   } else {
@@ -121,7 +123,8 @@ inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* valu
       const T* const from = x + std::size_t(a >> 16) * run;
       s = _mm512_fmadd_pd(_mm512_maskz_expand_pd(low, _mm512_loadu_pd(value)), _mm512_maskz_loadu_pd(low, from), s);
       value += std::popcount(a & 0xffu);
-      t = _mm512_fmadd_pd(_mm512_maskz_expand_pd(high, _mm512_loadu_pd(value)), _mm512_maskz_loadu_pd(high, from + 8), t);
+      t = _mm512_fmadd_pd(_mm512_maskz_expand_pd(high, _mm512_loadu_pd(value)), _mm512_maskz_loadu_pd(high, from + 8),
+                          t);
       value += std::popcount(a & 0xff00u);
     };
     std::uint32_t i = 0;
@@ -140,17 +143,20 @@ inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* valu
 }
 
 /// The same of halves in floats, times no scale.
-inline float multiply_runs_of_halves(const std::uint32_t* item, std::uint32_t n, const std::uint16_t* value, const float* x) {
+inline float multiply_runs_of_halves(const std::uint32_t* item, std::uint32_t n, const std::uint16_t* value,
+                                     const float* x) {
 #ifdef TACIT_AVX512
   __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
   const auto add = [&](std::uint32_t a, __m512& s) {
     const auto mask = __mmask16(a);
-    const __m512 v = _mm512_maskz_expand_ps(mask, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(value))));
+    const __m512 v =
+        _mm512_maskz_expand_ps(mask, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(value))));
     value += std::popcount(a & 0xffffu);
     s = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(mask, x + std::size_t(a >> 16) * run), s);
   };
   std::uint32_t i = 0;
-  for (; i + 4 <= n; i += 4) add(item[i], sum[0]), add(item[i + 1], sum[1]), add(item[i + 2], sum[2]), add(item[i + 3], sum[3]);
+  for (; i + 4 <= n; i += 4)
+    add(item[i], sum[0]), add(item[i + 1], sum[1]), add(item[i + 2], sum[2]), add(item[i + 3], sum[3]);
   for (; i < n; ++i) add(item[i], sum[0]);
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
 #else

@@ -40,7 +40,8 @@ struct TiledMatrix<T>::Block {
 // Memory of the blocks that one thread makes.
 template <class T>
 struct TiledMatrix<T>::Arena {
-  static constexpr std::size_t smallest = std::size_t(1) << 16, largest = std::size_t(1) << 24, page = std::size_t(1) << 21;
+  static constexpr std::size_t smallest = std::size_t(1) << 16, largest = std::size_t(1) << 24,
+                               page = std::size_t(1) << 21;
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
@@ -130,19 +131,22 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   require(options.columns >= 1, "a tiled matrix made for ", options.columns, " columns at once");
   require(options.tile >= 0 && options.tile <= 128 && options.tile % 8 == 0, "a register tile of ", options.tile,
           " columns; multiples of 8 up to 128 are possible");
-  require(options.row_order.empty() || options.row_order.size() == std::size_t(rows), "an order of ", options.row_order.size(),
-          " rows for a matrix of ", rows);
+  require(options.row_order.empty() || options.row_order.size() == std::size_t(rows), "an order of ",
+          options.row_order.size(), " rows for a matrix of ", rows);
   in_order_ = options.in_order;
   order_ = options.row_order;
   std::vector<char> named(order_.size());
   for (const Local r : order_) {
-    require(r >= 0 && r < rows && !named[std::size_t(r)], "row ", r, " in an order of ", rows, " rows: each comes once");
+    require(r >= 0 && r < rows && !named[std::size_t(r)], "row ", r, " in an order of ", rows,
+            " rows: each comes once");
     named[std::size_t(r)] = 1;
   }
   if (values_ == Values::single && sizeof(T) == sizeof(float)) values_ = Values::full;
   block_rows_ = options.block_rows > 0 ? options.block_rows : 128;
   constexpr int widest = most_vectors * detail::lanes<T>;
-  tile_ = options.tile == 0 ? widest : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
+  tile_ = options.tile == 0
+              ? widest
+              : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
   const Local blocks = Local((Global(rows) + block_rows_ - 1) / block_rows_);
   if (format_ == TiledFormat::automatic) {
     format_ = TiledFormat::list;
@@ -190,16 +194,18 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
         for (const T v : buffer.value) most_bits = std::max(most_bits, Bits(std::bit_cast<Bits>(v) << 1));
         for (const Local c : buffer.column) most_column = std::max(most_column, std::uint32_t(c));
         const T most = std::bit_cast<T>(Bits(most_bits >> 1));
-        const bool odd = !std::isfinite(most), outside = !buffer.column.empty() && most_column >= std::uint32_t(columns);
+        const bool odd = !std::isfinite(most),
+                   outside = !buffer.column.empty() && most_column >= std::uint32_t(columns);
         for (std::size_t i = 0; (odd || outside) && i < buffer.column.size(); ++i) {
           require(buffer.column[i] >= 0 && buffer.column[i] < columns, "an entry in column ", buffer.column[i],
                   "; columns run from 0 to ", columns - 1);
           if (std::isfinite(buffer.value[i])) continue;
-          const auto row = std::upper_bound(buffer.start.begin(), buffer.start.end(), std::int64_t(i)) - buffer.start.begin() - 1;
+          const auto row =
+              std::upper_bound(buffer.start.begin(), buffer.start.end(), std::int64_t(i)) - buffer.start.begin() - 1;
           const std::lock_guard lock(mutex);
           if (fault_at < 0 || begin + row < fault_at)
-            fault_at = begin + row, fault = message("the matrix has a value that is not finite at row ", begin + row, ", column ",
-                                                    buffer.column[i], " (counted from 0)");
+            fault_at = begin + row, fault = message("the matrix has a value that is not finite at row ", begin + row,
+                                                    ", column ", buffer.column[i], " (counted from 0)");
         }
         largest[std::size_t(b)] = most;
         entries[std::size_t(b)] = Global(buffer.column.size());
@@ -236,7 +242,9 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     for (const T v : in.value)
       if (std::isfinite(v)) most = std::max(most, double(std::abs(v)));
     // The largest becomes 2^14 to 2^15: halves have all their digits down to 2^-29 of it.
-    block.scale = most > 0 ? T(std::ldexp(1.0, std::clamp(std::ilogb(most) - 14, sizeof(T) == 4 ? -120 : -1000, sizeof(T) == 4 ? 120 : 1000))) : T(1);
+    block.scale = most > 0 ? T(std::ldexp(1.0, std::clamp(std::ilogb(most) - 14, sizeof(T) == 4 ? -120 : -1000,
+                                                          sizeof(T) == 4 ? 120 : 1000)))
+                           : T(1);
   }
 
   // Where each entry goes: item and value starts of segments.
@@ -260,7 +268,8 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     if (bitmap) {
       if (++arena.epoch == 0) std::fill(arena.stamp.begin(), arena.stamp.end(), 0u), arena.epoch = 1;
       const std::uint32_t epoch = arena.epoch;
-      std::uint32_t *const stamp = arena.stamp.data(), *const place = arena.place.data(), *const of_entry = run_of.data();
+      std::uint32_t *const stamp = arena.stamp.data(), *const place = arena.place.data(),
+                           *const of_entry = run_of.data();
       const Local* const column = in.column.data();
       const auto first = std::size_t(in.start[r]), last = std::size_t(in.start[r + 1]);
       auto runs = std::uint32_t(run_list.size());
@@ -318,7 +327,8 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
           cursor[stages + s] += std::uint32_t(std::popcount(mask));
         }
         for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
-          const std::uint32_t below = list[of_entry[i]].mask & ((1u << (std::uint32_t(in.column[i]) % detail::run)) - 1);
+          const std::uint32_t below =
+              list[of_entry[i]].mask & ((1u << (std::uint32_t(in.column[i]) % detail::run)) - 1);
           put(value_of_run[of_entry[i]] + std::size_t(std::popcount(below)), in.value[i]);
         }
       }
@@ -341,14 +351,17 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     block.items = items;
   };
   const double inverse = 1.0 / double(block.scale);  // of a power of two
-  if (values_ == Values::full)
-    fill([to = reinterpret_cast<T*>(values)](std::size_t at, T v) { to[at] = v; });
+  if (values_ == Values::full) fill([to = reinterpret_cast<T*>(values)](std::size_t at, T v) { to[at] = v; });
   else if (values_ == Values::single)
     fill([to = reinterpret_cast<float*>(values)](std::size_t at, T v) { to[at] = float(v); });
   else if (values_ == Values::half)
-    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) { to[at] = detail::to_half(float(double(v) * inverse)); });
+    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) {
+      to[at] = detail::to_half(float(double(v) * inverse));
+    });
   else
-    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) { to[at] = detail::to_bfloat16(float(double(v) * inverse)); });
+    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) {
+      to[at] = detail::to_bfloat16(float(double(v) * inverse));
+    });
   block.item_start = item_start;
   block.value_start = value_start;
   block.values = values;
@@ -358,7 +371,8 @@ namespace {
 
 // One row times the columns of a register tile.
 template <class T, class Index>
-using RowKernel = void (*)(const Index*, const T*, std::uint32_t, const T*, std::size_t, int, T*, bool, const Clamp<T>*);
+using RowKernel = void (*)(const Index*, const T*, std::uint32_t, const T*, std::size_t, int, T*, bool,
+                           const Clamp<T>*);
 
 template <class T, class Index, int Z, bool Tail>
 RowKernel<T, Index> kernel_of(bool in_order) {
@@ -370,8 +384,9 @@ RowKernel<T, Index> kernel_of(bool in_order) {
 template <class T, class Index, int... Z>
 RowKernel<T, Index> kernel_for(int vectors, bool tail, bool in_order, std::integer_sequence<int, Z...>) {
   RowKernel<T, Index> found = nullptr;
-  ((vectors == Z + 1 ? void(found = tail ? kernel_of<T, Index, Z + 1, true>(in_order) : kernel_of<T, Index, Z + 1, false>(in_order))
-                     : void()),
+  ((vectors == Z + 1
+        ? void(found = tail ? kernel_of<T, Index, Z + 1, true>(in_order) : kernel_of<T, Index, Z + 1, false>(in_order))
+        : void()),
    ...);
   return found;
 }
@@ -392,7 +407,8 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
     const Block& b = blocks_[number];
     thread_local std::vector<T> value_scratch;
     thread_local std::vector<std::uint32_t> index_scratch;
-    if (value_scratch.size() < b.longest + 16) value_scratch.resize(b.longest + 16), index_scratch.resize(b.longest + 16);
+    if (value_scratch.size() < b.longest + 16)
+      value_scratch.resize(b.longest + 16), index_scratch.resize(b.longest + 16);
     const auto rows = std::size_t(b.rows);
     const auto values_of = [&](std::size_t segment) -> const T* {
       const std::uint32_t from = b.value_start[segment], n = b.value_start[segment + 1] - from;
@@ -410,9 +426,9 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
           T sum;
           if constexpr (sizeof(T) == sizeof(float)) {
             if (halves)
-              sum = b.scale * detail::multiply_runs_of_halves(static_cast<const std::uint32_t*>(b.items) + first, n,
-                                                              static_cast<const std::uint16_t*>(b.values) +
-                                                                  b.value_start[segment], from);
+              sum = b.scale * detail::multiply_runs_of_halves(
+                                  static_cast<const std::uint32_t*>(b.items) + first, n,
+                                  static_cast<const std::uint16_t*>(b.values) + b.value_start[segment], from);
           }
           if (!halves) {
             const T* const value = values_of(segment);
@@ -447,10 +463,12 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
           const T* const value = values_of(segment);
           T* const to = y + row_at(b, r) * std::size_t(y_stride) + column;
           if (bitmap) {
-            const std::uint32_t count = detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index_scratch.data());
+            const std::uint32_t count =
+                detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index_scratch.data());
             wide_kernel(index_scratch.data(), value, count, from, std::size_t(x_stride), tail, to, s == 0, last);
           } else {
-            kernel(static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), tail, to, s == 0, last);
+            kernel(static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), tail, to,
+                   s == 0, last);
           }
         }
       }
@@ -496,7 +514,8 @@ void TiledMatrix<T>::rows(Local begin, Local end, RowBuffer<T>& out) const {
       const std::uint32_t from = b.value_start[segment], entries = b.value_start[segment + 1] - from;
       if (values_ == Values::full) std::copy_n(static_cast<const T*>(b.values) + from, entries, value.data());
       else detail::widen(values_, b.values, from, entries, b.scale, value.data());
-      if (format_ == TiledFormat::bitmap) detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index.data());
+      if (format_ == TiledFormat::bitmap)
+        detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index.data());
       else std::copy_n(static_cast<const std::uint16_t*>(b.items) + first, n, index.data());
       const Local stage = format_ == TiledFormat::bitmap ? bitmap_stage : list_stage;
       for (std::uint32_t e = 0; e < entries; ++e) out.add(Local(index[e]) + stage * s, value[e]);

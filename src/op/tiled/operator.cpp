@@ -10,13 +10,13 @@ struct TiledSpmm<T>::Parts {
   std::unique_ptr<TiledMatrix<T>> forward, backward;
   std::unique_ptr<comm::SparseReduction> reduction;
   int minibatch = 0;
-  bool local = false;  // one rank that touches everything: nothing to add up
+  bool local = false;              // one rank that touches everything: nothing to add up
   mutable exec::Array<T> touched;  // values of one batch
 };
 
 template <Scalar T>
-TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched, const RowSource<T>& forward,
-                        const RowSource<T>& backward, const TiledSpmmOptions& options)
+TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
+                        const RowSource<T>& forward, const RowSource<T>& backward, const TiledSpmmOptions& options)
     : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
   comm::collective(this->range().comm(), [&] { build(std::move(touched), forward, backward, options); });
 }
@@ -30,14 +30,15 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const Ti
     require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
             rows.count());
     require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
-            "a tiled matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
-            " entries by its row starts");
+            "a tiled matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
+            rows.start.back(), " entries by its row starts");
     for (const Global c : rows.column)
       require(c >= 0 && c < from.size(), "an entry in column ", c, "; columns run from 0 to ", from.size() - 1);
     std::vector<Global> touched(rows.column);
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    if (comm.size() == 1) touched.resize(std::size_t(from.size())), std::iota(touched.begin(), touched.end(), Global(0));
+    if (comm.size() == 1)
+      touched.resize(std::size_t(from.size())), std::iota(touched.begin(), touched.end(), Global(0));
     const auto place = [&](Global c) {
       return comm.size() == 1 ? Local(c) : Local(std::lower_bound(touched.begin(), touched.end(), c) - touched.begin());
     };
@@ -61,7 +62,8 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const Ti
     };
     const RowSource<T> backward = [&](Local begin, Local end, RowBuffer<T>& out) {
       for (Local r = begin; r < end; ++r) {
-        for (auto i = start[std::size_t(r)]; i < start[std::size_t(r) + 1]; ++i) out.add(row[std::size_t(i)], value[std::size_t(i)]);
+        for (auto i = start[std::size_t(r)]; i < start[std::size_t(r) + 1]; ++i)
+          out.add(row[std::size_t(i)], value[std::size_t(i)]);
         out.end_row();
       }
     };
@@ -85,7 +87,8 @@ void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forwar
   const Space& shared = by_columns ? to : from;
   const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
   parts_->local = comm.size() == 1 && Global(there) == shared.size();
-  parts_->reduction = std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+  parts_->reduction =
+      std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
   const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
   parts_->forward = std::make_unique<TiledMatrix<T>>(rows, columns, forward, options.matrix);
   parts_->backward = std::make_unique<TiledMatrix<T>>(columns, rows, backward, options.matrix);

@@ -57,9 +57,9 @@ struct InferResult {
 /// doi 10.1109/HPEC.2019.8916336); products as in Hidayetoglu et al. (2020), doi 10.1109/HPEC43674.2020.9286206.
 class Network {
  public:
-  /// `layers` many. `weight_bytes`: memory for stored weights; where they need more, layers are made by `source` in every
-  /// inference, those of the next group while one is worked on. 0: all are made now and kept.
-  /// Error(usage) where neighbouring layers do not fit.
+  /// `layers` many. `weight_bytes`: memory for stored weights; where they need more, layers are made by `source` in
+  /// every inference, those of the next group while one is worked on. 0: all are made now and kept. Error(usage) where
+  /// neighbouring layers do not fit.
   Network(int layers, LayerSource source, op::Values values = op::Values::full, double weight_bytes = 0);
   ~Network();
   Network(Network&&) noexcept;
@@ -70,9 +70,9 @@ class Network {
   bool streams() const;   ///< weights are made in every inference
 
   /// Runs `count` inputs: `bits`, where neuron i of input c is bit 7 - i % 8 of byte c ceil(inputs() / 8) + i / 8, or
-  /// `dense`, where it is element c inputs() + i; the other is null. Product, bias and cut are one pass over the weights.
-  /// Inputs whose outputs are all zero are dropped: they stay zero. The same bits for any number of threads; panels and
-  /// groups do not change them either. Error(usage) on a bias above 0 and on both or neither of the inputs.
+  /// `dense`, where it is element c inputs() + i; the other is null. Product, bias and cut are one pass over the
+  /// weights. Inputs whose outputs are all zero are dropped: they stay zero. The same bits for any number of threads;
+  /// panels and groups do not change them either. Error(usage) on a bias above 0 and on both or neither of the inputs.
   InferResult infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& options = {}) const;
 
  private:
@@ -80,10 +80,12 @@ class Network {
   std::unique_ptr<Parts> parts_;
 };
 
-/// RadiX-Net (Robinett and Kepner 2019, arXiv 1905.00416): layer l of a block of layers with the radices r_0, r_1, .. joins class c
-/// to the classes c - n r_0 .. r_{l-1}, n < r_l, modulo the product of all; a class is `width` neurons, those equal modulo
-/// the product; all paths between two neurons are equal in number. Every weight is `weight`. Blocks repeat; input neuron i of
-/// block g belongs to class row_class[g % row_class.size()][i], or to i modulo the product where row_class is empty.
-LayerSource radixnet(std::vector<int> radices, int width, float weight, std::vector<std::vector<std::uint8_t>> row_class = {});
+/// RadiX-Net (Robinett and Kepner 2019, arXiv 1905.00416): layer l of a block of layers with the radices r_0, r_1, ..
+/// joins class c to the classes c - n r_0 .. r_{l-1}, n < r_l, modulo the product of all; a class is `width` neurons,
+/// those equal modulo the product; all paths between two neurons are equal in number. Every weight is `weight`. Blocks
+/// repeat; input neuron i of block g belongs to class row_class[g % row_class.size()][i], or to i modulo the product
+/// where row_class is empty.
+LayerSource radixnet(std::vector<int> radices, int width, float weight,
+                     std::vector<std::vector<std::uint8_t>> row_class = {});
 
 }  // namespace tacit::app::inference

@@ -15,22 +15,22 @@ struct Geometry {
   Local width = 0, height = 0;  ///< of the image, in pixels
   Local detectors = 0;
   std::vector<double> angles;  ///< t_i in radians
-  double centre = 0;           ///< where the rotation axis meets the detector, in bins from its left edge; detectors / 2
-                               ///< when it is in the middle. May lie off the detector.
-  double pixel = 1;            ///< side of a pixel, in bins
+  double centre = 0;  ///< where the rotation axis meets the detector, in bins from its left edge; detectors / 2
+                      ///< when it is in the middle. May lie off the detector.
+  double pixel = 1;   ///< side of a pixel, in bins
 
   Global rays() const { return Global(angles.size()) * detectors; }
   Global pixels() const { return Global(width) * height; }
 };
 
-/// Which ray and pixel numbers a projector works on: along Hilbert curves, in the image and in the (detector, angle) plane,
-/// or as they are stored (rows of the image, angle by angle).
+/// Which ray and pixel numbers a projector works on: along Hilbert curves, in the image and in the (detector, angle)
+/// plane, or as they are stored (rows of the image, angle by angle).
 enum class Order { hilbert, natural };
 
-/// The length of ray (i, j) within a pixel, as Siddon (1985, doi 10.1118/1.595715) has it, for all rays and pixels: A, of
-/// rays x pixels. Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and rows of A^T
-/// are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray along an edge
-/// belongs to one of the two pixels.
+/// The length of ray (i, j) within a pixel, as Siddon (1985, doi 10.1118/1.595715) has it, for all rays and pixels: A,
+/// of rays x pixels. Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and rows
+/// of A^T are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray
+/// along an edge belongs to one of the two pixels.
 class Projector {
  public:
   /// Error(usage) on sizes, angles or a centre that do not fit.
@@ -43,10 +43,11 @@ class Projector {
   const std::vector<Local>& ray_order() const { return ray_order_; }
   const std::vector<Local>& pixel_order() const { return pixel_order_; }
 
-  /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise), spread by
-  /// pixels: every rank has a compact patch of the image and of the sinogram. Collective.
+  /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
+  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Collective.
   template <class T>
-  std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm, const op::TiledSpmmOptions& options = {}) const;
+  std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
+                                           const op::TiledSpmmOptions& options = {}) const;
 
   /// Entries of the rows of A (rays) or of A^T (pixels) at places begin to end - 1, column numbers being places too.
   template <class T>

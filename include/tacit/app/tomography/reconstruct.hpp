@@ -42,8 +42,8 @@ struct ReconstructOptions {
   /// Ends a slice three iterations past the point of largest curvature of (log |b - A x|, log |x|), and returns that
   /// iterate: Hansen and O'Leary (1993), doi 10.1137/0914086. One more image in memory.
   bool l_curve = false;
-  double relaxation = 1;      ///< w of sirt
-  bool nonnegative = false;   ///< sirt: x := max(x, 0) in each iteration
+  double relaxation = 1;     ///< w of sirt
+  bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
   /// Called after every iteration, the same on all ranks; true: end.
   std::function<bool(const State&)> callback;
 };
@@ -57,10 +57,11 @@ struct ReconstructResult {
   double seconds = 0;
 };
 
-/// Slices are the columns of b (sinograms) and x (images: the start on entry, zero for none). Collective. One product with A
-/// and one with A^T an iteration, and two sums over ranks (cgls) or one (sirt), of a number a slice each. Sums are formed in
-/// double, in one order for any number of threads. Slices together are the slices alone to rounding. Needs two more images
-/// and two more sinograms a slice. Error(usage) on vectors that do not fit A or options out of range.
+/// Slices are the columns of b (sinograms) and x (images: the start on entry, zero for none). Collective. One product
+/// with A and one with A^T an iteration, and two sums over ranks (cgls) or one (sirt), of a number a slice each. Sums
+/// are formed in double, in one order for any number of threads. Slices together are the slices alone to rounding.
+/// Needs two more images and two more sinograms a slice. Error(usage) on vectors that do not fit A or options out of
+/// range.
 template <class T>
 ReconstructResult reconstruct(const op::Operator<T, Host>& A, const layout::Vector<T>& b, layout::Vector<T>& x,
                               const ReconstructOptions& options = {});
