@@ -189,6 +189,7 @@ NB_MODULE(_core, m) {
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_hmatrix(m);
   bind_poisson(m);
+  bind_tiled(m);
 #endif
   bind_precond(m);
   bind_krylov(m);

@@ -17,11 +17,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, io, krylov, layout, op, precond
+    from . import comm, inference, io, krylov, layout, op, precond, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
-    from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, write
+    from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
 
     __version__: str
 
@@ -52,11 +52,12 @@ _HOMES = {
         "poisson",
         "read",
         "stencil",
+        "tiled",
         "write",
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "io", "krylov", "layout", "op", "precond")
+_FLOORS = ("comm", "inference", "io", "krylov", "layout", "op", "precond", "tomography")
 
 
 def __getattr__(name: str) -> Any:
@@ -97,6 +98,7 @@ __all__ = [
     "function",
     "gmres",
     "hmatrix",
+    "inference",
     "io",
     "krylov",
     "layout",
@@ -109,5 +111,7 @@ __all__ = [
     "richardson",
     "solve",
     "stencil",
+    "tiled",
+    "tomography",
     "write",
 ]

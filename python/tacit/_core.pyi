@@ -337,3 +337,40 @@ def solve_cuda_float64(
     hermitian: bool,
     /,
 ) -> tuple[_Real, Report, float]: ...
+
+# app.cpp; what exists once for each real scalar is found by _support.core()
+
+class Network:
+    @property
+    def layers(self) -> int: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def streams(self) -> bool: ...
+    def infer(
+        self,
+        bits: npt.NDArray[np.uint8],
+        dense: npt.NDArray[np.float32],
+        options: dict[str, Any],
+        callback: Callable[[int, int], bool] | None,
+        /,
+    ) -> dict[str, Any]: ...
+
+def network(
+    layers: int, source: Callable[[int], tuple[int, Any, Any, Any]], values: str, weight_bytes: float, /
+) -> Network: ...
+def radixnet(
+    layers: int,
+    radices: list[int],
+    width: int,
+    weight: float,
+    classes: npt.NDArray[np.uint8],
+    values: str,
+    weight_bytes: float,
+    /,
+) -> Network: ...
+def radixnet_layer(
+    layer: int, radices: list[int], width: int, weight: float, classes: npt.NDArray[np.uint8], /
+) -> tuple[int, _Indices, npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import cli_poisson, launch, report
+from tacit import cli_apps, cli_poisson, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -257,6 +257,11 @@ def build_parser() -> Parser:
     p = command("poisson", poisson, "solve Poisson's equation in the unit cube and compare with the solution", epilog=EXIT_CODES)
     cli_poisson.build(p, choice, whole, real)
     p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+    p = command("reconstruct", reconstruct, "images from the sinograms of a parallel-beam scan", epilog=EXIT_CODES)
+    cli_apps.add_reconstruct(p, choice, whole, real, destination, json_target)
+
+    p = command("infer", infer, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
+    cli_apps.add_infer(p, choice, whole, real, destination, json_target)
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -596,6 +601,16 @@ class Monitor:
 
 def poisson(arguments: argparse.Namespace) -> int:
     return cli_poisson.main(arguments, own_command(), communicator)
+def reconstruct(arguments: argparse.Namespace) -> int:
+    cli_apps.check_reconstruct(arguments, WrongUse)
+    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
+        return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
+    comm = communicator(arguments.ranks)
+    return int(comm.collective(lambda: cli_apps.reconstruct_here(arguments, comm)))
+
+
+def infer(arguments: argparse.Namespace) -> int:
+    return cli_apps.infer_here(arguments)
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -43,6 +43,7 @@ __all__ = [
     "poisson",
     "read",
     "stencil",
+    "tiled",
     "write",
 ]
 
@@ -376,6 +377,106 @@ class HMatrix(Operator):
 
 
 # --- making operators -------------------------------------------------------------------------------------------------
+
+
+class TiledSpmm(Operator):
+    """A sparse matrix stored for products with many columns, and its transpose beside it; see :func:`tiled`."""
+
+    __slots__ = ()
+
+    @property
+    def nnz(self) -> int:
+        return int(self._handle.entries)
+
+    @property
+    def storage(self) -> str:
+        return str(self._handle.facts["storage"])
+
+    @property
+    def nbytes(self) -> int:
+        """Of this rank's part of A and A^T."""
+        return int(self._handle.facts["bytes"])
+
+    def volumes(self) -> list[dict[str, int]]:
+        """What the sums over ranks move, by level from the inside out: "group" (ranks that exchange), "touched" (values
+        a column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
+        return list(self._handle.volumes())
+
+    def reuse(self, rows: int, adjoint: bool = False) -> float:
+        """Entries over distinct columns in blocks of so many rows, of this rank's part. Local."""
+        return float(self._handle.reuse(rows, adjoint))
+
+
+def tiled_options(
+    values: str, format: str, columns: int, block_rows: int, tile: int, groups: Sequence[int], minibatch: int
+) -> dict[str, Any]:
+    """The options of a tiled matrix as the compiled part takes them."""
+    return {
+        "values": choose("values", values, ("full", "float32", "float16", "bfloat16")),
+        "format": choose("format", format, ("automatic", "list", "bitmap")),
+        "columns": int(columns),
+        "block_rows": int(block_rows),
+        "tile": int(tile),
+        "groups": [int(g) for g in groups],
+        "minibatch": int(minibatch),
+    }
+
+
+def tiled(
+    a: Any,
+    *,
+    values: str = "full",
+    format: str = "automatic",
+    columns: int = 1,
+    block_rows: int = 0,
+    tile: int = 0,
+    groups: Sequence[int] = (),
+    minibatch: int = 0,
+    comm: Any = None,
+) -> TiledSpmm:
+    """A sparse matrix for products with many columns: A and A^T in blocks of rows with 16-bit column numbers.
+
+    Parameters
+    ----------
+    a : sparse matrix or Csr
+        As :func:`tacit.csr` takes it; real.
+    values : str
+        "full", "float32", "float16" or "bfloat16": how entries are stored (scaled by a power of two for each block);
+        sums are formed in the matrix's own scalar.
+    format : str
+        "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together) or "automatic".
+    columns : int
+        Columns at once, as expected; decides the automatic format.
+    block_rows, tile : int
+        Rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
+    groups : sequence of int
+        Ranks of nested groups within which partial sums are added before they travel farther, inside out.
+    minibatch : int
+        Columns to a message; 0: all.
+    comm : communicator, optional
+
+    Returns
+    -------
+    TiledSpmm
+        Collective.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp, tacit
+    >>> A = tacit.tiled(sp.random_array((200, 100), density=0.1, rng=0), columns=16)
+    >>> (A @ np.ones((100, 16))).shape
+    (200, 16)
+    """
+    stored_a = a if isinstance(a, Csr) else csr(a, comm=comm)
+
+    def look() -> dict[str, Any]:
+        if stored_a.dtype.kind == "c":
+            raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
+        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch)
+
+    options = agreed(stored_a.comm, look)
+    handle = core("tiled", stored_a.dtype.name)(stored_a._handle, options)
+    return TiledSpmm(handle, stored_a.comm, stored_a.dtype)
 
 
 def _is_sparse(a: Any) -> bool:

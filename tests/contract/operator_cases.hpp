@@ -7,6 +7,7 @@
 #include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/stencil.hpp>
+#include <tacit/op/tiled_spmm.hpp>
 
 #include "support/reference.hpp"
 
@@ -115,6 +116,44 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
             return std::make_shared<op::HMatrix<T>>(range, space(n), rows, line(n), entry, options);
           },
           false, false};
+}
+
+/// Split by rows, or by columns: rows that a rank's columns touch, by their places.
+template <class T>
+OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpmmOptions options, op::Split split,
+                           Spread rows = Spread::blocks, Spread columns = Spread::blocks) {
+  return {"tiled " + name, a, [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            const auto range = spread_space(comm, a.rows, rows);
+            const bool same = a.rows == a.columns && rows == columns;
+            const auto domain = same ? range : spread_space(comm, a.columns, columns);
+            if (split == op::Split::rows) return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
+            const auto transposed = a.adjoint().rows_of(domain);
+            std::vector<Global> touched(transposed.column);
+            std::sort(touched.begin(), touched.end());
+            touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+            const auto place = [&](Global r) {
+              return Local(std::lower_bound(touched.begin(), touched.end(), r) - touched.begin());
+            };
+            std::vector<op::RowBuffer<T>> part(touched.size());
+            const op::RowSource<T> backward = [&](Local begin, Local end, op::RowBuffer<T>& out) {
+              for (Local c = begin; c < end; ++c) {
+                for (Global i = transposed.start[std::size_t(c)]; i < transposed.start[std::size_t(c) + 1]; ++i)
+                  out.add(place(transposed.column[std::size_t(i)]), transposed.value[std::size_t(i)]);
+                out.end_row();
+              }
+            };
+            for (Local c = 0; c < transposed.count(); ++c)
+              for (Global i = transposed.start[std::size_t(c)]; i < transposed.start[std::size_t(c) + 1]; ++i)
+                part[std::size_t(place(transposed.column[std::size_t(i)]))].add(c, transposed.value[std::size_t(i)]);
+            const op::RowSource<T> forward = [&](Local begin, Local end, op::RowBuffer<T>& out) {
+              for (Local r = begin; r < end; ++r) {
+                const auto& row = part[std::size_t(r)];
+                for (std::size_t i = row.column.size(); i-- > 0;) out.add(row.column[i], row.value[i]);  // any order
+                out.end_row();
+              }
+            };
+            return std::make_shared<op::TiledSpmm<T>>(range, domain, split, touched, forward, backward, options);
+          }};
 }
 
 template <class T>
@@ -248,6 +287,24 @@ std::vector<OperatorCase<T>> operator_cases() {
       "function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
   add(
       "function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
+  if constexpr (!is_complex<T>) {
+    op::TiledSpmmOptions list, bitmap;
+    list.matrix.format = op::TiledFormat::list;
+    list.matrix.block_rows = 7;
+    bitmap.matrix.format = op::TiledFormat::bitmap;
+    bitmap.matrix.block_rows = 5;
+    auto grouped = bitmap, threes = list;
+    grouped.groups = {2, 4};
+    threes.groups = {3};
+    using op::Split;
+    cases.push_back(tiled_case<T>("list", irregular, list, Split::rows));
+    cases.push_back(tiled_case<T>("bitmap", irregular, bitmap, Split::rows));
+    cases.push_back(tiled_case<T>("list, by columns", irregular, list, Split::columns));
+    cases.push_back(tiled_case<T>("wide, by columns, groups of 2 and 4", wide, grouped, Split::columns));
+    cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
+    cases.push_back(tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
+    cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
+  }
   cases.push_back(hmatrix_case<T>("square", 53, 53, false));
   cases.push_back(hmatrix_case<T>("tall", 61, 38, false));
   cases.push_back(hmatrix_case<T>("of one", 1, 1, false));

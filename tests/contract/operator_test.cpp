@@ -366,7 +366,7 @@ TYPED_TEST(Operators, KnowTheirDiagonalAndLargestEntry) {
 // A product is under way when a rank fails: it is forgotten, and the operator works again.
 TYPED_TEST(Operators, WorkAgainAfterAFailure) {
   using T = TypeParam;
-  if (!std::same_as<T, std::complex<double>>) GTEST_SKIP() << "the same for all scalars";
+  if (!std::same_as<T, std::complex<double>> && !std::same_as<T, double>) GTEST_SKIP() << "the same for all scalars";
   this->each(
       [&](const auto& c, const auto&, const Communicator& all) {
         const auto comm = all.duplicate();  // what is left of one case's failures is none of the next one's

@@ -1,0 +1,74 @@
+// Parallel-beam projector: line integrals of an image of square pixels, as a sparse matrix.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/op/tiled_spmm.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace tacit::app::tomography {
+
+/// Ray (i, j), angle i and detector bin j: the line x cos t_i + y sin t_i = j + 1/2 - centre, in bins. The image has
+/// width x height pixels centred on the rotation axis, x to the right and y upwards; pixel row 0 is on top.
+struct Geometry {
+  Local width = 0, height = 0;  ///< of the image, in pixels
+  Local detectors = 0;
+  std::vector<double> angles;  ///< t_i in radians
+  double centre = 0;  ///< where the rotation axis meets the detector, in bins from its left edge; detectors / 2
+                      ///< when it is in the middle. May lie off the detector.
+  double pixel = 1;   ///< side of a pixel, in bins
+
+  Global rays() const { return Global(angles.size()) * detectors; }
+  Global pixels() const { return Global(width) * height; }
+};
+
+/// Which ray and pixel numbers a projector works on: along Hilbert curves, in the image and in the (detector, angle)
+/// plane, or as they are stored (rows of the image, angle by angle).
+enum class Order { hilbert, natural };
+
+/// The length of ray (i, j) within a pixel, as Siddon (1985, doi 10.1118/1.595715) has it, for all rays and pixels: A,
+/// of rays x pixels. Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and rows
+/// of A^T are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray
+/// along an edge belongs to one of the two pixels.
+class Projector {
+ public:
+  /// Error(usage) on sizes, angles or a centre that do not fit.
+  explicit Projector(Geometry geometry, Order order = Order::hilbert);
+  ~Projector();
+  Projector(Projector&&) noexcept;
+
+  const Geometry& geometry() const { return geometry_; }
+  /// Ray angle * detectors + bin, and pixel row * width + column, at each place; and the reverse.
+  const std::vector<Local>& ray_order() const { return ray_order_; }
+  const std::vector<Local>& pixel_order() const { return pixel_order_; }
+
+  /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
+  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Collective.
+  template <class T>
+  std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
+                                           const op::TiledSpmmOptions& options = {}) const;
+
+  /// Entries of the rows of A (rays) or of A^T (pixels) at places begin to end - 1, column numbers being places too.
+  template <class T>
+  void ray_rows(Local begin, Local end, op::RowBuffer<T>& rows) const;
+  template <class T>
+  void pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const;
+
+ private:
+  struct Box {
+    Local left, right, top, bottom;  // pixels, the ends excluded
+  };
+  struct Angle;
+  template <class F>
+  void each_pixel(Local ray, const Box& box, F&& f) const;
+  template <class F>
+  void each_ray(Local pixel, F&& f) const;
+
+  Geometry geometry_;
+  std::vector<Angle> angles_;
+  std::vector<double> cos_, sin_, half_, bin_;  // of angles; where bins are, in pixels
+  std::vector<Local> ray_order_, pixel_order_, ray_place_, pixel_place_;
+};
+
+}  // namespace tacit::app::tomography

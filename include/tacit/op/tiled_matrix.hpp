@@ -1,0 +1,111 @@
+// TiledMatrix: one rank's sparse matrix for products with one or many columns, stored in few bytes: blocks of rows, cut
+// into stages of columns that 16-bit local indices reach.
+#pragma once
+
+#include <tacit/base/types.hpp>
+#include <tacit/comm/communicator.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+/// How numbers of the matrix are stored; sums are formed in the vectors' scalar whatever this is. half and bfloat16 are
+/// scaled by a power of two for each block of rows, so that nothing overflows.
+enum class Values { full, single, half, bfloat16 };
+
+/// list: 16 bits an entry, stages of 65536 columns. bitmap: 32 bits for each run of 16 columns that a row touches,
+/// stages of 2^20 columns: less where neighbouring columns are neighbours in space. automatic: bitmap below 8 columns
+/// at once where it saves bytes, list elsewhere.
+enum class TiledFormat { automatic, list, bitmap };
+
+struct TiledOptions {
+  Values values = Values::full;
+  TiledFormat format = TiledFormat::automatic;
+  /// Rows of a block: what one thread works on. 0: 128.
+  int block_rows = 0;
+  /// Columns that are multiplied at once, as expected: what `automatic` decides for.
+  int columns = 1;
+  /// Register tiling: columns whose sums a thread keeps in registers, a multiple of 8 up to 128; 0: 128 (double: 64).
+  int tile = 0;
+  /// Products with 2 columns or more add up a row entry by entry, in the order given, also where several partial sums
+  /// side by side would be faster (narrow tiles).
+  bool in_order = false;
+  /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i],
+  /// which is what the source is asked for as row i. Empty: as they are.
+  std::vector<Local> row_order;
+};
+
+/// Rows of a matrix, made block by block: fill(begin, end, rows) appends rows begin to end - 1, entries in any order,
+/// no column twice. Called from several threads at once.
+template <class T>
+struct RowBuffer {
+  std::vector<std::int64_t> start;  ///< of each row, then the end; cleared to {0} before the call
+  std::vector<Local> column;
+  std::vector<T> value;
+  void add(Local c, T v) { column.push_back(c), value.push_back(v); }
+  void end_row() { start.push_back(std::int64_t(column.size())); }
+};
+template <class T>
+using RowSource = std::function<void(Local begin, Local end, RowBuffer<T>& rows)>;
+
+/// y := min(max(y + bias, low), high) after the product, in the same pass.
+template <class T>
+struct Clamp {
+  T bias, low, high;
+};
+
+template <class T>
+class TiledMatrix {
+ public:
+  /// Blocks are made in parallel, one at a time by a thread; no more memory than the result and a block a thread.
+  /// Error(usage) on a column outside or an option that does not fit.
+  TiledMatrix(Local rows, Local columns, const RowSource<T>& source, const TiledOptions& options);
+  ~TiledMatrix();
+  TiledMatrix(TiledMatrix&&) noexcept;
+  TiledMatrix& operator=(TiledMatrix&&) noexcept;
+
+  Local rows() const { return rows_; }
+  Local columns() const { return columns_; }
+  /// Y = A X for k columns: element i, column c of X stands at i x_stride + c, likewise Y. Every row is summed in one
+  /// fixed order: the same bits for any number of threads. Polls `comm`, if given, between blocks.
+  void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
+                const Clamp<T>* clamp = nullptr) const;
+
+  Global entries() const { return entries_; }
+  double largest() const { return largest_; }  ///< max |a_ij|; NaN where one is
+  std::string fault() const { return fault_; }
+  double bytes() const;  ///< that a product reads of the matrix
+  double bytes_of_values() const;
+  /// Nonzeros over distinct columns of blocks of so many rows: how often a staged column is used. O(entries).
+  double reuse(int block_rows) const;
+  TiledFormat format() const { return format_; }
+  Values values() const { return values_; }
+  int block_rows() const { return block_rows_; }
+  /// "bitmap, float16, blocks of 128 rows".
+  std::string storage() const;
+  /// Places begin to end - 1 as they are stored (rounded values), in the order of sums.
+  void rows(Local begin, Local end, RowBuffer<T>& out) const;
+
+  struct Block;  // of rows
+  struct Arena;
+
+ private:
+  void encode(Local begin, Local end, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
+  Local rows_ = 0, columns_ = 0;
+  int block_rows_ = 128, tile_ = 0, stages_ = 1;
+  bool in_order_ = false;
+  std::vector<Local> order_;
+  TiledFormat format_ = TiledFormat::list;
+  Values values_ = Values::full;
+  Global entries_ = 0;
+  double largest_ = 0;
+  std::string fault_;
+  std::vector<Block> blocks_;
+  std::vector<std::unique_ptr<Arena>> arenas_;
+};
+
+}  // namespace tacit::op

@@ -1,0 +1,333 @@
+// The tiled operator for Python, and the applications that stand on it: projectors, reconstruction, sparse networks.
+#include "bindings.hpp"
+
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/app/inference/network.hpp>
+#include <tacit/app/tomography/projector.hpp>
+#include <tacit/app/tomography/reconstruct.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/tiled_spmm.hpp>
+
+#include <algorithm>
+
+namespace tacit::python {
+namespace {
+
+using comm::Communicator;
+using layout::Space;
+using layout::Vector;
+using release = nb::gil_scoped_release;
+template <class T>
+using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+op::Values values_of(const std::string& name) {
+  return name == "float16"    ? op::Values::half
+         : name == "bfloat16" ? op::Values::bfloat16
+         : name == "float32"  ? op::Values::single
+                              : op::Values::full;
+}
+
+op::TiledSpmmOptions options_of(const nb::dict& d) {
+  op::TiledSpmmOptions o;
+  const auto format = nb::cast<std::string>(d["format"]);
+  o.matrix.values = values_of(nb::cast<std::string>(d["values"]));
+  o.matrix.format = format == "list"     ? op::TiledFormat::list
+                    : format == "bitmap" ? op::TiledFormat::bitmap
+                                         : op::TiledFormat::automatic;
+  o.matrix.block_rows = nb::cast<int>(d["block_rows"]);
+  o.matrix.columns = nb::cast<int>(d["columns"]);
+  o.matrix.tile = nb::cast<int>(d["tile"]);
+  o.groups = nb::cast<std::vector<int>>(d["groups"]);
+  o.minibatch = nb::cast<int>(d["minibatch"]);
+  return o;
+}
+
+/// What stands at this rank's places of a space, from whole columns in natural order; and back, on every rank.
+template <class T>
+Vector<T> taken(const Space& space, const std::vector<Local>& order, const T* whole, int k) {
+  Vector<T> v(space, k);
+  const auto n = std::size_t(space.size());
+  const Local begin = Local(space.begin());
+#pragma omp parallel for schedule(static)
+  for (Local i = 0; i < space.local_size(); ++i)
+    for (int c = 0; c < k; ++c)
+      v.data()[std::size_t(i) * std::size_t(k) + std::size_t(c)] =
+          whole[std::size_t(c) * n + std::size_t(order[std::size_t(begin + i)])];
+  return v;
+}
+template <class T>
+std::vector<T> given(const Vector<T>& v, const std::vector<Local>& order) {
+  const Communicator& comm = v.space().comm();
+  const auto n = std::size_t(v.space().size()), k = std::size_t(v.columns());
+  std::vector<T> gathered;
+  const T* from = v.data();
+  if (comm.size() > 1) gathered = comm.all_gather(std::span<const T>(v.data(), v.size())), from = gathered.data();
+  std::vector<T> whole(n * k);
+#pragma omp parallel for schedule(static)
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t c = 0; c < k; ++c) whole[c * n + std::size_t(order[i])] = from[i * k + c];
+  return whole;
+}
+
+template <class T>
+struct Projection {
+  app::tomography::Projector projector;
+  std::shared_ptr<op::TiledSpmm<T>> a;
+};
+
+template <class T>
+nb::dict facts_of(const op::TiledSpmm<T>& a) {
+  nb::dict d;
+  d["storage"] = a.forward().storage();
+  d["bytes"] = a.forward().bytes() + a.backward().bytes();
+  d["block_rows"] = a.forward().block_rows();
+  return d;
+}
+
+template <class T>
+nb::list volumes_of(const op::TiledSpmm<T>& a) {
+  std::vector<comm::LevelVolume> total;
+  {
+    release free;
+    total = a.reduction().total_volume();
+  }
+  nb::list levels;
+  for (const auto& v : total) {
+    nb::dict d;
+    d["group"] = v.group, d["touched"] = v.touched, d["sent"] = v.sent, d["messages"] = v.messages;
+    levels.append(d);
+  }
+  return levels;
+}
+
+template <class T>
+void bind_real(nb::module_& m) {
+  namespace tomography = app::tomography;
+  using Tiled = op::TiledSpmm<T>;
+  using Base = op::Operator<T, Host>;
+  nb::class_<Tiled, Base>(m, named<T>("TiledSpmm").c_str())
+      .def_prop_ro("entries", &Tiled::entries)
+      .def_prop_ro("facts", [](const Tiled& a) { return facts_of(a); })
+      .def("volumes", [](const Tiled& a) { return volumes_of(a); })
+      .def("reuse", [](const Tiled& a, int rows, bool adjoint) {
+        release free;
+        return (adjoint ? a.backward() : a.forward()).reuse(rows);
+      });
+  m.def(named<T>("tiled").c_str(), [](const op::Csr<T, Host>& a, const nb::dict& options) {
+    const auto o = options_of(options);
+    release free;
+    return comm::collective(a.range().comm(),
+                            [&] { return std::make_shared<Tiled>(a.range(), a.domain(), a.rows(), o); });
+  });
+
+  using P = Projection<T>;
+  nb::class_<P>(m, named<T>("Projector").c_str())
+      .def_prop_ro("operator", [](const P& p) { return p.a; })
+      .def_prop_ro("ray_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.ray_order())); })
+      .def_prop_ro("pixel_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.pixel_order())); })
+      // Whole columns, one a row of the array; the same on every rank.
+      .def("apply",
+           [](const P& p, const Whole<T>& x, bool adjoint) {
+             const int k = int(x.shape(0));
+             std::vector<T> whole;
+             {
+               release free;
+               whole = comm::collective(p.a->range().comm(), [&] {
+                 const Space &from = adjoint ? p.a->range() : p.a->domain(),
+                             &to = adjoint ? p.a->domain() : p.a->range();
+                 const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
+                            &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
+                 require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
+                         " are needed");
+                 Vector<T> y(to, k);
+                 const auto v = taken(from, in, x.data(), k);
+                 if (adjoint) p.a->apply_adjoint(v, y);
+                 else p.a->apply(v, y);
+                 return given(y, out);
+               });
+             }
+             const std::size_t n = whole.size() / std::size_t(k);
+             return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
+           })
+      .def(
+          "reconstruct",
+          [](const P& p, const Whole<T>& b, const Whole<T>& start, const nb::dict& options,
+             const nb::object& callback) {
+            tomography::ReconstructOptions o;
+            o.method = nb::cast<std::string>(options["method"]) == "sirt" ? tomography::Method::sirt
+                                                                          : tomography::Method::cgls;
+            o.iterations = nb::cast<int>(options["iterations"]);
+            o.discrepancy = nb::cast<double>(options["discrepancy"]);
+            o.tolerance = nb::cast<double>(options["tolerance"]);
+            o.l_curve = nb::cast<bool>(options["l_curve"]);
+            o.relaxation = nb::cast<double>(options["relaxation"]);
+            o.nonnegative = nb::cast<bool>(options["nonnegative"]);
+            const Communicator& comm = p.a->range().comm();
+            const int k = int(b.shape(0));
+            if (!callback.is_none())
+              o.callback = [&](const tomography::State& s) {
+                return call_python(comm.size(), [&] {
+                  return nb::cast<bool>(callback(s.iteration, array_of(std::vector<double>(*s.residual)), s.seconds));
+                });
+              };
+            tomography::ReconstructResult result;
+            std::vector<T> images;
+            {
+              release free;
+              comm::collective(comm, [&] {
+                require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
+                        p.a->range().size(), " are needed");
+                require(start.shape(0) == 0 ||
+                            (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
+                        "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
+                        p.a->domain().size(), " are needed");
+                const auto v = taken(p.a->range(), p.projector.ray_order(), b.data(), k);
+                auto x = start.shape(0) ? taken(p.a->domain(), p.projector.pixel_order(), start.data(), k)
+                                        : Vector<T>(p.a->domain(), k);
+                result = tomography::reconstruct<T>(*p.a, v, x, o);
+                images = given(x, p.projector.pixel_order());
+              });
+            }
+            const std::size_t n = images.size() / std::size_t(k), rows = result.residual.size();
+            const auto flat = [](const std::vector<std::vector<double>>& table) {
+              std::vector<double> all;
+              for (const auto& row : table) all.insert(all.end(), row.begin(), row.end());
+              return all;
+            };
+            nb::dict d;
+            d["images"] = array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n);
+            d["residual"] = array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k));
+            d["gradient"] = array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k));
+            d["iterations"] = result.iterations;
+            d["final_residual"] = result.final_residual;
+            d["seconds"] = result.seconds;
+            nb::list ends;
+            for (const auto e : result.end) ends.append(tomography::name_of(e));
+            d["end"] = ends;
+            return d;
+          },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  m.def(named<T>("projector").c_str(), [](const Communicator& comm, Local width, Local height, Local detectors,
+                                          const Elements<double>& angles, double centre, double pixel, bool natural,
+                                          const nb::dict& options) {
+    const auto o = options_of(options);
+    release free;
+    return comm::collective(comm, [&] {
+      tomography::Geometry g{width, height, detectors, {angles.data(), angles.data() + angles.size()}, centre, pixel};
+      tomography::Projector projector(std::move(g), natural ? tomography::Order::natural : tomography::Order::hilbert);
+      auto a = projector.template matrix<T>(comm, o);
+      return std::make_shared<P>(P{std::move(projector), std::move(a)});
+    });
+  });
+}
+
+void bind_inference(nb::module_& m) {
+  namespace inference = app::inference;
+  using inference::Network;
+  nb::class_<Network>(m, "Network")
+      .def_prop_ro("layers", &Network::layers)
+      .def_prop_ro("inputs", &Network::inputs)
+      .def_prop_ro("outputs", &Network::outputs)
+      .def_prop_ro("streams", &Network::streams)
+      .def(
+          "infer",
+          [](const Network& n, const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& bits,
+             const Whole<float>& dense, const nb::dict& options, const nb::object& callback) {
+            inference::InferOptions o;
+            o.bias = nb::cast<float>(options["bias"]);
+            o.ceiling = nb::cast<float>(options["ceiling"]);
+            o.panel = nb::cast<int>(options["panel"]);
+            o.group = nb::cast<int>(options["group"]);
+            o.report_layers = nb::cast<bool>(options["report_layers"]);
+            o.keep_outputs = nb::cast<bool>(options["keep_outputs"]);
+            if (!callback.is_none())
+              o.callback = [&](int layers, Global alive) {
+                return call_python(1, [&] { return nb::cast<bool>(callback(layers, alive)); });
+              };
+            const bool packed = bits.shape(0) > 0;
+            require(!packed || bits.shape(1) == std::size_t((n.inputs() + 7) / 8), "images of ", bits.shape(1),
+                    " bytes for ", n.inputs(), " neurons");
+            require(packed || dense.shape(0) == 0 || dense.shape(1) == std::size_t(n.inputs()), "images of ",
+                    dense.shape(1), " numbers for ", n.inputs(), " neurons");
+            inference::InferResult r;
+            {
+              release free;
+              r = n.infer(Global(packed ? bits.shape(0) : dense.shape(0)), packed ? bits.data() : nullptr,
+                          packed ? nullptr : dense.data(), o);
+            }
+            nb::dict d;
+            std::vector<Global> alive;
+            std::vector<double> sums;
+            for (const auto& l : r.layers) alive.push_back(l.alive), sums.push_back(l.sum);
+            d["categories"] = array_of(std::move(r.categories));
+            d["outputs"] = array_of(std::move(r.outputs));
+            d["alive"] = array_of(std::move(alive));
+            d["sums"] = array_of(std::move(sums));
+            d["edges"] = r.edges;
+            d["edges_worked"] = r.edges_worked;
+            d["seconds"] = r.seconds;
+            d["weight_seconds"] = r.weight_seconds;
+            d["layers_done"] = r.layers_done;
+            return d;
+          },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  // source(l) gives (inputs, starts, inputs of weights, weights), rows being output neurons.
+  m.def("network", [](int layers, nb::object source, const std::string& values, double weight_bytes) {
+    // Held by whoever holds the source; given up under the lock.
+    const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
+      nb::gil_scoped_acquire lock;
+      delete p;
+    });
+    const inference::LayerSource make = [held](int l) {
+      return call_python(1, [&] {
+        const auto given = nb::cast<nb::tuple>((*held)(l));
+        const auto start = nb::cast<Elements<std::int64_t>>(given[1]);
+        const auto input = nb::cast<Elements<std::int32_t>>(given[2]);
+        const auto weight = nb::cast<Elements<float>>(given[3]);
+        inference::Layer layer;
+        layer.inputs = nb::cast<Local>(given[0]);
+        layer.start.assign(start.data(), start.data() + start.size());
+        layer.input.assign(input.data(), input.data() + input.size());
+        layer.weight.assign(weight.data(), weight.data() + weight.size());
+        return layer;
+      });
+    };
+    release free;
+    return std::make_shared<Network>(layers, make, values_of(values), weight_bytes);
+  });
+  m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight,
+                       const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes,
+                       const std::string& values, double weight_bytes) {
+    std::vector<std::vector<std::uint8_t>> blocks;
+    for (std::size_t g = 0; g < classes.shape(0); ++g)
+      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+    release free;
+    return std::make_shared<Network>(layers, inference::radixnet(radices, width, weight, std::move(blocks)),
+                                     values_of(values), weight_bytes);
+  });
+  // The rows of layer l of the same, for files and checks.
+  m.def("radixnet_layer",
+        [](int layer, const std::vector<int>& radices, int width, float weight,
+           const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
+          std::vector<std::vector<std::uint8_t>> blocks;
+          for (std::size_t g = 0; g < classes.shape(0); ++g)
+            blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+          auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);
+          return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
+                                array_of(std::move(made.weight)));
+        });
+}
+
+}  // namespace
+
+void bind_tiled(nb::module_& m) {
+  bind_real<float>(m);
+  bind_real<double>(m);
+  bind_inference(m);
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,318 @@
+"""Sparse deep networks by the rules of the Graph Challenge: Y := min(max(Y W + bias, 0), 32), layer after layer.
+
+>>> import numpy as np, tacit
+>>> net = tacit.inference.radixnet(neurons=64, layers=4, radices=(2, 2, 2), weight=0.5)
+>>> images = np.random.default_rng(0).random((100, 64)) < 0.3
+>>> len(net.infer(images, bias=-0.3).categories) <= 100
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import InputError, _core
+from ._support import Array, as_array, choose, using_threads
+
+__all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
+
+#: Of the challenge, by neurons a layer.
+BIAS = {1024: -0.3, 4096: -0.35, 16384: -0.4, 65536: -0.45}
+VALUES = ("full", "float16", "bfloat16")
+_NO_CLASSES = np.zeros((0, 0), np.uint8)
+
+
+@dataclass
+class Inference:
+    """What came out."""
+
+    categories: npt.NDArray[np.int64]  #: inputs with an output that is not zero, from 0
+    edges: float  #: weights times inputs, as the challenge counts
+    edges_worked: float  #: those that were multiplied: inputs without outputs are dropped
+    seconds: float
+    weight_seconds: float  #: of these, waiting for weights
+    layers_done: int
+    alive: npt.NDArray[np.int64]  #: by layer, where wished for
+    sums: npt.NDArray[np.float64]  #: of all outputs of a layer, where wished for
+    outputs: Array | None = None  #: (categories, neurons), where wished for
+    interrupted: bool = False
+
+    @property
+    def edges_per_second(self) -> float:
+        return self.edges / self.seconds if self.seconds > 0 else float("inf")
+
+
+class Network:
+    """A feed-forward network of sparse layers; made by :func:`radixnet`, :func:`network` and :func:`read_network`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    @property
+    def layers(self) -> int:
+        return int(self._handle.layers)
+
+    @property
+    def inputs(self) -> int:
+        return int(self._handle.inputs)
+
+    @property
+    def streams(self) -> bool:
+        """Weights do not fit and are made anew in every inference."""
+        return bool(self._handle.streams)
+
+    def __repr__(self) -> str:
+        return f"<tacit network of {self.layers} layers, {self.inputs} inputs{', streamed' if self.streams else ''}>"
+
+    def infer(
+        self,
+        images: Any,
+        *,
+        bias: float | None = None,
+        ceiling: float = 32.0,
+        packed: bool = False,
+        panel: int = 0,
+        group: int = 0,
+        report_layers: bool = False,
+        keep_outputs: bool = False,
+        callback: Callable[[int, int], Any] | None = None,
+        threads: int | None = None,
+    ) -> Inference:
+        """Runs all images through all layers.
+
+        Parameters
+        ----------
+        images : array_like, (k, inputs)
+            Numbers or booleans; with `packed` bytes of bits as numpy.packbits(.., axis=1) gives them.
+        bias : float, optional
+            Added to every sum, not above 0; default: the challenge's for this number of neurons.
+        ceiling : float
+            Of outputs.
+        panel, group : int
+            Images that are worked on together (a multiple of 16), layers between putting together what is alive; 0: by
+            the number of neurons, 6. Neither changes the results.
+        report_layers : bool
+            Counts and sums by layer; costs a pass over the outputs each.
+        keep_outputs : bool
+        callback : callable, optional
+            ``callback(layers_done, images_alive)`` after each group of layers; True ends the inference there.
+        threads : int, optional
+
+        Returns
+        -------
+        Inference
+        """
+        given = as_array(images, "images")
+        if given.ndim != 2:
+            raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
+        if packed:
+            if given.dtype != np.uint8:
+                raise TypeError(f"packed images are bytes (uint8); these are {given.dtype}")
+            bits, dense = np.ascontiguousarray(given), np.zeros((0, 0), np.float32)
+        else:
+            if given.shape[1] != self.inputs:
+                raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
+            if given.dtype == np.bool_:
+                bits, dense = np.packbits(given, axis=1), np.zeros((0, 0), np.float32)
+            else:
+                bits, dense = np.zeros((0, 0), np.uint8), np.ascontiguousarray(given, np.float32)
+        if bias is None:
+            if self.inputs not in BIAS:
+                raise ValueError(f"the challenge has no bias for {self.inputs} neurons; give one")
+            bias = BIAS[self.inputs]
+        options = {
+            "bias": float(bias),
+            "ceiling": float(ceiling),
+            "panel": int(panel),
+            "group": int(group),
+            "report_layers": bool(report_layers),
+            "keep_outputs": bool(keep_outputs),
+        }
+        interrupted = False
+
+        def after(layers: int, alive: int) -> bool:
+            nonlocal interrupted
+            try:
+                return bool(callback(layers, alive)) if callback is not None else False
+            except KeyboardInterrupt:
+                interrupted = True
+                return True
+
+        # Without a callback Ctrl-C has nobody to tell: one is always there on the main thread.
+        told = after if callback is not None or threading.current_thread() is threading.main_thread() else None
+        with using_threads(threads) if threads else contextlib.nullcontext():
+            r = self._handle.infer(bits, dense, options, told)
+        n = len(r["categories"])
+        return Inference(
+            categories=r["categories"],
+            edges=r["edges"],
+            edges_worked=r["edges_worked"],
+            seconds=r["seconds"],
+            weight_seconds=r["weight_seconds"],
+            layers_done=r["layers_done"],
+            alive=r["alive"],
+            sums=r["sums"],
+            outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if keep_outputs else None,
+            interrupted=interrupted,
+        )
+
+
+def radixnet(
+    neurons: int = 1024,
+    layers: int = 120,
+    *,
+    radices: Sequence[int] = (2, 2, 2, 2, 2, 2),
+    weight: float | None = None,
+    classes: Any = None,
+    values: str = "full",
+    weight_bytes: float = 0,
+) -> Network:
+    """A RadiX-Net (Robinett and Kepner 2019, arXiv 1905.00416), the topology of the challenge's networks.
+
+    Parameters
+    ----------
+    neurons, layers : int
+        `neurons` is a multiple of the product of the radices.
+    radices : sequence of int
+        Of a block of layers: layer l has radices[l] * neurons / product weights a neuron.
+    weight : float, optional
+        Of every connection; default: 2 over the weights of a neuron, 1/16 in the challenge.
+    classes : array_like of uint8, (blocks, neurons), optional
+        Class of every input neuron in each block of layers (the official networks permute neurons between blocks);
+        default: neuron modulo the product, everywhere.
+    values : str
+        "full", "float16", "bfloat16": how weights are stored.
+    weight_bytes : float
+        Memory for weights; where they need more they are made anew in every inference, those of the next layers while
+        others are worked on. 0: all are kept.
+    """
+    width, weight = _radix_width(neurons, radices, weight)
+    table = _NO_CLASSES if classes is None else np.ascontiguousarray(as_array(classes, "classes"), np.uint8)
+    choose("values", values, VALUES)
+    return Network(
+        _core.radixnet(int(layers), [int(r) for r in radices], width, weight, table, values, float(weight_bytes))
+    )
+
+
+def _radix_width(neurons: int, radices: Sequence[int], weight: float | None) -> tuple[int, float]:
+    product = int(np.prod([int(r) for r in radices]))
+    if len(radices) == 0 or min(radices) < 1 or neurons < 1 or neurons % product:
+        raise ValueError(f"{neurons} neurons are no multiple of {product}, the product of the radices {tuple(radices)}")
+    width = neurons // product
+    return width, 2.0 / (max(radices) * width) if weight is None else float(weight)
+
+
+def radixnet_layer(
+    layer: int,
+    neurons: int = 1024,
+    *,
+    radices: Sequence[int] = (2, 2, 2, 2, 2, 2),
+    weight: float | None = None,
+    classes: Any = None,
+) -> Any:
+    """Layer `layer` (from 0) of :func:`radixnet` as a SciPy matrix of inputs x outputs."""
+    import scipy.sparse as sp
+
+    width, weight = _radix_width(neurons, radices, weight)
+    table = _NO_CLASSES if classes is None else np.ascontiguousarray(classes, np.uint8)
+    inputs, start, index, value = _core.radixnet_layer(int(layer), [int(r) for r in radices], width, weight, table)
+    return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
+
+
+def network(layers: Sequence[Any], *, values: str = "full", weight_bytes: float = 0) -> Network:
+    """A network from its weights: sparse matrices W of inputs x outputs, one a layer.
+
+    `layers` may be any sequence; with `weight_bytes` its items are asked for again in every inference, from another
+    thread, so that it can read them from files.
+    """
+    import scipy.sparse as sp
+
+    choose("values", values, VALUES)
+
+    def source(layer: int) -> tuple[int, Array, Array, Array]:
+        w = layers[layer]
+        t = sp.csr_array(w).T.tocsr()
+        t.sort_indices()
+        t.sum_duplicates()
+        return t.shape[1], t.indptr.astype(np.int64), t.indices.astype(np.int32), t.data.astype(np.float32)
+
+    return Network(_core.network(len(layers), source, values, float(weight_bytes)))
+
+
+class _Files(Sequence[Any]):
+    """The challenge's weight files n{neurons}-l1.tsv, ..: lines of input, output, weight, from 1."""
+
+    def __init__(self, folder: str | os.PathLike[str], neurons: int, layers: int) -> None:
+        self.neurons, self.layers = neurons, layers
+        self.paths = [Path(folder) / f"n{neurons}-l{k + 1}.tsv" for k in range(layers)]
+        for path in self.paths:
+            if not path.exists():
+                raise FileNotFoundError(f"{path}: no such file")
+
+    def __len__(self) -> int:
+        return self.layers
+
+    def __getitem__(self, k: Any) -> Any:
+        import scipy.sparse as sp
+
+        row, column, value = _triples(self.paths[k])
+        if len(row) and (row.min() < 1 or column.min() < 1 or row.max() > self.neurons or column.max() > self.neurons):
+            raise InputError(f"{self.paths[k]}: neurons from 1 to {self.neurons} are needed")
+        return sp.coo_array((value, (row - 1, column - 1)), shape=(self.neurons, self.neurons)).tocsr()
+
+
+def _triples(path: Path) -> tuple[Array, Array, Array]:
+    try:
+        table = np.loadtxt(path, delimiter="\t", ndmin=2)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    if table.size == 0:
+        table = np.zeros((0, 3))
+    if table.shape[1] != 3:
+        raise InputError(f"{path}: lines of three numbers are needed, found {table.shape[1]}")
+    return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2].astype(np.float32)
+
+
+def read_network(
+    folder: str | os.PathLike[str], neurons: int, layers: int, *, values: str = "full", weight_bytes: float = 0
+) -> Network:
+    """The challenge's files n{neurons}-l1.tsv to -l{layers}.tsv of a folder."""
+    return network(_Files(folder, neurons, layers), values=values, weight_bytes=weight_bytes)
+
+
+def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:
+    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1), .npy of numbers
+    or booleans, .npz with "bits" (numpy.packbits over neurons) or one array."""
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: no such file")
+    if file.suffix in (".npy", ".npz"):
+        try:
+            found = np.load(file)
+        except ValueError as error:
+            raise InputError(f"{file}: {error}") from None
+        packed = False
+        if isinstance(found, np.lib.npyio.NpzFile):
+            packed = "bits" in found.files
+            found = found["bits" if packed else found.files[0]]
+        wanted = (neurons + 7) // 8 if packed else neurons
+        if found.ndim != 2 or found.shape[1] != wanted:
+            raise InputError(f"{file}: an array of shape {found.shape} where (images, {wanted}) is needed")
+        return found, packed
+    row, column, value = _triples(file)
+    if len(row) and (row.min() < 1 or column.min() < 1 or column.max() > neurons):
+        raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
+    images = np.zeros((int(row.max()) if len(row) else 0, neurons), np.float32)
+    images[row - 1, column - 1] = value
+    if np.isin(images, (0, 1)).all():
+        return np.packbits(images.astype(bool), axis=1), True
+    return images, False

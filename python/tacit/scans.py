@@ -1,0 +1,225 @@
+"""Files of tomography: scans in, images out, batch by batch, so that neither has to fit in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import InputError
+from ._support import Array
+from .tomography import find_centre, normalise
+
+OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
+
+
+class Scan:
+    """Sinograms by slice. ``read(first, last)`` gives (k, angles, detectors) as float32."""
+
+    angles: Array
+    slices: int
+    detectors: int
+    path: str
+
+    def read(self, first: int, last: int) -> Array:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+
+
+class DataExchange(Scan):
+    """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta. Counts become line
+    integrals where there are white frames; De Carlo et al. (2014), doi 10.1107/S160057751401604X."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            import h5py
+        except ImportError:
+            raise ImportError("HDF5 files are read by h5py: pip install h5py") from None
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        try:
+            self.file = h5py.File(path, "r")
+        except OSError as error:
+            raise InputError(f"{path}: not an HDF5 file ({error})") from None
+        self.path = path
+        group = self.file.get("exchange")
+        if group is None or "data" not in group:
+            raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
+        self.data = group["data"]
+        if self.data.ndim != 3 or 0 in self.data.shape:
+            raise InputError(
+                f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
+            )
+        rows, self.slices, self.detectors = self.data.shape
+        self.white, self.dark = (group.get(name) for name in ("data_white", "data_dark"))
+        for name, frames in (("data_white", self.white), ("data_dark", self.dark)):
+            if frames is not None and (frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]):
+                raise InputError(
+                    f"{path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors})"
+                    " is needed"
+                )
+        theta = group.get("theta")
+        if theta is None:
+            self.angles = np.arange(rows) * np.pi / rows
+        else:
+            self.angles = np.asarray(theta[:], np.float64).reshape(-1)
+            unit = theta.attrs.get("units", b"")
+            unit = unit.decode() if isinstance(unit, bytes) else str(unit)
+            # Degrees by the standard; files without units hold radians where they stay below a turn.
+            if not (unit.startswith("rad") or (not unit and np.abs(self.angles).max() <= 2 * np.pi)):
+                self.angles = np.deg2rad(self.angles)
+        if len(self.angles) != rows:
+            raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
+
+    def read(self, first: int, last: int) -> Array:
+        rows = slice(first, last)
+        data = np.asarray(self.data[:, rows], np.float32)
+        if self.white is not None:
+            none = np.zeros((0, *data.shape[1:]), np.float32)
+            data = normalise(data, self.white[:, rows], none if self.dark is None else self.dark[:, rows])
+        return np.ascontiguousarray(data.transpose(1, 0, 2))
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Raw(Scan):
+    """Pairs of raw little-endian float32 files: sinogram [slice][angle][detector], theta in radians."""
+
+    def __init__(self, sinogram: str, theta: str, shape: tuple[int, int]) -> None:
+        for path in (sinogram, theta):
+            if not os.path.exists(path):
+                raise FileNotFoundError(f"{path}: no such file")
+        self.path = sinogram
+        rows, self.detectors = shape
+        self.angles = np.fromfile(theta, "<f4").astype(np.float64)
+        if len(self.angles) != rows:
+            raise InputError(f"{theta}: {len(self.angles)} angles where --shape says {rows}")
+        size, one = os.path.getsize(sinogram), 4 * rows * self.detectors
+        if size == 0 or size % one:
+            raise InputError(
+                f"{sinogram}: {size} bytes are no whole number of sinograms of {rows} x {self.detectors} float32"
+            )
+        self.slices = size // one
+        self.data = np.memmap(sinogram, "<f4", "r", shape=(self.slices, rows, self.detectors))
+
+    def read(self, first: int, last: int) -> Array:
+        return np.array(self.data[first:last], np.float32)
+
+
+def centre_of(scan: Scan, wish: str | None) -> float:
+    """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector)."""
+    if wish is None:
+        return scan.detectors / 2
+    if wish != "auto":
+        return float(wish)
+    middle = scan.slices // 2
+    return find_centre(scan.read(middle, middle + 1)[0], scan.angles)
+
+
+def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:
+    """What `read` gives for each range, the next one being read while the last is worked on: two batches in memory."""
+    box: queue.Queue[Any] = queue.Queue(maxsize=1)
+    ended = threading.Event()
+
+    def work() -> None:
+        for item in ranges:
+            if ended.is_set():
+                return
+            try:
+                found: Any = (item, read(*item))
+            except BaseException as error:  # arrives where it is waited for
+                found = error
+            while not ended.is_set():
+                with contextlib.suppress(queue.Full):
+                    box.put(found, timeout=0.1)
+                    break
+            if isinstance(found, BaseException):
+                return
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        for _ in ranges:
+            found = box.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Writer:
+    """Images to a file, slices in any order; of .png the middle one of the stack."""
+
+    def __init__(self, path: str, slices: int, shape: tuple[int, int]) -> None:
+        self.path, self.slices, self.shape = Path(path), slices, shape
+        self.suffix = self.path.suffix.lower()
+        if self.suffix not in OUTPUTS:
+            raise ValueError(f"{path} must end in one of {', '.join(OUTPUTS)}")
+        # Everything goes to a file beside, which takes the name at the end.
+        self.temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}{self.suffix}")
+        self.target: Any = None
+        self.waiting: dict[int, Array] = {}
+        self.next = 0
+        if self.suffix == ".npy":
+            self.target = np.lib.format.open_memmap(self.temporary, "w+", np.float32, (slices, *shape))
+        elif self.suffix in (".h5", ".hdf5"):
+            import h5py
+
+            self.file = h5py.File(self.temporary, "w")
+            self.target = self.file.create_dataset("exchange/data", (slices, *shape), np.float32)
+        elif self.suffix in (".tif", ".tiff"):
+            from PIL import TiffImagePlugin
+
+            self.target = TiffImagePlugin.AppendingTiffWriter(str(self.temporary), True)
+
+    def write(self, first: int, images: Array) -> None:
+        if self.suffix == ".png":
+            at = self.slices // 2 - first
+            if 0 <= at < len(images):
+                picture(images[at], self.temporary)
+        elif self.suffix in (".tif", ".tiff"):
+            from PIL import Image
+
+            self.waiting[first] = np.array(images, np.float32)
+            while self.next in self.waiting:
+                block = self.waiting.pop(self.next)
+                for one in block:
+                    Image.fromarray(one, mode="F").save(self.target, format="TIFF")
+                    self.target.newFrame()
+                self.next += len(block)
+        else:
+            self.target[first : first + len(images)] = images
+
+    def close(self, keep: bool = True) -> None:
+        if self.suffix == ".npy":
+            self.target.flush()
+            del self.target
+        elif self.suffix in (".h5", ".hdf5"):
+            self.file.close()
+        elif self.suffix in (".tif", ".tiff"):
+            self.target.close()
+        if keep and self.temporary.exists():
+            os.replace(self.temporary, self.path)
+        else:
+            self.temporary.unlink(missing_ok=True)
+
+
+def picture(image: Array, path: str | Path) -> None:
+    """A grey .png: black and white at the 0.5 % and 99.5 % of the values."""
+    from PIL import Image
+
+    values = np.asarray(image, np.float64)
+    low, high = np.percentile(values, (0.5, 99.5))
+    grey = np.clip((values - low) / max(high - low, 1e-300), 0, 1)
+    Image.fromarray(np.round(255 * grey).astype(np.uint8)).save(path, format="PNG")

@@ -1,0 +1,445 @@
+"""Parallel-beam tomography: images from sinograms, slice by slice, many slices at a time.
+
+>>> import numpy as np, tacit
+>>> angles = np.linspace(0, np.pi, 60, endpoint=False)
+>>> P = tacit.tomography.projector(angles, detectors=48)
+>>> disc = (np.hypot(*np.mgrid[-23.5:24, -23.5:24]) < 15).astype(np.float32)
+>>> result = tacit.tomography.reconstruct(P.project(disc), projector=P, iterations=20)
+>>> bool(np.abs(result.images - disc).mean() < 0.03)
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import comm as _comm
+from . import op
+from ._support import Array, agreed, as_array, choose, core, using_threads
+
+__all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
+
+METHODS = ("cgls", "sirt")
+ORDERS = ("hilbert", "natural")
+
+
+class Projector:
+    """Line integrals along rays through an image of square pixels: ``A``, of rays x pixels. Made by :func:`projector`.
+
+    Attributes
+    ----------
+    image_shape : tuple of int
+        Rows and columns of the image; row 0 is on top.
+    sinogram_shape : tuple of int
+        Angles and detector bins.
+    operator : tacit.op.TiledSpmm
+        A in the order in which it is stored: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any
+        method of :func:`tacit.solve` takes ``operator.H @ operator``.
+    nnz : int
+    """
+
+    def __init__(self, handle: Any, comm: Any, dtype: str, image: tuple[int, int], sinogram: tuple[int, int]) -> None:
+        self._handle = handle
+        self.comm = comm
+        self.dtype = np.dtype(dtype)
+        self.image_shape, self.sinogram_shape = image, sinogram
+        self.operator = op.TiledSpmm(handle.operator, comm, dtype)
+        self.nnz: int = self.operator.nnz
+
+    @property
+    def ray_order(self) -> Array:
+        return np.asarray(self._handle.ray_order)
+
+    @property
+    def pixel_order(self) -> Array:
+        return np.asarray(self._handle.pixel_order)
+
+    def project(self, images: Any) -> Array:
+        """Sinograms (k, angles, detectors) of images (k, rows, columns), or of one without k. Collective; the same
+        whole arrays on every rank."""
+        return self._apply(images, self.image_shape, self.sinogram_shape, False)
+
+    def backproject(self, sinograms: Any) -> Array:
+        """A^T: images of sinograms, shapes as in :meth:`project`. Collective."""
+        return self._apply(sinograms, self.sinogram_shape, self.image_shape, True)
+
+    def _apply(self, x: Any, given: tuple[int, int], wanted: tuple[int, int], adjoint: bool) -> Array:
+        stack = agreed(self.comm, lambda: _stack(x, given, self.dtype, "images" if not adjoint else "sinograms"))
+        result = self._handle.apply(stack.reshape(len(stack), -1), adjoint).reshape(len(stack), *wanted)
+        return np.asarray(result[0] if np.ndim(x) == 2 else result)
+
+    def __repr__(self) -> str:
+        return (
+            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]} angles"
+            f" x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
+        )
+
+
+def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
+    """(k, rows, columns) of this shape, contiguous."""
+    array = as_array(value, what)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.shape[1:] != tuple(shape) or len(array) == 0:
+        raise ValueError(f"{what} has shape {np.shape(value)}; {tuple(shape)} or (k, {shape[0]}, {shape[1]}) is needed")
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+def projector(
+    angles: Any,
+    detectors: int,
+    *,
+    image: int | Sequence[int] | None = None,
+    centre: float | None = None,
+    pixel: float = 1.0,
+    values: str = "full",
+    format: str = "automatic",
+    columns: int = 1,
+    block_rows: int = 0,
+    tile: int = 0,
+    groups: Sequence[int] = (),
+    minibatch: int = 0,
+    order: str = "hilbert",
+    dtype: str = "float32",
+    threads: int | None = None,
+    comm: Any = None,
+) -> Projector:
+    """The projector of a parallel beam, stored: entry (ray, pixel) is the length of the ray within the pixel (Siddon
+    1985, doi 10.1118/1.595715).
+
+    Parameters
+    ----------
+    angles : array_like, (a,)
+        t in radians: ray j of angle t is x cos t + y sin t = j + 1/2 - centre, in bins; y points upwards.
+    detectors : int
+        Bins of the detector, of width 1.
+    image : int or (rows, columns), optional
+        Pixels; default: detectors x detectors.
+    centre : float, optional
+        Where the rotation axis meets the detector, in bins from its left edge; default: detectors / 2.
+    pixel : float
+        Side of a pixel, in bins.
+    values : str
+        How entries are stored: "full" (as `dtype`), "float32", "float16", "bfloat16"; sums are formed in `dtype`.
+    format : str
+        "list" (fastest), "bitmap" (fewer bytes), or "automatic".
+    columns : int
+        Slices that are worked on at once, as expected; decides the automatic format.
+    block_rows, tile : int
+        Rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
+    groups : sequence of int
+        Ranks of nested groups within which partial sums are added first, say (3, 6): sockets of 3, nodes of 6.
+    minibatch : int
+        Columns to a message, whose sums the product of the next ones hides; 0: all.
+    order : str
+        "hilbert" or "natural": how rays and pixels are numbered inside.
+    dtype : str
+        "float32" or "float64".
+    threads : int, optional
+    comm : communicator, optional
+        The image is spread over its ranks.
+
+    Returns
+    -------
+    Projector
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[Array, tuple[int, int], dict[str, Any]]:
+        t = as_array(angles, "angles").astype(np.float64).reshape(-1)
+        size = (detectors, detectors) if image is None else (image, image) if isinstance(image, int) else tuple(image)
+        if len(size) != 2:
+            raise ValueError(f"image is {image!r}; a number or (rows, columns) is needed")
+        choose("order", order, ORDERS)
+        choose("dtype", str(np.dtype(dtype)), ("float32", "float64"))
+        return (
+            t,
+            (int(size[0]), int(size[1])),
+            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch),
+        )
+
+    t, size, options = agreed(on, look)
+    middle = detectors / 2 if centre is None else float(centre)
+    with using_threads(threads) if threads else contextlib.nullcontext():
+        handle = core("projector", str(np.dtype(dtype)))(
+            on, size[1], size[0], int(detectors), t, middle, float(pixel), order == "natural", options
+        )
+    return Projector(handle, on, str(np.dtype(dtype)), size, (len(t), int(detectors)))
+
+
+@dataclass
+class Progress:
+    """What a callback of :func:`reconstruct` is told after each iteration."""
+
+    iteration: int  #: from 0: the start
+    iterations: int  #: as many as wished for
+    slices: range  #: that are worked on
+    residual: Array  #: |b - A x| of each of them
+    seconds: float  #: since the batch began
+    remaining: float  #: seconds until all slices are done, if they take every iteration; nan before the first
+
+
+@dataclass
+class Reconstruction:
+    """Images and how they came about."""
+
+    images: Array  #: (k, rows, columns), or (rows, columns) of a single sinogram
+    residual: Array  #: |b - A x| by iteration (from 0) and slice, by the recurrence; nan after a batch's end
+    gradient: Array  #: |A^T (b - A x)| likewise
+    iterations: list[int]  #: of each slice
+    end: list[str]  #: why each ended: iterations, discrepancy, gradient, corner, non_finite, callback
+    final_residual: list[float]  #: |b - A x|, recomputed
+    seconds: dict[str, float] = field(default_factory=dict)  #: build, solve
+    interrupted: bool = False  #: by Ctrl-C: images are those of the moment, slices not begun are zero
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """A function that tells whether Ctrl-C was pressed meanwhile; it raises nothing the first time."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        if pressed.is_set() and callable(before):
+            before(number, frame)
+        pressed.set()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def reconstruct(
+    sinograms: Any,
+    angles: Any = None,
+    *,
+    projector: Projector | None = None,
+    method: str = "cgls",
+    iterations: int = 30,
+    discrepancy: float = 0.0,
+    tolerance: float = 0.0,
+    l_curve: bool = False,
+    relaxation: float = 1.0,
+    nonnegative: bool = False,
+    start: Any = None,
+    batch: int = 32,
+    callback: Callable[[Progress], Any] | None = None,
+    threads: int | None = None,
+    comm: Any = None,
+    **options: Any,
+) -> Reconstruction:
+    """Images from sinograms: min |b - A x| slice by slice, each with its own scalars and its own end.
+
+    Parameters
+    ----------
+    sinograms : array_like, (angles, detectors) or (k, angles, detectors)
+        Line integrals, in units of a bin's width: minus the logarithm of the transmission (:func:`normalise`).
+    angles : array_like, (a,)
+        In radians; needed without a projector.
+    projector : Projector, optional
+        Kept from an earlier call; otherwise :func:`projector` makes one, with `options` (centre, image, values, ...).
+    method : str
+        "cgls" or "sirt".
+    iterations : int
+        At most.
+    discrepancy : float
+        Ends a slice at ``|b - A x| <= discrepancy``: the norm of its noise. 0: not.
+    tolerance : float
+        Ends a slice at ``|A^T (b - A x)| <= tolerance |A^T b|``. 0: not.
+    l_curve : bool
+        Ends a slice when the corner of its L-curve has been passed, with the image at the corner.
+    relaxation, nonnegative
+        Of "sirt".
+    start : array_like, optional
+        Images to start from; default: zero.
+    batch : int
+        Slices that are worked on together.
+    callback : callable, optional
+        Gets a :class:`Progress` after each iteration; ends the reconstruction by returning True.
+    threads : int, optional
+    comm : communicator, optional
+        Collective over its ranks, which get the same whole arrays and results.
+
+    Returns
+    -------
+    Reconstruction
+        Ctrl-C ends it early and keeps what there is (``interrupted``); pressed twice it raises KeyboardInterrupt.
+
+    Notes
+    -----
+    An iteration is one product with A and one with A^T. CGLS fits noise in the end: stop it early, by `iterations`,
+    `discrepancy` or `l_curve`.
+    """
+    begin = time.perf_counter()
+    choose("method", method, METHODS)
+    given = as_array(sinograms, "sinograms")
+    if given.ndim not in (2, 3):
+        raise ValueError(f"sinograms has shape {given.shape}; (angles, detectors) or (k, angles, detectors) is needed")
+    if batch < 1:
+        raise ValueError(f"batch is {batch}; a positive number is needed")
+    with using_threads(threads) if threads else contextlib.nullcontext():
+        if projector is None:
+            if angles is None:
+                raise ValueError("either angles or a projector is needed")
+            slices = 1 if given.ndim == 2 else min(batch, len(given))
+            projector = globals()["projector"](angles, given.shape[-1], comm=comm, **({"columns": slices} | options))
+        elif options:
+            raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
+        built = time.perf_counter()
+        P: Projector = projector
+        b = agreed(P.comm, lambda: _stack(given, P.sinogram_shape, P.dtype, "sinograms"))
+        x0 = None if start is None else agreed(P.comm, lambda: _stack(start, P.image_shape, P.dtype, "start"))
+        if x0 is not None and len(x0) != len(b):
+            raise ValueError(f"{len(x0)} start images for {len(b)} sinograms")
+        wish = {
+            "method": method,
+            "iterations": int(iterations),
+            "discrepancy": float(discrepancy),
+            "tolerance": float(tolerance),
+            "l_curve": bool(l_curve),
+            "relaxation": float(relaxation),
+            "nonnegative": bool(nonnegative),
+        }
+        images = np.zeros((len(b), *P.image_shape), P.dtype)
+        parts: list[dict[str, Any]] = []
+        ended = False
+        with _interrupts() as pressed:
+            for first in range(0, len(b), batch):
+                rows = range(first, min(len(b), first + batch))
+                done_share = first / len(b)
+
+                def after(
+                    iteration: int, residual: Array, seconds: float, rows: range = rows, done: float = done_share
+                ) -> bool:
+                    nonlocal ended
+                    if callback is not None:
+                        share = done + len(rows) / len(b) * iteration / max(1, iterations)
+                        spent = time.perf_counter() - built
+                        left = spent * (1 - share) / share if share > 0 else float("nan")
+                        ended = bool(callback(Progress(iteration, iterations, rows, residual, seconds, left))) or ended
+                    ended = ended or pressed()
+                    return ended
+
+                k = len(rows)
+                zero = np.zeros((0, 0), P.dtype)
+                part = P._handle.reconstruct(
+                    b[first : first + k].reshape(k, -1),
+                    zero if x0 is None else x0[first : first + k].reshape(k, -1),
+                    wish,
+                    after,
+                )
+                images[first : first + k] = part["images"].reshape(k, *P.image_shape)
+                parts.append(part)
+                if ended:
+                    break
+            interrupted = pressed()
+    length = max(len(p["residual"]) for p in parts)
+
+    def joined(name: str) -> Array:
+        table = np.full((length, len(b)), np.nan)
+        at = 0
+        for p in parts:
+            n = p[name].shape[1]
+            table[: len(p[name]), at : at + n] = p[name]
+            at += n
+        return table
+
+    missing = len(b) - sum(len(p["iterations"]) for p in parts)
+    return Reconstruction(
+        images=images[0] if given.ndim == 2 else images,
+        residual=joined("residual"),
+        gradient=joined("gradient"),
+        iterations=[n for p in parts for n in p["iterations"]] + [0] * missing,
+        end=[e for p in parts for e in p["end"]] + ["callback"] * missing,
+        final_residual=[float(r) for p in parts for r in p["final_residual"]] + [float("nan")] * missing,
+        seconds={"build": built - begin, "solve": time.perf_counter() - built},
+        interrupted=interrupted,
+    )
+
+
+def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
+    """-log of the transmission: -log(max((data - dark) / (white - dark), least)), dark and white means of their frames.
+
+    Parameters
+    ----------
+    data : array_like, (angles, ..., detectors)
+        Counts.
+    white, dark : array_like, (frames, ..., detectors)
+        Frames with the beam and without the sample, and without the beam. An empty one counts as 1, as 0.
+    least : float
+        Transmissions below it (dead pixels) count as this.
+    """
+    counts = np.asarray(data, np.float32)
+    light = np.asarray(white, np.float32)
+    none = np.asarray(dark, np.float32)
+    light = light.mean(0) if light.size else np.ones(counts.shape[1:], np.float32)
+    none = none.mean(0) if none.size else np.zeros(counts.shape[1:], np.float32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num((counts - none) / (light - none), nan=least, posinf=1.0, neginf=least)
+    return np.asarray(-np.log(np.maximum(share, np.float32(least))), np.float32)
+
+
+def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: float = 0.25) -> float:
+    """Where the rotation axis meets the detector, in bins from its left edge, from a sinogram over half a turn.
+
+    A sinogram and its mirror image, half a turn later, continue each other when the mirror is the axis; elsewhere the
+    double wedge of its Fourier transform is filled: Vo et al. (2014), doi 10.1364/OE.22.019078.
+
+    Parameters
+    ----------
+    sinogram : array_like, (angles, detectors)
+    angles : array_like, (a,)
+        In radians, evenly over pi.
+    search : float, optional
+        Bins to either side of the middle that are tried; default: a quarter of the detector.
+    step : float
+        Of the last, finest search.
+    """
+    s = np.asarray(sinogram, np.float64)
+    rows, n = s.shape
+    t = np.asarray(angles, np.float64)
+    if len(t) != rows:
+        raise ValueError(f"{len(t)} angles for a sinogram of {rows} rows")
+    reach = n / 4 if search is None else float(search)
+    s = s - s.mean()
+    # Outside of the wedge |frequency along the detector| >= |order along the angle| / (pi n) a whole turn has nothing.
+    order = np.abs(np.fft.fftfreq(2 * rows, 1 / (2 * rows)))[:, None]
+    along = np.abs(np.fft.fftfreq(n))[None, :]
+    outside = (order > np.maximum(2, np.pi * n * along * 1.02)) & (along > 2 / n)
+    frequency = np.fft.fftfreq(n)
+
+    def badness(centre: float) -> float:
+        # The mirror of bin j is 2 centre - 1 - j: a reversal and a shift.
+        shift = 2 * centre - n
+        mirrored = np.fft.ifft(np.fft.fft(s[:, ::-1], axis=1) * np.exp(-2j * np.pi * frequency * shift), axis=1).real
+        lost = int(np.ceil(abs(shift)))
+        if lost:  # what no mirror image reaches is taken from the sinogram itself
+            if shift > 0:
+                mirrored[:, :lost] = s[:, :lost]
+            else:
+                mirrored[:, n - lost :] = s[:, n - lost :]
+        return float(np.abs(np.fft.fft2(np.vstack([s, mirrored]))[outside]).mean())
+
+    best, width = n / 2, 1.0
+    tried = np.arange(n / 2 - reach, n / 2 + reach + width / 2, width)
+    while True:
+        values = [badness(float(c)) for c in tried]
+        best = float(tried[int(np.argmin(values))])
+        if width <= step:
+            return best
+        width = max(step, width / 4)
+        tried = np.arange(best - 4 * width, best + 4.5 * width, width)

@@ -1,0 +1,352 @@
+#include <tacit/app/inference/network.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <numeric>
+#include <span>
+
+namespace tacit::app::inference {
+namespace {
+
+using Matrix = op::TiledMatrix<float>;
+
+// Some inputs: row i holds neuron i's output for each of them.
+struct Panel {
+  std::vector<Global> inputs;
+  std::vector<float> outputs;
+};
+
+// Columns of a panel that go into another one.
+struct Piece {
+  std::size_t panel, first, count;
+};
+
+}  // namespace
+
+struct Network::Parts {
+  int layers = 0;
+  LayerSource source;
+  op::Values values = op::Values::full;
+  Local inputs = 0, outputs = 0;
+  std::vector<std::unique_ptr<Matrix>> kept;
+  int group = 0;  // layers in memory, where they are not kept; 0: they are
+
+  std::unique_ptr<Matrix> make(int l, Local expected) const {
+    const Layer layer = source(l);
+    require(expected < 0 || layer.inputs == expected, "layer ", l, " takes ", layer.inputs,
+            " inputs, but the one before has ", expected, " neurons");
+    require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(),
+            "layer ", l, " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ",
+            layer.start.back(), " by its row starts");
+    op::TiledOptions o;
+    o.values = values;
+    o.format = op::TiledFormat::list;
+    o.columns = 128;
+    o.in_order = true;  // sums that cancel exactly do so here, as far as their terms allow
+    // Neurons with like inputs stand together, so that these are read from the nearest cache.
+    o.row_order.resize(std::size_t(layer.neurons()));
+    std::iota(o.row_order.begin(), o.row_order.end(), Local(0));
+    const auto inputs_of = [&layer](Local j) {
+      return std::span<const Local>(layer.input)
+          .subspan(std::size_t(layer.start[std::size_t(j)]),
+                   std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
+    };
+    std::stable_sort(o.row_order.begin(), o.row_order.end(), [&](Local a, Local b) {
+      const auto left = inputs_of(a), right = inputs_of(b);
+      return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
+    });
+    return std::make_unique<Matrix>(
+        layer.neurons(), layer.inputs,
+        [&](Local begin, Local end, op::RowBuffer<float>& rows) {
+          for (Local place = begin; place < end; ++place) {
+            const Local j = o.row_order[std::size_t(place)];
+            for (auto i = std::size_t(layer.start[std::size_t(j)]); i < std::size_t(layer.start[std::size_t(j) + 1]);
+                 ++i)
+              rows.add(layer.input[i], layer.weight[i]);
+            rows.end_row();
+          }
+        },
+        o);
+  }
+};
+
+Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes)
+    : parts_(std::make_unique<Parts>()) {
+  auto& p = *parts_;
+  require(layers >= 1, "a network of ", layers, " layers");
+  require(weight_bytes >= 0, "memory of ", weight_bytes, " bytes for weights");
+  p.layers = layers;
+  p.source = std::move(source);
+  p.values = values;
+  double bytes = 0;
+  Local neurons = -1;
+  for (int l = 0; l < layers; ++l) {
+    auto layer = p.make(l, neurons);
+    if (l == 0) p.inputs = layer->columns();
+    neurons = layer->rows();
+    bytes += layer->bytes();
+    p.kept.push_back(std::move(layer));
+    if (weight_bytes > 0 && bytes * layers / (l + 1) > weight_bytes) {  // all like these would not fit
+      p.group = std::max(1, int(weight_bytes / 2 / (bytes / (l + 1))));
+      p.kept.clear();
+      return;
+    }
+  }
+  p.outputs = neurons;
+}
+
+Network::~Network() = default;
+Network::Network(Network&&) noexcept = default;
+int Network::layers() const {
+  return parts_->layers;
+}
+Local Network::inputs() const {
+  return parts_->inputs;
+}
+Local Network::outputs() const {
+  return parts_->outputs;
+}
+bool Network::streams() const {
+  return parts_->group > 0;
+}
+
+InferResult Network::infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& o) const {
+  const auto& p = *parts_;
+  require(count >= 0, count, " inputs");
+  require((bits == nullptr) != (dense == nullptr) || count == 0, "inputs are given as bits or as numbers, one of both");
+  require(o.bias <= 0, "a bias of ", o.bias,
+          "; inputs without outputs are dropped, which takes one that is not above 0");
+  require(o.ceiling > 0, "outputs cut off at ", o.ceiling);
+  require(o.panel >= 0 && o.panel % 16 == 0, "panels of ", o.panel, " inputs; multiples of 16 are possible");
+  require(o.group >= 0, "groups of ", o.group, " layers");
+  const double start = wall_time();
+  InferResult result;
+  if (o.report_layers) result.layers.resize(std::size_t(p.layers));
+  std::mutex mutex;
+  std::exception_ptr failure;
+  int group = o.group > 0 ? o.group : 6;
+  if (streams()) group = std::min(group, p.group);
+
+  // Layers first to last - 1, kept or made here.
+  using Layers = std::vector<std::unique_ptr<Matrix>>;
+  const auto made = [&p](int first, int last) {
+    Layers some;
+    for (int l = first; l < last; ++l) some.push_back(p.make(l, some.empty() ? -1 : some.back()->rows()));
+    return some;
+  };
+  Layers here;
+  std::future<Layers> coming;
+  if (streams()) coming = std::async(std::launch::async, made, 0, std::min(group, p.layers));
+
+  std::vector<Panel> before, after;
+  std::vector<std::vector<Piece>> plan;
+  Local width = p.inputs;  // neurons that the panels have
+  for (int first = 0; first < p.layers; first += group) {
+    const int last = std::min(p.layers, first + group);
+    std::vector<const Matrix*> layers;
+    if (streams()) {
+      const double waiting = wall_time();
+      here = coming.get();
+      result.weight_seconds += wall_time() - waiting;
+      if (last < p.layers) coming = std::async(std::launch::async, made, last, std::min(p.layers, last + group));
+      for (const auto& m : here) layers.push_back(m.get());
+    } else {
+      for (int l = first; l < last; ++l) layers.push_back(p.kept[std::size_t(l)].get());
+    }
+    require(layers.front()->columns() == width, "layer ", first, " takes ", layers.front()->columns(),
+            " inputs, but the one before has ", width, " neurons");
+    Local widest = width;
+    for (const auto* m : layers) widest = std::max(widest, m->rows());
+    // Two panels of outputs take half of a megabyte or so.
+    const int panel = o.panel > 0 ? o.panel : std::clamp(int(131072 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
+
+    // What is alive, put together: pieces of the panels before.
+    plan.clear();
+    std::size_t panels = 0;
+    if (first == 0) {
+      panels = std::size_t((count + panel - 1) / panel);
+    } else {
+      std::size_t room = 0;
+      for (std::size_t b = 0; b < before.size(); ++b)
+        for (std::size_t at = 0; at < before[b].inputs.size();) {
+          if (room == 0) plan.emplace_back(), room = std::size_t(panel);
+          const std::size_t n = std::min(room, before[b].inputs.size() - at);
+          plan.back().push_back({b, at, n});
+          at += n, room -= n;
+        }
+      panels = plan.size();
+    }
+    after.assign(panels, {});
+    // Of every panel and layer, added up in their order afterwards.
+    const auto depth = std::size_t(last - first);
+    std::vector<LayerReport> reports(o.report_layers ? panels * depth : 0);
+    std::vector<double> worked(panels);
+#pragma omp parallel
+    {
+      std::vector<float> in, out;
+      std::vector<Local> alive;
+      std::vector<float> most(static_cast<std::size_t>(panel));
+#pragma omp for schedule(dynamic, 1)
+      for (std::size_t q = 0; q < panels; ++q) {
+        try {
+          Panel& to = after[q];
+          int k = 0;
+          const std::size_t rows = std::size_t(width);
+          if (first == 0) {
+            const Global begin = Global(q) * panel;
+            k = int(std::min<Global>(panel, count - begin));
+            in.assign(rows * std::size_t(k), 0.0F);
+            for (int c = 0; c < k; ++c) {
+              to.inputs.push_back(begin + c);
+              if (dense) {
+                const float* from = dense + std::size_t(begin + c) * rows;
+                for (std::size_t i = 0; i < rows; ++i) in[i * std::size_t(k) + std::size_t(c)] = from[i];
+              } else {
+                const std::uint8_t* from = bits + std::size_t(begin + c) * ((rows + 7) / 8);
+                for (std::size_t i = 0; i < rows; ++i)
+                  if (from[i / 8] >> (7 - i % 8) & 1) in[i * std::size_t(k) + std::size_t(c)] = 1;
+              }
+            }
+          } else {
+            for (const auto& piece : plan[q]) k += int(piece.count);
+            in.resize(rows * std::size_t(k));
+            std::size_t column = 0;
+            for (const auto& [number, at, n] : plan[q]) {
+              const Panel& from = before[number];
+              const std::size_t stride = from.inputs.size();
+              to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
+                               from.inputs.begin() + std::ptrdiff_t(at + n));
+              for (std::size_t i = 0; i < rows; ++i)
+                std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at,
+                            n * sizeof(float));
+              column += n;
+            }
+          }
+          const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
+          for (int l = first; l < last; ++l) {
+            const Matrix& w = *layers[std::size_t(l - first)];
+            const auto neurons = std::size_t(w.rows()), columns = std::size_t(k);
+            out.resize(neurons * columns);
+            w.multiply(in.data(), k, out.data(), k, k, nullptr, &clamp);
+            worked[q] += double(w.entries()) * k;
+            std::fill(most.begin(), most.end(), 0.0F);
+            for (std::size_t j = 0; j < neurons; ++j) {
+              const float* const row = out.data() + j * columns;
+#pragma omp simd
+              for (std::size_t c = 0; c < columns; ++c) most[c] = std::max(most[c], row[c]);
+            }
+            alive.clear();
+            for (int c = 0; c < k; ++c)
+              if (!(most[std::size_t(c)] <= 0)) alive.push_back(c);  // what is no number is alive
+            if (o.report_layers) {
+              auto& report = reports[q * depth + std::size_t(l - first)];
+              report.alive = Global(alive.size());
+              for (const float v : out) report.sum += double(v);
+            }
+            // Dead ones are dropped where that saves a register's worth of columns, and at the end.
+            const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
+            if (saves || (l + 1 == last && int(alive.size()) < k)) {
+              const std::size_t n = alive.size();
+              in.resize(neurons * n);
+              for (std::size_t j = 0; j < neurons; ++j) {
+                const float* const row = out.data() + j * columns;
+                float* const kept = in.data() + j * n;
+                for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive[c])];
+              }
+              for (std::size_t c = 0; c < n; ++c) to.inputs[c] = to.inputs[std::size_t(alive[c])];
+              to.inputs.resize(n);
+              k = int(n);
+            } else {
+              std::swap(in, out);
+            }
+            if (k == 0) break;
+          }
+          if (k > 0)
+            to.outputs.assign(in.begin(),
+                              in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
+          else to.inputs.clear();
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (!failure) failure = std::current_exception();
+        }
+      }
+    }
+    if (failure) {
+      if (coming.valid()) coming.wait();
+      std::rethrow_exception(failure);
+    }
+    for (const double w : worked) result.edges_worked += w;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      auto& of = result.layers[std::size_t(first) + i % depth];
+      of.alive += reports[i].alive, of.sum += reports[i].sum;
+    }
+    for (const auto* m : layers) result.edges += double(m->entries()) * double(count);
+    std::swap(before, after);
+    width = layers.back()->rows();
+    result.layers_done = last;
+    Global living = 0;
+    for (const auto& panel_left : before) living += Global(panel_left.inputs.size());
+    if (o.callback && o.callback(last, living)) break;
+  }
+  if (coming.valid()) coming.wait();
+  for (const auto& panel_left : before)
+    result.categories.insert(result.categories.end(), panel_left.inputs.begin(), panel_left.inputs.end());
+  if (o.keep_outputs) {
+    result.outputs.resize(result.categories.size() * std::size_t(width));
+    std::size_t at = 0;
+    for (const auto& panel_left : before)
+      for (std::size_t c = 0; c < panel_left.inputs.size(); ++c, ++at)
+        for (std::size_t j = 0; j < std::size_t(width); ++j)
+          result.outputs[at * std::size_t(width) + j] = panel_left.outputs[j * panel_left.inputs.size() + c];
+  }
+  result.seconds = wall_time() - start;
+  return result;
+}
+
+LayerSource radixnet(std::vector<int> radices, int width, float weight,
+                     std::vector<std::vector<std::uint8_t>> row_class) {
+  require(!radices.empty() && width >= 1, "a RadiX-Net of ", radices.size(), " radices and width ", width);
+  Global classes = 1;
+  for (const int r : radices) {
+    require(r >= 1, "a radix of ", r);
+    classes *= r;
+    require(classes * width < Global(1) << 31, "a RadiX-Net of more than 2^31 neurons");
+  }
+  const auto neurons = std::size_t(classes) * std::size_t(width);
+  for (const auto& block : row_class) {
+    require(block.size() == neurons, "classes of ", block.size(), " neurons where there are ", neurons);
+    for (const auto c : block) require(Global(c) < classes, "class ", int(c), " of ", classes);
+  }
+  return [=, radices = std::move(radices), row_class = std::move(row_class)](int l) {
+    const auto layer = std::size_t(l), place = layer % radices.size(), block = layer / radices.size();
+    std::vector<std::vector<Local>> members(static_cast<std::size_t>(classes));
+    for (std::size_t i = 0; i < neurons; ++i)
+      members[row_class.empty() ? i % std::size_t(classes) : row_class[block % row_class.size()][i]].push_back(
+          Local(i));
+    Global shift = 1;
+    for (std::size_t m = 0; m < place; ++m) shift *= radices[m];
+    Layer made;
+    made.inputs = Local(neurons);
+    std::vector<Local> row;
+    for (std::size_t j = 0; j < neurons; ++j) {
+      row.clear();
+      for (int n = 0; n < radices[place]; ++n) {
+        const auto& some = members[std::size_t((Global(j) + n * shift) % classes)];
+        row.insert(row.end(), some.begin(), some.end());
+      }
+      std::sort(row.begin(), row.end());
+      made.input.insert(made.input.end(), row.begin(), row.end());
+      made.start.push_back(std::int64_t(made.input.size()));
+    }
+    made.weight.assign(made.input.size(), weight);
+    return made;
+  };
+}
+
+}  // namespace tacit::app::inference

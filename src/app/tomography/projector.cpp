@@ -1,0 +1,214 @@
+#include <tacit/app/tomography/projector.hpp>
+
+#include <tacit/layout/hilbert.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tacit::app::tomography {
+
+struct Projector::Angle {
+  double cos, sin;
+  double half, most, slope;  // half the width of a pixel's shadow; min(|cos|, |sin|); what it rises by
+  bool along;                // an axis
+
+  // Within a unit square, of a line at this distance from its centre: a trapezoid.
+  double length(double distance) const {
+    if (along) return distance >= -0.5 && distance < 0.5 ? 1.0 : 0.0;
+    return std::min(half - std::abs(distance), most) * slope;
+  }
+};
+
+namespace {
+
+// Of a ray at r from the centre of a pixel, in pixels; one expression for A and A^T, so that both see the same bits.
+template <class Angle>
+inline double distance(const Angle& a, double x, double y, double r) {
+  return std::fma(x, a.cos, std::fma(y, a.sin, -r));
+}
+
+constexpr double shortest = 1e-8;   // lengths that count, in pixels
+constexpr double parallel = 1e-10;  // below: a ray along an axis
+
+std::vector<Local> inverse(const std::vector<Local>& order) {
+  std::vector<Local> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[std::size_t(order[i])] = Local(i);
+  return place;
+}
+
+std::vector<Local> numbers(Local n) {
+  std::vector<Local> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), Local(0));
+  return all;
+}
+
+}  // namespace
+
+Projector::~Projector() = default;
+Projector::Projector(Projector&&) noexcept = default;
+
+Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geometry)) {
+  const auto& g = geometry_;
+  require(g.width >= 1 && g.height >= 1, "an image of ", g.width, " x ", g.height, " pixels");
+  require(g.detectors >= 1 && !g.angles.empty(), "a sinogram of ", g.angles.size(), " angles and ", g.detectors,
+          " bins");
+  require(std::isfinite(g.centre), "a rotation axis at ", g.centre);
+  require(g.pixel > 0 && std::isfinite(g.pixel), "pixels of ", g.pixel, " bins");
+  checked_cast<Local>(g.rays(), "the number of rays");
+  checked_cast<Local>(g.pixels(), "the number of pixels");
+  for (const double t : g.angles) {
+    require(std::isfinite(t), "an angle of ", t);
+    Angle a{std::cos(t), std::sin(t), 0, 0, 0, false};
+    const double c = std::abs(a.cos), s = std::abs(a.sin);
+    a.along = std::min(c, s) < parallel;
+    if (a.along) (c < s ? a.cos : a.sin) = 0;
+    a.half = (std::abs(a.cos) + std::abs(a.sin)) / 2;
+    a.most = std::min(c, s);
+    a.slope = a.along ? 0 : 1 / (c * s);
+    angles_.push_back(a);
+    cos_.push_back(a.cos * g.pixel), sin_.push_back(a.sin * g.pixel), half_.push_back(a.half * g.pixel + 1e-6);
+  }
+  for (Local j = 0; j < g.detectors; ++j) bin_.push_back((j + 0.5 - g.centre) / g.pixel);
+  const auto angles = Local(g.angles.size());
+  ray_order_ = order == Order::hilbert ? layout::hilbert_order(g.detectors, angles) : numbers(Local(g.rays()));
+  pixel_order_ = order == Order::hilbert ? layout::hilbert_order(g.width, g.height) : numbers(Local(g.pixels()));
+  ray_place_ = inverse(ray_order_);
+  pixel_place_ = inverse(pixel_order_);
+}
+
+template <class F>
+void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
+  const auto& g = geometry_;
+  const Local j = ray % g.detectors;
+  const Angle& a = angles_[std::size_t(ray / g.detectors)];
+  const double r = bin_[std::size_t(j)];
+  const double left = 0.5 - g.width * 0.5, top = g.height * 0.5 - 0.5;  // the centre of the first pixel
+  // Row by row where the ray is steep, column by column where it is not: at most three pixels each.
+  const bool steep = std::abs(a.cos) >= std::abs(a.sin);
+  const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main,
+               reach = a.half * std::abs(inverse) + 1e-6;
+  const Local from = steep ? box.top : box.left, to = steep ? box.bottom : box.right;
+  for (Local l = from; l < to; ++l) {
+    const double at = steep ? top - l : l + left;
+    const double cross = (r - at * other) * inverse;  // where the ray meets the line of centres
+    const double middle = steep ? cross - left : top - cross;
+    const double low = std::max(std::ceil(middle - reach), double(steep ? box.left : box.top));
+    const double high = std::min(std::floor(middle + reach), double(steep ? box.right : box.bottom) - 1);
+    const auto end = Local(high);
+    for (auto m = Local(low); m <= end; ++m) {
+      const Local x = steep ? m : l, y = steep ? l : m;
+      const double part = a.length(distance(a, x + left, top - y, r));
+      if (part > shortest) f(x + g.width * y, part * g.pixel);
+    }
+  }
+}
+
+template <class F>
+void Projector::each_ray(Local pixel, F&& f) const {
+  const auto& g = geometry_;
+  const Local x = pixel % g.width, y = pixel / g.width;
+  const double px = x + (0.5 - g.width * 0.5), py = (g.height * 0.5 - 0.5) - y;
+  constexpr std::size_t some = 128;
+  std::int32_t low[some], high[some];
+  const double most = double(g.detectors) - 1, shift = g.centre - 0.5;
+  for (std::size_t first = 0; first < angles_.size(); first += some) {
+    const std::size_t count = std::min(some, angles_.size() - first);
+    const double *const c = cos_.data() + first, *const s = sin_.data() + first, *const reach = half_.data() + first;
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i) {
+      const double middle = px * c[i] + py * s[i] + shift;
+      low[i] = std::int32_t(std::min(std::max(std::ceil(middle - reach[i]), 0.0), most + 1));
+      high[i] = std::int32_t(std::max(std::min(std::floor(middle + reach[i]), most), -1.0));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const Angle& a = angles_[first + i];
+      for (Local j = low[i]; j <= high[i]; ++j) {
+        const double part = a.length(distance(a, px, py, bin_[std::size_t(j)]));
+        if (part > shortest) f(Local(first + i) * g.detectors + j, part * g.pixel);
+      }
+    }
+  }
+}
+
+template <class T>
+void Projector::ray_rows(Local begin, Local end, op::RowBuffer<T>& rows) const {
+  const Box all{0, geometry_.width, 0, geometry_.height};
+  for (Local i = begin; i < end; ++i) {
+    each_pixel(ray_order_[std::size_t(i)], all,
+               [&](Local pixel, double v) { rows.add(pixel_place_[std::size_t(pixel)], T(v)); });
+    rows.end_row();
+  }
+}
+
+template <class T>
+void Projector::pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const {
+  for (Local i = begin; i < end; ++i) {
+    each_ray(pixel_order_[std::size_t(i)], [&](Local ray, double v) { rows.add(ray_place_[std::size_t(ray)], T(v)); });
+    rows.end_row();
+  }
+}
+
+template <class T>
+std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
+                                                    const op::TiledSpmmOptions& options) const {
+  return comm::collective(comm, [&] {
+    const auto range = layout::Space::distributed(comm, geometry_.rays());
+    const auto domain = layout::Space::distributed(comm, geometry_.pixels());
+    const auto begin = Local(domain.begin()), end = Local(domain.end());
+    std::vector<Global> touched;
+    if (comm.size() == 1) {
+      touched.resize(std::size_t(geometry_.rays()));
+      std::iota(touched.begin(), touched.end(), Global(0));
+    } else {
+      std::vector<char> hit(std::size_t(geometry_.rays()));
+#pragma omp parallel for schedule(dynamic, 64)
+      for (Local i = begin; i < end; ++i)
+        each_ray(pixel_order_[std::size_t(i)], [&](Local ray, double) {
+#pragma omp atomic write
+          hit[std::size_t(ray_place_[std::size_t(ray)])] = 1;
+        });
+      for (std::size_t i = 0; i < hit.size(); ++i)
+        if (hit[i]) touched.push_back(Global(i));
+    }
+    Box box{geometry_.width, 0, geometry_.height, 0};
+    for (Local i = begin; i < end; ++i) {
+      const Local x = pixel_order_[std::size_t(i)] % geometry_.width,
+                  y = pixel_order_[std::size_t(i)] / geometry_.width;
+      box = {std::min(box.left, x), std::max(box.right, x + 1), std::min(box.top, y), std::max(box.bottom, y + 1)};
+    }
+    std::vector<Local> local(comm.size() == 1 ? 0 : std::size_t(geometry_.rays()), -1);
+    if (!local.empty())
+      for (std::size_t i = 0; i < touched.size(); ++i) local[std::size_t(touched[i])] = Local(i);
+    const op::RowSource<T> forward = [&, touched](Local from, Local to, op::RowBuffer<T>& rows) {
+      for (Local i = from; i < to; ++i) {
+        each_pixel(ray_order_[std::size_t(touched[std::size_t(i)])], box, [&](Local pixel, double v) {
+          const Local place = pixel_place_[std::size_t(pixel)];
+          if (place >= begin && place < end) rows.add(place - begin, T(v));
+        });
+        rows.end_row();
+      }
+    };
+    const op::RowSource<T> backward = [&](Local from, Local to, op::RowBuffer<T>& rows) {
+      for (Local i = from; i < to; ++i) {
+        each_ray(pixel_order_[std::size_t(begin + i)], [&](Local ray, double v) {
+          const Local place = ray_place_[std::size_t(ray)];
+          rows.add(local.empty() ? place : local[std::size_t(place)], T(v));
+        });
+        rows.end_row();
+      }
+    };
+    return std::make_shared<op::TiledSpmm<T>>(range, domain, op::Split::columns, touched, forward, backward, options);
+  });
+}
+
+template void Projector::ray_rows(Local, Local, op::RowBuffer<float>&) const;
+template void Projector::ray_rows(Local, Local, op::RowBuffer<double>&) const;
+template void Projector::pixel_rows(Local, Local, op::RowBuffer<float>&) const;
+template void Projector::pixel_rows(Local, Local, op::RowBuffer<double>&) const;
+template std::shared_ptr<op::TiledSpmm<float>> Projector::matrix(const comm::Communicator&,
+                                                                 const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledSpmm<double>> Projector::matrix(const comm::Communicator&,
+                                                                  const op::TiledSpmmOptions&) const;
+
+}  // namespace tacit::app::tomography

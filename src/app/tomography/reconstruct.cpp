@@ -1,0 +1,339 @@
+#include <tacit/app/tomography/reconstruct.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tacit::app::tomography {
+namespace {
+
+using layout::Vector;
+using Numbers = std::vector<double>;
+
+constexpr std::size_t chunk = 2048;  // rows whose sums are formed together
+
+// f(first, last) for pieces of the rows.
+template <class F>
+void rows_of(std::size_t rows, int k, F&& f) {
+  const std::size_t pieces = (rows + chunk - 1) / chunk;
+  exec::each(pieces, rows * std::size_t(k) > 16384,
+             [&](std::size_t p) { f(p, p * chunk, std::min(rows, (p + 1) * chunk)); });
+}
+
+// sums[c] += f(element, c) over the rows, element by element; f may change vectors. Sums over ranks are started.
+template <class T, class F>
+Numbers column_sums(const Vector<T>& like, F&& f) {
+  const int k = like.columns();
+  const std::size_t rows = std::size_t(like.space().local_size());
+  Numbers partial((rows + chunk - 1) / chunk * std::size_t(k), 0.0), sums(std::size_t(k), 0.0);
+  rows_of(rows, k, [&](std::size_t p, std::size_t first, std::size_t last) {
+    double* const sum = partial.data() + p * std::size_t(k);
+    if (k == 1) {
+      double s = 0;
+#pragma omp simd reduction(+ : s)
+      for (std::size_t i = first; i < last; ++i) s += f(i, 0);
+      sum[0] = s;
+    } else {
+      for (std::size_t i = first; i < last; ++i)
+#pragma omp simd
+        for (int c = 0; c < k; ++c) sum[c] += f(i * std::size_t(k) + std::size_t(c), c);
+    }
+  });
+  for (std::size_t i = 0; i < partial.size(); ++i) sums[i % std::size_t(k)] += partial[i];
+  return sums;
+}
+
+template <class T, class F>
+void each_element(Vector<T>& like, F&& f) {
+  const int k = like.columns();
+  rows_of(std::size_t(like.space().local_size()), k, [&](std::size_t, std::size_t first, std::size_t last) {
+    if (k == 1) {
+#pragma omp simd
+      for (std::size_t i = first; i < last; ++i) f(i, 0);
+    } else {
+      for (std::size_t i = first; i < last; ++i)
+#pragma omp simd
+        for (int c = 0; c < k; ++c) f(i * std::size_t(k) + std::size_t(c), c);
+    }
+  });
+}
+
+void add_up(const layout::Space& space, Numbers& sums) {
+  space.start_sum(sums.data(), sums.size()).wait(sums.data());
+}
+
+template <class T>
+Numbers squares(const Vector<T>& v) {
+  const T* const p = v.data();
+  auto sums = column_sums(v, [p](std::size_t i, int) { return double(p[i]) * double(p[i]); });
+  add_up(v.space(), sums);
+  return sums;
+}
+
+// Which slices go on, and what is known of each.
+struct Slices {
+  std::size_t k;
+  std::vector<char> on;
+  ReconstructResult result;
+  explicit Slices(int columns) : k(std::size_t(columns)), on(k, 1) {
+    result.iterations.assign(k, 0);
+    result.end.assign(k, End::iterations);
+  }
+  void stop(std::size_t c, End why) {
+    on[c] = 0;
+    result.end[c] = why;
+  }
+  bool any() const { return std::find(on.begin(), on.end(), 1) != on.end(); }
+};
+
+// The corner of (log residual, log size): where the curvature was largest, once it has fallen for three iterations.
+class Corner {
+ public:
+  /// True when the current iterate is the best one so far.
+  bool look(double residual, double size) {
+    points_.push_back({std::log(std::max(residual, 1e-300)), std::log(std::max(size, 1e-300))});
+    const std::size_t n = points_.size();
+    if (n < 3) return n == 1;
+    const auto &a = points_[n - 3], &b = points_[n - 2], &c = points_[n - 1];
+    const double ux = b.first - a.first, uy = b.second - a.second, vx = c.first - b.first, vy = c.second - b.second;
+    const double lengths = std::hypot(ux, uy) * std::hypot(vx, vy) * std::hypot(ux + vx, uy + vy);
+    const double curvature = lengths > 0 ? 2 * (uy * vx - ux * vy) / lengths : 0;  // of the last point but one
+    since_ = curvature > most_ ? 0 : since_ + 1;
+    most_ = std::max(most_, curvature);
+    return since_ == 0;
+  }
+  bool passed() const { return points_.size() > 5 && since_ >= 3; }
+
+ private:
+  std::vector<std::pair<double, double>> points_;
+  double most_ = -1e300;
+  int since_ = 0;
+};
+
+template <class T>
+class Run {
+ public:
+  Run(const op::Operator<T, Host>& a, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options)
+      : A(a),
+        b_(b),
+        x_(x),
+        o(options),
+        slices(b.columns()),
+        r(b.space(), b.columns()),
+        q(b.space(), b.columns()),
+        s(x.space(), x.columns()),
+        begin_(wall_time()) {}
+
+  ReconstructResult run() {
+    // r = b - A x
+    const bool zero = layout::max_norm(x_) == 0;
+    if (!zero) A.apply(x_, r);
+    {
+      T* const rp = r.data();
+      const T* const bp = b_.data();
+      each_element(r, [=](std::size_t i, int) { rp[i] = zero ? bp[i] : bp[i] - rp[i]; });
+    }
+    if (o.l_curve) corner_.resize(slices.k), best_ = std::make_unique<Vector<T>>(x_.space(), x_.columns());
+    if (o.method == Method::cgls) cgls();
+    else sirt();
+    if (o.l_curve) {
+      T* const xp = x_.data();
+      const T* const bp = best_->data();
+      const auto& ends = slices.result.end;
+      each_element(x_,
+                   [=, &ends](std::size_t i, int c) { xp[i] = ends[std::size_t(c)] == End::corner ? bp[i] : xp[i]; });
+    }
+    A.apply(x_, q);
+    T* const qp = q.data();
+    const T* const bp = b_.data();
+    auto last = column_sums(q, [=](std::size_t i, int) {
+      const double d = double(bp[i]) - double(qp[i]);
+      return d * d;
+    });
+    add_up(q.space(), last);
+    for (const double v : last) slices.result.final_residual.push_back(std::sqrt(v));
+    slices.result.seconds = wall_time() - begin_;
+    return std::move(slices.result);
+  }
+
+ private:
+  void record(const Numbers& residual2, const Numbers& gradient2) {
+    Numbers residual(slices.k), gradient(slices.k);
+    for (std::size_t c = 0; c < slices.k; ++c)
+      residual[c] = std::sqrt(residual2[c]), gradient[c] = std::sqrt(gradient2[c]);
+    slices.result.residual.push_back(std::move(residual));
+    slices.result.gradient.push_back(std::move(gradient));
+  }
+  /// What iteration `now` says of each slice. False when none goes on.
+  bool judge(int now) {
+    const Numbers &residual = slices.result.residual.back(), &gradient = slices.result.gradient.back();
+    const Numbers& first = slices.result.gradient.front();
+    Numbers size;
+    if (o.l_curve && now > 0) size = squares(x_);
+    std::vector<char> keep(slices.k, 0);
+    for (std::size_t c = 0; c < slices.k; ++c) {
+      if (!slices.on[c]) continue;
+      if (now > 0) slices.result.iterations[c] = now;
+      if (!std::isfinite(residual[c]) || !std::isfinite(gradient[c])) slices.stop(c, End::non_finite);
+      else if (o.discrepancy > 0 && residual[c] <= o.discrepancy) slices.stop(c, End::discrepancy);
+      else if (gradient[c] <= o.tolerance * first[c] || gradient[c] == 0) slices.stop(c, End::gradient);
+      else if (o.l_curve && now > 0) {
+        keep[c] = corner_[c].look(residual[c], std::sqrt(size[c]));
+        if (corner_[c].passed()) slices.stop(c, End::corner);
+      }
+    }
+    if (o.l_curve && now > 0) {
+      T* const to = best_->data();
+      const T* const from = x_.data();
+      const char* const kept = keep.data();
+      each_element(*best_, [=](std::size_t i, int c) { to[i] = kept[c] ? from[i] : to[i]; });
+    }
+    if (o.callback && slices.any()) {
+      State state{now, &residual, wall_time() - begin_};
+      const bool wish = o.callback(state);
+      // One rank's wish is everybody's.
+      Global stop = wish;
+      b_.space().comm().start_sum(&stop, 1, comm::Operation::max).wait(&stop);
+      if (stop)
+        for (std::size_t c = 0; c < slices.k; ++c)
+          if (slices.on[c]) slices.stop(c, End::callback);
+    }
+    return slices.any();
+  }
+
+  // s = A^T r, p = s, g = (s, s); a = g / (q, q) with q = A p; x += a p, r -= a q; s = A^T r; p = s + (g' / g) p
+  void cgls() {
+    A.apply_adjoint(r, s);
+    Vector<T> p(x_.space(), x_.columns());
+    layout::copy(s, p);
+    Numbers g = squares(s);
+    record(squares(r), g);
+    if (!judge(0)) return;
+    T *const xp = x_.data(), *const rp = r.data(), *const qp = q.data(), *const pp = p.data(), *const sp = s.data();
+    std::vector<T> alpha(slices.k), beta(slices.k);
+    for (int now = 1; now <= o.iterations; ++now) {
+      A.apply(p, q);
+      const Numbers qq = squares(q);
+      for (std::size_t c = 0; c < slices.k; ++c)
+        alpha[c] = slices.on[c] && qq[c] > 0 && std::isfinite(g[c] / qq[c]) ? T(g[c] / qq[c]) : T(0);
+      const T* const a = alpha.data();
+      each_element(x_, [=](std::size_t i, int c) { xp[i] += a[c] * pp[i]; });
+      auto rr = column_sums(r, [=](std::size_t i, int c) {
+        const T v = rp[i] - a[c] * qp[i];
+        rp[i] = v;
+        return double(v) * double(v);
+      });
+      auto residual = r.space().start_sum(rr.data(), rr.size());  // hidden behind the product
+      A.apply_adjoint(r, s);
+      residual.wait(rr.data());
+      const Numbers next = squares(s);
+      record(rr, next);
+      if (!judge(now)) return;
+      for (std::size_t c = 0; c < slices.k; ++c) beta[c] = slices.on[c] && g[c] > 0 ? T(next[c] / g[c]) : T(0);
+      g = next;
+      const T* const bt = beta.data();
+      each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
+    }
+  }
+
+  void sirt() {
+    // Inverse sums of rows and columns; nothing is done along empty ones.
+    Vector<T> rows(b_.space()), columns(x_.space()), ones_x(x_.space()), ones_b(b_.space());
+    layout::fill(ones_x, T(1));
+    layout::fill(ones_b, T(1));
+    A.apply(ones_x, rows);
+    A.apply_adjoint(ones_b, columns);
+    for (auto* v : {&rows, &columns}) {
+      T* const p = v->data();
+      each_element(*v, [=](std::size_t i, int) { p[i] = p[i] > T(0) ? T(1) / p[i] : T(0); });
+    }
+    const std::size_t k = slices.k;
+    T *const xp = x_.data(), *const rp = r.data(), *const qp = q.data(), *const sp = s.data();
+    const T *const R = rows.data(), *const C = columns.data(), *const bp = b_.data();
+    const auto weigh = [&] { each_element(q, [=](std::size_t i, int) { qp[i] = R[i / k] * rp[i]; }); };
+    weigh();
+    A.apply_adjoint(q, s);
+    record(squares(r), squares(s));
+    if (!judge(0)) return;
+    std::vector<T> step(k);
+    for (int now = 1; now <= o.iterations; ++now) {
+      for (std::size_t c = 0; c < k; ++c) step[c] = slices.on[c] ? T(o.relaxation) : T(0);
+      const T* const w = step.data();
+      const bool positive = o.nonnegative;
+      each_element(x_, [=](std::size_t i, int c) {
+        const T v = xp[i] + w[c] * C[i / k] * sp[i];
+        xp[i] = positive && w[c] != T(0) && v < T(0) ? T(0) : v;
+      });
+      A.apply(x_, r);
+      auto rr = column_sums(r, [=](std::size_t i, int) {
+        const T v = bp[i] - rp[i];
+        rp[i] = v;
+        return double(v) * double(v);
+      });
+      auto residual = r.space().start_sum(rr.data(), rr.size());
+      weigh();
+      A.apply_adjoint(q, s);
+      residual.wait(rr.data());
+      record(rr, squares(s));
+      if (!judge(now)) return;
+    }
+  }
+
+  const op::Operator<T, Host>& A;
+  const Vector<T>& b_;
+  Vector<T>& x_;
+  const ReconstructOptions& o;
+  Slices slices;
+  Vector<T> r, q, s;
+  std::unique_ptr<Vector<T>> best_;
+  std::vector<Corner> corner_;
+  double begin_;
+};
+
+}  // namespace
+
+const char* name_of(End end) {
+  switch (end) {
+    case End::iterations:
+      return "iterations";
+    case End::discrepancy:
+      return "discrepancy";
+    case End::gradient:
+      return "gradient";
+    case End::corner:
+      return "corner";
+    case End::non_finite:
+      return "non_finite";
+    default:
+      return "callback";
+  }
+}
+
+template <class T>
+ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b, Vector<T>& x,
+                              const ReconstructOptions& options) {
+  const auto& comm = A.range().comm();
+  return comm::collective(comm, [&] {
+    require(b.space() == A.range() && x.space() == A.domain(), "a sinogram of ", b.space().size(),
+            " rays and an image of ", x.space().size(), " pixels for a projector of ", A.range().size(), " x ",
+            A.domain().size());
+    require(b.columns() == x.columns(), b.columns(), " sinograms for ", x.columns(), " images");
+    require(options.iterations >= 0, options.iterations, " iterations");
+    require(options.relaxation > 0 && options.relaxation < 2, "a relaxation of ", options.relaxation,
+            "; above 0 and below 2 is possible");
+    require(options.discrepancy >= 0 && options.tolerance >= 0, "a discrepancy of ", options.discrepancy,
+            " and a tolerance of ", options.tolerance);
+    require(!options.nonnegative || options.method == Method::sirt, "only sirt keeps images from becoming negative");
+    require(A.fault().empty(), A.fault());
+    return Run<T>(A, b, x, options).run();
+  });
+}
+
+template ReconstructResult reconstruct(const op::Operator<float, Host>&, const Vector<float>&, Vector<float>&,
+                                       const ReconstructOptions&);
+template ReconstructResult reconstruct(const op::Operator<double, Host>&, const Vector<double>&, Vector<double>&,
+                                       const ReconstructOptions&);
+
+}  // namespace tacit::app::tomography

@@ -1,0 +1,366 @@
+#include <tacit/comm/hierarchy.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/comm/exchange.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace tacit::comm {
+
+Groups parse_groups(const std::string& text) {
+  Groups groups;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t used = 0;
+    int size = 0;
+    try {
+      size = std::stoi(text.substr(at), &used);
+    } catch (const std::exception&) {
+    }
+    at += used;
+    require(used > 0 && size >= 1 && (at == text.size() || (text[at] == ',' && at + 1 < text.size())),
+            "expected sizes of groups of ranks like 3,6, found \"", text, "\"");
+    groups.push_back(size);
+    ++at;
+  }
+  return groups;
+}
+
+namespace {
+
+// One level: a list of elements before it, one after it, and how the first comes to the second.
+struct Level {
+  std::shared_ptr<const Pattern> pattern;     // ghosts: what is sent; send_index: places after the level
+  std::vector<Local> sent;                    // places before the level, by ghost
+  std::vector<std::pair<Local, Local>> kept;  // places before and after
+  Local before = 0, after = 0;
+  std::map<std::size_t, std::unique_ptr<Exchange>> exchanges;  // by bytes of an element
+  LevelVolume volume;
+};
+
+}  // namespace
+
+struct SparseReduction::Parts {
+  Communicator comm;
+  std::vector<Global> touched;
+  Local owned = 0;
+  std::vector<Level> levels;
+  std::vector<LevelVolume> volume;
+  struct Slot {
+    int number = -1;
+    bool busy = false;
+    Exchange* exchange = nullptr;
+    std::vector<std::byte> sum;
+  } slots[2];
+
+  Exchange& exchange(Level& level, std::size_t bytes) {
+    auto& e = level.exchanges[bytes];
+    if (!e) e = std::make_unique<Exchange>(comm, level.pattern, bytes);
+    return *e;
+  }
+  int take() {
+    for (int s = 0; s < 2; ++s)
+      if (!slots[s].busy) {
+        slots[s].busy = true;
+        return s;
+      }
+    throw Error(ErrorKind::usage, "two sums or spreads of a sparse reduction are under way already");
+  }
+  template <class T>
+  static void pack_sent(const Level& level, const T* values, int k, T* out) {
+    for (const Local i : level.sent) std::memcpy(out, values + std::size_t(i) * k, sizeof(T) * k), out += k;
+  }
+  template <class T>
+  static void add_received(const Level& level, const T* in, int k, T* values, int stride) {
+    for (const Local i : level.pattern->send_index) {
+      T* const to = values + std::size_t(i) * stride;
+      for (int c = 0; c < k; ++c) to[c] += in[c];
+      in += k;
+    }
+  }
+  // Places after the level from those before it.
+  template <class T>
+  void sum(Level& level, const T* before, int k, T* after) {
+    std::fill_n(after, std::size_t(level.after) * k, T(0));
+    for (const auto& [from, to] : level.kept)
+      std::memcpy(after + std::size_t(to) * k, before + std::size_t(from) * k, sizeof(T) * k);
+    if (comm.size() == 1) return;
+    auto& e = exchange(level, sizeof(T) * k);
+    const int number = e.open(false);
+    pack_sent(level, before, k, reinterpret_cast<T*>(e.outgoing(number)));
+    e.post(number);
+    e.wait(number);
+    add_received(level, reinterpret_cast<const T*>(e.incoming(number)), k, after, k);
+    e.close(number);
+  }
+  template <class T>
+  static void pack_after(const Level& level, const T* after, int k, int stride, T* out) {
+    for (const Local i : level.pattern->send_index)
+      std::memcpy(out, after + std::size_t(i) * stride, sizeof(T) * k), out += k;
+  }
+  template <class T>
+  static void unpack_before(const Level& level, const T* after, int k, int stride, const T* in, T* before) {
+    for (const auto& [from, to] : level.kept)
+      std::memcpy(before + std::size_t(from) * k, after + std::size_t(to) * stride, sizeof(T) * k);
+    for (const Local i : level.sent) std::memcpy(before + std::size_t(i) * k, in, sizeof(T) * k), in += k;
+  }
+  template <class T>
+  void spread(Level& level, const T* after, int k, T* before) {
+    if (comm.size() == 1) return unpack_before<T>(level, after, k, k, nullptr, before);
+    auto& e = exchange(level, sizeof(T) * k);
+    const int number = e.open(true);
+    pack_after(level, after, k, k, reinterpret_cast<T*>(e.outgoing(number)));
+    e.post(number);
+    e.wait(number);
+    unpack_before(level, after, k, k, reinterpret_cast<const T*>(e.incoming(number)), before);
+    e.close(number);
+  }
+};
+
+SparseReduction::SparseReduction(Communicator communicator, std::span<const Global> offsets,
+                                 std::vector<Global> touched, const Groups& groups)
+    : parts_(std::make_unique<Parts>(Parts{std::move(communicator), std::move(touched), 0, {}, {}, {}})) {
+  auto& p = *parts_;
+  const int rank = p.comm.rank(), ranks = p.comm.size();
+  collective(p.comm, [&] {
+    require(offsets.size() == std::size_t(ranks) + 1, "a reduction over ", ranks, " ranks with ", offsets.size() - 1,
+            " owners");
+    require(std::adjacent_find(p.touched.begin(), p.touched.end(), std::greater_equal<>()) == p.touched.end(),
+            "the elements that a rank touches have to ascend");
+    require(p.touched.empty() || (p.touched.front() >= offsets.front() && p.touched.back() < offsets.back()),
+            "a rank touches elements outside of 0 to ", offsets.back() - 1);
+    int within = 1;
+    Groups sizes;
+    for (const int g : groups) {
+      require(g >= 1 && g % within == 0, "groups of ", g, " ranks around groups of ", within,
+              ": every size has to be a multiple of the one before");
+      if (g > 1 && g < ranks && g > within) sizes.push_back(g);
+      within = g;
+    }
+    sizes.push_back(ranks);
+    const Global first = offsets[std::size_t(rank)];
+    p.owned = checked_cast<Local>(offsets[std::size_t(rank) + 1] - first, "a rank's number of elements");
+    std::vector<Global> list = p.touched;
+    for (std::size_t l = 0; l < sizes.size(); ++l) {
+      const bool last = l + 1 == sizes.size();
+      const int group = sizes[l], base = rank / group * group, members = std::min(group, ranks - base);
+      Level level;
+      level.before = checked_cast<Local>(list.size(), "the number of elements that a rank touches");
+      std::map<int, std::vector<Local>> away;
+      std::vector<Local> stay;
+      std::size_t owner = 0;
+      for (Local i = 0; i < level.before; ++i) {
+        while (list[std::size_t(i)] >= offsets[owner + 1]) ++owner;
+        const int reducer = base + (last ? int(owner) : int(owner) % group % members);
+        if (reducer == rank) stay.push_back(i);
+        else away[reducer].push_back(i);
+      }
+      auto pattern = std::make_shared<Pattern>();
+      pattern->send_offsets = pattern->receive_offsets = {0};
+      std::vector<Communicator::Parcel> parcels;
+      for (const auto& [to, places] : away) {
+        std::vector<Global> elements;
+        for (const Local i : places) elements.push_back(list[std::size_t(i)]);
+        pattern->receive_ranks.push_back(to);
+        pattern->ghosts.insert(pattern->ghosts.end(), elements.begin(), elements.end());
+        pattern->receive_offsets.push_back(Local(pattern->ghosts.size()));
+        level.sent.insert(level.sent.end(), places.begin(), places.end());
+        const auto bytes = std::as_bytes(std::span<const Global>(elements));
+        parcels.push_back({to, {bytes.begin(), bytes.end()}});
+      }
+      std::vector<std::vector<Global>> arrived;
+      for (const auto& parcel : p.comm.sparse_exchange(parcels)) {
+        pattern->send_ranks.push_back(parcel.rank);
+        auto& elements = arrived.emplace_back(parcel.bytes.size() / sizeof(Global));
+        std::memcpy(elements.data(), parcel.bytes.data(), parcel.bytes.size());
+      }
+      std::vector<Global> next;
+      if (!last) {
+        for (const Local i : stay) next.push_back(list[std::size_t(i)]);
+        for (const auto& elements : arrived) next.insert(next.end(), elements.begin(), elements.end());
+        std::sort(next.begin(), next.end());
+        next.erase(std::unique(next.begin(), next.end()), next.end());
+      }
+      level.after = last ? p.owned : checked_cast<Local>(next.size(), "the number of elements that a group touches");
+      const auto place = [&](Global element) {
+        return last ? Local(element - first)
+                    : Local(std::lower_bound(next.begin(), next.end(), element) - next.begin());
+      };
+      for (const Local i : stay) level.kept.emplace_back(i, place(list[std::size_t(i)]));
+      for (const auto& elements : arrived) {
+        for (const Global e : elements) pattern->send_index.push_back(place(e));
+        pattern->send_offsets.push_back(Local(pattern->send_index.size()));
+      }
+      level.volume = {members, Global(list.size()), Global(level.sent.size()), Global(away.size())};
+      p.volume.push_back(level.volume);
+      level.pattern = std::move(pattern);
+      list = std::move(next);
+      p.levels.push_back(std::move(level));
+    }
+    // Made here: ranks number exchanges alike.
+    if (ranks > 1)
+      for (auto& level : p.levels)
+        for (const std::size_t bytes : {sizeof(float), sizeof(double)}) p.exchange(level, bytes);
+  });
+}
+
+SparseReduction::~SparseReduction() = default;
+const Communicator& SparseReduction::comm() const {
+  return parts_->comm;
+}
+const std::vector<Global>& SparseReduction::touched() const {
+  return parts_->touched;
+}
+Local SparseReduction::owned() const {
+  return parts_->owned;
+}
+int SparseReduction::levels() const {
+  return int(parts_->levels.size());
+}
+const std::vector<LevelVolume>& SparseReduction::volume() const {
+  return parts_->volume;
+}
+std::vector<LevelVolume> SparseReduction::total_volume() const {
+  std::vector<LevelVolume> total = parts_->volume;
+  collective(parts_->comm, [&] {
+    for (auto& v : total) {
+      v.group = int(parts_->comm.all_max(Global(v.group)));
+      v.touched = parts_->comm.all_sum(v.touched);
+      v.sent = parts_->comm.all_sum(v.sent);
+      v.messages = parts_->comm.all_sum(v.messages);
+    }
+  });
+  return total;
+}
+Global SparseReduction::messages(bool spread) const {
+  Global n = 0;
+  for (const auto& l : parts_->levels) n += Global((spread ? l.pattern->send_ranks : l.pattern->receive_ranks).size());
+  return n;
+}
+Global SparseReduction::values(bool spread) const {
+  Global n = 0;
+  for (const auto& l : parts_->levels) n += spread ? Global(l.pattern->send_index.size()) : Global(l.sent.size());
+  return n;
+}
+
+template <class T>
+int SparseReduction::start_sum(const T* partial, int k) {
+  auto& p = *parts_;
+  const Span span("reduce", "comm");
+  std::vector<T> before, after;
+  const T* values = partial;
+  for (std::size_t l = 0; l + 1 < p.levels.size(); ++l) {
+    after.resize(std::size_t(p.levels[l].after) * k);
+    p.sum(p.levels[l], values, k, after.data());
+    std::swap(before, after);
+    values = before.data();
+  }
+  Level& last = p.levels.back();
+  const int token = p.take();
+  auto& slot = p.slots[token];
+  slot.sum.assign(std::size_t(p.owned) * k * sizeof(T), std::byte(0));
+  T* const sum = reinterpret_cast<T*>(slot.sum.data());
+  for (const auto& [from, to] : last.kept)
+    std::memcpy(sum + std::size_t(to) * k, values + std::size_t(from) * k, sizeof(T) * k);
+  slot.exchange = nullptr;
+  if (p.comm.size() > 1) {
+    try {
+      Exchange& e = p.exchange(last, sizeof(T) * k);
+      slot.number = e.open(false);
+      slot.exchange = &e;
+      Parts::pack_sent(last, values, k, reinterpret_cast<T*>(e.outgoing(slot.number)));
+      e.post(slot.number);
+    } catch (...) {
+      slot.busy = false;
+      throw;
+    }
+  }
+  return token;
+}
+
+template <class T>
+void SparseReduction::finish_sum(int token, T* own, int k, int stride) {
+  auto& p = *parts_;
+  auto& slot = p.slots[token];
+  const Span span("reduce", "comm");
+  const T* sum = reinterpret_cast<const T*>(slot.sum.data());
+  for (Local i = 0; i < p.owned; ++i)
+    std::memcpy(own + std::size_t(i) * stride, sum + std::size_t(i) * k, sizeof(T) * k);
+  slot.busy = false;
+  if (!slot.exchange) return;
+  slot.exchange->wait(slot.number);
+  Parts::add_received(p.levels.back(), reinterpret_cast<const T*>(slot.exchange->incoming(slot.number)), k, own,
+                      stride);
+  slot.exchange->close(slot.number);
+}
+
+template <class T>
+int SparseReduction::start_spread(const T* own, int k, int stride) {
+  auto& p = *parts_;
+  const Span span("spread", "comm");
+  const int token = p.take();
+  auto& slot = p.slots[token];
+  slot.exchange = nullptr;
+  if (p.comm.size() > 1) {
+    try {
+      Exchange& e = p.exchange(p.levels.back(), sizeof(T) * k);
+      slot.number = e.open(true);
+      slot.exchange = &e;
+      Parts::pack_after(p.levels.back(), own, k, stride, reinterpret_cast<T*>(e.outgoing(slot.number)));
+      e.post(slot.number);
+    } catch (...) {
+      slot.busy = false;
+      throw;
+    }
+  }
+  return token;
+}
+
+template <class T>
+void SparseReduction::finish_spread(int token, const T* own, int k, int stride, T* touched) {
+  auto& p = *parts_;
+  auto& slot = p.slots[token];
+  const Span span("spread", "comm");
+  slot.busy = false;
+  std::vector<T> after, before;
+  const std::size_t n = p.levels.size();
+  const auto target = [&](std::size_t level, std::vector<T>& kept) {
+    if (level == 0) return touched;
+    kept.resize(std::size_t(p.levels[level].before) * k);
+    return kept.data();
+  };
+  T* values = target(n - 1, before);
+  const T* in = nullptr;
+  if (slot.exchange)
+    slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
+  Parts::unpack_before(p.levels[n - 1], own, k, stride, in, values);
+  if (slot.exchange) slot.exchange->close(slot.number);
+  for (std::size_t l = n - 1; l-- > 0;) {
+    std::swap(before, after);
+    values = target(l, before);
+    p.spread(p.levels[l], after.data(), k, values);
+  }
+}
+
+bool SparseReduction::has_room() const {
+  return !parts_->slots[0].busy || !parts_->slots[1].busy;
+}
+
+void SparseReduction::abandon(int token) noexcept {
+  auto& slot = parts_->slots[token];
+  if (slot.busy && slot.exchange) slot.exchange->abandon(slot.number);
+  slot.busy = false;
+}
+
+template int SparseReduction::start_sum(const float*, int);
+template int SparseReduction::start_sum(const double*, int);
+template void SparseReduction::finish_sum(int, float*, int, int);
+template void SparseReduction::finish_sum(int, double*, int, int);
+template int SparseReduction::start_spread(const float*, int, int);
+template int SparseReduction::start_spread(const double*, int, int);
+template void SparseReduction::finish_spread(int, const float*, int, int, float*);
+template void SparseReduction::finish_spread(int, const double*, int, int, double*);
+
+}  // namespace tacit::comm

@@ -1,0 +1,198 @@
+#include <tacit/op/tiled_spmm.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tacit::op {
+
+template <Scalar T>
+struct TiledSpmm<T>::Parts {
+  std::unique_ptr<TiledMatrix<T>> forward, backward;
+  std::unique_ptr<comm::SparseReduction> reduction;
+  int minibatch = 0;
+  bool local = false;              // one rank that touches everything: nothing to add up
+  mutable exec::Array<T> touched;  // values of one batch
+};
+
+template <Scalar T>
+TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
+                        const RowSource<T>& forward, const RowSource<T>& backward, const TiledSpmmOptions& options)
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
+  comm::collective(this->range().comm(), [&] { build(std::move(touched), forward, backward, options); });
+}
+
+template <Scalar T>
+TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options)
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(Split::rows), parts_(std::make_unique<Parts>()) {
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    const Space &to = this->range(), &from = this->domain();
+    require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
+            rows.count());
+    require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
+            "a tiled matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
+            rows.start.back(), " entries by its row starts");
+    for (const Global c : rows.column)
+      require(c >= 0 && c < from.size(), "an entry in column ", c, "; columns run from 0 to ", from.size() - 1);
+    std::vector<Global> touched(rows.column);
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    if (comm.size() == 1)
+      touched.resize(std::size_t(from.size())), std::iota(touched.begin(), touched.end(), Global(0));
+    const auto place = [&](Global c) {
+      return comm.size() == 1 ? Local(c) : Local(std::lower_bound(touched.begin(), touched.end(), c) - touched.begin());
+    };
+    std::vector<std::int64_t> start(touched.size() + 1);
+    std::vector<Local> column(rows.column.size()), row(rows.column.size());
+    std::vector<T> value(rows.column.size());
+    for (std::size_t i = 0; i < column.size(); ++i) ++start[std::size_t(column[i] = place(rows.column[i])) + 1];
+    std::partial_sum(start.begin(), start.end(), start.begin());
+    auto next = start;
+    for (Local r = 0; r < rows.count(); ++r)
+      for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i) {
+        const auto at = std::size_t(next[std::size_t(column[std::size_t(i)])]++);
+        row[at] = r, value[at] = rows.value[std::size_t(i)];
+      }
+    const RowSource<T> forward = [&](Local begin, Local end, RowBuffer<T>& out) {
+      for (Local r = begin; r < end; ++r) {
+        for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i)
+          out.add(column[std::size_t(i)], rows.value[std::size_t(i)]);
+        out.end_row();
+      }
+    };
+    const RowSource<T> backward = [&](Local begin, Local end, RowBuffer<T>& out) {
+      for (Local r = begin; r < end; ++r) {
+        for (auto i = start[std::size_t(r)]; i < start[std::size_t(r) + 1]; ++i)
+          out.add(row[std::size_t(i)], value[std::size_t(i)]);
+        out.end_row();
+      }
+    };
+    build(std::move(touched), forward, backward, options);
+  });
+}
+
+template <Scalar T>
+TiledSpmm<T>::~TiledSpmm() = default;
+
+template <Scalar T>
+void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
+                         const TiledSpmmOptions& options) {
+  const Space &to = this->range(), &from = this->domain();
+  const auto& comm = to.comm();
+  require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
+  require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
+  require(options.minibatch >= 0, "messages of ", options.minibatch, " columns");
+  parts_->minibatch = options.minibatch;
+  const bool by_columns = split_ == Split::columns;
+  const Space& shared = by_columns ? to : from;
+  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
+  parts_->local = comm.size() == 1 && Global(there) == shared.size();
+  parts_->reduction =
+      std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+  const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
+  parts_->forward = std::make_unique<TiledMatrix<T>>(rows, columns, forward, options.matrix);
+  parts_->backward = std::make_unique<TiledMatrix<T>>(columns, rows, backward, options.matrix);
+  require(parts_->forward->entries() == parts_->backward->entries(), "a matrix of ", parts_->forward->entries(),
+          " entries, its transpose of ", parts_->backward->entries());
+  entries_ = comm.all_sum(parts_->forward->entries());
+  largest_ = comm.all_max(parts_->forward->largest());
+  const std::string fault = parts_->forward->fault();
+  const int first = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
+  if (first < comm.size()) fault_ = comm.broadcast(fault, first);
+}
+
+template <Scalar T>
+const TiledMatrix<T>& TiledSpmm<T>::forward() const {
+  return *parts_->forward;
+}
+template <Scalar T>
+const TiledMatrix<T>& TiledSpmm<T>::backward() const {
+  return *parts_->backward;
+}
+template <Scalar T>
+const comm::SparseReduction& TiledSpmm<T>::reduction() const {
+  return *parts_->reduction;
+}
+
+template <Scalar T>
+Cost TiledSpmm<T>::cost_of(bool adjoint) const {
+  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const bool spread = !sums(adjoint);
+  Cost c;
+  c.flops = 2 * double(matrix.entries());
+  c.bytes = matrix.bytes() + sizeof(T) * (double(matrix.rows()) + double(matrix.columns()));
+  if (this->range().comm().size() > 1) {
+    c.messages = double(parts_->reduction->messages(spread));
+    c.message_bytes = double(parts_->reduction->values(spread)) * sizeof(T);
+  }
+  return c;
+}
+
+// The columns of a batch that begins at `from`.
+static int batch_of(int minibatch, int columns, int from) {
+  return minibatch == 0 ? columns : std::min(minibatch, columns - from);
+}
+
+// Multiplies columns `from` on, and starts to add them up; or starts to spread them.
+template <Scalar T>
+int TiledSpmm<T>::start_batch(const Vector<T, Host>& x, bool adjoint, int from) const {
+  const int k = x.columns(), n = batch_of(parts_->minibatch, k, from);
+  if (!sums(adjoint)) return parts_->reduction->start_spread(x.data() + from, n, k);
+  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const std::size_t size = std::size_t(matrix.rows()) * std::size_t(n);
+  if (parts_->touched.size() < size) parts_->touched = exec::Array<T>(size);
+  matrix.multiply(x.data() + from, k, parts_->touched.data(), n, n, &this->range().comm());
+  return parts_->reduction->start_sum(parts_->touched.data(), n);
+}
+
+template <Scalar T>
+int TiledSpmm<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool adjoint) const {
+  if (parts_->local) return -1;
+  exec::settle();
+  return start_batch(x, adjoint, 0);
+}
+
+template <Scalar T>
+void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const {
+  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const int k = x.columns();
+  if (parts_->local) return matrix.multiply(x.data(), k, y.data(), k, k);
+  auto& reduction = *parts_->reduction;
+  for (int from = 0; from < k;) {
+    const int n = batch_of(parts_->minibatch, k, from), next = from + n;
+    if (sums(adjoint)) {
+      // The next product hides these sums, unless another product under way has the second place.
+      const bool ahead = next < k && reduction.has_room();
+      const int following = ahead ? start_batch(x, adjoint, next) : -1;
+      reduction.finish_sum(token, y.data() + from, n, k);
+      token = ahead || next >= k ? following : start_batch(x, adjoint, next);
+    } else {
+      const std::size_t size = std::size_t(matrix.columns()) * std::size_t(n);
+      if (parts_->touched.size() < size) parts_->touched = exec::Array<T>(size);
+      reduction.finish_spread(token, x.data() + from, n, k, parts_->touched.data());
+      if (next < k) token = start_batch(x, adjoint, next);
+      matrix.multiply(parts_->touched.data(), n, y.data() + from, k, n, &this->range().comm());
+    }
+    from = next;
+  }
+}
+
+template <Scalar T>
+void TiledSpmm<T>::abandon(int token) const noexcept {
+  if (token >= 0) parts_->reduction->abandon(token);
+}
+
+template <Scalar T>
+void TiledSpmm<T>::apply_clamped(const Vector<T, Host>& x, Vector<T, Host>& y, const Clamp<T>& clamp) const {
+  require(parts_->local, "a clamped product works on one rank that holds the whole matrix");
+  require(x.space() == this->domain() && y.space() == this->range() && x.columns() == y.columns() && &x != &y,
+          "vectors that do not fit a clamped product of ", this->range().size(), " x ", this->domain().size());
+  this->count_apply();
+  exec::settle();
+  parts_->forward->multiply(x.data(), x.columns(), y.data(), x.columns(), x.columns(), nullptr, &clamp);
+}
+
+template class TiledSpmm<float>;
+template class TiledSpmm<double>;
+
+}  // namespace tacit::op

@@ -1,0 +1,329 @@
+// The projector against rays clipped pixel by pixel, and reconstructions against what is known of them.
+#include <gtest/gtest.h>
+#include <tacit/app/tomography/projector.hpp>
+#include <tacit/app/tomography/reconstruct.hpp>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <numbers>
+
+using namespace tacit;
+using namespace tacit::app::tomography;
+using comm::Communicator;
+using layout::Vector;
+
+namespace {
+
+Geometry geometry(Local width, Local height, Local detectors, std::vector<double> degrees, double centre,
+                  double pixel = 1) {
+  Geometry g{width, height, detectors, std::move(degrees), centre, pixel};
+  for (double& t : g.angles) t *= std::numbers::pi / 180;
+  return g;
+}
+
+// Length of the line x cos t + y sin t = r within a box, by slabs.
+double clipped(double t, double r, double left, double right, double low, double high) {
+  const double c = std::cos(t), s = std::sin(t);
+  double from = -1e9, to = 1e9;
+  const double point[] = {r * c, r * s}, way[] = {-s, c}, least[] = {left, low}, most[] = {right, high};
+  for (int axis = 0; axis < 2; ++axis) {
+    if (std::abs(way[axis]) < 1e-12) {
+      if (point[axis] < least[axis] || point[axis] >= most[axis]) return 0;
+      continue;
+    }
+    const double a = (least[axis] - point[axis]) / way[axis], b = (most[axis] - point[axis]) / way[axis];
+    from = std::max(from, std::min(a, b));
+    to = std::min(to, std::max(a, b));
+  }
+  return std::max(0.0, to - from);
+}
+
+std::vector<Geometry> geometries() {
+  std::vector<double> many, few{0, 45, 90, 135, 180, 26.565051177077994};
+  for (int i = 0; i < 23; ++i) many.push_back(i * 180.0 / 23 + 0.1);
+  return {geometry(16, 16, 16, many, 8),      geometry(13, 7, 11, many, 5.2),  geometry(9, 14, 5, few, 2.5),
+          geometry(1, 1, 3, few, 1.5),        geometry(20, 20, 1, {33}, 0.5),  geometry(12, 12, 17, few, 8.25),
+          geometry(10, 10, 12, many, -3),     geometry(11, 11, 9, many, 20),   geometry(8, 8, 20, many, 10, 2.5),
+          geometry(21, 21, 8, many, 4, 0.37), geometry(30, 30, 2, {10, 80}, 1)};
+}
+
+TEST(Projector, HasTheLengthOfEveryRayInEveryPixel) {
+  for (const auto& g : geometries())
+    for (const auto order : {Order::hilbert, Order::natural}) {
+      const Projector projector(g, order);
+      op::RowBuffer<double> rows, columns;
+      rows.start = columns.start = {0};
+      projector.ray_rows(0, Local(g.rays()), rows);
+      projector.pixel_rows(0, Local(g.pixels()), columns);
+      std::map<std::pair<Local, Local>, double> a, b;
+      for (std::size_t i = 0; i < std::size_t(g.rays()); ++i)
+        for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+          a[{projector.ray_order()[i], projector.pixel_order()[std::size_t(rows.column[k])]}] = rows.value[k];
+      for (std::size_t i = 0; i < std::size_t(g.pixels()); ++i)
+        for (auto k = std::size_t(columns.start[i]); k < std::size_t(columns.start[i + 1]); ++k)
+          b[{projector.ray_order()[std::size_t(columns.column[k])], projector.pixel_order()[i]}] = columns.value[k];
+      EXPECT_EQ(a, b);  // to the bit
+      EXPECT_EQ(a.size(), rows.column.size());
+      for (Local ray = 0; ray < g.rays(); ++ray) {
+        const double t = g.angles[std::size_t(ray / g.detectors)], r = ray % g.detectors + 0.5 - g.centre;
+        double sum = 0;
+        for (Local pixel = 0; pixel < g.pixels(); ++pixel) {
+          const double x = (pixel % g.width - g.width / 2.0) * g.pixel,
+                       y = (g.height / 2.0 - 1 - pixel / g.width) * g.pixel;
+          const double expected = clipped(t, r, x, x + g.pixel, y, y + g.pixel);
+          const auto found = a.find({ray, pixel});
+          const double value = found == a.end() ? 0 : found->second;
+          sum += value;
+          // Along an edge either of the two pixels may have the ray.
+          const bool edge = std::min(std::abs(std::cos(t)), std::abs(std::sin(t))) < 1e-10;
+          if (edge) continue;
+          ASSERT_NEAR(value, expected, 2e-8 * g.pixel + 1e-12) << "ray " << ray << ", pixel " << pixel;
+        }
+        const double w = g.width * g.pixel / 2, h = g.height * g.pixel / 2;
+        ASSERT_NEAR(sum, clipped(t, r, -w, w, -h, h), 1e-6 * g.pixel * (1 + g.width)) << "ray " << ray;
+      }
+    }
+}
+
+TEST(Projector, RefusesWhatIsNoGeometry) {
+  EXPECT_THROW(Projector(geometry(0, 5, 5, {0}, 2)), Error);
+  EXPECT_THROW(Projector(geometry(5, 5, 0, {0}, 2)), Error);
+  EXPECT_THROW(Projector(geometry(5, 5, 5, {}, 2)), Error);
+  EXPECT_THROW(Projector(geometry(5, 5, 5, {0}, NAN)), Error);
+  EXPECT_THROW(Projector(geometry(5, 5, 5, {NAN}, 2)), Error);
+  EXPECT_THROW(Projector(geometry(5, 5, 5, {0}, 2, 0)), Error);
+  EXPECT_THROW(Projector(geometry(60000, 60000, 5, {0}, 2)), Error);
+}
+
+template <class T>
+std::vector<T> whole_of(const Vector<T>& v) {
+  return v.space().comm().all_gather(std::span<const T>(v.data(), v.size()));
+}
+
+template <class T>
+class Tomography : public testing::Test {};
+using Reals = testing::Types<float, double>;
+TYPED_TEST_SUITE(Tomography, Reals);
+
+TYPED_TEST(Tomography, ProjectsAlikeOnAnyNumberOfRanks) {
+  using T = TypeParam;
+  for (const auto& g : geometries()) {
+    const Projector projector(g);
+    const auto alone = projector.matrix<T>(Communicator::self());
+    const int k = 3;
+    const auto x = test::vector_of<T>(alone->domain(), 7, k), u = test::vector_of<T>(alone->range(), 8, k);
+    Vector<T> y(alone->range(), k), v(alone->domain(), k);
+    alone->apply(x, y);
+    alone->apply_adjoint(u, v);
+    // (A x, u) = (x, A^T u)
+    const double left = double(layout::dot(y, u)), right = double(layout::dot(x, v));
+    EXPECT_NEAR(left, right, 200 * std::numeric_limits<T>::epsilon() * (layout::norm(y) * layout::norm(u) + 1e-30));
+    test::on_ranks(
+        [&](const Communicator& comm) {
+          for (const comm::Groups& groups : {comm::Groups{}, comm::Groups{2}}) {
+            op::TiledSpmmOptions o;
+            o.groups = groups;
+            o.minibatch = groups.empty() ? 0 : 2;
+            const auto a = projector.matrix<T>(comm, o);
+            EXPECT_EQ(a->entries(), alone->entries());
+            const auto xr = test::vector_of<T>(a->domain(), 7, k), ur = test::vector_of<T>(a->range(), 8, k);
+            Vector<T> yr(a->range(), k), vr(a->domain(), k);
+            a->apply(xr, yr);
+            a->apply_adjoint(ur, vr);
+            const auto all_y = whole_of(yr), all_v = whole_of(vr);
+            const double unit =
+                64 * std::numeric_limits<T>::epsilon() * (g.width + g.height + double(g.angles.size())) * g.pixel;
+            for (std::size_t i = 0; i < all_y.size(); ++i) ASSERT_NEAR(double(all_y[i]), double(y.data()[i]), unit);
+            for (std::size_t i = 0; i < all_v.size(); ++i) ASSERT_NEAR(double(all_v[i]), double(v.data()[i]), unit);
+          }
+        },
+        {2, 3, 5});
+  }
+}
+
+// A disc of radius 0.7 of the half width, and its sinogram by A.
+template <class T>
+struct Disc {
+  Projector projector;
+  std::shared_ptr<op::TiledSpmm<T>> a;
+  Vector<T> image, sinogram;
+  Disc(const Communicator& comm, Local n, int angles, int k, const op::TiledSpmmOptions& o = {})
+      : projector(of(n, angles)), a(projector.matrix<T>(comm, o)), image(a->domain(), k), sinogram(a->range(), k) {
+    for (Local i = 0; i < a->domain().local_size(); ++i) {
+      const Local pixel = projector.pixel_order()[std::size_t(a->domain().begin()) + std::size_t(i)];
+      const double x = pixel % n + 0.5 - n / 2.0, y = pixel / n + 0.5 - n / 2.0;
+      for (int c = 0; c < k; ++c)
+        image.data()[std::size_t(i) * std::size_t(k) + std::size_t(c)] = T(std::hypot(x - c, y) < 0.35 * n ? 1 + c : 0);
+    }
+    a->apply(image, sinogram);
+  }
+  static Geometry of(Local n, int angles) {
+    std::vector<double> t;
+    for (int i = 0; i < angles; ++i) t.push_back(180.0 * i / angles);
+    return geometry(n, n, n, t, n / 2.0);
+  }
+};
+
+TYPED_TEST(Tomography, SlicesTogetherAreSlicesAlone) {
+  using T = TypeParam;
+  const double unit = std::numeric_limits<T>::epsilon();
+  test::on_ranks(
+      [&](const Communicator& comm) {
+        for (const auto method : {Method::cgls, Method::sirt}) {
+          const Disc<T> d(comm, 24, 20, 3);
+          ReconstructOptions o;
+          o.method = method;
+          o.iterations = 4;  // conjugate gradients make ten times as much of a rounding error in each
+          Vector<T> together(d.a->domain(), 3);
+          const auto r = reconstruct<T>(*d.a, d.sinogram, together, o);
+          ASSERT_EQ(r.residual.size(), 5u);
+          for (int c = 0; c < 3; ++c) {
+            Vector<T> b(d.a->range()), x(d.a->domain());
+            for (Local i = 0; i < d.a->range().local_size(); ++i)
+              b.data()[i] = d.sinogram.data()[std::size_t(i) * 3 + std::size_t(c)];
+            const auto one = reconstruct<T>(*d.a, b, x, o);
+            for (int i = 0; i <= 4; ++i)
+              EXPECT_NEAR(one.residual[std::size_t(i)][0], r.residual[std::size_t(i)][std::size_t(c)],
+                          1e4 * unit * r.residual[0][std::size_t(c)]);
+            for (Local i = 0; i < d.a->domain().local_size(); ++i)
+              ASSERT_NEAR(double(x.data()[i]), double(together.data()[std::size_t(i) * 3 + std::size_t(c)]),
+                          3e4 * unit * 3);
+          }
+          for (int c = 0; c < 3; ++c) {
+            EXPECT_LT(r.residual[4][std::size_t(c)], 0.5 * r.residual[0][std::size_t(c)]);
+            EXPECT_NEAR(r.final_residual[std::size_t(c)], r.residual[4][std::size_t(c)],
+                        1e3 * unit * r.residual[0][std::size_t(c)]);
+            for (std::size_t i = 1; i <= 4; ++i)
+              EXPECT_LE(r.residual[i][std::size_t(c)], r.residual[i - 1][std::size_t(c)] * (1 + 1e3 * unit));
+          }
+        }
+      },
+      {2, 3});
+}
+
+TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {
+  using T = TypeParam;
+  const Disc<T> d(Communicator::self(), 24, 20, 3);
+  ReconstructOptions o;
+  o.iterations = 50;
+  o.discrepancy = 20;
+  Vector<T> x(d.a->domain(), 3);
+  const auto r = reconstruct<T>(*d.a, d.sinogram, x, o);
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(r.end[c], End::discrepancy);
+    const auto at = std::size_t(r.iterations[c]);
+    EXPECT_LE(r.residual[at][c], 20);
+    EXPECT_GT(r.residual[at - 1][c], 20);
+    EXPECT_NEAR(r.final_residual[c], r.residual[at][c], 1e-3);  // nothing moved it afterwards
+  }
+  EXPECT_LT(r.iterations[0], r.iterations[2]);  // the fainter disc is there first
+
+  o.discrepancy = 0;
+  o.tolerance = 1e-3;
+  Vector<T> y(d.a->domain(), 3);
+  const auto s = reconstruct<T>(*d.a, d.sinogram, y, o);
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(s.end[c], End::gradient);
+
+  // A warm start goes on where the last run ended.
+  o.tolerance = 0, o.iterations = 0;
+  const auto again = reconstruct<T>(*d.a, d.sinogram, y, o);
+  EXPECT_EQ(again.iterations, std::vector<int>(3, 0));
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(again.residual[0][c], s.final_residual[c], 1e-3);
+
+  o.iterations = 50;
+  int calls = 0;
+  o.callback = [&](const State& state) {
+    ++calls;
+    return state.iteration == 3;
+  };
+  Vector<T> z(d.a->domain(), 3);
+  const auto stopped = reconstruct<T>(*d.a, d.sinogram, z, o);
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(stopped.end[1], End::callback);
+  EXPECT_EQ(stopped.iterations[1], 3);
+
+  // No data: nothing to do, no division by zero.
+  Vector<T> zero(d.a->range(), 1), image(d.a->domain(), 1);
+  const auto nothing = reconstruct<T>(*d.a, zero, image, {});
+  EXPECT_EQ(nothing.end[0], End::gradient);
+  EXPECT_EQ(layout::max_norm(image), 0);
+}
+
+TYPED_TEST(Tomography, FindsTheCornerOfTheLCurve) {
+  using T = TypeParam;
+  Disc<T> d(Communicator::self(), 32, 30, 1);
+  for (std::size_t i = 0; i < d.sinogram.size(); ++i) d.sinogram.data()[i] += T(1.5 * test::number<double>(9, i));
+  const auto error = [&](const Vector<T>& x) {
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(double(x.data()[i]) - double(d.image.data()[i]), 2);
+    return std::sqrt(sum);
+  };
+  ReconstructOptions o;
+  o.iterations = 100;
+  Vector<T> fitted(d.a->domain()), corner(d.a->domain());
+  reconstruct<T>(*d.a, d.sinogram, fitted, o);
+  o.l_curve = true;
+  const auto r = reconstruct<T>(*d.a, d.sinogram, corner, o);
+  EXPECT_EQ(r.end[0], End::corner);
+  EXPECT_LT(r.iterations[0], 40);
+  EXPECT_LT(error(corner), error(fitted));
+}
+
+TYPED_TEST(Tomography, KeepsSirtPositiveAndRefusesWrongOptions) {
+  using T = TypeParam;
+  const Disc<T> d(Communicator::self(), 20, 15, 2);
+  ReconstructOptions o;
+  o.method = Method::sirt;
+  o.nonnegative = true;
+  o.iterations = 30;
+  Vector<T> x(d.a->domain(), 2);
+  reconstruct<T>(*d.a, d.sinogram, x, o);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_GE(x.data()[i], T(0));
+  const auto refused = [&](auto change) {
+    ReconstructOptions wrong;
+    change(wrong);
+    EXPECT_THROW(reconstruct<T>(*d.a, d.sinogram, x, wrong), Error);
+  };
+  refused([](auto& w) { w.nonnegative = true; });
+  refused([](auto& w) { w.iterations = -1; });
+  refused([](auto& w) { w.relaxation = 2; });
+  refused([](auto& w) { w.discrepancy = -1; });
+  Vector<T> one(d.a->domain());
+  EXPECT_THROW(reconstruct<T>(*d.a, d.sinogram, one, {}), Error);
+  EXPECT_THROW(reconstruct<T>(*d.a, Vector<T>(d.a->domain(), 2), x, {}), Error);
+}
+
+std::vector<float> raw(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<float> values;
+  for (float v; in.read(reinterpret_cast<char*>(&v), sizeof v);) values.push_back(v);
+  return values;
+}
+
+// An artificial sinogram against a reference in double precision.
+TYPED_TEST(Tomography, FollowsTheReferenceResiduals) {
+  using T = TypeParam;
+  const char* const shared = std::getenv("TACIT_TEST_SHARED");
+  const std::string folder = std::string(shared ? shared : "../shared") + "/data/tomography/";
+  const auto theta = raw(folder + "ADS1_theta.bin"), sinogram = raw(folder + "ADS1_sinogram.bin");
+  if (theta.empty()) GTEST_SKIP() << "the data are not here";
+  if (test::under_mpi()) GTEST_SKIP() << "once is enough";
+  Geometry g{256, 256, 256, {theta.begin(), theta.end()}, 128};
+  const Projector projector(g);
+  const auto a = projector.matrix<T>(Communicator::self());
+  Vector<T> b(a->range()), x(a->domain());
+  for (std::size_t i = 0; i < b.size(); ++i) b.data()[i] = T(sinogram[std::size_t(projector.ray_order()[i])]);
+  ReconstructOptions o;
+  o.iterations = 24;
+  const auto r = reconstruct<T>(*a, b, x, o);
+  const double squared = r.final_residual[0] * r.final_residual[0];
+  if (std::is_same_v<T, double>) EXPECT_LE(squared, 1.01 * 4.9685e2);
+  else EXPECT_LE(squared, 1.05 * 6.7644e2);
+}
+
+}  // namespace

@@ -1,0 +1,252 @@
+// Tiled matrices: storages, stages, rounded values, register tiles of every width, any number of threads.
+#include <gtest/gtest.h>
+#include <tacit/op/tiled_matrix.hpp>
+
+#include "support/reference.hpp"
+
+#include <cmath>
+#include <limits>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+using namespace tacit;
+using op::TiledFormat;
+using op::TiledMatrix;
+using op::TiledOptions;
+using op::Values;
+
+namespace {
+
+template <class T>
+struct Entry {
+  Local column;
+  T value;
+};
+
+// Rows with columns in no order; some empty, one long.
+template <class T>
+std::vector<std::vector<Entry<T>>> some_rows(Local rows, Local columns, double size = 1) {
+  std::vector<std::vector<Entry<T>>> a(static_cast<std::size_t>(rows));
+  for (Local r = 0; r < rows; ++r) {
+    const Local n = r % 7 == 3 ? 0 : r == 5 ? std::min(columns, 300) : std::min(columns, 1 + r % 40);
+    const Local step = std::max(1, columns / std::max(1, n));
+    for (Local i = 0; i < n; ++i) {
+      const Local c = (r * 13 + (n - 1 - i) * step + (i % 3 == 0 && step > 1 ? 1 : 0)) % columns;
+      bool known = false;
+      for (const auto& e : a[std::size_t(r)]) known = known || e.column == c;
+      if (!known) a[std::size_t(r)].push_back({c, T(size * test::number<T>(3, std::uint64_t(r * 1000 + i)))});
+    }
+  }
+  return a;
+}
+
+template <class T>
+op::RowSource<T> source_of(const std::vector<std::vector<Entry<T>>>& a) {
+  return [&a](Local begin, Local end, op::RowBuffer<T>& rows) {
+    for (Local r = begin; r < end; ++r) {
+      for (const auto& e : a[std::size_t(r)]) rows.add(e.column, e.value);
+      rows.end_row();
+    }
+  };
+}
+
+template <class T>
+class Tiled : public testing::Test {};
+using Reals = testing::Types<float, double>;
+TYPED_TEST_SUITE(Tiled, Reals);
+
+// Largest error of A X relative to sums of |a x|.
+template <class T>
+double error_of(const TiledMatrix<T>& m, const std::vector<std::vector<Entry<T>>>& a, int k) {
+  const int x_stride = k == 1 ? 1 : k + 3, y_stride = k + 1;
+  std::vector<T> x(std::size_t(m.columns()) * std::size_t(x_stride), std::numeric_limits<T>::quiet_NaN());
+  std::vector<T> y(std::size_t(m.rows()) * std::size_t(y_stride), T(7));
+  for (Local i = 0; i < m.columns(); ++i)
+    for (int c = 0; c < k; ++c)
+      x[std::size_t(i) * std::size_t(x_stride) + std::size_t(c)] =
+          test::number<T>(5, std::uint64_t(i) * 97 + std::uint64_t(c));
+  m.multiply(x.data(), x_stride, y.data(), y_stride, k);
+  double worst = 0;
+  for (std::size_t r = 0; r < a.size(); ++r) {
+    for (int c = 0; c < k; ++c) {
+      long double sum = 0, size = 1e-300L;
+      for (const auto& e : a[r]) {
+        const long double term =
+            static_cast<long double>(e.value) * x[std::size_t(e.column) * std::size_t(x_stride) + std::size_t(c)];
+        sum += term, size += std::abs(term);
+      }
+      worst = std::max(worst, double(std::abs(sum - y[r * std::size_t(y_stride) + std::size_t(c)]) / size));
+      if (a[r].empty()) {
+        EXPECT_EQ(y[r * std::size_t(y_stride) + std::size_t(c)], T(0));
+      }
+    }
+    EXPECT_EQ(y[r * std::size_t(y_stride) + std::size_t(k)], T(7));  // nothing is written beside
+  }
+  return worst;
+}
+
+TYPED_TEST(Tiled, MultipliesWithAnyNumberOfColumns) {
+  using T = TypeParam;
+  const auto a = some_rows<T>(61, 500);
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+    for (const auto& [block, tile] : {std::pair{0, 0}, {7, 16}, {1, 8}, {100, 64}}) {
+      TiledOptions o;
+      o.format = format, o.block_rows = block, o.tile = tile;
+      const TiledMatrix<T> m(61, 500, source_of(a), o);
+      for (const int k : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 48, 63, 64, 65, 100})
+        EXPECT_LE(error_of(m, a, k), 64 * std::numeric_limits<T>::epsilon()) << m.storage() << ", " << k << " columns";
+    }
+}
+
+TYPED_TEST(Tiled, CutsColumnsIntoStages) {
+  using T = TypeParam;
+  for (const Local columns : {65536, 65537, 200001, (1 << 20) + 1, 3 << 20}) {
+    const auto a = some_rows<T>(20, columns);
+    for (const auto format : {TiledFormat::list, TiledFormat::bitmap}) {
+      TiledOptions o;
+      o.format = format, o.block_rows = 6;
+      const TiledMatrix<T> m(20, columns, source_of(a), o);
+      for (const int k : {1, 3}) EXPECT_LE(error_of(m, a, k), 64 * std::numeric_limits<T>::epsilon()) << columns;
+    }
+  }
+}
+
+TYPED_TEST(Tiled, RoundsStoredValuesOnly) {
+  using T = TypeParam;
+  for (const double size : {1.0, 1e-30, 1e30}) {
+    const auto a = some_rows<T>(61, 500, size);
+    for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+      for (const auto& [values, bound] :
+           {std::pair{Values::half, 0x1p-11}, {Values::bfloat16, 0x1p-8}, {Values::single, 0x1p-24}}) {
+        if (values == Values::single && size < 1e-20) continue;  // not in floats' range
+        TiledOptions o;
+        o.format = format, o.values = values;
+        const TiledMatrix<T> m(61, 500, source_of(a), o);
+        for (const int k : {1, 16})
+          EXPECT_LE(error_of(m, a, k), bound + 64 * std::numeric_limits<T>::epsilon()) << m.storage() << " " << size;
+      }
+  }
+}
+
+// A column of huge or very negative numbers stays its own affair.
+TYPED_TEST(Tiled, KeepsColumnsApart) {
+  using T = TypeParam;
+  const auto a = some_rows<T>(40, 90);
+  TiledOptions o;
+  o.values = Values::half;
+  const TiledMatrix<T> m(40, 90, source_of(a), o);
+  std::vector<T> x(90 * 3), y(40 * 3), alone(40);
+  for (std::size_t i = 0; i < 90; ++i)
+    x[3 * i] = T(1e30), x[3 * i + 1] = test::number<T>(8, i), x[3 * i + 2] = T(-1e30);
+  m.multiply(x.data(), 3, y.data(), 3, 3);
+  std::vector<T> one(90);
+  for (std::size_t i = 0; i < 90; ++i) one[i] = x[3 * i + 1];
+  m.multiply(one.data(), 1, alone.data(), 1, 1);
+  for (std::size_t r = 0; r < 40; ++r) {
+    EXPECT_TRUE(std::isfinite(y[3 * r]) && std::isfinite(y[3 * r + 2]));
+    EXPECT_EQ(y[3 * r], -y[3 * r + 2]);
+    EXPECT_NEAR(double(y[3 * r + 1]), double(alone[r]), 100 * std::numeric_limits<T>::epsilon());
+  }
+}
+
+TYPED_TEST(Tiled, GivesTheSameBitsOnAnyNumberOfThreads) {
+#ifdef _OPENMP
+  using T = TypeParam;
+  const auto a = some_rows<T>(3000, 700);
+  const int before = omp_get_max_threads();
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+    for (const int k : {1, 20}) {
+      std::vector<T> first;
+      for (const int threads : {1, 2, 5}) {
+        omp_set_num_threads(threads);
+        TiledOptions o;
+        o.format = format, o.block_rows = 32;
+        const TiledMatrix<T> m(3000, 700, source_of(a), o);
+        std::vector<T> x(std::size_t(700 * k)), y(std::size_t(3000 * k));
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i);
+        m.multiply(x.data(), k, y.data(), k, k);
+        if (first.empty()) first = y;
+        EXPECT_EQ(first, y);
+      }
+    }
+  omp_set_num_threads(before);
+#else
+  GTEST_SKIP() << "a build without OpenMP";
+#endif
+}
+
+TYPED_TEST(Tiled, ClampsInTheSamePass) {
+  using T = TypeParam;
+  const auto a = some_rows<T>(61, 70000);  // two stages of a list
+  const op::Clamp<T> clamp{T(-0.25), T(0), T(0.5)};
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+    for (const int k : {1, 5, 32}) {
+      TiledOptions o;
+      o.format = format;
+      const TiledMatrix<T> m(61, 70000, source_of(a), o);
+      std::vector<T> x(std::size_t(70000 * k)), plain(std::size_t(61 * k)), clamped(std::size_t(61 * k));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i);
+      m.multiply(x.data(), k, plain.data(), k, k);
+      m.multiply(x.data(), k, clamped.data(), k, k, nullptr, &clamp);
+      for (std::size_t i = 0; i < plain.size(); ++i)
+        EXPECT_EQ(clamped[i], std::min(std::max(T(plain[i] + clamp.bias), clamp.low), clamp.high));
+    }
+}
+
+TYPED_TEST(Tiled, GivesItsRowsBackAndCountsReuse) {
+  using T = TypeParam;
+  const auto a = some_rows<T>(61, 70000);
+  Global entries = 0;
+  for (const auto& row : a) entries += Global(row.size());
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap}) {
+    TiledOptions o;
+    o.format = format;
+    const TiledMatrix<T> m(61, 70000, source_of(a), o);
+    EXPECT_EQ(m.entries(), entries);
+    op::RowBuffer<T> out;
+    out.start = {0};
+    m.rows(0, 61, out);
+    for (std::size_t r = 0; r < a.size(); ++r) {
+      ASSERT_EQ(out.start[r + 1] - out.start[r], std::int64_t(a[r].size()));
+      for (const auto& e : a[r]) {
+        bool found = false;
+        for (auto i = std::size_t(out.start[r]); i < std::size_t(out.start[r + 1]); ++i)
+          found = found || (out.column[i] == e.column && out.value[i] == e.value);
+        EXPECT_TRUE(found);
+      }
+    }
+    EXPECT_DOUBLE_EQ(m.reuse(1), 1);
+    std::vector<Local> all;
+    for (const auto& row : a)
+      for (const auto& e : row) all.push_back(e.column);
+    std::sort(all.begin(), all.end());
+    const auto distinct = std::unique(all.begin(), all.end()) - all.begin();
+    EXPECT_DOUBLE_EQ(m.reuse(61), double(entries) / double(distinct));
+  }
+}
+
+TEST(TiledMatrix, SaysWhatIsWrong) {
+  const auto with = [](Local column, double value, bool twice = false) {
+    return op::RowSource<double>([=](Local begin, Local end, op::RowBuffer<double>& rows) {
+      for (Local r = begin; r < end; ++r) {
+        if (r == 2) rows.add(column, value);
+        if (r == 2 && twice) rows.add(column, value);
+        rows.end_row();
+      }
+    });
+  };
+  EXPECT_THROW(TiledMatrix<double>(4, 10, with(10, 1), {}), Error);
+  EXPECT_THROW(TiledMatrix<double>(4, 10, with(-1, 1), {}), Error);
+  TiledOptions o;
+  o.format = TiledFormat::bitmap;
+  EXPECT_THROW(TiledMatrix<double>(4, 10, with(3, 1, true), o), Error);
+  o.tile = 12;
+  EXPECT_THROW(TiledMatrix<double>(4, 10, with(3, 1), o), Error);
+  EXPECT_NE(TiledMatrix<double>(4, 10, with(3, NAN), {}).fault().find("row 2, column 3"), std::string::npos);
+  EXPECT_EQ(TiledMatrix<double>(4, 10, with(3, -5), {}).largest(), 5);
+  EXPECT_EQ(TiledMatrix<double>(0, 10, with(3, -5), {}).entries(), 0);
+}
+
+}  // namespace

@@ -1,0 +1,155 @@
+"""Sparse networks: against SciPy, the challenge's files, and the exact answer for the official weights."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import ROOT
+from test_tomography import run
+
+import tacit
+from tacit import inference
+
+SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data" / "inference"
+
+
+def plain(layers: list[Any], y: np.ndarray, bias: float) -> np.ndarray:
+    for w in layers:
+        z = y @ w
+        y = np.clip(np.where(z != 0, z + bias, 0), 0, 32)
+    return y
+
+
+def test_against_scipy() -> None:
+    rng = np.random.default_rng(3)
+    sizes = [50, 80, 60, 70]
+    layers = [
+        sp.csr_array(np.round(8 * a.toarray()) / 8)
+        for a in (sp.random_array((m, n), density=0.15, rng=rng) for m, n in itertools.pairwise(sizes))
+    ]
+    images = (rng.random((300, 50)) < 0.2).astype(float)
+    images[::7] = 0
+    expected = plain(layers, images, -0.25)
+    net = inference.network(layers)
+    r = net.infer(images, bias=-0.25, keep_outputs=True, report_layers=True)
+    np.testing.assert_array_equal(r.categories, np.flatnonzero(expected.any(1)))
+    np.testing.assert_allclose(r.outputs, expected[r.categories], rtol=1e-6)
+    assert r.sums[-1] == pytest.approx(expected.sum())
+    assert r.alive[-1] == len(r.categories)
+    same = inference.network(layers, weight_bytes=1).infer(images.astype(bool), bias=-0.25)
+    np.testing.assert_array_equal(same.categories, r.categories)
+    assert 0 < r.edges_worked < r.edges == sum(w.nnz for w in layers) * 300
+
+
+def test_refuses_what_does_not_fit() -> None:
+    net = inference.radixnet(64, 3, radices=(2, 2, 2))
+    for call in (
+        lambda: net.infer(np.zeros((3, 63))),
+        lambda: net.infer(np.zeros((3, 64))),  # no bias is known for 64 neurons
+        lambda: net.infer(np.zeros((3, 64)), bias=0.1),
+        lambda: net.infer(np.zeros(64), bias=-0.1),
+        lambda: inference.radixnet(60, 3),
+        lambda: inference.network([sp.eye_array(4), sp.eye_array(5)]),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            call()
+
+
+def test_command_line(tmp_path: Path) -> None:
+    layers = [inference.radixnet_layer(k, 64, radices=(2, 2)) for k in range(4)]
+    for k, w in enumerate(layers):
+        c = w.tocoo()
+        np.savetxt(
+            tmp_path / f"n64-l{k + 1}.tsv",
+            np.stack([c.row + 1, c.col + 1, c.data], 1),
+            fmt=["%d", "%d", "%e"],
+            delimiter="\t",
+        )
+    images = np.random.default_rng(0).random((90, 64)) < 0.3
+    row, column = np.nonzero(images)
+    np.savetxt(tmp_path / "images.tsv", np.stack([row + 1, column + 1, np.ones(len(row))], 1), fmt="%d", delimiter="\t")
+    expected = np.flatnonzero(plain(layers, images.astype(float), -0.2).any(1)) + 1
+    np.savetxt(tmp_path / "truth.tsv", expected, fmt="%d")
+    done = run(
+        *(
+            "infer",
+            str(tmp_path / "images.tsv"),
+            "--weights",
+            str(tmp_path),
+            "--neurons",
+            "64",
+            "--layers",
+            "4",
+            "--bias",
+            "-0.2",
+        ),
+        *(
+            "--truth",
+            str(tmp_path / "truth.tsv"),
+            "--json",
+            str(tmp_path / "r.json"),
+            "--output",
+            str(tmp_path / "c.tsv"),
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "r.json").read_text())
+    assert facts["categories"] == expected.tolist()
+    assert facts["truth"]["equal"]
+    assert facts["edges_per_second"] > 0
+    assert facts["layers"] == 4
+    assert facts["neurons"] == 64
+    assert {"read", "infer"} <= set(facts["seconds"])
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "c.tsv"), expected)
+    for words, code in (
+        (["infer", str(tmp_path / "none.tsv")], 4),
+        (
+            [
+                "infer",
+                str(tmp_path / "images.tsv"),
+                "--weights",
+                str(tmp_path),
+                "--neurons",
+                "64",
+                "--layers",
+                "5",
+                "--bias",
+                "-1",
+            ],
+            4,
+        ),
+        (["infer", str(tmp_path / "truth.tsv"), "--neurons", "64"], 4),
+    ):
+        assert run(*words).returncode == code
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHARED / "radixnet_1024.npz").exists(), reason="the data are not here")
+def test_official_network() -> None:
+    sys.path.insert(0, str(SHARED))
+    try:
+        import radixnet_1024 as official  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    classes = official.row_classes()
+    digest = hashlib.sha256()
+    for layer in range(120):
+        j, i = np.nonzero(inference.radixnet_layer(layer, classes=classes).T.toarray())
+        digest.update("".join(f"{a + 1}\t{b + 1}\t6.250000e-02\n" for a, b in zip(i, j, strict=True)).encode())
+    assert digest.hexdigest() == official.OFFICIAL
+    oracle = np.load(SHARED / "oracle_1024.npz")
+    r = tacit.inference.radixnet(classes=classes).infer(official.images(), report_layers=True)
+    np.testing.assert_array_equal(r.categories, oracle["categories"])
+    np.testing.assert_allclose(r.sums, oracle["sums"], rtol=1e-5)
+    np.testing.assert_array_equal(r.alive[:12], oracle["alive_exact"])
+    assert np.abs(r.alive[12:] - oracle["alive"][12:]).max() <= 2
+    assert np.isin(r.categories, official.truth()).sum() >= 1750

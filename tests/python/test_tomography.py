@@ -1,0 +1,264 @@
+"""Projectors, reconstructions and scans, by what is known of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import ALLOW, ROOT
+
+import tacit
+from tacit import tomography
+
+h5py = pytest.importorskip("h5py")
+SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data"
+
+
+def disc(n: int, radius: float = 0.35) -> np.ndarray:
+    y, x = np.mgrid[:n, :n] + 0.5 - n / 2
+    return (np.hypot(x - 2, y) < radius * n).astype(np.float32)
+
+
+def angles_of(count: int) -> np.ndarray:
+    return np.arange(count) * np.pi / count
+
+
+def scan(path: Path, n: int = 32, slices: int = 5, centre: float = 17.5) -> tuple[np.ndarray, np.ndarray]:
+    """A Data Exchange file of discs; its angles and its images."""
+    angles = angles_of(40)
+    P = tomography.projector(angles, n, centre=centre)
+    images = np.stack([disc(n, 0.2 + 0.03 * s) for s in range(slices)]) * 0.02
+    sinograms = P.project(images)
+    with h5py.File(path, "w") as f:
+        white = np.full((3, slices, n), 1000, np.float32)
+        dark = np.full((2, slices, n), 10, np.float32)
+        f["exchange/data"] = (10 + 990 * np.exp(-sinograms)).transpose(1, 0, 2).astype(np.float32)
+        f["exchange/data_white"], f["exchange/data_dark"] = white, dark
+        f["exchange/theta"] = np.rad2deg(angles)
+    return angles, images
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adjoint(dtype: str) -> None:
+    P = tomography.projector(angles_of(23), 31, image=(17, 40), centre=12.25, dtype=dtype)
+    rng = np.random.default_rng(0)
+    x, y = rng.random((3, 17, 40)), rng.random((3, 23, 31))
+    left, right = np.vdot(P.project(x).astype(float), y), np.vdot(x, P.backproject(y).astype(float))
+    assert left == pytest.approx(right, rel=1e-6 if dtype == "float32" else 1e-12)
+    assert P.image_shape == (17, 40)
+    assert P.nnz > 0
+    assert "17 x 40" in repr(P)
+
+
+@pytest.mark.parametrize("method", ["cgls", "sirt"])
+def test_reconstructs_a_disc(method: str) -> None:
+    image = disc(48)
+    P = tomography.projector(angles_of(60), 48)
+    seen = []
+    r = tomography.reconstruct(
+        P.project(image), projector=P, method=method, iterations=40, callback=lambda s: seen.append(s.iteration)
+    )
+    assert np.abs(r.images - image).mean() < 0.05
+    assert seen == list(range(41))
+    assert r.end == ["iterations"]
+    assert not r.interrupted
+    assert r.residual.shape == (41, 1)
+    assert r.final_residual[0] == pytest.approx(r.residual[-1, 0], rel=1e-2)
+
+
+def test_batches_do_not_matter() -> None:
+    P = tomography.projector(angles_of(20), 24, dtype="float64")
+    b = P.project(np.stack([disc(24, 0.1 + 0.05 * k) for k in range(5)]))
+    whole = tomography.reconstruct(b, projector=P, iterations=3)
+    parts = tomography.reconstruct(b, projector=P, iterations=3, batch=2)
+    np.testing.assert_allclose(whole.images, parts.images, atol=1e-9)
+    assert parts.residual.shape == whole.residual.shape
+
+
+def test_krylov_methods_take_the_normal_equations() -> None:
+    P = tomography.projector(angles_of(30), 16, dtype="float64")
+    A = P.operator
+    b = A @ np.random.default_rng(1).random(256)
+    cgls = tomography.reconstruct(
+        b[np.argsort(P.ray_order)].reshape(30, 16), projector=P, iterations=300, tolerance=1e-10
+    )
+    x = tacit.solve(A.H @ A, A.H @ b, method="cg", rtol=1e-11).x
+    np.testing.assert_allclose(x, cgls.images.reshape(-1)[P.pixel_order], atol=1e-5)
+
+
+def test_half_values_follow() -> None:
+    image = disc(64)
+    full, half = (tomography.projector(angles_of(90), 64, values=v) for v in ("full", "float16"))
+    assert half.operator.nbytes < 0.75 * full.operator.nbytes
+    b = full.project(image) + np.random.default_rng(0).normal(0, 0.3, (90, 64)).astype(np.float32)
+    a, c = (tomography.reconstruct(b, projector=p, iterations=16).residual[-1, 0] for p in (full, half))
+    assert c**2 <= 1.06 * a**2
+
+
+def test_ranks_agree() -> None:
+    angles, image = angles_of(20), disc(24)
+    one = tomography.reconstruct(tomography.projector(angles, 24).project(image), angles, iterations=4)
+
+    def rank(comm: Any) -> Any:
+        P = tomography.projector(angles, 24, comm=comm, groups=(2,), minibatch=1)
+        r = tomography.reconstruct(P.project(image), projector=P, iterations=4)
+        return r.images, P.operator.volumes()
+
+    for images, volumes in tacit.comm.run_threads(4, rank):
+        np.testing.assert_allclose(images, one.images, atol=1e-3)
+        assert [v["group"] for v in volumes] == [2, 4]
+        assert volumes[1]["touched"] < volumes[0]["touched"]
+
+
+def test_finds_the_axis() -> None:
+    angles = angles_of(90)
+    for centre in (32.0, 29.25, 36.5):
+        sinogram = tomography.projector(angles, 64, centre=centre, image=48).project(disc(48, 0.3))
+        assert tomography.find_centre(sinogram, angles) == pytest.approx(centre, abs=0.5)
+
+
+def test_refuses_what_does_not_fit() -> None:
+    P = tomography.projector(angles_of(10), 12)
+    for call in (
+        lambda: P.project(np.zeros((11, 12))),
+        lambda: tomography.reconstruct(np.zeros((9, 12)), projector=P),
+        lambda: tomography.reconstruct(np.zeros((10, 12))),
+        lambda: tomography.reconstruct(np.zeros((10, 12)), projector=P, method="fbp"),
+        lambda: tomography.reconstruct(np.zeros((10, 12)), projector=P, batch=0),
+        lambda: tomography.projector([], 5),
+        lambda: tomography.projector([0.0], 5, values="int8"),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            call()
+    with pytest.raises(TypeError):
+        tomography.reconstruct(np.zeros((10, 12)), projector=P, centre=3)
+
+
+def test_tiled_operators_are_operators() -> None:
+    a = sp.random_array((70, 50), density=0.2, rng=0, format="csr")
+    A = tacit.tiled(a, format="bitmap", block_rows=9)
+    x = np.random.default_rng(0).random((50, 7))
+    np.testing.assert_allclose(A @ x, a @ x, atol=1e-12)
+    np.testing.assert_allclose(A.H @ (A @ x), a.T @ (a @ x), atol=1e-10)
+    assert A.nnz == a.nnz
+    assert A.reuse(1) == 1
+    assert A.reuse(70) > 2
+    assert "bitmap" in A.storage
+    with pytest.raises(TypeError):
+        tacit.tiled(a.astype(complex))
+
+
+def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
+    return subprocess.run(
+        [sys.executable, "-m", "tacit", *words], capture_output=True, text=True, env=environment, timeout=120, **more
+    )
+
+
+@pytest.mark.parametrize("suffix", ["tif", "h5", "npy"])
+def test_command_line(tmp_path: Path, suffix: str) -> None:
+    from PIL import Image
+
+    _, images = scan(tmp_path / "scan.h5")
+    out = tmp_path / f"out.{suffix}"
+    done = run(
+        *("reconstruct", str(tmp_path / "scan.h5"), "--centre", "17.5", "--batch", "2", "--iterations", "20"),
+        *("--output", str(out), "--preview", str(tmp_path / "p.png"), "--json", str(tmp_path / "r.json"), "--monitor"),
+    )
+    assert done.returncode == 0, done.stderr
+    if suffix == "npy":
+        found = np.load(out)
+    elif suffix == "h5":
+        with h5py.File(out) as f:
+            found = f["exchange/data"][:]
+    else:
+        with Image.open(out) as stack:
+            found = np.stack([np.array(stack) for i in range(stack.n_frames) if stack.seek(i) is None])
+    assert found.shape == images.shape
+    assert np.abs(found - images).mean() < 0.2 * images.mean()
+    facts = json.loads((tmp_path / "r.json").read_text())
+    assert facts["slices"] == 5
+    assert facts["image_shape"] == [32, 32]
+    assert facts["reason"] == "done"
+    assert facts["nonzeros"] > 0
+    assert len(facts["residual_history"]) == 5
+    assert len(facts["residual_history"][0]) == 21
+    assert set(facts["seconds"]) == {"read", "build", "solve"}
+    assert facts["peak_memory_bytes"] > 0
+    assert "iteration 20 of 20" in done.stderr
+    with Image.open(tmp_path / "p.png") as picture:
+        assert picture.size == (32, 32)
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(not tacit.comm.library(), reason="a build without MPI")
+def test_grid_of_ranks(tmp_path: Path) -> None:
+    _, images = scan(tmp_path / "scan.h5")
+    out = tmp_path / "out.npy"
+    done = run(
+        *("reconstruct", str(tmp_path / "scan.h5"), "--centre", "17.5", "--batch", "2", "--iterations", "20"),
+        *("--ranks", "4", "--grid", "2x2", "--threads", "1", "--output", str(out), "--json", str(tmp_path / "r.json")),
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.abs(np.load(out) - images).mean() < 0.2 * images.mean()
+    assert json.loads((tmp_path / "r.json").read_text())["grid"] == [2, 2]
+
+
+def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
+    P = tomography.projector(angles_of(12), 16)
+    P.project(disc(16)).tofile(tmp_path / "s.bin")
+    angles_of(12).astype("<f4").tofile(tmp_path / "t.bin")
+    raw = ["reconstruct", "--sinogram", str(tmp_path / "s.bin"), "--theta", str(tmp_path / "t.bin")]
+    assert run(*raw, "--shape", "12,16", "--output", str(tmp_path / "x.png")).returncode == 0
+    for words, code in (
+        (raw, 2),
+        ([*raw, "--shape", "12,15"], 4),
+        ([*raw, "--shape", "11,16"], 4),
+        ([*raw, "--shape", "12,16", "--slices", "3:4"], 2),
+        ([*raw, "--shape", "12,16", "--nonnegative"], 2),
+        (["reconstruct"], 2),
+        (["reconstruct", str(tmp_path / "none.h5")], 4),
+        (["reconstruct", str(tmp_path / "s.bin")], 4),
+    ):
+        done = run(*words)
+        assert done.returncode == code, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) <= 2
+        assert "Traceback" not in done.stderr
+
+
+def test_interrupt_keeps_what_there_is() -> None:
+    P = tomography.projector(angles_of(30), 32)
+    b = P.project(disc(32))
+
+    def after(state: Any) -> bool:
+        if state.iteration == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    if threading.current_thread() is threading.main_thread():
+        r = tomography.reconstruct(b, projector=P, iterations=50, callback=after)
+        assert r.interrupted
+        assert 2 <= r.iterations[0] < 50
+        assert np.abs(r.images).max() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHARED / "tomography/tooth.h5").exists(), reason="the data are not here")
+def test_tooth() -> None:
+    from tacit import scans
+
+    s = scans.DataExchange(str(SHARED / "tomography/tooth.h5"))
+    r = tomography.reconstruct(s.read(0, 1)[0], s.angles, centre=296, iterations=10)
+    gridrec = np.load(SHARED / "tomography/tooth_gridrec.npz")["slice0"]
+    y, x = np.mgrid[:640, :640] - 320
+    inside = x * x + y * y < (0.42 * 640) ** 2
+    assert np.corrcoef(r.images[inside], gridrec[inside])[0, 1] >= 0.995
