@@ -121,7 +121,6 @@ void check_uses(const Options& o) {
   only(o.storage.has_value(), message("storage ", to_string(o.storage.value_or(Storage::full))), {ca_gmres});
   only(o.replacement.has_value(), message("replacement ", o.replacement.value_or(0)),
        {pipelined_cg, pipelined_bicgstab, ca_cg, ca_bicgstab});
-  only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
   switch (o.orthogonalisation) {
     case Orthogonalisation::automatic: break;
     case Orthogonalisation::one_reduction:
