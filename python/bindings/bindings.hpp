@@ -26,6 +26,7 @@ void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
+void bind_multigrid(nb::module_& m);
 
 /// Elements of a NumPy or DLPack array, read where they lie.
 template <class T>

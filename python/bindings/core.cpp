@@ -183,4 +183,5 @@ NB_MODULE(_core, m) {
   bind_op(m);
   bind_precond(m);
   bind_krylov(m);
+  bind_multigrid(m);
 }

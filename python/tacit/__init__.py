@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, io, krylov, layout, op, precond
+    from . import comm, grid_problems, io, krylov, layout, multigrid, op, precond
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
@@ -56,7 +56,7 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "io", "krylov", "layout", "op", "precond")
+_FLOORS = ("comm", "grid_problems", "io", "krylov", "layout", "multigrid", "op", "precond")
 
 
 def __getattr__(name: str) -> Any:
@@ -96,11 +96,13 @@ __all__ = [
     "csr",
     "function",
     "gmres",
+    "grid_problems",
     "hmatrix",
     "io",
     "krylov",
     "layout",
     "methods",
+    "multigrid",
     "op",
     "poisson",
     "precond",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import launch, report
+from tacit import cli_multigrid, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -235,7 +235,7 @@ def build_parser() -> Parser:
     choice(g, "--powers", "powers", POWERS, "ca-, of the vectors of a block: ", default="products")
     g.add_argument("--replacement", type=whole(0), metavar="N", help="residual replacement [by an estimate]")
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
-    choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
+    choice(g, "--norm", "norm", NORMS, "of the residual: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
     g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
     g = p.add_argument_group("where it runs")
@@ -251,6 +251,9 @@ def build_parser() -> Parser:
     g.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
     g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
     g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
+
+    p = command("multigrid", multigrid, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
+    cli_multigrid.add(p, sys.modules[__name__])
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -579,6 +582,10 @@ class Monitor:
 
 
 # --- the other commands -----------------------------------------------------------------------------------------------
+
+
+def multigrid(arguments: argparse.Namespace) -> int:
+    return cli_multigrid.run(arguments, sys.modules[__name__])
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -119,23 +119,79 @@ void pack(const comm::Pattern& pattern, const T* own, int columns, std::byte* to
     std::copy_n(own + std::size_t(pattern.send_index[i]) * k, k, out + i * k);
 }
 
-// y = D x - sum c x of its neighbours, for cells [i0, i1) of a line.
-template <class T, int D>
-inline void apply_line(const T* x, const T* ym, const T* yp, const T* zm, const T* zp, const T* d, const T* cx,
-                       const T* cy, const T* cyp, const T* cz, const T* czp, std::ptrdiff_t i0, std::ptrdiff_t i1,
-                       T* __restrict y) {
+// A patch's part of a product; ghosts by side.
+template <class T>
+struct PatchView {
+  std::ptrdiff_t nx, ny, nz;
+  const T* x;
+  T* y;
+  const T *d, *cx, *cy, *cz;
+  const T* ghost[6];
+};
+enum class What { all, before_halo, after_halo };
+
+// y = D x - sum c x of its neighbours, lines [begin, end); before the halo has come those inside, without their ends, and
+// the rest after it.
+template <class T, int D, class Poll>
+void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
+  const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
+  std::ptrdiff_t j = begin % ny, l = begin / ny;
+  for (std::ptrdiff_t line = begin; line < end; ++line) {
+    const bool side = (D > 1 && (j == 0 || j == ny - 1)) || (D > 2 && (l == 0 || l == nz - 1));
+    const std::ptrdiff_t at = nx * line;
+    const T* const x = p.x + at;
+    const T* const d = p.d + at;
+    const T* const cx = p.cx + (nx + 1) * line;
+    T* __restrict const y = p.y + at;
+    const T *cy = nullptr, *cyp = nullptr, *cz = nullptr, *czp = nullptr, *ym = nullptr, *yp = nullptr, *zm = nullptr, *zp = nullptr;
+    if constexpr (D > 1) {
+      cy = p.cy + nx * (line + l), cyp = cy + nx;
+      ym = j > 0 ? x - nx : p.ghost[2] + nx * l;
+      yp = j + 1 < ny ? x + nx : p.ghost[3] + nx * l;
+    }
+    if constexpr (D > 2) {
+      cz = p.cz + at, czp = cz + slab;
+      zm = l > 0 ? x - slab : p.ghost[4] + nx * j;
+      zp = l + 1 < nz ? x + slab : p.ghost[5] + nx * j;
+    }
+    const auto cell = [&](std::ptrdiff_t i, T low, T high) {
+      T sum = cx[i] * low + cx[i + 1] * high;
+      if constexpr (D > 1) sum += cy[i] * ym[i] + cyp[i] * yp[i];
+      if constexpr (D > 2) sum += cz[i] * zm[i] + czp[i] * zp[i];
+      return d[i] * x[i] - sum;
+    };
+    if (what == What::all || (what == What::before_halo) != side) {
 #pragma GCC ivdep
-  for (std::ptrdiff_t i = i0; i < i1; ++i) {
-    T sum = cx[i] * x[i - 1] + cx[i + 1] * x[i + 1];
-    if constexpr (D > 1) sum += cy[i] * ym[i] + cyp[i] * yp[i];
-    if constexpr (D > 2) sum += cz[i] * zm[i] + czp[i] * zp[i];
-    y[i] = d[i] * x[i] - sum;
+      for (std::ptrdiff_t i = 1; i < nx - 1; ++i) y[i] = cell(i, x[i - 1], x[i + 1]);
+    }
+    if (what != What::before_halo) {
+      const T low = p.ghost[0][line], high = p.ghost[1][line];
+      y[0] = cell(0, low, nx > 1 ? x[1] : high);
+      if (nx > 1) y[nx - 1] = cell(nx - 1, x[nx - 2], high);
+    }
+    if (++j == ny) j = 0, ++l, poll();
   }
 }
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 15;
 
 }  // namespace
+
+std::vector<double> centres(const Boxes& boxes) {
+  std::vector<double> at;
+  each_own(boxes, [&](std::size_t, const Cell& c) {
+    for (int of = 0; of < 3; ++of) at.push_back(place(boxes.domain(), c, of, -1));
+  });
+  return at;
+}
+
+std::vector<double> face_centres(const Boxes& boxes, int axis) {
+  std::vector<double> at;
+  each_face(boxes, axis, [&](std::size_t, const Cell& c, std::size_t) {
+    for (int of = 0; of < 3; ++of) at.push_back(place(boxes.domain(), c, of, axis));
+  });
+  return at;
+}
 
 template <Scalar T>
 Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta) {
@@ -209,7 +265,6 @@ template <Scalar T>
 struct FiniteVolume<T>::Parts {
   Halo halo;
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by columns
-  std::vector<T> zero;
   struct Buffers {
     std::vector<T> ghosts, x, y, column;
   } buffers;
@@ -288,9 +343,6 @@ void FiniteVolume<T>::complete(bool constant) {
   const auto n = std::size_t(this->range().local_size());
   Parts& parts = *parts_;
   parts.halo = Halo::build(boxes_);
-  std::size_t longest = 0;
-  for (std::size_t p = 0; p < boxes_.count(); ++p) longest = std::max(longest, std::size_t(boxes_.own(p).size(0)));
-  parts.zero.assign(longest + 2, T(0));
   diagonal_.assign(n, T(0));
   bool value_somewhere = false;
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
@@ -588,57 +640,25 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
   const bool parallel = std::ptrdiff_t(n) >= parallel_cells;
   auto& buffers = parts.buffers;
   const T* ghost = nullptr;
-  // Cells [i0, i1) of a line, the ends of which may need the halo.
-  const auto line = [&](const T* from, T* to, std::size_t p, Global j, Global l, bool inner, bool ends) {
-    const CellBox& b = boxes_.own(p);
-    const Global nx = b.size(0), ny = b.size(1), nz = b.size(2);
-    const std::size_t at = std::size_t(boxes_.offset(p)) + std::size_t(nx * (j + ny * l));
-    const T* const v = from + at;
-    const auto side = [&](int s, Global within) { return ghost + parts.halo.start[6 * p + std::size_t(s)] + within; };
-    const T* const zero = parts.zero.data();
-    const T* const ym = dimensions < 2 ? zero : j > 0 ? v - nx : side(2, nx * l);
-    const T* const yp = dimensions < 2 ? zero : j + 1 < ny ? v + nx : side(3, nx * l);
-    const T* const zm = dimensions < 3 ? zero : l > 0 ? v - nx * ny : side(4, nx * j);
-    const T* const zp = dimensions < 3 ? zero : l + 1 < nz ? v + nx * ny : side(5, nx * j);
-    const T* const d = diagonal_.data() + at;
-    const T* const cx = faces(0, p) + (nx + 1) * (j + ny * l);
-    const T* const cy = dimensions < 2 ? zero : faces(1, p) + nx * (j + (ny + 1) * l);
-    const T* const cz = dimensions < 3 ? zero : faces(2, p) + nx * (j + ny * l);
-    const T* const cyp = dimensions < 2 ? zero : cy + nx;
-    const T* const czp = dimensions < 3 ? zero : cz + nx * ny;
-    T* const out = to + at;
-    if (inner) {
-      if (dimensions == 3) apply_line<T, 3>(v, ym, yp, zm, zp, d, cx, cy, cyp, cz, czp, 1, nx - 1, out);
-      else if (dimensions == 2) apply_line<T, 2>(v, ym, yp, zm, zp, d, cx, cy, cyp, cz, czp, 1, nx - 1, out);
-      else apply_line<T, 1>(v, ym, yp, zm, zp, d, cx, cy, cyp, cz, czp, 1, nx - 1, out);
-    }
-    if (ends)
-      for (Global i = 0; i < nx; i += std::max<Global>(1, nx - 1)) {
-        T sum = cx[i] * (i > 0 ? v[i - 1] : *side(0, j + ny * l)) +
-                cx[i + 1] * (i + 1 < nx ? v[i + 1] : *side(1, j + ny * l));
-        if (dimensions > 1) sum += cy[i] * ym[i] + cyp[i] * yp[i];
-        if (dimensions > 2) sum += cz[i] * zm[i] + czp[i] * zp[i];
-        out[i] = d[i] * v[i] - sum;
-      }
-  };
-  enum class What { all, before_halo, after_halo };
   const auto run = [&](const T* from, T* to, What what) {
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       const CellBox& b = boxes_.own(p);
-      const Global ny = b.size(1), nz = b.size(2), lines = ny * nz;
-      const Global pieces = parallel ? std::min<Global>(lines, 64) : 1;
-      exec::each(std::size_t(pieces), parallel, [&](std::size_t piece) {
-        for (Global i = lines * Global(piece) / pieces; i < lines * Global(piece + 1) / pieces; ++i) {
-          const Global j = i % ny, l = i / ny;
-          const bool needs = (dimensions > 1 && (j == 0 || j == ny - 1)) || (dimensions > 2 && (l == 0 || l == nz - 1));
-          if (what == What::before_halo) {
-            if (!needs) line(from, to, p, j, l, true, false);
-            if (i % 64 == 0 && exec::may_poll()) comm.poll();
-          } else {
-            line(from, to, p, j, l, what == What::all || needs, true);
-          }
-        }
-      });
+      const auto offset = boxes_.offset(p);
+      PatchView<T> view{b.size(0), b.size(1), b.size(2), from + offset, to + offset, diagonal_.data() + offset,
+                        faces(0, p), faces(1, p), faces(2, p), {}};
+      for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + parts.halo.start[6 * p + s];
+      const Global lines = b.size(1) * b.size(2), pieces = parallel ? std::min<Global>(lines, 64) : 1;
+      const auto piece_of = [&](std::size_t piece) {
+        const Global begin = lines * Global(piece) / pieces, end = lines * Global(piece + 1) / pieces;
+        const auto poll = [&] {
+          if (what == What::before_halo && exec::may_poll()) comm.poll();
+        };
+        if (dimensions == 3) apply_lines<T, 3>(view, what, begin, end, poll);
+        else if (dimensions == 2) apply_lines<T, 2>(view, what, begin, end, poll);
+        else apply_lines<T, 1>(view, what, begin, end, poll);
+      };
+      if (parallel) exec::each(std::size_t(pieces), true, piece_of);
+      else piece_of(0);
     }
   };
   buffers.ghosts.resize(ghosts * k);
