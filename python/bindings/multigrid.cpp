@@ -91,7 +91,7 @@ nb::dict to_dict(const precond::MultigridReport& r) {
     level["patches"] = l.boxes, level["ranks"] = l.ranks;
     level["half_sweeps"] = l.half_sweeps, level["exchanges"] = l.exchanges;
     seconds["smooth"] = l.smooth, seconds["residual_and_restriction"] = l.residual, seconds["interpolation"] = l.interpolation;
-    seconds["exchange"] = l.exchange, seconds["bottom"] = l.bottom, seconds["move"] = l.move, seconds["one_pass"] = l.fused;
+    seconds["exchange"] = l.exchange, seconds["bottom"] = l.bottom, seconds["move"] = l.move, seconds["down"] = l.down, seconds["up"] = l.up;
     level["seconds"] = seconds;
     levels.append(level);
   }

@@ -206,7 +206,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, out)
-    return tools.OK if done else tools.NOT_CONVERGED
+    return int(tools.OK if done else tools.NOT_CONVERGED)
 
 
 def _show(facts: dict[str, Any], out: Console) -> None:
@@ -228,7 +228,7 @@ def _show(facts: dict[str, Any], out: Console) -> None:
     )
     rows.append(("speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"))
     report.print_facts(rows, out)
-    names = ("one_pass", "smooth", "residual_and_restriction", "interpolation", "exchange", "move", "bottom")
+    names = ("down", "up", "smooth", "residual_and_restriction", "interpolation", "exchange", "move", "bottom")
     out.print(
         f"{'level':>18s} ranks " + " ".join(f"{name.split('_')[0]:>12s}" for name in names) + "   (ms)", soft_wrap=True
     )

@@ -1,7 +1,9 @@
-"""Problems on cells with known answers: a synthetic Helmholtz problem, projections of flows of two densities, gravity of
+"""Problems on cells with known answers: a synthetic Helmholtz problem, projections of flows of two densities,
+gravity of
 clustered matter, diffusion. Made from formulas, the same on every machine.
 
-Each is a :class:`Problem`: an operator of :mod:`tacit.multigrid`, a right-hand side and, where it is known, the solution.
+Each is a :class:`Problem`: an operator of :mod:`tacit.multigrid`, a right-hand side and, where it is known, the
+solution.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def _bubble(*c: Array) -> Array:
 
 
 def spectral_solution(A: mg.FiniteVolume, f: Array, a: float, b: float) -> Array:
-    """The discrete solution of a u - b lap u = f on a whole periodic domain by a Fourier transform of the operator's own
+    """The discrete solution of a u - b lap u = f on a whole periodic domain by a Fourier transform of the operator's
+    own
     symbol (the mean of u is 0 where a = 0). On every rank the whole grid is transformed. Collective.
     """
     grid = A.to_grid(f)
@@ -74,7 +77,8 @@ def helmholtz(
     """a u - b div(beta grad u) = f on the unit cube; a = b = 0.9 (a = 0, b = 1 unless periodic).
 
     coefficient: "constant" (beta = 1, known to be), "stored" (beta = 1, as numbers), "bubble" (5.5 + 4.5 tanh(10 (r -
-    1/4)), r the distance from the centre). rhs: "triangle" (a product of triangle waves of the domain's period; Williams
+    1/4)), r the distance from the centre). rhs: "triangle" (a product of triangle waves of the domain's period;
+    Williams
     et al. 2014) or "manufactured" (u a product of sines; exact is known to the order of the discretisation).
     """
     a = (0.9 if boundary == "periodic" else 0.0) if a is None else a
@@ -108,7 +112,8 @@ def helmholtz(
 
 
 class _Uniform:
-    """SplitMix64: uniform numbers in [0, 1), the same everywhere (Steele, Lea, Flood 2014, doi 10.1145/2660193.2660195)."""
+    """SplitMix64: uniform numbers in [0, 1), the same everywhere (Steele, Lea, Flood 2014, doi
+    10.1145/2660193.2660195)."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed
@@ -187,10 +192,13 @@ def projection(
     comm: Any = None,
     cells: mg.Cells | None = None,
 ) -> Problem:
-    """D (1/rho) G phi = D U* - S with a density that jumps by the factor `jump`, negated so that it is positive definite.
+    """D (1/rho) G phi = D U* - S with a density that jumps by the factor `jump`, negated so that it is positive
+    definite.
 
-    Periodic but for the last axis: inflow below (U given, no correction), outflow above (phi = 0). 1/rho on faces is 2 /
-    (rho_1 + rho_2). `ell`: on an L-shaped set of boxes of n/8 cells, with phi = 0.1 cos 2 pi x cos 2 pi y cos 2 pi z on the
+    Periodic but for the last axis: inflow below (U given, no correction), outflow above (phi = 0). 1/rho on faces is
+    2 /
+    (rho_1 + rho_2). `ell`: on an L-shaped set of boxes of n/8 cells, with phi = 0.1 cos 2 pi x cos 2 pi y cos 2 pi z
+    on the
     faces to where nothing is, as a level of an adaptive mesh would have it.
     """
     flame = _Flame(jump, axes)

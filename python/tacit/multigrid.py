@@ -147,7 +147,8 @@ def cells(
     lengths : sequence of float, optional
         Of the domain. Default: 1.
     boxes : int or sequence of int, optional
-        The domain is cut into boxes of so many cells, which are dealt to the ranks and are never cut. Default: one box a
+        The domain is cut into boxes of so many cells, which are dealt to the ranks and are never cut. Default: one
+        box a
         rank.
     inside : callable, optional
         ``inside(x, y, z)``: whether the box with this middle is there; faces to boxes that are not are Dirichlet.
@@ -173,7 +174,7 @@ def cells(
         extent = [1.0] * len(n) if lengths is None else [float(v) for v in lengths]
         edge = [0, 0, 0]
         if boxes is not None:
-            given = [int(boxes)] * len(n) if np.ndim(boxes) == 0 else [int(v) for v in boxes]  # type: ignore[arg-type,union-attr]
+            given = [int(v) for v in (np.full(len(n), boxes) if np.ndim(boxes) == 0 else np.asarray(boxes))]
             if len(given) != len(n) or min(given) < 1:
                 raise ValueError(f"boxes is {boxes!r}; a positive number, or one for each axis, is needed")
             edge = given + [1] * (3 - len(given))
@@ -215,7 +216,8 @@ class FiniteVolume(Operator):
         return np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), at[0].shape))
 
     def boundary_terms(self, value: Any = None, flux: Any = None) -> Array:
-        """What the data of the boundary add to the right-hand side of this rank's cells: u = value(x, y, z) on Dirichlet
+        """What the data of the boundary add to the right-hand side of this rank's cells: u = value(x, y, z) on
+        Dirichlet
         faces, beta du/dn = flux(x, y, z), outwards, on Neumann faces. Numbers or functions of numbers. Collective.
         """
         axes = len(self.cells.shape)
@@ -399,7 +401,8 @@ class Multigrid(Operator):
         norm: str = "max",
         threads: int | None = None,
     ) -> Result:
-        """Cycles from x0 until ||f - A x|| <= max(rtol ||f||, atol), in the largest magnitude ("max") or the 2-norm ("2"),
+        """Cycles from x0 until ||f - A x|| <= max(rtol ||f||, atol), in the largest magnitude ("max") or the 2-norm
+        ("2"),
         which the operator confirms. Collective.
         """
         on, scalar = self.comm, self.dtype.name
@@ -455,7 +458,8 @@ def multigrid(
     ----------
     A : FiniteVolume
     cycle : str
-        "V", "W", "F" (full multigrid; a solve goes on with V) or "U" (ends where boxes have `smallest_box` cells along an
+        "V", "W", "F" (full multigrid; a solve goes on with V) or "U" (ends where boxes have `smallest_box` cells
+        along an
         axis: no box moves to another rank).
     smoother : str
         "gauss-seidel" (red-black), "chebyshev", "jacobi", "l1-jacobi".

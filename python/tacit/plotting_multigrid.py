@@ -9,7 +9,8 @@ from tacit import plotting
 
 # Operations in the order of a cycle, with their names in a figure.
 OPERATIONS = (
-    ("one_pass", "in one pass"),
+    ("down", "smooth, residual, restriction in one pass"),
+    ("up", "interpolation, smooth in one pass"),
     ("smooth", "smooth"),
     ("residual_and_restriction", "residual, restriction"),
     ("interpolation", "interpolation"),
@@ -81,7 +82,8 @@ def overview(facts: dict[str, Any], solution: Any, residual: Any, path: str | Pa
         panels[1, 0].set_title(f"{facts['cycles']} {facts['cycle']}-cycles, bottom {facts['bottom']}")
         names = ["x".join(str(c) for c in level["cells"][: len(facts["shape"])]) for level in facts["levels"]]
         below = np.zeros(len(names))
-        for colour, (key, name) in zip(plotting.COLOURS, OPERATIONS, strict=True):
+        colours = (*plotting.COLOURS, "#777777")
+        for colour, (key, name) in zip(colours, OPERATIONS, strict=True):
             heights = np.array([1e3 * level["seconds"][key] for level in facts["levels"]])
             if heights.sum() > 0:
                 panels[1, 1].bar(names, heights, bottom=below, color=colour, label=name, width=0.7)

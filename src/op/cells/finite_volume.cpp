@@ -132,45 +132,55 @@ enum class What { all, before_halo, after_halo };
 
 // y = D x - sum c x of its neighbours, lines [begin, end); before the halo has come those inside, without their ends, and
 // the rest after it.
-template <class T, int D, class Poll>
+// K interleaved columns at once.
+template <class T, int D, int K, class Poll>
 void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
   const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
   std::ptrdiff_t j = begin % ny, l = begin / ny;
   for (std::ptrdiff_t line = begin; line < end; ++line) {
     const bool side = (D > 1 && (j == 0 || j == ny - 1)) || (D > 2 && (l == 0 || l == nz - 1));
     const std::ptrdiff_t at = nx * line;
-    const T* const x = p.x + at;
+    const T* const x = p.x + K * at;
     const T* const d = p.d + at;
     const T* const cx = p.cx + (nx + 1) * line;
-    T* __restrict const y = p.y + at;
+    T* __restrict const y = p.y + K * at;
     const T *cy = nullptr, *cyp = nullptr, *cz = nullptr, *czp = nullptr, *ym = nullptr, *yp = nullptr, *zm = nullptr, *zp = nullptr;
     if constexpr (D > 1) {
       cy = p.cy + nx * (line + l), cyp = cy + nx;
-      ym = j > 0 ? x - nx : p.ghost[2] + nx * l;
-      yp = j + 1 < ny ? x + nx : p.ghost[3] + nx * l;
+      ym = j > 0 ? x - K * nx : p.ghost[2] + K * nx * l;
+      yp = j + 1 < ny ? x + K * nx : p.ghost[3] + K * nx * l;
     }
     if constexpr (D > 2) {
       cz = p.cz + at, czp = cz + slab;
-      zm = l > 0 ? x - slab : p.ghost[4] + nx * j;
-      zp = l + 1 < nz ? x + slab : p.ghost[5] + nx * j;
+      zm = l > 0 ? x - K * slab : p.ghost[4] + K * nx * j;
+      zp = l + 1 < nz ? x + K * slab : p.ghost[5] + K * nx * j;
     }
-    const auto cell = [&](std::ptrdiff_t i, T low, T high) {
+    const auto cell = [&](std::ptrdiff_t i, int c, T low, T high) {
+      const std::ptrdiff_t e = K * i + c;
       T sum = cx[i] * low + cx[i + 1] * high;
-      if constexpr (D > 1) sum += cy[i] * ym[i] + cyp[i] * yp[i];
-      if constexpr (D > 2) sum += cz[i] * zm[i] + czp[i] * zp[i];
-      return d[i] * x[i] - sum;
+      if constexpr (D > 1) sum += cy[i] * ym[e] + cyp[i] * yp[e];
+      if constexpr (D > 2) sum += cz[i] * zm[e] + czp[i] * zp[e];
+      return d[i] * x[e] - sum;
     };
     if (what == What::all || (what == What::before_halo) != side) {
 #pragma GCC ivdep
-      for (std::ptrdiff_t i = 1; i < nx - 1; ++i) y[i] = cell(i, x[i - 1], x[i + 1]);
+      for (std::ptrdiff_t i = 1; i < nx - 1; ++i)
+        for (int c = 0; c < K; ++c) y[K * i + c] = cell(i, c, x[K * (i - 1) + c], x[K * (i + 1) + c]);
     }
-    if (what != What::before_halo) {
-      const T low = p.ghost[0][line], high = p.ghost[1][line];
-      y[0] = cell(0, low, nx > 1 ? x[1] : high);
-      if (nx > 1) y[nx - 1] = cell(nx - 1, x[nx - 2], high);
-    }
+    if (what != What::before_halo)
+      for (int c = 0; c < K; ++c) {
+        const T low = p.ghost[0][K * line + c], high = p.ghost[1][K * line + c];
+        y[c] = cell(0, c, low, nx > 1 ? x[K + c] : high);
+        if (nx > 1) y[K * (nx - 1) + c] = cell(nx - 1, c, x[K * (nx - 2) + c], high);
+      }
     if (++j == ny) j = 0, ++l, poll();
   }
+}
+template <class T, int K, class Poll>
+void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
+  if (dimensions == 3) apply_lines<T, 3, K>(p, what, begin, end, poll);
+  else if (dimensions == 2) apply_lines<T, 2, K>(p, what, begin, end, poll);
+  else apply_lines<T, 1, K>(p, what, begin, end, poll);
 }
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 15;
@@ -640,22 +650,21 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
   const bool parallel = std::ptrdiff_t(n) >= parallel_cells;
   auto& buffers = parts.buffers;
   const T* ghost = nullptr;
-  const auto run = [&](const T* from, T* to, What what) {
+  const auto run = [&](const T* from, T* to, What what, int width) {
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       const CellBox& b = boxes_.own(p);
       const auto offset = boxes_.offset(p);
-      PatchView<T> view{b.size(0), b.size(1), b.size(2), from + offset, to + offset, diagonal_.data() + offset,
+      PatchView<T> view{b.size(0), b.size(1), b.size(2), from + width * offset, to + width * offset, diagonal_.data() + offset,
                         faces(0, p), faces(1, p), faces(2, p), {}};
-      for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + parts.halo.start[6 * p + s];
+      for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + std::size_t(width) * parts.halo.start[6 * p + s];
       const Global lines = b.size(1) * b.size(2), pieces = parallel ? std::min<Global>(lines, 64) : 1;
       const auto piece_of = [&](std::size_t piece) {
         const Global begin = lines * Global(piece) / pieces, end = lines * Global(piece + 1) / pieces;
         const auto poll = [&] {
           if (what == What::before_halo && exec::may_poll()) comm.poll();
         };
-        if (dimensions == 3) apply_lines<T, 3>(view, what, begin, end, poll);
-        else if (dimensions == 2) apply_lines<T, 2>(view, what, begin, end, poll);
-        else apply_lines<T, 1>(view, what, begin, end, poll);
+        if (width == 1) apply_lines<T, 1>(dimensions, view, what, begin, end, poll);
+        else apply_lines<T, 2>(dimensions, view, what, begin, end, poll);
       };
       if (parallel) exec::each(std::size_t(pieces), true, piece_of);
       else piece_of(0);
@@ -666,22 +675,22 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
   const T* remote = nullptr;
   if (token >= 0) {
     e = &parts.exchange(comm, columns);
-    if (columns == 1) run(x.data(), y.data(), What::before_halo);
+    if (columns <= 2) run(x.data(), y.data(), What::before_halo, columns);
     e->wait(token);
     remote = reinterpret_cast<const T*>(e->incoming(token));
   }
   fill_ghosts(parts.halo, x.data(), remote, columns, buffers.ghosts.data());
   if (e) e->close(token);
-  if (columns == 1) {
+  if (columns <= 2) {
     ghost = buffers.ghosts.data();
-    return run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all);
+    return run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
   }
   buffers.x.resize(n), buffers.y.resize(n), buffers.column.resize(ghosts);
   ghost = buffers.column.data();
   for (std::size_t c = 0; c < k; ++c) {
     for (std::size_t i = 0; i < n; ++i) buffers.x[i] = x.data()[i * k + c];
     for (std::size_t i = 0; i < ghosts; ++i) buffers.column[i] = buffers.ghosts[i * k + c];
-    run(buffers.x.data(), buffers.y.data(), What::all);
+    run(buffers.x.data(), buffers.y.data(), What::all, 1);
     for (std::size_t i = 0; i < n; ++i) y.data()[i * k + c] = buffers.y[i];
   }
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 14;
 // What the planes of a wave may hold of the second cache, and lines of a tile at least.
-constexpr std::ptrdiff_t wave_bytes = 3 << 19, least_lines = 16;
+constexpr std::ptrdiff_t wave_bytes = 1 << 20, least_lines = 16;
 
 // Buffers of a thread: lines in natural order, a ghost at either end.
 template <class S>
@@ -573,7 +573,7 @@ void Level<S>::sweep_all(std::span<const Step> steps) {
 template <class S>
 template <int D>
 void Level<S>::wave(std::span<const Step> steps) {
-  const Timer timer(report.fused);
+  const Timer timer(steps.back().work == Work::restriction ? report.down : report.up);
   const Span span("wave", "multigrid");
   const Patch& p = patches_[0];
   const Patch* const c = coarse_ ? &coarse_->patches_[0] : nullptr;
@@ -625,10 +625,10 @@ void Level<S>::wave(std::span<const Step> steps) {
     std::atomic<std::ptrdiff_t>* const mine = done.data() + t * count;
     const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
     const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
-    for (std::ptrdiff_t at = begin[std::size_t(t)]; at < last; ++at)
+    for (std::ptrdiff_t front = begin[std::size_t(t)]; front < last; ++front)
       for (std::ptrdiff_t s = 0; s < count; ++s) {
         const auto [lo, hi] = planes_of(t, s);
-        const std::ptrdiff_t k = at - shift[s];
+        const std::ptrdiff_t k = front - shift[s];
         if (k < lo || k >= hi) continue;
         const Step& step = steps[std::size_t(s)];
         if (s > 0) {

@@ -262,18 +262,30 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     });
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
 
-    Vector<T> f = b, r(this->range()), e(this->range());
-    if (a_->singular()) remove_mean(f);
+    // The right-hand side, without its mean where A is singular; what is not needed is not made.
+    std::unique_ptr<Vector<T>> own_f, own_e;
+    if (a_->singular()) {
+      own_f = std::make_unique<Vector<T>>(b);
+      remove_mean(*own_f);
+    }
+    const Vector<T>& f = own_f ? *own_f : b;
+    Vector<T> r(this->range());
+    bool fresh = false;  // r is that of x
     const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };
     const auto residual = [&] {
       a_->apply(x, r);
       layout::subtract(f, r, r);
+      fresh = true;
       return norm(r);
     };
     report.b_norm = norm(f);
     const double divisor = report.b_norm > 0 ? report.b_norm : 1;
     const double goal = std::max(options.rtol * report.b_norm, options.atol);
-    double now = residual();
+    // x = 0 needs no product to know its residual.
+    const bool zero = layout::max_norm(x) == 0;
+    double now = report.b_norm;
+    if (zero) layout::copy(f, r), fresh = true;
+    else now = residual();
     const double start = now;
     report.history.push_back(now / divisor);
     // With levels of the solution's own precision the cycles go on from u itself, else for corrections.
@@ -324,12 +336,14 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
           loaded = true;
         }
         own->cycle(false, true, kind);
+        fresh = false;
         double value = options.max_norm ? own->finest().largest : own->finest().squares;
         f.space().start_sum(&value, 1, options.max_norm ? comm::Operation::max : comm::Operation::sum).wait(&value);
         now = options.max_norm ? value : std::sqrt(value);
       } else {
-        parts_->cycle({r.data(), r.size()}, {e.data(), e.size()}, kind);
-        layout::axpy(T(1), e, x);
+        if (!own_e) own_e = std::make_unique<Vector<T>>(this->range());
+        parts_->cycle({r.data(), r.size()}, {own_e->data(), own_e->size()}, kind);
+        layout::axpy(T(1), *own_e, x);
         now = residual();
       }
       ++report.cycles;
@@ -340,8 +354,8 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
       }
     }
     if (loaded) own->finest().store_u({x.data(), x.size()});
-    if (a_->singular()) remove_mean(x);
-    now = residual();
+    if (a_->singular()) remove_mean(x), fresh = false;
+    if (!fresh) now = residual();
     report.residual_norm = now / divisor;
     report.converged = report.reason == "converged";
     parts_->with([&](auto& h) {

@@ -92,7 +92,8 @@ struct LevelReport {
   Global boxes = 0;  ///< over all ranks, merged ones
   int ranks = 0;     ///< that have cells
   double smooth = 0, residual = 0, interpolation = 0, exchange = 0, bottom = 0, move = 0;
-  double fused = 0;  ///< smooth, residual, restriction and interpolation in one pass
+  /// In one pass: smooth, residual, restriction (down); interpolation, smooth, norm (up).
+  double down = 0, up = 0;
   std::int64_t half_sweeps = 0, exchanges = 0;
 };
 
