@@ -1,5 +1,5 @@
-// Multigrid on one rank: the passes of a level against their floor, whole solves, a full-multigrid cycle, levels that cannot
-// be agglomerated, and bottom solvers.
+// Multigrid on one rank: the passes of a level against their floor, whole solves, a full-multigrid cycle, levels that
+// cannot be agglomerated, and bottom solvers.
 //
 //   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,boxes,bottom] [json=FILE]
 //
@@ -31,7 +31,9 @@ using Vector = layout::Vector<double>;
 namespace {
 
 std::ostringstream json;
-void record(const std::string& line) { json << (json.tellp() > 0 ? ",\n  " : "  ") << line; }
+void record(const std::string& line) {
+  json << (json.tellp() > 0 ? ",\n  " : "  ") << line;
+}
 template <class... A>
 std::string text(const char* format, A... a) {
   char buffer[1024];
@@ -49,7 +51,9 @@ double wave(double t) {
   t -= std::floor(t);
   return std::abs(4 * t - 2) - 1;
 }
-double triangle(double x, double y, double z) { return wave(x + .25) * wave(y + .25) * wave(z + .25); }
+double triangle(double x, double y, double z) {
+  return wave(x + .25) * wave(y + .25) * wave(z + .25);
+}
 double bubble(double x, double y, double z) {
   const double r = std::sqrt((x - .5) * (x - .5) + (y - .5) * (y - .5) + (z - .5) * (z - .5));
   return 5.5 + 4.5 * std::tanh(10 * (r - 0.25));
@@ -57,8 +61,10 @@ double bubble(double x, double y, double z) {
 
 std::shared_ptr<const Operator> make(Global n, op::Boundary boundary, const op::Field& beta, Global edge = 0) {
   const bool periodic = boundary == op::Boundary::periodic;
-  const auto boxes = op::Boxes::whole(comm::Communicator::self(), op::Domain::uniform({n, n, n}, boundary), {edge, edge, edge});
-  return std::make_shared<const Operator>(boxes, op::coefficients<double>(boxes, periodic ? 0.9 : 0, periodic ? 0.9 : 1, {}, beta));
+  const auto boxes =
+      op::Boxes::whole(comm::Communicator::self(), op::Domain::uniform({n, n, n}, boundary), {edge, edge, edge});
+  return std::make_shared<const Operator>(
+      boxes, op::coefficients<double>(boxes, periodic ? 0.9 : 0, periodic ? 0.9 : 1, {}, beta));
 }
 
 // Two sweeps, residual and restriction of the finest level: all in one pass, and one after the other.
@@ -92,9 +98,13 @@ void passes(Global n, int threads) {
     bandwidth = std::max(bandwidth, double(large.size()) * 8 / (wall_time() - from) * (sum > 0));
   }
   const double cells = double(n) * double(n) * double(n), floor = cells * 57 / bandwidth;
-  std::printf("%4ld^3 variable, %d thread%s: 2 sweeps + residual + restriction  one pass %.4f s, step by step %.4f s (%.2f times); 57 bytes a cell at %.1f GB/s %.4f s\n",
-              long(n), threads, threads > 1 ? "s" : "", best[1], best[0], best[0] / best[1], bandwidth * 1e-9, floor);
-  record(text("{\"what\": \"pass\", \"n\": %ld, \"threads\": %d, \"one_pass\": %.6f, \"separate\": %.6f, \"floor\": %.6f}", long(n), threads, best[1], best[0], floor));
+  std::printf(
+      "%4ld^3 variable, %d thread%s: 2 sweeps + residual + restriction  one pass %.4f s, step by step %.4f s (%.2f "
+      "times); 57 bytes a cell at %.1f GB/s %.4f s\n",
+      long(n), threads, threads > 1 ? "s" : "", best[1], best[0], best[0] / best[1], bandwidth * 1e-9, floor);
+  record(
+      text("{\"what\": \"pass\", \"n\": %ld, \"threads\": %d, \"one_pass\": %.6f, \"separate\": %.6f, \"floor\": %.6f}",
+           long(n), threads, best[1], best[0], floor));
 }
 
 struct Variant {
@@ -113,7 +123,8 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
   variants[2].options.pre = variants[2].options.post = 1;
   std::vector<std::unique_ptr<Multigrid<double>>> M;
   for (const auto& v : variants)
-    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom), app::make_bottom<float>(v.bottom)));
+    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom),
+                                                    app::make_bottom<float>(v.bottom)));
   std::vector<precond::MultigridReport> best(variants.size());
   for (int i = 0; i < (n > 200 ? 2 : 4); ++i)
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -123,10 +134,14 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
     }
   for (std::size_t v = 0; v < variants.size(); ++v) {
     const double rate = double(n) * double(n) * double(n) / best[v].seconds * 1e-6;
-    std::printf("%4ld^3 %-9s %d thread%s  %-24s %s, %2d cycles, residual %.1e  %.4f s  %.2f Mdof/s\n", long(n), coefficient, threads,
-                threads > 1 ? "s" : " ", variants[v].name.c_str(), best[v].reason.c_str(), best[v].cycles, best[v].residual_norm, best[v].seconds, rate);
-    record(text("{\"what\": \"solve\", \"n\": %ld, \"coefficient\": \"%s\", \"threads\": %d, \"variant\": \"%s\", \"cycles\": %d, \"seconds\": %.6f, \"residual_norm\": %.3e}",
-                long(n), coefficient, threads, variants[v].name.c_str(), best[v].cycles, best[v].seconds, best[v].residual_norm));
+    std::printf("%4ld^3 %-9s %d thread%s  %-24s %s, %2d cycles, residual %.1e  %.4f s  %.2f Mdof/s\n", long(n),
+                coefficient, threads, threads > 1 ? "s" : " ", variants[v].name.c_str(), best[v].reason.c_str(),
+                best[v].cycles, best[v].residual_norm, best[v].seconds, rate);
+    record(
+        text("{\"what\": \"solve\", \"n\": %ld, \"coefficient\": \"%s\", \"threads\": %d, \"variant\": \"%s\", "
+             "\"cycles\": %d, \"seconds\": %.6f, \"residual_norm\": %.3e}",
+             long(n), coefficient, threads, variants[v].name.c_str(), best[v].cycles, best[v].seconds,
+             best[v].residual_norm));
   }
 }
 
@@ -134,14 +149,17 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
 void full(Global n, int threads) {
   set_threads(threads);
   const double w = std::numbers::pi;
-  const op::Field exact = [=](double x, double y, double z) { return std::sin(w * x) * std::sin(w * y) * std::sin(w * z); };
+  const op::Field exact = [=](double x, double y, double z) {
+    return std::sin(w * x) * std::sin(w * y) * std::sin(w * z);
+  };
   for (const bool variable : {false, true}) {
     const auto A = make(n, op::Boundary::dirichlet, variable ? op::Field(bubble) : op::Field{});
     Vector f(A->range()), u(A->range()), e(A->range());
     f.assign(A->sampled([=](double x, double y, double z) {
       const double r = std::max(1e-300, std::sqrt((x - .5) * (x - .5) + (y - .5) * (y - .5) + (z - .5) * (z - .5)));
       const double c = std::cosh(10 * (r - 0.25)), slope = variable ? 45 / (c * c) / r : 0;
-      const double S[3] = {std::sin(w * x), std::sin(w * y), std::sin(w * z)}, C[3] = {std::cos(w * x), std::cos(w * y), std::cos(w * z)};
+      const double S[3] = {std::sin(w * x), std::sin(w * y), std::sin(w * z)},
+                   C[3] = {std::cos(w * x), std::cos(w * y), std::cos(w * z)};
       const double flow = (x - .5) * C[0] * S[1] * S[2] + (y - .5) * S[0] * C[1] * S[2] + (z - .5) * S[0] * S[1] * C[2];
       return -(slope * w * flow - 3 * w * w * (variable ? bubble(x, y, z) : 1.0) * S[0] * S[1] * S[2]);
     }));
@@ -167,11 +185,16 @@ void full(Global n, int threads) {
         F.apply(f, u);
         seconds = std::min(seconds, wall_time() - from);
       }
-      std::printf("%4ld^3 Dirichlet %-8s %d thread%s  one F-cycle, V(%d,%d), %s interpolation: error %.3f of the discretisation's  %.4f s  %.1f Mdof/s\n",
-                  long(n), variable ? "variable" : "constant", threads, threads > 1 ? "s" : "", o.pre, o.post, to_string(o.interpolation),
-                  error(u) / discretisation, seconds, double(u.size()) / seconds * 1e-6);
-      record(text("{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, \"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
-                  long(n), threads, int(variable), o.pre, o.post, to_string(o.interpolation), error(u) / discretisation, seconds));
+      std::printf(
+          "%4ld^3 Dirichlet %-8s %d thread%s  one F-cycle, V(%d,%d), %s interpolation: error %.3f of the "
+          "discretisation's  %.4f s  %.1f Mdof/s\n",
+          long(n), variable ? "variable" : "constant", threads, threads > 1 ? "s" : "", o.pre, o.post,
+          to_string(o.interpolation), error(u) / discretisation, seconds, double(u.size()) / seconds * 1e-6);
+      record(
+          text("{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
+               "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
+               long(n), threads, int(variable), o.pre, o.post, to_string(o.interpolation), error(u) / discretisation,
+               seconds));
     }
   }
 }
@@ -193,7 +216,8 @@ void boxes(Global n, int threads) {
     variants.push_back(v);
   }
   std::vector<std::unique_ptr<Multigrid<double>>> M;
-  for (const auto& v : variants) M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom)));
+  for (const auto& v : variants)
+    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom)));
   std::vector<precond::MultigridReport> best(variants.size());
   for (int i = 0; i < 3; ++i)
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -204,11 +228,15 @@ void boxes(Global n, int threads) {
   for (std::size_t v = 0; v < variants.size(); ++v) {
     const auto& r = best[v];
     const double bottom = r.levels.back().bottom;
-    std::printf("%4ld^3 in boxes of 8^3, none moved, %d thread%s  bottom %ld^3 %-14s %s, %2d cycles, %3d bottom iterations  %.4f s, bottom %.4f s (%.1f %%)\n",
-                long(n), threads, threads > 1 ? "s" : "", long(r.levels.back().cells[0]), variants[v].name.c_str(), r.reason.c_str(), r.cycles,
-                r.bottom_iterations, r.seconds, bottom, 100 * bottom / r.seconds);
-    record(text("{\"what\": \"boxes\", \"n\": %ld, \"threads\": %d, \"bottom\": \"%s\", \"cycles\": %d, \"iterations\": %d, \"seconds\": %.6f, \"bottom_seconds\": %.6f}",
-                long(n), threads, variants[v].name.c_str(), r.cycles, r.bottom_iterations, r.seconds, bottom));
+    std::printf(
+        "%4ld^3 in boxes of 8^3, none moved, %d thread%s  bottom %ld^3 %-14s %s, %2d cycles, %3d bottom iterations  "
+        "%.4f s, bottom %.4f s (%.1f %%)\n",
+        long(n), threads, threads > 1 ? "s" : "", long(r.levels.back().cells[0]), variants[v].name.c_str(),
+        r.reason.c_str(), r.cycles, r.bottom_iterations, r.seconds, bottom, 100 * bottom / r.seconds);
+    record(
+        text("{\"what\": \"boxes\", \"n\": %ld, \"threads\": %d, \"bottom\": \"%s\", \"cycles\": %d, \"iterations\": "
+             "%d, \"seconds\": %.6f, \"bottom_seconds\": %.6f}",
+             long(n), threads, variants[v].name.c_str(), r.cycles, r.bottom_iterations, r.seconds, bottom));
   }
 }
 
@@ -225,7 +253,8 @@ void bottoms(Global n) {
     krylov::Report report = {};
     double left = 0;
   };
-  std::vector<Method> methods{{"bicgstab", 0}, {"ca-bicgstab", 2}, {"ca-bicgstab", 4}, {"ca-bicgstab", 8}, {"cg", 0}, {"ca-cg", 4}, {"ca-cg", 8}, {"pipelined-bicgstab", 0}};
+  std::vector<Method> methods{{"bicgstab", 0}, {"ca-bicgstab", 2}, {"ca-bicgstab", 4}, {"ca-bicgstab", 8},
+                              {"cg", 0},       {"ca-cg", 4},       {"ca-cg", 8},       {"pipelined-bicgstab", 0}};
   for (int i = 0; i < 4; ++i)
     for (auto& m : methods) {
       auto o = app::BottomOptions::defaults();
@@ -240,21 +269,26 @@ void bottoms(Global n) {
       m.left = layout::max_norm(r) / layout::max_norm(f);
     }
   for (const auto& m : methods) {
-    std::printf("bottom %ld^3  %-18s s=%d  %3d iterations, %3d sums, residual %.2e  %.3f ms (%.2f of bicgstab's)\n", long(n), m.name, m.step,
-                m.report.iterations, int(m.report.counts.reductions), m.left, 1e3 * m.seconds, m.seconds / methods[0].seconds);
-    record(text("{\"what\": \"bottom\", \"n\": %ld, \"method\": \"%s\", \"step\": %d, \"iterations\": %d, \"reductions\": %d, \"residual\": %.3e, \"seconds\": %.6f}",
-                long(n), m.name, m.step, m.report.iterations, int(m.report.counts.reductions), m.left, m.seconds));
+    std::printf("bottom %ld^3  %-18s s=%d  %3d iterations, %3d sums, residual %.2e  %.3f ms (%.2f of bicgstab's)\n",
+                long(n), m.name, m.step, m.report.iterations, int(m.report.counts.reductions), m.left, 1e3 * m.seconds,
+                m.seconds / methods[0].seconds);
+    record(
+        text("{\"what\": \"bottom\", \"n\": %ld, \"method\": \"%s\", \"step\": %d, \"iterations\": %d, \"reductions\": "
+             "%d, \"residual\": %.3e, \"seconds\": %.6f}",
+             long(n), m.name, m.step, m.report.iterations, int(m.report.counts.reductions), m.left, m.seconds));
   }
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  std::map<std::string, std::string> given{{"sizes", "128"}, {"threads", "1,2"}, {"only", "pass,solve,f,boxes,bottom"}, {"json", ""}};
+  std::map<std::string, std::string> given{
+      {"sizes", "128"}, {"threads", "1,2"}, {"only", "pass,solve,f,boxes,bottom"}, {"json", ""}};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto equals = word.find('=');
-    if (equals == std::string::npos || !given.count(word.substr(0, equals))) return std::fprintf(stderr, "what is %s?\n", words[i]), 2;
+    if (equals == std::string::npos || !given.count(word.substr(0, equals)))
+      return std::fprintf(stderr, "what is %s?\n", words[i]), 2;
     given[word.substr(0, equals)] = word.substr(equals + 1);
   }
   const auto numbers = [&](const std::string& name) {
@@ -263,11 +297,17 @@ int main(int count, char** words) {
     for (std::string n; std::getline(in, n, ',');) all.push_back(std::stoi(n));
     return all;
   };
-  const auto wants = [&](const char* what) { return ("," + given["only"] + ",").find(std::string(",") + what + ",") != std::string::npos; };
+  const auto wants = [&](const char* what) {
+    return ("," + given["only"] + ",").find(std::string(",") + what + ",") != std::string::npos;
+  };
   for (const int n : numbers("sizes"))
     for (const int t : numbers("threads")) {
       if (wants("pass")) passes(n, t);
-      if (wants("solve")) solves(n, t, bubble, "bubble"), solves(n, t, [](double, double, double) { return 1.0; }, "stored"), solves(n, t, {}, "constant");
+      if (wants("solve"))
+        solves(n, t, bubble, "bubble"),
+            solves(
+                n, t, [](double, double, double) { return 1.0; }, "stored"),
+            solves(n, t, {}, "constant");
       if (wants("f")) full(n, t);
       if (wants("boxes")) boxes(n, t);
     }

@@ -33,8 +33,9 @@ struct Coefficients {
   std::array<std::vector<T>, 3> beta;
 };
 
-/// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of Coefficients::beta:
-/// x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period are told as its beginning. Local.
+/// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of
+/// Coefficients::beta: x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period are told
+/// as its beginning. Local.
 std::vector<double> centres(const Boxes& boxes);
 std::vector<double> face_centres(const Boxes& boxes, int axis);
 
