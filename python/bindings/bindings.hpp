@@ -29,6 +29,7 @@ void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_poisson(nb::module_& m);
 void bind_tiled(nb::module_& m);
+void bind_multigrid(nb::module_& m);
 
 /// Elements of a NumPy or DLPack array, read where they lie.
 template <class T>

@@ -188,6 +188,7 @@ NB_MODULE(_core, m) {
   bind_op(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_hmatrix(m);
+  bind_multigrid(m);
   bind_poisson(m);
   bind_tiled(m);
 #endif

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, inference, io, krylov, layout, op, precond, tomography
+    from . import comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
@@ -57,7 +57,18 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "inference", "io", "krylov", "layout", "op", "precond", "tomography")
+_FLOORS = (
+    "comm",
+    "grid_problems",
+    "inference",
+    "io",
+    "krylov",
+    "layout",
+    "multigrid",
+    "op",
+    "precond",
+    "tomography",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -97,12 +108,14 @@ __all__ = [
     "csr",
     "function",
     "gmres",
+    "grid_problems",
     "hmatrix",
     "inference",
     "io",
     "krylov",
     "layout",
     "methods",
+    "multigrid",
     "op",
     "poisson",
     "precond",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import cli_apps, cli_poisson, launch, report
+from tacit import cli_apps, cli_multigrid, cli_poisson, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -235,7 +235,7 @@ def build_parser() -> Parser:
     choice(g, "--powers", "powers", POWERS, "ca-, of the vectors of a block: ", default="products")
     g.add_argument("--replacement", type=whole(0), metavar="N", help="residual replacement [by an estimate]")
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
-    choice(g, "--norm", "norm", NORMS, "of the residual in ca-cg, ca-bicgstab: ")
+    choice(g, "--norm", "norm", NORMS, "of the residual: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
     g.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what the operator does]")
     g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
@@ -257,11 +257,15 @@ def build_parser() -> Parser:
     p = command("poisson", poisson, "solve Poisson's equation in the unit cube and compare with the solution", epilog=EXIT_CODES)
     cli_poisson.build(p, choice, whole, real)
     p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+
     p = command("reconstruct", reconstruct, "images from the sinograms of a parallel-beam scan", epilog=EXIT_CODES)
     cli_apps.add_reconstruct(p, choice, whole, real, destination, json_target)
 
     p = command("infer", infer, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
     cli_apps.add_infer(p, choice, whole, real, destination, json_target)
+
+    p = command("multigrid", multigrid, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
+    cli_multigrid.add(p, sys.modules[__name__])
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -601,6 +605,8 @@ class Monitor:
 
 def poisson(arguments: argparse.Namespace) -> int:
     return cli_poisson.main(arguments, own_command(), communicator)
+
+
 def reconstruct(arguments: argparse.Namespace) -> int:
     cli_apps.check_reconstruct(arguments, WrongUse)
     if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
@@ -611,6 +617,10 @@ def reconstruct(arguments: argparse.Namespace) -> int:
 
 def infer(arguments: argparse.Namespace) -> int:
     return cli_apps.infer_here(arguments)
+
+
+def multigrid(arguments: argparse.Namespace) -> int:
+    return cli_multigrid.run(arguments, sys.modules[__name__])
 
 
 def info(arguments: argparse.Namespace) -> int:

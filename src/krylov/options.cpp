@@ -124,7 +124,6 @@ void check_uses(const Options& o) {
   only(o.lambda_min.has_value(), message("lambda_min ", o.lambda_min.value_or(0)), {chebyshev});
   only(o.lambda_max.has_value(), message("lambda_max ", o.lambda_max.value_or(0)), {chebyshev});
   only(o.sweeps.has_value(), message("sweeps ", o.sweeps.value_or(0)), {richardson});
-  only(o.norm == Norm::max, "norm max", {ca_cg, ca_bicgstab});
   switch (o.orthogonalisation) {
     case Orthogonalisation::automatic: break;
     case Orthogonalisation::one_reduction:

@@ -1,6 +1,7 @@
 // Every operator of the op floor beside its matrix.
 #pragma once
 
+#include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/function.hpp>
@@ -57,6 +58,56 @@ template <class T>
 OperatorCase<T> stencil_case(std::string name, const op::Grid& grid, const op::Weights<T>& w) {
   return {"stencil " + name, stencil_matrix(grid, w), [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
             return std::make_shared<op::Stencil<T>>(comm, grid, w);
+          }};
+}
+
+/// 0.7 alpha u - 0.01 div(beta grad u) on slabs of cells, one flux after the other.
+template <class T>
+OperatorCase<T> cells_case(std::string name, std::vector<Global> n, std::vector<std::array<op::Boundary, 2>> boundary) {
+  const double a = 0.7, b = 0.01;
+  const auto domain = op::Domain::uniform(n, boundary);
+  const op::Field alpha = [](double x, double y, double z) { return 1 + x + y * z; };
+  const op::Field beta = [](double x, double y, double z) { return 2 + x * y - z * z + 0.5 * y; };
+  const auto d = n.size();
+  n.resize(3, 1);
+  const Global all = n[0] * n[1] * n[2];
+  Reference<T> matrix{all, all, {}};
+  for (Global i = 0; i < all; ++i) {
+    const std::array<Global, 3> c{i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
+    double at[3];
+    for (std::size_t k = 0; k < 3; ++k) at[k] = k < d ? (double(c[k]) + 0.5) / double(n[k]) : 0.5;
+    matrix.entry[{i, i}] += T(a * alpha(at[0], at[1], at[2]));
+    for (std::size_t axis = 0; axis < d; ++axis)
+      for (int side = 0; side < 2; ++side) {
+        const double h = 1 / double(n[axis]);
+        double face[3] = {at[0], at[1], at[2]};
+        face[axis] += side ? h / 2 : -h / 2;
+        if (boundary[axis][0] == op::Boundary::periodic && c[axis] + side == n[axis]) face[axis] = 0;
+        auto other = c;
+        other[axis] += side ? 1 : -1;
+        const bool outside = other[axis] < 0 || other[axis] >= n[axis];
+        if (outside && boundary[axis][std::size_t(side)] == op::Boundary::neumann) continue;
+        double v = b * beta(face[0], face[1], face[2]) / (h * h);
+        if (outside && boundary[axis][std::size_t(side)] == op::Boundary::dirichlet) {
+          matrix.entry[{i, i}] += T(2 * v);
+          continue;
+        }
+        other[axis] = (other[axis] + n[axis]) % n[axis];
+        matrix.entry[{i, i}] += T(v);
+        matrix.entry[{i, other[0] + n[0] * (other[1] + n[1] * other[2])}] -= T(v);
+      }
+  }
+  return {"finite volume " + name, std::move(matrix), [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            // Slabs of the slowest axis, so that cells keep the order of the grid; some ranks may have none.
+            std::vector<op::CellBox> boxes;
+            std::vector<int> owners;
+            for (int r = 0; r < comm.size(); ++r) {
+              op::CellBox box{{0, 0, 0}, {n[0], n[1], n[2]}};
+              box.lower[d - 1] = n[d - 1] * r / comm.size(), box.upper[d - 1] = n[d - 1] * (r + 1) / comm.size();
+              if (box.cells() > 0) boxes.push_back(box), owners.push_back(r);
+            }
+            const op::Boxes cells(comm, domain, boxes, owners);
+            return std::make_shared<op::FiniteVolume<T>>(cells, op::coefficients<T>(cells, a, b, alpha, beta));
           }};
 }
 
@@ -304,6 +355,10 @@ std::vector<OperatorCase<T>> operator_cases() {
     cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
     cases.push_back(tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
     cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
+    cases.push_back(cells_case<T>("line", {13}, {{Boundary::dirichlet, Boundary::neumann}}));
+    cases.push_back(cells_case<T>("plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
+    cases.push_back(cells_case<T>("box", {6, 3, 7}, {{Boundary::neumann, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}, {Boundary::periodic, Boundary::periodic}}));
+    cases.push_back(cells_case<T>("of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
   }
   cases.push_back(hmatrix_case<T>("square", 53, 53, false));
   cases.push_back(hmatrix_case<T>("tall", 61, 38, false));

@@ -125,7 +125,6 @@ def test_fewer_reductions() -> None:
         ("ca-gmres", {"block": 5}, "block 5 is an option of pipelined-ca-gmres"),
         ("gmres", {"tau": 0.1}, "tau"),
         ("gmres", {"storage": "float32"}, "storage float32 is an option of ca-gmres"),
-        ("cg", {"norm": "max"}, "norm max"),
         ("ca-gmres", {"orthogonalisation": "mgs"}, "orthogonalisation mgs"),
         ("gmres", {"orthogonalisation": "two-stage"}, "orthogonalisation two-stage"),
         ("ca-gmres", {"block_qr": "tsqr"}, "goes with orthogonalisation bcgs"),

@@ -69,6 +69,7 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
   const double tiny = 4 * double(std::numeric_limits<real_t<T>>::epsilon());
   double least = tiny;
   monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
+  monitor.confirm_by([&] { return layout::max_norm(r); });
 
   if (shadow == 0) layout::copy(r, r0);
   else scatter(r0, std::uint64_t(shadow));

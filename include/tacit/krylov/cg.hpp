@@ -43,6 +43,7 @@ void cg(const Run<T, M>& run, Monitor& monitor) {
   // ||x - x_k||_A^2 has fallen by the sum of the alpha (r, P r) so far: Hestenes and Stiefel, theorem 6:1.
   double energy = 0, seen = 0;
   monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
+  monitor.confirm_by([&] { return layout::max_norm(r); });
 
   if (P) P->apply(r, z);
   auto [rz, rr] = space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();

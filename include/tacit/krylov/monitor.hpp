@@ -48,6 +48,8 @@ class Monitor {
     best_ = norm;
     best_at_ = iterations_;
     factor_ = 1;
+    scaled_ = false;
+    confirm_ = nullptr;
     detail_.clear();
   }
   /// The method has seen progress that does not show in the norm of the residual (the error of cg falls all the time,
@@ -59,12 +61,22 @@ class Monitor {
   void ask_at(int iteration, std::function<bool()> better) { ask_at_ = iteration, better_ = std::move(better); }
   void be_patient(bool patient) { patient_ = patient; }
   /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
-  void scale_norms(double factor) { factor_ = factor; }
+  void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
+  /// With Norm::max: the largest magnitude of the residual, collective; asked when its 2-norm, times the ratio of the two last
+  /// seen (that at the start, first), reaches the goal. Without it the driver alone looks. For the run that has begun.
+  void confirm_by(std::function<double()> largest) {
+    if (options_.norm == Norm::max) confirm_ = std::move(largest);
+  }
 
   /// After the work of an iteration (or before the first), with the norm of the residual: may the method go on?
   /// Every argument is the same on all ranks. Local; collective where there is a callback, whose answer ranks agree upon.
   bool go_on(double norm) {
+    if (options_.norm == Norm::max && !std::exchange(scaled_, true) && norm > 0) factor_ = start_ / norm;
     norm_ = norm * factor_;
+    if (confirm_ && norm_ <= goal_ && norm > 0) {
+      norm_ = confirm_();
+      factor_ = norm_ / norm;
+    }
     if (pending_) {
       pending_ = false;
       ++iterations_;
@@ -123,13 +135,14 @@ class Monitor {
   int max_iterations_, window_;
   int iterations_ = 0, best_at_ = 0, ask_at_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
-  bool begun_ = false, pending_ = false, patient_ = false;
+  bool begun_ = false, pending_ = false, patient_ = false, scaled_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
   std::vector<std::string> told_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
+  std::function<double()> confirm_;
 };
 
 }  // namespace tacit::krylov

@@ -1,0 +1,147 @@
+// FiniteVolume: a alpha u - b div(beta grad u) on cells, matrix-free, on any set of boxes.
+#pragma once
+
+#include <tacit/op/cells/boxes.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tacit::op {
+
+/// A function of the place (x, y, z); axes that the domain lacks are 0.5.
+using Field = std::function<double(double, double, double)>;
+
+/// How the value on a face comes from those of the two cells beside it.
+enum class Mean {
+  harmonic,   ///< 2 / (1/v_1 + 1/v_2): the flux is continuous where beta jumps on a face
+  arithmetic  ///< (v_1 + v_2) / 2
+};
+
+/// a, b and the fields alpha (at the centres of this rank's cells, in the order of vectors) and beta (on faces). Faces
+/// of axis d: patch after patch, first axis fastest, a patch of n cells along d having n + 1 of them; a face between
+/// two patches, or at both ends of a period, has one value. Empty: 1 everywhere.
+template <Scalar T>
+struct Coefficients {
+  double a = 0, b = 1;
+  std::vector<T> alpha;
+  std::array<std::vector<T>, 3> beta;
+};
+
+/// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of
+/// Coefficients::beta: x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period are told
+/// as its beginning. Local.
+std::vector<double> centres(const Boxes& boxes);
+std::vector<double> face_centres(const Boxes& boxes, int axis);
+
+/// Values of functions at centres and face centres. Local.
+template <Scalar T>
+Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta);
+/// beta on faces from its values in this rank's cells; faces at the ends of the domain or of the boxes take the value
+/// of their cell. Collective; one exchange.
+template <Scalar T>
+Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, std::vector<T> alpha,
+                                      std::span<const T> beta, Mean mean);
+
+/// (A u)_i = (V_i / V) (a alpha_i u_i) + sum over faces F of c_F (u_i - u_across), c_F = b beta_F |F| / (d_F V): the
+/// equation of cell i integrated over the cell, V its mean volume, d_F the distance of the two centres. On cells of one
+/// size this is a alpha u - b div(beta grad u) by 3, 5 or 7 points, of second order.
+/// At an end of the domain: Dirichlet, u = g on the face, the cell's centre half a width away (a linear ghost,
+/// 2 g - u_i); Neumann, the flux is given; periodic. Faces between a cell that is there and one that is not are
+/// Dirichlet. The data g stand in the right-hand side (boundary_terms). A is symmetric; singular where a = 0 and
+/// nothing is Dirichlet (singular()): its null space is the constants.
+///
+/// Memory: 3 coefficients and a diagonal a cell. A product reads these and x once, writes y once; one exchange of a
+/// layer of cells. Any number of columns in one exchange. Same bits for any number of ranks, boxes and threads.
+template <Scalar T>
+class FiniteVolume final : public Operator<T, Host> {
+ public:
+  /// Collective. Error(usage) where the coefficients' lengths do not fit; fault() tells of values that are not finite.
+  FiniteVolume(Boxes boxes, const Coefficients<T>& coefficients);
+  ~FiniteVolume() override;
+
+  std::string name() const override { return "finite volume"; }
+  bool has_adjoint() const override { return true; }
+  bool has_diagonal() const override { return true; }
+  std::vector<T> diagonal() const override { return diagonal_; }
+  double largest() const override { return largest_; }
+  std::string fault() const override { return fault_; }
+  Cost cost() const override;
+
+  const Boxes& boxes() const { return boxes_; }
+  bool singular() const { return singular_; }
+  /// All cells have one set of coefficients but for those at the ends.
+  bool is_constant() const { return constant_; }
+  /// What the data of the boundary add to the right-hand side, for this rank's cells: c_F g at a Dirichlet face, where
+  /// g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards. Local.
+  std::vector<T> boundary_terms(const Field& value, const Field& flux = {}) const;
+  /// f at the centres times V_i / V: the right-hand side without boundary terms. Local.
+  std::vector<T> sampled(const Field& f) const;
+  /// V_i / V of this rank's cells. Local.
+  std::vector<T> volumes() const;
+  /// This rank's rows of the matrix. Local.
+  Rows<T> rows() const;
+
+  // ---- for multigrid ----
+
+  /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); null along axes that are not there.
+  const T* faces(int axis, std::size_t patch) const;
+  /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
+  const std::vector<T>& mass() const { return mass_; }
+  /// The operator of cells that are made of these: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes,
+  /// with patches one for one. beta of a coarse face is the mean over the face, alpha that over the cell. Collective.
+  std::unique_ptr<FiniteVolume> coarsened(Boxes coarse, const std::array<std::vector<Local>, 3>& parent) const;
+  /// The same operator with its cells on other ranks (Boxes::gathered). Collective.
+  std::unique_ptr<FiniteVolume> moved(Boxes to) const;
+  /// The same operator in another scalar type. Collective.
+  template <Scalar S>
+  std::unique_ptr<FiniteVolume<S>> cast() const;
+  /// Where one rank has all cells: on that rank the same operator over itself alone, else null. Local.
+  std::unique_ptr<FiniteVolume> alone() const;
+  /// b.
+  double b() const { return b_; }
+  /// V, the mean volume of the finest cells.
+  double unit_volume() const { return unit_; }
+
+ protected:
+  int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
+  void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+  void abandon(int token) const noexcept override;
+
+ private:
+  template <Scalar S>
+  friend class FiniteVolume;
+  struct Parts;
+  FiniteVolume(Boxes boxes, double unit);
+  /// The diagonal and what is known of the whole, from faces_ and mass_. Collective.
+  void complete(bool constant);
+  Boxes boxes_;
+  double unit_ = 1, b_ = 1;
+  std::array<std::vector<T>, 3> faces_;
+  std::array<std::vector<std::size_t>, 3> face_start_;  // of each patch
+  std::vector<T> mass_, diagonal_;
+  double largest_ = 0;
+  std::string fault_;
+  bool singular_ = false, constant_ = false;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The cells of this rank's patch p in global coordinates, natural order: f(local position, x, y, z).
+template <class F>
+void each_cell(const Boxes& boxes, F&& f) {
+  const Domain& d = boxes.domain();
+  for (std::size_t p = 0; p < boxes.count(); ++p) {
+    const CellBox& b = boxes.own(p);
+    Local i = boxes.offset(p);
+    for (Global z = b.lower[2]; z < b.upper[2]; ++z)
+      for (Global y = b.lower[1]; y < b.upper[1]; ++y)
+        for (Global x = b.lower[0]; x < b.upper[0]; ++x) f(i++, d.centre(0, x), d.centre(1, y), d.centre(2, z));
+  }
+}
+
+}  // namespace tacit::op

@@ -1,0 +1,172 @@
+// Multigrid: geometric multigrid on the cells of a finite-volume operator, as a solver and as a preconditioner.
+#pragma once
+
+#include <tacit/op/cells/finite_volume.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tacit::precond {
+
+using layout::Vector;
+
+enum class Cycle {
+  v,  ///< each coarser level once
+  w,  ///< each coarser level twice
+  f,  ///< full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles
+  u   ///< a V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank
+};
+enum class Smoother {
+  gauss_seidel,  ///< red-black: a half sweep for the cells of even, one for those of odd i + j + k
+  chebyshev,     ///< a polynomial in D^-1 A that is small on the upper part of its spectrum
+  jacobi,        ///< u += omega D^-1 r
+  l1_jacobi      ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes; always converges for definite A
+};
+enum class Interpolation {
+  constant,  ///< a coarse cell's value for all its cells
+  linear     ///< 1/4 of the difference to the nearest neighbour along each axis is added
+};
+Cycle cycle_of(std::string_view name);
+Smoother smoother_of(std::string_view name);
+Interpolation interpolation_of(std::string_view name);
+const char* to_string(Cycle cycle);
+const char* to_string(Smoother smoother);
+const char* to_string(Interpolation interpolation);
+std::vector<std::string> cycle_names();
+std::vector<std::string> smoother_names();
+std::vector<std::string> interpolation_names();
+
+struct MultigridOptions {
+  Cycle cycle = Cycle::v;
+  Smoother smoother = Smoother::gauss_seidel;
+  int pre = 2, post = 2;  ///< sweeps before and after the coarser level (gauss_seidel: two half sweeps each)
+  Interpolation interpolation = Interpolation::constant;
+  /// The sweeps after the coarser level mirror those before it (odd cells first): the cycle is then a symmetric
+  /// operator, as cg wants it, where the bottom solver is one.
+  bool symmetric = false;
+  double relaxation = 6.0 / 7;  ///< omega of jacobi
+  double chebyshev_range = 4;   ///< chebyshev smooths [lambda_max / range, lambda_max]
+  /// An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for u]
+  std::optional<Global> smallest_box;
+  /// Levels with fewer cells a rank move to fewer ranks; 0: none moves (u: 0). [4096]
+  std::optional<Global> agglomerate_below;
+  int levels = 0;  ///< at most; 0: as many as go
+  /// float32: the levels are kept and smoothed in single precision, residuals and solutions in that of the operator.
+  bool single_levels = false;
+};
+
+/// What a bottom solve has done; the same on all ranks.
+struct BottomOutcome {
+  bool solved = true;
+  int iterations = 0;
+  std::vector<std::string> warnings;
+};
+
+/// Solves A u = f on the coarsest level from u = 0, to as much as it was made for.
+template <Scalar T>
+class Bottom {
+ public:
+  virtual ~Bottom() = default;
+  virtual std::string name() const = 0;
+  virtual BottomOutcome solve(const Vector<T>& f, Vector<T>& u) = 0;
+};
+/// Makes the bottom solver for a level's operator. Collective.
+template <Scalar T>
+using MakeBottom = std::function<std::unique_ptr<Bottom<T>>(std::shared_ptr<const op::FiniteVolume<T>> A)>;
+
+/// Cholesky factors of the whole matrix on every rank that has cells of it: exact, n^2 numbers. For up to 2048 cells.
+template <Scalar T>
+MakeBottom<T> direct_bottom();
+/// Sweeps of the level's smoother where there is no bottom solver, or after one that has failed.
+inline constexpr int smoother_sweeps = 24;
+
+/// Seconds and counts of one level, on this rank.
+struct LevelReport {
+  std::array<Global, 3> cells{};
+  Global boxes = 0;  ///< over all ranks, merged ones
+  int ranks = 0;     ///< that have cells
+  double smooth = 0, residual = 0, interpolation = 0, exchange = 0, bottom = 0, move = 0;
+  /// In one pass: smooth, residual, restriction (down); interpolation, smooth, norm (up).
+  double down = 0, up = 0;
+  std::int64_t half_sweeps = 0, exchanges = 0;
+};
+
+struct MultigridReport {
+  bool converged = false;
+  std::string reason;  ///< converged, max_cycles, stagnated, diverged, non_finite
+  std::string advice;
+  std::string norm;  ///< "2" or "max"
+  int cycles = 0;
+  double residual_norm = 0;  ///< ||b - A x|| / ||b||, recomputed by the operator
+  double b_norm = 0;
+  std::vector<double> history;  ///< ||r|| / ||b|| after each cycle, from 0
+  std::string bottom;
+  int bottom_solves = 0, bottom_iterations = 0, bottom_failures = 0;
+  double seconds = 0;
+  std::int64_t reductions = 0, exchanges = 0, messages = 0, bytes = 0;
+  std::vector<LevelReport> levels;
+  std::vector<std::string> warnings;
+};
+
+struct MultigridSolve {
+  double rtol = 1e-10, atol = 0;
+  int max_cycles = 50;
+  bool max_norm = true;
+  /// Called after each cycle with its number and ||r|| / ||b||; returns true to stop.
+  std::function<bool(int, double)> callback;
+};
+
+/// x -> one cycle for A u = x from u = 0: an operator like any other, so that every Krylov method may be preconditioned
+/// by it; and a solver by itself.
+///
+/// Levels: cells are joined in pairs along the axes whose cells are smallest, the last of an odd number in a triple; a
+/// box's ends are ends of coarse cells. Coefficients are averaged (rediscretisation). Where the boxes of a level become
+/// too small for the work to pay for its messages, they move to fewer ranks (agglomerate_below). On one rank all half
+/// sweeps, the residual and its restriction pass over the level together, a plane or tile behind each other (the same
+/// bits as one after the other, for any number of threads); on several ranks there is one exchange a half sweep.
+/// Memory: 6 numbers a cell (u, f, 1/D, 3 coefficients), 8/7 of it with all levels in three dimensions.
+/// Source: Brandt (1977), doi 10.1090/S0025-5718-1977-0431719-X; the parts as in Williams et al., s-step Krylov
+/// subspace methods as bottom solvers for geometric multigrid (2014), doi 10.1109/IPDPS.2014.119.
+template <Scalar T>
+class Multigrid final : public op::Operator<T, Host> {
+ public:
+  /// `bottom`, `bottom_single`: null: sweeps of the smoother. Collective. Error(usage): options out of range.
+  Multigrid(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options, MakeBottom<T> bottom = {},
+            MakeBottom<float> bottom_single = {});
+  ~Multigrid() override;
+  std::string name() const override { return "multigrid"; }
+  op::Cost cost() const override;
+
+  /// Solves A x = b by cycles from x, until ||b - A x|| <= max(rtol ||b||, atol) (largest magnitude or 2-norm), which
+  /// the operator itself confirms. For a singular A the mean of b and of x is removed. Collective.
+  MultigridReport solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options = {}) const;
+  /// What the levels have done since the last call. Local.
+  std::vector<LevelReport> take_levels() const;
+  int levels() const;
+  const op::FiniteVolume<T>& A() const { return *a_; }
+  const MultigridOptions& options() const { return options_; }
+
+ protected:
+  int begin(const Vector<T, Host>&, Vector<T, Host>&, bool) const override { return 0; }
+  void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Parts;
+  std::shared_ptr<const op::FiniteVolume<T>> a_;
+  MultigridOptions options_;
+  std::unique_ptr<Parts> parts_;
+};
+
+namespace detail {
+/// False: half sweeps pass over a level one after the other also where they could go together. For tests and
+/// benchmarks.
+void one_pass(bool together) noexcept;
+}  // namespace detail
+
+}  // namespace tacit::precond

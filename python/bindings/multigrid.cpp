@@ -1,0 +1,259 @@
+// Cells, finite volumes on them and multigrid for Python: options in, a report as a dict out.
+#include "bindings.hpp"
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/app/multigrid/bottom.hpp>
+#include <tacit/op/cells/finite_volume.hpp>
+#include <tacit/precond/multigrid/multigrid.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace tacit::python {
+namespace {
+
+using op::Boxes;
+using release = nb::gil_scoped_release;
+
+op::Boundary boundary_of(const std::string& name) {
+  if (name == "dirichlet") return op::Boundary::dirichlet;
+  if (name == "neumann") return op::Boundary::neumann;
+  if (name == "periodic") return op::Boundary::periodic;
+  throw Error(ErrorKind::usage, message("unknown boundary \"", name, "\"; dirichlet, neumann or periodic is needed"));
+}
+
+/// A scalar function of Python, for the few places where functions are asked point by point.
+op::Field field_of(int ranks, const nb::object& f) {
+  if (f.is_none()) return {};
+  nb::handle call = f;
+  return
+      [=](double x, double y, double z) { return call_python(ranks, [&] { return nb::cast<double>(call(x, y, z)); }); };
+}
+
+template <class F>
+void set(const nb::dict& options, const char* name, F&& f) {
+  if (options.contains(name) && !options[name].is_none()) f(options[name]);
+}
+
+precond::MultigridOptions multigrid_options(const nb::dict& o) {
+  precond::MultigridOptions m;
+  set(o, "cycle", [&](nb::handle v) { m.cycle = precond::cycle_of(nb::cast<std::string>(v)); });
+  set(o, "smoother", [&](nb::handle v) { m.smoother = precond::smoother_of(nb::cast<std::string>(v)); });
+  set(o, "interpolation", [&](nb::handle v) { m.interpolation = precond::interpolation_of(nb::cast<std::string>(v)); });
+  set(o, "pre", [&](nb::handle v) { m.pre = nb::cast<int>(v); });
+  set(o, "post", [&](nb::handle v) { m.post = nb::cast<int>(v); });
+  set(o, "symmetric", [&](nb::handle v) { m.symmetric = nb::cast<bool>(v); });
+  set(o, "relaxation", [&](nb::handle v) { m.relaxation = nb::cast<double>(v); });
+  set(o, "chebyshev_range", [&](nb::handle v) { m.chebyshev_range = nb::cast<double>(v); });
+  set(o, "smallest_box", [&](nb::handle v) { m.smallest_box = nb::cast<Global>(v); });
+  set(o, "agglomerate_below", [&](nb::handle v) { m.agglomerate_below = nb::cast<Global>(v); });
+  set(o, "levels", [&](nb::handle v) { m.levels = nb::cast<int>(v); });
+  set(o, "single_levels", [&](nb::handle v) { m.single_levels = nb::cast<bool>(v); });
+  return m;
+}
+
+app::BottomOptions bottom_options(const nb::dict& o) {
+  app::BottomOptions b;
+  auto& k = b.krylov;
+  set(o, "bottom", [&](nb::handle v) { b.name = nb::cast<std::string>(v); });
+  set(o, "bottom_reduction", [&](nb::handle v) { k.rtol = nb::cast<double>(v); });
+  set(o, "bottom_norm", [&](nb::handle v) { k.norm = krylov::norm_of(nb::cast<std::string>(v)); });
+  set(o, "bottom_max_iterations", [&](nb::handle v) { k.max_iterations = nb::cast<int>(v); });
+  set(o, "step", [&](nb::handle v) { k.step = nb::cast<int>(v); });
+  set(o, "basis", [&](nb::handle v) { k.basis = krylov::basis_of(nb::cast<std::string>(v)); });
+  set(o, "powers", [&](nb::handle v) { k.powers = krylov::powers_of(nb::cast<std::string>(v)); });
+  set(o, "depth", [&](nb::handle v) { k.depth = nb::cast<int>(v); });
+  return b;
+}
+
+nb::dict to_dict(const precond::MultigridReport& r) {
+  nb::dict d;
+  d["converged"] = r.converged, d["reason"] = r.reason, d["advice"] = r.advice, d["norm"] = r.norm;
+  d["cycles"] = r.cycles, d["residual_norm"] = r.residual_norm, d["b_norm"] = r.b_norm, d["history"] = r.history;
+  d["bottom"] = r.bottom, d["bottom_solves"] = r.bottom_solves, d["bottom_iterations"] = r.bottom_iterations;
+  d["bottom_failures"] = r.bottom_failures, d["seconds"] = r.seconds, d["warnings"] = r.warnings;
+  nb::dict counts;
+  counts["reductions"] = r.reductions, counts["exchanges"] = r.exchanges, counts["messages"] = r.messages;
+  counts["bytes"] = r.bytes;
+  d["counts"] = counts;
+  nb::list levels;
+  for (const auto& l : r.levels) {
+    nb::dict level, seconds;
+    level["cells"] = std::vector<Global>(l.cells.begin(), l.cells.end());
+    level["patches"] = l.boxes, level["ranks"] = l.ranks;
+    level["half_sweeps"] = l.half_sweeps, level["exchanges"] = l.exchanges;
+    seconds["smooth"] = l.smooth, seconds["residual_and_restriction"] = l.residual,
+    seconds["interpolation"] = l.interpolation;
+    seconds["exchange"] = l.exchange, seconds["bottom"] = l.bottom, seconds["move"] = l.move, seconds["down"] = l.down,
+    seconds["up"] = l.up;
+    level["seconds"] = seconds;
+    levels.append(level);
+  }
+  d["levels"] = levels;
+  return d;
+}
+
+template <Scalar T>
+void bind_scalar(nb::module_& m) {
+  using A = op::FiniteVolume<T>;
+  using M = precond::Multigrid<T>;
+  using Base = op::Operator<T, Host>;
+  using layout::Vector;
+  nb::class_<A, Base>(m, named<T>("FiniteVolume").c_str())
+      .def_prop_ro("singular", &A::singular)
+      .def_prop_ro("constant", &A::is_constant)
+      .def_prop_ro("boxes", [](const A& a) { return a.boxes(); })
+      .def("volumes", [](const A& a) { return array_of(a.volumes()); })
+      .def(
+          "boundary_terms",
+          [](const A& a, const nb::object& value, const nb::object& flux) {
+            const int ranks = a.range().comm().size();
+            std::vector<T> terms;
+            {
+              release free;
+              terms = comm::collective(a.range().comm(),
+                                       [&] { return a.boundary_terms(field_of(ranks, value), field_of(ranks, flux)); });
+            }
+            return array_of(std::move(terms));
+          },
+          nb::arg().none(), nb::arg().none())
+      .def("assemble", [](const A& a) {
+        release free;
+        return comm::collective(a.range().comm(),
+                                [&] { return std::make_shared<op::Csr<T>>(a.range(), a.domain(), a.rows()); });
+      });
+  m.def(
+      named<T>("finite_volume").c_str(),
+      [](const Boxes& boxes, double a, double b, std::optional<Elements<T>> alpha, const std::vector<Elements<T>>& beta,
+         const std::string& mean) {
+        release free;
+        return comm::collective(boxes.space().comm(), [&] {
+          op::Coefficients<T> c{a, b, {}, {}};
+          if (alpha) c.alpha.assign(alpha->data(), alpha->data() + alpha->size());
+          if (!mean.empty()) {
+            c = op::coefficients_of_cells<T>(boxes, a, b, std::move(c.alpha), {beta[0].data(), beta[0].size()},
+                                             mean == "harmonic" ? op::Mean::harmonic : op::Mean::arithmetic);
+          } else {
+            for (std::size_t i = 0; i < beta.size(); ++i)
+              c.beta[i].assign(beta[i].data(), beta[i].data() + beta[i].size());
+          }
+          return std::make_shared<A>(boxes, c);
+        });
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  nb::class_<M, Base>(m, named<T>("Multigrid").c_str())
+      .def_prop_ro("levels", &M::levels)
+      .def("take_levels",
+           [](const M& s) {
+             precond::MultigridReport r;
+             r.levels = s.take_levels();
+             return to_dict(r)["levels"];
+           })
+      // (this rank's part of x, report)
+      .def(
+          "solve",
+          [](const M& s, const Elements<T>& b, std::optional<Elements<T>> x0, double rtol, double atol, int max_cycles,
+             const std::string& norm) {
+            std::unique_ptr<Vector<T>> x;
+            precond::MultigridReport report;
+            {
+              release free;
+              x = comm::collective(s.range().comm(), [&] {
+                auto solution = std::make_unique<Vector<T>>(s.domain());
+                if (x0) solution->assign({x0->data(), x0->size()});
+                Vector<T> right(s.range());
+                right.assign({b.data(), b.size()});
+                precond::MultigridSolve o;
+                o.rtol = rtol, o.atol = atol, o.max_cycles = max_cycles;
+                o.max_norm = krylov::norm_of(norm) == krylov::Norm::max;
+                report = s.solve(right, *solution, o);
+                return solution;
+              });
+            }
+            const std::size_t n = x->size();
+            return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
+          },
+          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const nb::dict& options) {
+    const auto o = multigrid_options(options);
+    const auto b = bottom_options(options);
+    release free;
+    return comm::collective(a->range().comm(), [&] {
+      return std::make_shared<M>(a, o, app::make_bottom<T>(b), app::make_bottom<float>(b));
+    });
+  });
+}
+
+}  // namespace
+
+void bind_multigrid(nb::module_& m) {
+  nb::class_<Boxes>(m, "Boxes")
+      .def_prop_ro("cells", &Boxes::cells)
+      .def_prop_ro("shape",
+                   [](const Boxes& b) {
+                     std::vector<Global> n;
+                     for (int a = 0; a < b.domain().dimensions; ++a) n.push_back(b.domain().cells(a));
+                     return n;
+                   })
+      .def_prop_ro("whole", &Boxes::is_whole)
+      .def_prop_ro("patches",
+                   [](const Boxes& b) {
+                     std::vector<std::tuple<std::array<Global, 3>, std::array<Global, 3>, int>> all;
+                     for (std::size_t p = 0; p < b.patches().size(); ++p)
+                       all.emplace_back(b.patches()[p].lower, b.patches()[p].upper, b.owner(p));
+                     return all;
+                   })
+      .def_prop_ro("comm", [](const Boxes& b) { return b.space().comm(); })
+      // Own cells: places in the grid in its natural order; centres and face centres, x, y, z of each.
+      .def("places",
+           [](const Boxes& b) {
+             std::vector<Global> at;
+             for (std::size_t p = 0; p < b.count(); ++p) {
+               const auto& box = b.own(p);
+               for (Global z = box.lower[2]; z < box.upper[2]; ++z)
+                 for (Global y = box.lower[1]; y < box.upper[1]; ++y)
+                   for (Global x = box.lower[0]; x < box.upper[0]; ++x)
+                     at.push_back(x + b.domain().cells(0) * (y + b.domain().cells(1) * z));
+             }
+             return array_of(std::move(at));
+           })
+      .def("centres", [](const Boxes& b) { return array_of(op::centres(b)); })
+      .def("face_centres", [](const Boxes& b, int axis) { return array_of(op::face_centres(b, axis)); });
+  m.def(
+      "boxes",
+      [](const comm::Communicator& comm, const std::vector<Global>& n,
+         const std::vector<std::pair<std::string, std::string>>& boundary, const std::vector<double>& lengths,
+         const std::array<Global, 3>& edge, const nb::object& inside) {
+        std::vector<std::array<op::Boundary, 2>> kinds;
+        for (const auto& [low, high] : boundary) kinds.push_back({boundary_of(low), boundary_of(high)});
+        std::function<bool(double, double, double)> f;
+        if (!inside.is_none()) {
+          nb::handle call = inside;
+          const int ranks = comm.size();
+          f = [=](double x, double y, double z) {
+            return call_python(ranks, [&] { return nb::cast<bool>(call(x, y, z)); });
+          };
+        }
+        release free;
+        return comm::collective(comm,
+                                [&] { return Boxes::within(comm, op::Domain::uniform(n, kinds, lengths), edge, f); });
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  m.def("bottom_names", &app::bottom_names);
+  m.def("cycle_names", &precond::cycle_names);
+  m.def("smoother_names", &precond::smoother_names);
+  m.def("interpolation_names", &precond::interpolation_names);
+  bind_scalar<float>(m);
+  bind_scalar<double>(m);
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,242 @@
+"""The command `tacit multigrid`: a grid problem, a hierarchy, cycles, and what they took by level and operation."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from tacit import launch, report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PROBLEMS = ("helmholtz", "projection", "gravity", "diffusion")
+COEFFICIENTS = ("constant", "stored", "bubble")
+BOUNDARIES = ("periodic", "dirichlet", "neumann")
+CYCLES = ("V", "W", "F", "U")
+SMOOTHERS = ("gauss-seidel", "chebyshev", "jacobi", "l1-jacobi")
+INTERPOLATIONS = ("constant", "linear")
+BASES = ("auto", "newton", "chebyshev", "monomial")
+POWERS = ("products", "kernel")
+BOTTOMS = (
+    *("automatic", "direct", "smoother", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
+    *(
+        "pipelined-cg",
+        "pipelined-bicgstab",
+        "pipelined-gmres",
+        "ca-cg",
+        "ca-bicgstab",
+        "ca-gmres",
+        "pipelined-ca-gmres",
+    ),
+)
+
+
+def add(p: argparse.ArgumentParser, tools: Any) -> None:
+    """The command's arguments; `tools`: the parsers of tacit.cli."""
+    whole, real, choice, one_of = tools.whole, tools.real, tools.choice, tools.one_of
+    g = p.add_argument_group("problem (in brackets: what is taken when nothing is said)")
+    choice(g, "--problem", "problem", PROBLEMS)
+    g.add_argument("--n", default=64, type=whole(1), metavar="N", help="cells along each axis [64]")
+    g.add_argument("--axes", default=3, type=whole(1), metavar="D", help="1, 2 or 3 [3]")
+    choice(g, "--coefficient", "coefficient", COEFFICIENTS, "beta of helmholtz: ")
+    choice(g, "--boundary", "boundary", BOUNDARIES, "of helmholtz: ")
+    choice(g, "--rhs", "right-hand side", ("triangle", "manufactured"), "of helmholtz: ")
+    g.add_argument("--jump", default=10.0, type=real(0, True), metavar="R", help="projection: ratio of densities [10]")
+    g.add_argument("--ell", action="store_true", help="projection: on an L-shaped level")
+    g.add_argument("--growth", default=0.1, type=real(0), help="gravity: how far matter has clustered [0.1]")
+    g.add_argument("--boxes", type=whole(1), metavar="N", help="cells of a box along each axis [one box a rank]")
+    g = p.add_argument_group("method")
+    g.add_argument("--cycle", default="V", type=one_of("cycle", CYCLES), metavar="NAME", help="V, W, F, U [V]")
+    choice(g, "--smoother", "smoother", SMOOTHERS)
+    choice(g, "--interpolation", "interpolation", INTERPOLATIONS)
+    g.add_argument("--pre", default=2, type=whole(0), metavar="N", help="sweeps before the coarser level [2]")
+    g.add_argument("--post", default=2, type=whole(0), metavar="N", help="sweeps after it [2]")
+    choice(g, "--bottom", "bottom solver", BOTTOMS)
+    g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method]")
+    g.add_argument("--basis", type=one_of("basis", BASES), metavar="NAME", help=", ".join(BASES))
+    g.add_argument("--powers", type=one_of("powers", POWERS), metavar="NAME", help=", ".join(POWERS))
+    g.add_argument("--bottom-reduction", default=1e-3, type=real(0), help="of a bottom solve's residual [1e-3]")
+    choice(g, "--bottom-norm", "norm", ("max", "2"), "of the bottom's residual: ")
+    g.add_argument("--smallest-box", type=whole(1), metavar="N", help="[2; 4 for U]")
+    g.add_argument("--agglomerate-below", type=whole(0), metavar="N", help="cells a rank; 0: no box moves [4096]")
+    g.add_argument("--levels", default=0, type=whole(0), metavar="N", help="at most [as many as go]")
+    g.add_argument("--single-levels", action="store_true", help="levels in float32")
+    choice(g, "--precondition", "Krylov method", ("none", "cg", "bicgstab", "gmres"), "one cycle preconditions it: ")
+    g.add_argument("--rtol", default=1e-10, type=real(0), help="of the residual, as recomputed [1e-10]")
+    choice(g, "--norm", "norm", ("max", "2"), "of the residual: ")
+    g.add_argument("--max-cycles", default=50, type=whole(0), metavar="N", help="[50]")
+    g = p.add_argument_group("where it runs")
+    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
+    g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
+    g = p.add_argument_group("what it leaves")
+    g.add_argument(
+        "--json", nargs="?", const="-", type=tools.json_target, metavar="FILE|-", help="write the result as JSON [-]"
+    )
+    g.add_argument(
+        "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="solution, residuals, time by level"
+    )
+
+
+def run(arguments: argparse.Namespace, tools: Any) -> int:
+    if arguments.axes > 3:
+        raise tools.WrongUse(f"--axes {arguments.axes}: 1, 2 or 3 axes are needed")
+    if arguments.problem == "gravity" and arguments.axes != 3:
+        raise tools.WrongUse("--problem gravity has three axes")
+    if arguments.problem == "projection" and arguments.axes == 1:
+        raise tools.WrongUse("--problem projection has two or three axes")
+    if arguments.problem == "projection" and arguments.boxes:
+        raise tools.WrongUse("--problem projection chooses its boxes: n/8 cells with --ell, one a rank without")
+    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
+        return launch.run(arguments.ranks, [*tools.own_command(), *arguments.words], arguments.threads)
+    comm = tools.communicator(arguments.ranks)
+    return int(comm.collective(lambda: _here(arguments, comm, tools)))
+
+
+def _problem(a: argparse.Namespace, comm: Any) -> Any:
+    from tacit import grid_problems as problems
+
+    if a.problem == "projection":
+        return problems.projection(a.n, axes=a.axes, jump=a.jump, ell=a.ell, comm=comm)
+    if a.problem == "gravity":
+        return problems.gravity(a.n, growth=a.growth, boxes=a.boxes, comm=comm)
+    if a.problem == "diffusion":
+        return problems.diffusion(a.n, axes=a.axes, boxes=a.boxes, comm=comm)
+    return problems.helmholtz(
+        a.n, axes=a.axes, coefficient=a.coefficient, boundary=a.boundary, rhs=a.rhs, boxes=a.boxes, comm=comm
+    )
+
+
+def _largest(comm: Any, values: Any) -> float:
+    import numpy as np
+
+    return float(comm.all_max_real(float(np.max(np.abs(values))) if len(values) else 0.0))
+
+
+def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
+    import tacit
+    from tacit import _support
+    from tacit import multigrid as mg
+
+    first = comm.rank == 0
+    out = report.console(stderr=a.json == "-", quiet=not first)
+    begin = time.perf_counter()
+    problem = _problem(a, comm)
+    A = problem.A
+    krylov = a.precondition
+    M = mg.multigrid(
+        A,
+        cycle=a.cycle,
+        smoother=a.smoother,
+        interpolation=a.interpolation,
+        pre=a.pre,
+        post=a.post,
+        symmetric=krylov == "cg",
+        bottom=a.bottom,
+        step=a.step,
+        basis=a.basis,
+        powers=a.powers,
+        bottom_reduction=a.bottom_reduction,
+        bottom_norm=a.bottom_norm,
+        smallest_box=a.smallest_box,
+        agglomerate_below=a.agglomerate_below,
+        levels=a.levels,
+        single_levels=a.single_levels,
+    )
+    setup = time.perf_counter() - begin
+    facts: dict[str, Any] = {
+        "command": ["tacit", *a.words],
+        "problem": a.problem,
+        "shape": list(A.cells.shape),
+        "unknowns": A.shape[0],
+        "ranks": comm.size,
+        "threads": a.threads or _support.default_threads(comm),
+        "cycle": a.cycle,
+        "smoother": a.smoother,
+        "bottom": a.bottom,
+        "levels": M.levels,
+    }
+    if krylov == "none":
+        solved = M.solve(problem.f, rtol=a.rtol, norm=a.norm, max_cycles=a.max_cycles, threads=a.threads)
+        x, done = solved.x, solved.converged
+        facts |= {
+            k: solved.report[k] for k in ("bottom", "cycles", "converged", "reason", "advice", "residual_norm", "norm")
+        }
+        facts |= {
+            k: solved.report[k] for k in ("bottom_solves", "bottom_iterations", "bottom_failures", "history", "counts")
+        }
+        facts |= {"levels": solved.levels, "warnings": solved.warnings, "dofs_per_second": solved.dofs_per_second}
+        facts["seconds"] = solved.seconds | {"setup": setup}
+    else:
+        result = tacit.solve(
+            A,
+            problem.f,
+            method=krylov,
+            precond=M,
+            rtol=a.rtol,
+            norm=a.norm,
+            max_iterations=a.max_cycles,
+            threads=a.threads,
+            comm=comm,
+        )
+        x, done = result.x, result.converged
+        levels = M._handle.take_levels()
+        facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
+        facts |= {"converged": done, "reason": result.reason, "residual_norm": result.residual_norm, "norm": a.norm}
+        facts |= {"history": list(map(float, result.history)), "counts": result.counts, "levels": levels}
+        bottom = sum(level["seconds"]["bottom"] for level in levels)
+        facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": bottom}
+        facts["dofs_per_second"] = A.shape[0] / result.seconds["solve"]
+        facts["warnings"] = list(result.warnings)
+    facts["error_norm"] = None
+    if problem.exact is not None:
+        facts["error_norm"] = _largest(comm, x - problem.exact)
+        facts["error_of"] = (
+            "the discrete solution" if problem.is_discrete else "the solution of the differential equation"
+        )
+    facts["machine"] = report.machine()
+    if a.plot:
+        from tacit import plotting_multigrid
+
+        grid, left = A.to_grid(x), A.to_grid(problem.f - A.matvec(x))
+        if first:
+            plotting_multigrid.overview(facts, grid, left, a.plot)
+    if first:
+        if a.json:
+            report.write_json(facts, a.json)
+        _show(facts, out)
+    return int(tools.OK if done else tools.NOT_CONVERGED)
+
+
+def _show(facts: dict[str, Any], out: Console) -> None:
+    shape = " x ".join(map(str, facts["shape"]))
+    seconds = facts["seconds"]
+    rows: list[tuple[str, str]] = [
+        ("problem", f"{facts['problem']}, {shape}: {report.count(facts['unknowns'])} cells"),
+        ("result", f"{facts['reason']} after {facts['cycles']} cycles"),
+        ("residual", f"{facts['residual_norm']:.2e} of the right-hand side, recomputed ({facts['norm']} norm)"),
+    ]
+    if facts["error_norm"] is not None:
+        rows.append(("error", f"{facts['error_norm']:.3e} from {facts['error_of']}"))
+    if "bottom_iterations" in facts:
+        text = f"{facts['bottom']}, {facts['bottom_iterations']} iterations in {facts['bottom_solves']} solves"
+        rows.append(("bottom", text + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")))
+    share = 100 * seconds["bottom"] / seconds["solve"] if seconds["solve"] else 0
+    rows.append(
+        ("time", f"{seconds['solve']:.3f} s, {share:.1f} % of it the bottom; set up in {seconds['setup']:.3f} s")
+    )
+    rows.append(("speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"))
+    report.print_facts(rows, out)
+    names = ("down", "up", "smooth", "residual_and_restriction", "interpolation", "exchange", "move", "bottom")
+    out.print(
+        f"{'level':>18s} ranks " + " ".join(f"{name.split('_')[0]:>12s}" for name in names) + "   (ms)", soft_wrap=True
+    )
+    for level in facts["levels"]:
+        cells = " x ".join(str(c) for c in level["cells"][: len(facts["shape"])])
+        times = " ".join(f"{1e3 * level['seconds'][name]:12.2f}" for name in names)
+        out.print(f"{cells:>18s} {level['ranks']:5d} {times}", soft_wrap=True)
+    for warning in facts["warnings"]:
+        out.print(f"note: {warning}", soft_wrap=True)
+    if not facts["converged"] and facts.get("advice"):
+        out.print(f"advice: {facts['advice']}", soft_wrap=True)

@@ -1,0 +1,533 @@
+#include "lines.hpp"
+
+namespace tacit::op {
+
+std::vector<double> centres(const Boxes& boxes) {
+  std::vector<double> at;
+  each_own(boxes, [&](std::size_t, const Cell& c) {
+    for (int of = 0; of < 3; ++of) at.push_back(place(boxes.domain(), c, of, -1));
+  });
+  return at;
+}
+
+std::vector<double> face_centres(const Boxes& boxes, int axis) {
+  std::vector<double> at;
+  each_face(boxes, axis, [&](std::size_t, const Cell& c, std::size_t) {
+    for (int of = 0; of < 3; ++of) at.push_back(place(boxes.domain(), c, of, axis));
+  });
+  return at;
+}
+
+template <Scalar T>
+Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta) {
+  Coefficients<T> c{a, b, {}, {}};
+  const Domain& d = boxes.domain();
+  if (alpha && a != 0) {
+    c.alpha.resize(std::size_t(boxes.space().local_size()));
+    each_own(boxes, [&](std::size_t i, const Cell& at) {
+      c.alpha[i] = T(alpha(place(d, at, 0, -1), place(d, at, 1, -1), place(d, at, 2, -1)));
+    });
+  }
+  if (beta)
+    for (int axis = 0; axis < d.dimensions; ++axis)
+      each_face(boxes, axis, [&](std::size_t, const Cell& at, std::size_t) {
+        c.beta[std::size_t(axis)].push_back(
+            T(beta(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis))));
+      });
+  return c;
+}
+
+template <Scalar T>
+Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, std::vector<T> alpha,
+                                      std::span<const T> beta, Mean mean) {
+  const auto& space = boxes.space();
+  return comm::collective(space.comm(), [&] {
+    require(beta.size() == std::size_t(space.local_size()), "beta has ", beta.size(), " values on rank ",
+            space.comm().rank(), ", which owns ", space.local_size(), " cells");
+    Coefficients<T> c{a, b, std::move(alpha), {}};
+    const Halo halo = Halo::build(boxes);
+    std::vector<T> ghosts(halo.source.size());
+    comm::Exchange exchange(space.comm(), halo.pattern, sizeof(T));
+    const int number = exchange.open();
+    pack(*halo.pattern, beta.data(), 1, exchange.outgoing(number));
+    exchange.post(number);
+    exchange.wait(number);
+    fill_ghosts(halo, beta.data(), reinterpret_cast<const T*>(exchange.incoming(number)), 1, ghosts.data());
+    exchange.close(number);
+    for (int axis = 0; axis < boxes.domain().dimensions; ++axis) {
+      const std::size_t ax = std::size_t(axis), u = ax == 0 ? 1 : 0, v = ax == 2 ? 1 : 2;
+      each_face(boxes, axis, [&](std::size_t, const Cell& at, std::size_t p) {
+        const CellBox& box = boxes.own(p);
+        const auto value = [&](const Cell& cell, int side) {
+          if (box.holds(cell))
+            return beta[std::size_t(boxes.offset(p)) +
+                        std::size_t((cell[0] - box.lower[0]) +
+                                    box.size(0) * ((cell[1] - box.lower[1]) + box.size(1) * (cell[2] - box.lower[2])))];
+          const std::size_t g = halo.start[6 * p + 2 * ax + std::size_t(side)] +
+                                std::size_t((cell[u] - box.lower[u]) + box.size(int(u)) * (cell[v] - box.lower[v]));
+          return halo.source[g] == Halo::nothing ? T(-1) : ghosts[g];
+        };
+        const bool low_end = at[ax] == box.lower[ax], high_end = at[ax] == box.upper[ax];
+        T one = value(below(at, axis), 0), other = value(at, 1);
+        if (low_end && halo.source[halo.start[6 * p + 2 * ax] +
+                                   std::size_t((at[u] - box.lower[u]) + box.size(int(u)) * (at[v] - box.lower[v]))] ==
+                           Halo::nothing)
+          one = other;
+        if (high_end && halo.source[halo.start[6 * p + 2 * ax + 1] +
+                                    std::size_t((at[u] - box.lower[u]) + box.size(int(u)) * (at[v] - box.lower[v]))] ==
+                            Halo::nothing)
+          other = one;
+        c.beta[ax].push_back(mean == Mean::arithmetic ? T(0.5) * (one + other)
+                             : one == other           ? one
+                                                      : T(2) / (T(1) / one + T(1) / other));
+      });
+    }
+    return c;
+  });
+}
+
+template <Scalar T>
+struct FiniteVolume<T>::Parts {
+  Halo halo;
+  std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by columns
+  struct Buffers {
+    std::vector<T> ghosts, x, y, column;
+  } buffers;
+
+  comm::Exchange& exchange(const comm::Communicator& comm, int columns) {
+    auto& e = exchanges[columns];
+    if (!e) e = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(T) * std::size_t(columns));
+    return *e;
+  }
+};
+
+template <Scalar T>
+FiniteVolume<T>::~FiniteVolume() = default;
+
+template <Scalar T>
+FiniteVolume<T>::FiniteVolume(Boxes boxes, double unit)
+    : Operator<T, Host>(boxes.space(), boxes.space()),
+      boxes_(std::move(boxes)),
+      unit_(unit),
+      parts_(std::make_unique<Parts>()) {
+  for (int axis = 0; axis < 3; ++axis) {
+    auto& start = face_start_[std::size_t(axis)];
+    std::size_t at = 0;
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const auto n = face_counts(boxes_.own(p), axis);
+      start.push_back(at);
+      at += std::size_t(n[0] * n[1] * n[2]);
+    }
+    if (axis < boxes_.domain().dimensions) faces_[std::size_t(axis)].assign(at, T(0));
+  }
+}
+
+template <Scalar T>
+FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVolume(std::move(boxes), 1.0) {
+  const Domain& d = boxes_.domain();
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    double all = 1, cells = 1;
+    for (int a = 0; a < d.dimensions; ++a)
+      all *= d.faces[std::size_t(a)].back() - d.faces[std::size_t(a)].front(), cells *= double(d.cells(a));
+    unit_ = all / cells;
+    b_ = c.b;
+    require(std::isfinite(c.a) && std::isfinite(c.b), "a = ", c.a, ", b = ", c.b, "; finite numbers are needed");
+    const auto n = std::size_t(this->range().local_size());
+    require(c.alpha.empty() || c.alpha.size() == n, "alpha has ", c.alpha.size(), " values on rank ", comm.rank(),
+            ", which owns ", n, " cells");
+    bool constant = c.alpha.empty();
+    for (int axis = 0; axis < d.dimensions; ++axis) {
+      const auto ax = std::size_t(axis);
+      const auto& beta = c.beta[ax];
+      require(beta.empty() || beta.size() == faces_[ax].size(), "beta along axis ", axis, " has ", beta.size(),
+              " values on rank ", comm.rank(), ", whose boxes have ", faces_[ax].size(), " faces");
+      constant = constant && beta.empty() && d.uniform(axis);
+      each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
+        const Kind kind = kind_of(boxes_, boxes_.own(p), at, axis);
+        if (kind == Kind::flux) return;
+        const double value = beta.empty() ? 1.0 : double(beta[i]);
+        faces_[ax][i] =
+            T(c.b * value * face_area(d, at, axis) / (face_distance(boxes_, boxes_.own(p), at, axis, kind) * unit_));
+      });
+    }
+    if (c.a != 0) {
+      mass_.resize(n);
+      each_own(boxes_, [&](std::size_t i, const Cell& at) {
+        mass_[i] = T(c.a * (c.alpha.empty() ? 1.0 : double(c.alpha[i])) * (volume(d, at) / unit_));
+      });
+    }
+    complete(constant);
+  });
+}
+
+template <Scalar T>
+void FiniteVolume<T>::complete(bool constant) {
+  const auto& comm = this->range().comm();
+  const int dimensions = boxes_.domain().dimensions;
+  const auto n = std::size_t(this->range().local_size());
+  Parts& parts = *parts_;
+  parts.halo = Halo::build(boxes_);
+  diagonal_.assign(n, T(0));
+  bool value_somewhere = false;
+  for (std::size_t p = 0; p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    std::size_t i = std::size_t(boxes_.offset(p));
+    for (Global z = 0; z < b.size(2); ++z)
+      for (Global y = 0; y < b.size(1); ++y)
+        for (Global x = 0; x < b.size(0); ++x, ++i) {
+          const Cell c{x, y, z};
+          T sum = mass_.empty() ? T(0) : mass_[i];
+          for (int axis = 0; axis < dimensions; ++axis) {
+            const auto ax = std::size_t(axis);
+            const auto f = face_counts(b, axis);
+            const std::size_t low = face_start_[ax][p] + std::size_t(x + f[0] * (y + f[1] * z));
+            const std::size_t step = axis == 0 ? 1 : axis == 1 ? std::size_t(f[0]) : std::size_t(f[0] * f[1]);
+            sum += faces_[ax][low] + faces_[ax][low + step];
+            for (int side = 0; side < 2; ++side)
+              if (c[ax] == (side ? b.size(axis) - 1 : 0) && faces_[ax][low + std::size_t(side) * step] != T(0)) {
+                Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
+                if (side) ++at[ax];
+                value_somewhere = value_somewhere || kind_of(boxes_, at, axis) == Kind::value;
+              }
+          }
+          diagonal_[i] = sum;
+        }
+  }
+  Global first_bad = std::numeric_limits<Global>::max();
+  double most = 0;
+  bool any_mass = false;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!is_finite(diagonal_[i])) first_bad = std::min(first_bad, this->range().begin() + Global(i));
+    else most = std::max(most, std::abs(double(diagonal_[i])));
+    any_mass = any_mass || (!mass_.empty() && mass_[i] != T(0));
+  }
+  largest_ = comm.all_max(most);
+  first_bad = comm.all_min(first_bad);
+  if (first_bad != std::numeric_limits<Global>::max())
+    fault_ = message("the finite volume operator has a coefficient that is not finite at cell ", first_bad);
+  singular_ = comm.all(!value_somewhere && !any_mass);
+  constant_ = comm.all(constant);
+}
+
+template <Scalar T>
+const T* FiniteVolume<T>::faces(int axis, std::size_t patch) const {
+  const auto ax = std::size_t(axis);
+  return faces_[ax].empty() ? nullptr : faces_[ax].data() + face_start_[ax][patch];
+}
+
+template <Scalar T>
+std::vector<T> FiniteVolume<T>::volumes() const {
+  std::vector<T> v(std::size_t(this->range().local_size()));
+  each_own(boxes_, [&](std::size_t i, const Cell& c) { v[i] = T(volume(boxes_.domain(), c) / unit_); });
+  return v;
+}
+
+template <Scalar T>
+std::vector<T> FiniteVolume<T>::sampled(const Field& f) const {
+  auto v = volumes();
+  const Domain& d = boxes_.domain();
+  each_own(boxes_, [&](std::size_t i, const Cell& c) {
+    v[i] *= T(f(place(d, c, 0, -1), place(d, c, 1, -1), place(d, c, 2, -1)));
+  });
+  return v;
+}
+
+template <Scalar T>
+std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& flux) const {
+  std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
+  const Domain& d = boxes_.domain();
+  for (int axis = 0; axis < d.dimensions; ++axis) {
+    const auto ax = std::size_t(axis);
+    each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
+      const CellBox& b = boxes_.own(p);
+      if (at[ax] != b.lower[ax] && at[ax] != b.upper[ax]) return;
+      const Kind kind = kind_of(boxes_, at, axis);
+      if (kind == Kind::inner || !(kind == Kind::value ? value : flux)) return;
+      const double g =
+          (kind == Kind::value ? value : flux)(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis));
+      const Cell in = at[ax] == b.lower[ax] ? at : below(at, axis);
+      const std::size_t to =
+          std::size_t(boxes_.offset(p)) +
+          std::size_t((in[0] - b.lower[0]) + b.size(0) * ((in[1] - b.lower[1]) + b.size(1) * (in[2] - b.lower[2])));
+      terms[to] += kind == Kind::value ? T(double(faces_[ax][i]) * g) : T(b_ * g * face_area(d, at, axis) / unit_);
+    });
+  }
+  return terms;
+}
+
+template <Scalar T>
+Rows<T> FiniteVolume<T>::rows() const {
+  Rows<T> r;
+  for (std::size_t p = 0; p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    std::size_t i = std::size_t(boxes_.offset(p));
+    for (Global z = 0; z < b.size(2); ++z)
+      for (Global y = 0; y < b.size(1); ++y)
+        for (Global x = 0; x < b.size(0); ++x, ++i) {
+          std::map<Global, T> row;
+          row[this->range().begin() + Global(i)] = diagonal_[i];
+          for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
+            for (int side = 0; side < 2; ++side) {
+              const auto ax = std::size_t(axis);
+              const auto f = face_counts(b, axis);
+              const std::size_t step = axis == 0 ? 1 : axis == 1 ? std::size_t(f[0]) : std::size_t(f[0] * f[1]);
+              const T c =
+                  faces_[ax][face_start_[ax][p] + std::size_t(x + f[0] * (y + f[1] * z)) + std::size_t(side) * step];
+              Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
+              at[ax] += side ? 1 : -1;
+              const Global j = boxes_.index(at);
+              if (j >= 0) row[j] -= c;
+            }
+          for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
+          r.start.push_back(Global(r.column.size()));
+        }
+  }
+  return r;
+}
+
+template <Scalar T>
+std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
+                                                            const std::array<std::vector<Local>, 3>& parent) const {
+  const auto& comm = this->range().comm();
+  return comm::collective(comm, [&] {
+    require(coarse.count() == boxes_.count(), "coarse boxes in ", coarse.count(), " patches for ", boxes_.count());
+    auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(coarse), unit_));
+    FiniteVolume& m = *made;
+    m.b_ = b_;
+    const Domain& fine = boxes_.domain();
+    bool constant = constant_;
+    if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const CellBox &b = boxes_.own(p), &cb = m.boxes_.own(p);
+      const auto up = [&](int a, Global i) { return Global(parent[std::size_t(a)][std::size_t(i)]); };
+      if (!mass_.empty()) {
+        std::size_t i = std::size_t(boxes_.offset(p));
+        for (Global z = b.lower[2]; z < b.upper[2]; ++z)
+          for (Global y = b.lower[1]; y < b.upper[1]; ++y)
+            for (Global x = b.lower[0]; x < b.upper[0]; ++x)
+              m.mass_[std::size_t(m.boxes_.offset(p)) +
+                      std::size_t((up(0, x) - cb.lower[0]) +
+                                  cb.size(0) * ((up(1, y) - cb.lower[1]) + cb.size(1) * (up(2, z) - cb.lower[2])))] +=
+                  mass_[i++];
+      }
+      for (int axis = 0; axis < fine.dimensions; ++axis) {
+        const auto ax = std::size_t(axis);
+        const auto nf = face_counts(b, axis), nc = face_counts(cb, axis);
+        const T* const from = faces(axis, p);
+        T* const to = m.faces_[ax].data() + m.face_start_[ax][p];
+        for (Global z = 0; z < nf[2]; ++z)
+          for (Global y = 0; y < nf[1]; ++y)
+            for (Global x = 0; x < nf[0]; ++x) {
+              Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, c{};
+              // A face that is inside of a coarse cell is none of its faces.
+              const Global k = at[ax];
+              const bool end = k == b.lower[ax] || k == b.upper[ax];
+              if (!end && up(axis, k) == up(axis, k - 1)) continue;
+              for (int a = 0; a < 3; ++a) {
+                const auto u = std::size_t(a);
+                if (a == axis && k == b.upper[ax]) c[u] = cb.upper[u];
+                else c[u] = up(a, at[u]);
+              }
+              const Kind kind = end ? kind_of(m.boxes_, cb, c, axis) : Kind::inner;
+              if (kind == Kind::flux) continue;
+              const double ratio =
+                  face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
+              to[(c[0] - cb.lower[0]) + nc[0] * ((c[1] - cb.lower[1]) + nc[1] * (c[2] - cb.lower[2]))] +=
+                  T(double(from[x + nf[0] * (y + nf[1] * z)]) * ratio);
+            }
+        constant = constant && m.boxes_.domain().uniform(axis);
+      }
+    }
+    m.complete(constant);
+    return made;
+  });
+}
+
+template <Scalar T>
+std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
+  const auto& comm = this->range().comm();
+  return comm::collective(comm, [&] {
+    auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(to), unit_));
+    FiniteVolume& m = *made;
+    m.b_ = b_;
+    // A cell brings its mass and its six coefficients.
+    constexpr std::size_t k = 7;
+    const auto n = std::size_t(this->range().local_size());
+    std::vector<T> own(n * k, T(0));
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const CellBox& b = boxes_.own(p);
+      std::size_t i = std::size_t(boxes_.offset(p));
+      for (Global z = 0; z < b.size(2); ++z)
+        for (Global y = 0; y < b.size(1); ++y)
+          for (Global x = 0; x < b.size(0); ++x, ++i) {
+            if (!mass_.empty()) own[i * k] = mass_[i];
+            for (int axis = 0; axis < boxes_.domain().dimensions; ++axis) {
+              const auto f = face_counts(b, axis);
+              const Global step = axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
+              const T* const c = faces(axis, p) + (x + f[0] * (y + f[1] * z));
+              own[i * k + 1 + 2 * std::size_t(axis)] = c[0];
+              own[i * k + 2 + 2 * std::size_t(axis)] = c[step];
+            }
+          }
+    }
+    std::vector<Global> needed;
+    each_own(m.boxes_, [&](std::size_t, const Cell& c) {
+      const Global at = boxes_.index(c);
+      if (at < this->range().begin() || at >= this->range().end()) needed.push_back(at);
+    });
+    std::sort(needed.begin(), needed.end());
+    const auto pattern =
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, this->range().partition().offsets(), needed));
+    comm::Exchange exchange(comm, pattern, sizeof(T) * k);
+    const int number = exchange.open();
+    pack(*pattern, own.data(), int(k), exchange.outgoing(number));
+    exchange.post(number);
+    exchange.wait(number);
+    const T* const remote = reinterpret_cast<const T*>(exchange.incoming(number));
+    const bool has_mass = comm.all_max(Global(!mass_.empty())) > 0;
+    if (has_mass) m.mass_.resize(std::size_t(m.range().local_size()));
+    for (std::size_t p = 0; p < m.boxes_.count(); ++p) {
+      const CellBox& b = m.boxes_.own(p);
+      std::size_t i = std::size_t(m.boxes_.offset(p));
+      for (Global z = 0; z < b.size(2); ++z)
+        for (Global y = 0; y < b.size(1); ++y)
+          for (Global x = 0; x < b.size(0); ++x, ++i) {
+            const Global at = boxes_.index({b.lower[0] + x, b.lower[1] + y, b.lower[2] + z});
+            const bool here = at >= this->range().begin() && at < this->range().end();
+            const T* const from =
+                here ? own.data() + std::size_t(at - this->range().begin()) * k
+                     : remote + std::size_t(std::lower_bound(needed.begin(), needed.end(), at) - needed.begin()) * k;
+            if (has_mass) m.mass_[i] = from[0];
+            for (int axis = 0; axis < m.boxes_.domain().dimensions; ++axis) {
+              const auto f = face_counts(b, axis);
+              const Global step = axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
+              T* const c = m.faces_[std::size_t(axis)].data() + m.face_start_[std::size_t(axis)][p] +
+                           (x + f[0] * (y + f[1] * z));
+              c[0] = from[1 + 2 * axis];
+              c[step] = from[2 + 2 * axis];
+            }
+          }
+    }
+    exchange.close(number);
+    m.complete(constant_);
+    return made;
+  });
+}
+
+template <Scalar T>
+std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::alone() const {
+  if (Global(this->range().local_size()) != this->range().size() || this->range().size() == 0) return nullptr;
+  const std::vector<int> owners(boxes_.patches().size(), 0);
+  auto made = std::unique_ptr<FiniteVolume>(
+      new FiniteVolume(Boxes(comm::Communicator::self(), boxes_.domain(), boxes_.patches(), owners), unit_));
+  made->b_ = b_, made->mass_ = mass_, made->faces_ = faces_;
+  made->complete(constant_);
+  return made;
+}
+
+template <Scalar T>
+template <Scalar S>
+std::unique_ptr<FiniteVolume<S>> FiniteVolume<T>::cast() const {
+  return comm::collective(this->range().comm(), [&] {
+    auto made = std::unique_ptr<FiniteVolume<S>>(new FiniteVolume<S>(boxes_, unit_));
+    made->b_ = b_;
+    made->mass_.assign(mass_.begin(), mass_.end());
+    for (std::size_t a = 0; a < 3; ++a) made->faces_[a].assign(faces_[a].begin(), faces_[a].end());
+    made->complete(constant_);
+    return made;
+  });
+}
+
+template <Scalar T>
+int FiniteVolume<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool) const {
+  if (this->range().comm().size() == 1) return -1;
+  auto& e = parts_->exchange(this->range().comm(), x.columns());
+  const int number = e.open();
+  pack(*parts_->halo.pattern, x.data(), x.columns(), e.outgoing(number));
+  e.post(number);
+  return number;
+}
+
+template <Scalar T>
+void FiniteVolume<T>::abandon(int token) const noexcept {
+  for (auto& [columns, e] : parts_->exchanges)
+    if (token >= 0) e->abandon(token);
+}
+
+template <Scalar T>
+void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool, int token) const {
+  Parts& parts = *parts_;
+  const auto& comm = this->range().comm();
+  const int columns = x.columns(), dimensions = boxes_.domain().dimensions;
+  const auto k = std::size_t(columns), n = std::size_t(this->range().local_size()), ghosts = parts.halo.source.size();
+  const Span span("finite volume product", "op", Trace::on() ? std::int64_t(cost().bytes) * columns : 0);
+  const bool parallel = std::ptrdiff_t(n) >= parallel_cells;
+  auto& buffers = parts.buffers;
+  const T* ghost = nullptr;
+  const auto run = [&](const T* from, T* to, What what, int width) {
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const CellBox& b = boxes_.own(p);
+      const auto offset = boxes_.offset(p);
+      PatchView<T> view{b.size(0),           b.size(1),
+                        b.size(2),           from + width * offset,
+                        to + width * offset, diagonal_.data() + offset,
+                        faces(0, p),         faces(1, p),
+                        faces(2, p),         {}};
+      for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + std::size_t(width) * parts.halo.start[6 * p + s];
+      const Global lines = b.size(1) * b.size(2), pieces = parallel ? std::min<Global>(lines, 64) : 1;
+      const auto piece_of = [&](std::size_t piece) {
+        const Global begin = lines * Global(piece) / pieces, end = lines * Global(piece + 1) / pieces;
+        const auto poll = [&] {
+          if (what == What::before_halo && exec::may_poll()) comm.poll();
+        };
+        if (width == 1) apply_lines<T, 1>(dimensions, view, what, begin, end, poll);
+        else apply_lines<T, 2>(dimensions, view, what, begin, end, poll);
+      };
+      if (parallel) exec::each(std::size_t(pieces), true, piece_of);
+      else piece_of(0);
+    }
+  };
+  buffers.ghosts.resize(ghosts * k);
+  comm::Exchange* e = nullptr;
+  const T* remote = nullptr;
+  if (token >= 0) {
+    e = &parts.exchange(comm, columns);
+    if (columns <= 2) run(x.data(), y.data(), What::before_halo, columns);
+    e->wait(token);
+    remote = reinterpret_cast<const T*>(e->incoming(token));
+  }
+  fill_ghosts(parts.halo, x.data(), remote, columns, buffers.ghosts.data());
+  if (e) e->close(token);
+  if (columns <= 2) {
+    ghost = buffers.ghosts.data();
+    return run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
+  }
+  buffers.x.resize(n), buffers.y.resize(n), buffers.column.resize(ghosts);
+  ghost = buffers.column.data();
+  for (std::size_t c = 0; c < k; ++c) {
+    for (std::size_t i = 0; i < n; ++i) buffers.x[i] = x.data()[i * k + c];
+    for (std::size_t i = 0; i < ghosts; ++i) buffers.column[i] = buffers.ghosts[i * k + c];
+    run(buffers.x.data(), buffers.y.data(), What::all, 1);
+    for (std::size_t i = 0; i < n; ++i) y.data()[i * k + c] = buffers.y[i];
+  }
+}
+
+template <Scalar T>
+Cost FiniteVolume<T>::cost() const {
+  const double n = double(this->range().local_size());
+  const int d = boxes_.domain().dimensions;
+  return {n * (4 * d + 1), n * double(sizeof(T)) * (3 + d), double(parts_->halo.pattern->send_ranks.size()),
+          double(parts_->halo.pattern->send_index.size() * sizeof(T))};
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                          \
+  template Coefficients<T> coefficients<T>(const Boxes&, double, double, const Field&, const Field&);                 \
+  template Coefficients<T> coefficients_of_cells<T>(const Boxes&, double, double, std::vector<T>, std::span<const T>, \
+                                                    Mean);                                                            \
+  template class FiniteVolume<T>;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+template std::unique_ptr<FiniteVolume<float>> FiniteVolume<double>::cast<float>() const;
+
+}  // namespace tacit::op

@@ -1,0 +1,193 @@
+// Cells and faces of patches one by one, and products on lines of cells.
+#pragma once
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+#include <tacit/op/cells/finite_volume.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace tacit::op {
+namespace {
+
+using Cell = std::array<Global, 3>;
+
+// Faces of a patch along an axis: as many as its cells, and one layer more.
+std::array<Global, 3> face_counts(const CellBox& b, int axis) {
+  std::array<Global, 3> n{b.size(0), b.size(1), b.size(2)};
+  ++n[std::size_t(axis)];
+  return n;
+}
+
+// f(position among the axis' faces of all patches, place of the face in cells: the cell above it).
+template <class F>
+void each_face(const Boxes& boxes, int axis, F&& f) {
+  std::size_t i = 0;
+  for (std::size_t p = 0; p < boxes.count(); ++p) {
+    const CellBox& b = boxes.own(p);
+    const auto n = face_counts(b, axis);
+    for (Global z = 0; z < n[2]; ++z)
+      for (Global y = 0; y < n[1]; ++y)
+        for (Global x = 0; x < n[0]; ++x) f(i++, Cell{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, p);
+  }
+}
+
+Cell below(Cell c, int axis) {
+  --c[std::size_t(axis)];
+  return c;
+}
+
+// What a face has on its two sides.
+enum class Kind { inner, value, flux };
+Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
+  const auto a = std::size_t(axis);
+  const Domain& d = boxes.domain();
+  const Global at = above[a], n = d.cells(axis);
+  if ((at == 0 || at == n) && !d.periodic(axis))
+    return d.boundary[a][at != 0] == Boundary::dirichlet ? Kind::value : Kind::flux;
+  return boxes.index(above) >= 0 && boxes.index(below(above, axis)) >= 0 ? Kind::inner : Kind::value;
+}
+
+// Faces inside of a patch need no look-up.
+Kind kind_of(const Boxes& boxes, const CellBox& b, const Cell& above, int axis) {
+  const auto a = std::size_t(axis);
+  if (above[a] > b.lower[a] && above[a] < b.upper[a]) return Kind::inner;
+  return kind_of(boxes, above, axis);
+}
+
+// The distance from centre to centre, or from the centre to the face.
+double face_distance(const Boxes& boxes, const CellBox& b, const Cell& above, int axis, Kind kind) {
+  const auto a = std::size_t(axis);
+  const Domain& d = boxes.domain();
+  if (kind == Kind::inner) return d.distance(axis, above[a]);
+  const Global inside = above[a] == b.lower[a] ? above[a] : above[a] - 1;
+  return 0.5 * d.width(axis, inside);
+}
+
+double face_area(const Domain& d, const Cell& c, int axis) {
+  double area = 1;
+  for (int o = 0; o < d.dimensions; ++o)
+    if (o != axis) area *= d.width(o, c[std::size_t(o)]);
+  return area;
+}
+
+double place(const Domain& d, const Cell& c, int of, int normal) {
+  if (of >= d.dimensions) return 0.5;
+  // The two ends of a period are one face.
+  if (of == normal && d.periodic(of) && c[std::size_t(of)] == d.cells(of)) return d.faces[std::size_t(of)].front();
+  return of == normal ? d.faces[std::size_t(of)][std::size_t(c[std::size_t(of)])] : d.centre(of, c[std::size_t(of)]);
+}
+
+double volume(const Domain& d, const Cell& c) {
+  double v = 1;
+  for (int a = 0; a < d.dimensions; ++a) v *= d.width(a, c[std::size_t(a)]);
+  return v;
+}
+
+template <class F>
+void each_own(const Boxes& boxes, F&& f) {
+  for (std::size_t p = 0; p < boxes.count(); ++p) {
+    const CellBox& b = boxes.own(p);
+    std::size_t i = std::size_t(boxes.offset(p));
+    for (Global z = b.lower[2]; z < b.upper[2]; ++z)
+      for (Global y = b.lower[1]; y < b.upper[1]; ++y)
+        for (Global x = b.lower[0]; x < b.upper[0]; ++x) f(i++, Cell{x, y, z});
+  }
+}
+
+// Values of this rank's cells for the ghosts of a halo.
+template <class T>
+void fill_ghosts(const Halo& halo, const T* own, const T* remote, int columns, T* ghosts) {
+  const auto k = std::size_t(columns);
+  for (std::size_t i = 0; i < halo.source.size(); ++i) {
+    const Local s = halo.source[i];
+    if (s == Halo::nothing) {
+      std::fill_n(ghosts + i * k, k, T(0));
+      continue;
+    }
+    const T* const from = s >= 0 ? own + std::size_t(s) * k : remote + std::size_t(Halo::ghost(s)) * k;
+    for (std::size_t c = 0; c < k; ++c) ghosts[i * k + c] = from[c];
+  }
+}
+
+template <class T>
+void pack(const comm::Pattern& pattern, const T* own, int columns, std::byte* to) {
+  T* const out = reinterpret_cast<T*>(to);
+  const auto k = std::size_t(columns);
+  for (std::size_t i = 0; i < pattern.send_index.size(); ++i)
+    std::copy_n(own + std::size_t(pattern.send_index[i]) * k, k, out + i * k);
+}
+
+// A patch's part of a product; ghosts by side.
+template <class T>
+struct PatchView {
+  std::ptrdiff_t nx, ny, nz;
+  const T* x;
+  T* y;
+  const T *d, *cx, *cy, *cz;
+  const T* ghost[6];
+};
+enum class What { all, before_halo, after_halo };
+
+// y = D x - sum c x of its neighbours, lines [begin, end); before the halo has come those inside, without their ends,
+// and the rest after it. K interleaved columns at once.
+template <class T, int D, int K, class Poll>
+void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
+  const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
+  std::ptrdiff_t j = begin % ny, l = begin / ny;
+  for (std::ptrdiff_t line = begin; line < end; ++line) {
+    const bool side = (D > 1 && (j == 0 || j == ny - 1)) || (D > 2 && (l == 0 || l == nz - 1));
+    const std::ptrdiff_t at = nx * line;
+    const T* const x = p.x + K * at;
+    const T* const d = p.d + at;
+    const T* const cx = p.cx + (nx + 1) * line;
+    T* __restrict const y = p.y + K * at;
+    const T *cy = nullptr, *cyp = nullptr, *cz = nullptr, *czp = nullptr, *ym = nullptr, *yp = nullptr, *zm = nullptr,
+            *zp = nullptr;
+    if constexpr (D > 1) {
+      cy = p.cy + nx * (line + l), cyp = cy + nx;
+      ym = j > 0 ? x - K * nx : p.ghost[2] + K * nx * l;
+      yp = j + 1 < ny ? x + K * nx : p.ghost[3] + K * nx * l;
+    }
+    if constexpr (D > 2) {
+      cz = p.cz + at, czp = cz + slab;
+      zm = l > 0 ? x - K * slab : p.ghost[4] + K * nx * j;
+      zp = l + 1 < nz ? x + K * slab : p.ghost[5] + K * nx * j;
+    }
+    const auto cell = [&](std::ptrdiff_t i, int c, T low, T high) {
+      const std::ptrdiff_t e = K * i + c;
+      T sum = cx[i] * low + cx[i + 1] * high;
+      if constexpr (D > 1) sum += cy[i] * ym[e] + cyp[i] * yp[e];
+      if constexpr (D > 2) sum += cz[i] * zm[e] + czp[i] * zp[e];
+      return d[i] * x[e] - sum;
+    };
+    if (what == What::all || (what == What::before_halo) != side) {
+#pragma GCC ivdep
+      for (std::ptrdiff_t i = 1; i < nx - 1; ++i)
+        for (int c = 0; c < K; ++c) y[K * i + c] = cell(i, c, x[K * (i - 1) + c], x[K * (i + 1) + c]);
+    }
+    if (what != What::before_halo)
+      for (int c = 0; c < K; ++c) {
+        const T low = p.ghost[0][K * line + c], high = p.ghost[1][K * line + c];
+        y[c] = cell(0, c, low, nx > 1 ? x[K + c] : high);
+        if (nx > 1) y[K * (nx - 1) + c] = cell(nx - 1, c, x[K * (nx - 2) + c], high);
+      }
+    if (++j == ny) j = 0, ++l, poll();
+  }
+}
+template <class T, int K, class Poll>
+void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end,
+                 Poll&& poll) {
+  if (dimensions == 3) apply_lines<T, 3, K>(p, what, begin, end, poll);
+  else if (dimensions == 2) apply_lines<T, 2, K>(p, what, begin, end, poll);
+  else apply_lines<T, 1, K>(p, what, begin, end, poll);
+}
+
+constexpr std::ptrdiff_t parallel_cells = 1 << 15;
+
+}  // namespace
+}  // namespace tacit::op

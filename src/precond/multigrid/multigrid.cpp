@@ -1,0 +1,378 @@
+#include "hierarchy.hpp"
+
+#include <tacit/base/names.hpp>
+#include <tacit/base/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tacit::precond {
+namespace {
+
+constexpr Names<Cycle, 4> cycles{{{{Cycle::v, "V"}, {Cycle::w, "W"}, {Cycle::f, "F"}, {Cycle::u, "U"}}}};
+constexpr Names<Smoother, 4> smoothers{{{{Smoother::gauss_seidel, "gauss-seidel"},
+                                         {Smoother::chebyshev, "chebyshev"},
+                                         {Smoother::jacobi, "jacobi"},
+                                         {Smoother::l1_jacobi, "l1-jacobi"}}}};
+constexpr Names<Interpolation, 2> interpolations{
+    {{{Interpolation::constant, "constant"}, {Interpolation::linear, "linear"}}}};
+
+// LU factors of the whole matrix with row exchanges, on every rank that solves.
+template <Scalar T>
+class Direct final : public Bottom<T> {
+ public:
+  explicit Direct(std::shared_ptr<const op::FiniteVolume<T>> A) : a_(std::move(A)), n_(a_->range().size()) {
+    require(n_ <= most, "a direct bottom solver for ", n_, " cells; at most ", most, " are done: take a Krylov method");
+    const auto& comm = a_->range().comm();
+    alone_ = a_->boxes().ranks_in_use() <= 1;
+    const auto rows = a_->rows();
+    std::vector<double> entries;
+    for (Local i = 0; i < rows.count(); ++i)
+      for (Global e = rows.start[std::size_t(i)]; e < rows.start[std::size_t(i) + 1]; ++e)
+        for (const double v :
+             {double(a_->range().begin() + i), double(rows.column[std::size_t(e)]), double(rows.value[std::size_t(e)])})
+          entries.push_back(v);
+    if (!alone_) entries = comm.all_gather(std::span<const double>(entries));
+    if (alone_ && a_->range().local_size() == 0) return;
+    const auto n = std::size_t(n_);
+    lu_.assign(n * n, 0);
+    double size = 0;
+    for (std::size_t e = 0; e < entries.size(); e += 3)
+      lu_[std::size_t(entries[e]) * n + std::size_t(entries[e + 1])] = entries[e + 2],
+                                                                size = std::max(size, std::abs(entries[e + 2]));
+    if (a_->singular())
+      for (double& v : lu_) v += size / double(n);
+    row_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) row_[i] = i;
+    for (std::size_t k = 0; k < n; ++k) {
+      std::size_t p = k;
+      for (std::size_t i = k + 1; i < n; ++i)
+        if (std::abs(lu_[i * n + k]) > std::abs(lu_[p * n + k])) p = i;
+      if (p != k) std::swap_ranges(&lu_[p * n], &lu_[p * n] + n, &lu_[k * n]), std::swap(row_[p], row_[k]);
+      const double pivot = lu_[k * n + k];
+      for (std::size_t i = k + 1; i < n && pivot != 0; ++i) {
+        double& factor = lu_[i * n + k];
+        if (factor == 0) continue;
+        factor /= pivot;
+        for (std::size_t j = k + 1; j < n; ++j) lu_[i * n + j] -= factor * lu_[k * n + j];
+      }
+    }
+  }
+  std::string name() const override { return "direct"; }
+  BottomOutcome solve(const Vector<T>& f, Vector<T>& u) override {
+    const auto n = std::size_t(n_);
+    const Global begin = f.space().begin();
+    std::vector<double> b(alone_ && f.size() == 0 ? 0 : n, 0.0), x(b.size());
+    for (std::size_t i = 0; i < f.size(); ++i) b[std::size_t(begin) + i] = double(f.data()[i]);
+    if (!alone_) f.space().start_sum(b.data(), n).wait(b.data());
+    if (b.empty()) return {true, 1, {}};
+    for (std::size_t i = 0; i < n; ++i) {
+      double sum = b[row_[i]];
+      for (std::size_t j = 0; j < i; ++j) sum -= lu_[i * n + j] * x[j];
+      x[i] = sum;
+    }
+    for (std::size_t i = n; i-- > 0;) {
+      double sum = x[i];
+      for (std::size_t j = i + 1; j < n; ++j) sum -= lu_[i * n + j] * x[j];
+      x[i] = lu_[i * n + i] != 0 ? sum / lu_[i * n + i] : 0;
+    }
+    for (std::size_t i = 0; i < u.size(); ++i) u.data()[i] = T(x[std::size_t(begin) + i]);
+    return {true, 1, {}};
+  }
+
+ private:
+  static constexpr Global most = 2048;
+  std::shared_ptr<const op::FiniteVolume<T>> a_;
+  Global n_;
+  bool alone_ = false;
+  std::vector<double> lu_;
+  std::vector<std::size_t> row_;
+};
+
+void check(const MultigridOptions& o) {
+  require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
+          " sweeps; at least one of them is needed");
+  require(o.pre <= 1000 && o.post <= 1000, "pre = ", o.pre, ", post = ", o.post, "; at most 1000 sweeps are done");
+  require(o.relaxation > 0 && o.relaxation < 2, "relaxation is ", o.relaxation, "; a number between 0 and 2 is needed");
+  require(o.chebyshev_range > 1, "chebyshev_range is ", o.chebyshev_range, "; a number above 1 is needed");
+  require(o.smallest_box.value_or(1) >= 1, "smallest_box is ", o.smallest_box.value_or(1),
+          "; at least 1 cell is needed");
+  require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
+          "; 0 or more cells");
+  require(o.cycle != Cycle::u || o.agglomerate_below.value_or(0) == 0,
+          "the U-cycle moves no box to another rank: agglomerate_below is ", o.agglomerate_below.value_or(0));
+  require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
+}
+
+template <class T>
+void remove_mean(Vector<T>& v) {
+  double sum = 0;
+  for (std::size_t i = 0; i < v.size(); ++i) sum += double(v.data()[i]);
+  v.space().start_sum(&sum, 1).wait(&sum);
+  const T mean = T(sum / double(v.space().size()));
+  for (std::size_t i = 0; i < v.size(); ++i) v.data()[i] -= mean;
+}
+
+}  // namespace
+
+Cycle cycle_of(std::string_view name) {
+  return cycles.value(name, "cycle");
+}
+Smoother smoother_of(std::string_view name) {
+  return smoothers.value(name, "smoother");
+}
+Interpolation interpolation_of(std::string_view name) {
+  return interpolations.value(name, "interpolation");
+}
+const char* to_string(Cycle cycle) {
+  return cycles.name(cycle);
+}
+const char* to_string(Smoother smoother) {
+  return smoothers.name(smoother);
+}
+const char* to_string(Interpolation interpolation) {
+  return interpolations.name(interpolation);
+}
+std::vector<std::string> cycle_names() {
+  return cycles.all();
+}
+std::vector<std::string> smoother_names() {
+  return smoothers.all();
+}
+std::vector<std::string> interpolation_names() {
+  return interpolations.all();
+}
+
+template <Scalar T>
+MakeBottom<T> direct_bottom() {
+  return [](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<Bottom<T>> {
+    return std::make_unique<Direct<T>>(std::move(A));
+  };
+}
+template MakeBottom<float> direct_bottom<float>();
+template MakeBottom<double> direct_bottom<double>();
+
+void detail::one_pass(bool together) noexcept {
+  mg::one_pass = together;
+}
+
+template <Scalar T>
+struct Multigrid<T>::Parts {
+  std::unique_ptr<mg::Hierarchy<T>> own;
+  std::unique_ptr<mg::Hierarchy<float>> single;  // T = double only
+  std::vector<float> narrow;
+
+  template <class F>
+  auto with(F&& f) {
+    if (single) return f(*single);
+    return f(*own);
+  }
+  /// y := one cycle for f = x from u = 0.
+  void cycle(std::span<const T> x, std::span<T> y, Cycle kind) {
+    if constexpr (std::same_as<T, double>)
+      if (single) {
+        narrow.resize(x.size());
+        for (std::size_t i = 0; i < x.size(); ++i) narrow[i] = float(x[i]);
+        single->finest().load_f(narrow);
+        single->cycle(true, false, kind);
+        single->finest().store_u(narrow);
+        for (std::size_t i = 0; i < y.size(); ++i) y[i] = double(narrow[i]);
+        return;
+      }
+    own->finest().load_f(x);
+    own->cycle(true, false, kind);
+    own->finest().store_u(y);
+  }
+};
+
+template <Scalar T>
+Multigrid<T>::~Multigrid() = default;
+
+template <Scalar T>
+Multigrid<T>::Multigrid(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options,
+                        MakeBottom<T> bottom, MakeBottom<float> bottom_single)
+    : op::Operator<T, Host>(A->range(), A->domain()),
+      a_(std::move(A)),
+      options_(options),
+      parts_(std::make_unique<Parts>()) {
+  comm::collective(a_->range().comm(), [&] {
+    check(options_);
+    if (!a_->fault().empty()) throw Error(ErrorKind::input, "multigrid: " + a_->fault());
+    const auto d = a_->diagonal();
+    for (std::size_t i = 0; i < d.size(); ++i)
+      require(d[i] > T(0), "multigrid needs a positive diagonal; that of cell ", a_->range().begin() + Global(i),
+              " is ", d[i]);
+    if constexpr (std::same_as<T, double>)
+      if (options_.single_levels) {
+        parts_->single = std::make_unique<mg::Hierarchy<float>>(
+            std::shared_ptr<const op::FiniteVolume<float>>(a_->template cast<float>()), options_, bottom_single);
+        return;
+      }
+    parts_->own = std::make_unique<mg::Hierarchy<T>>(a_, options_, bottom);
+  });
+}
+
+template <Scalar T>
+op::Cost Multigrid<T>::cost() const {
+  const auto one = a_->cost();
+  const double sweeps = options_.pre + options_.post, levels = 8.0 / 7;
+  return {one.flops * sweeps * levels, one.bytes * 3 * levels, one.messages * (2 * sweeps + 1) * double(this->levels()),
+          one.message_bytes * (sweeps + 1) * levels};
+}
+
+template <Scalar T>
+int Multigrid<T>::levels() const {
+  return parts_->with([](auto& h) { return int(h.levels()); });
+}
+
+template <Scalar T>
+std::vector<LevelReport> Multigrid<T>::take_levels() const {
+  return parts_->with([](auto& h) { return h.take(); });
+}
+
+template <Scalar T>
+void Multigrid<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool, int) const {
+  const Span span("multigrid cycle", "precond");
+  const auto n = std::size_t(this->range().local_size());
+  const auto k = std::size_t(x.columns());
+  Vector<T> f(this->range()), u(this->range());
+  for (std::size_t c = 0; c < k; ++c) {
+    for (std::size_t i = 0; i < n; ++i) f.data()[i] = x.data()[i * k + c];
+    if (a_->singular()) remove_mean(f);
+    parts_->cycle({f.data(), n}, {u.data(), n}, options_.cycle);
+    if (a_->singular()) remove_mean(u);
+    for (std::size_t i = 0; i < n; ++i) y.data()[i * k + c] = u.data()[i];
+  }
+}
+
+template <Scalar T>
+MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options) const {
+  const auto& comm = this->range().comm();
+  return comm::collective(comm, [&] {
+    require(b.space() == this->range() && x.space() == this->range() && b.columns() == 1 && x.columns() == 1,
+            "multigrid solves for one column of ", this->range().size(), " cells");
+    require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
+            ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
+    const double started = wall_time();
+    const auto before = comm.counters();
+    MultigridReport report;
+    report.norm = options.max_norm ? "max" : "2";
+    parts_->with([&](auto& h) {
+      return h.bottom_solves = h.bottom_iterations = h.bottom_failures = 0, h.warnings.clear(), h.take(), 0;
+    });
+    report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
+
+    // The right-hand side, without its mean where A is singular; what is not needed is not made.
+    std::unique_ptr<Vector<T>> own_f, own_e;
+    if (a_->singular()) {
+      own_f = std::make_unique<Vector<T>>(b);
+      remove_mean(*own_f);
+    }
+    const Vector<T>& f = own_f ? *own_f : b;
+    Vector<T> r(this->range());
+    bool fresh = false;  // r is that of x
+    const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };
+    const auto residual = [&] {
+      a_->apply(x, r);
+      layout::subtract(f, r, r);
+      fresh = true;
+      return norm(r);
+    };
+    report.b_norm = norm(f);
+    const double divisor = report.b_norm > 0 ? report.b_norm : 1;
+    const double goal = std::max(options.rtol * report.b_norm, options.atol);
+    // x = 0 needs no product to know its residual.
+    const bool zero = layout::max_norm(x) == 0;
+    double now = report.b_norm;
+    if (zero) layout::copy(f, r), fresh = true;
+    else now = residual();
+    const double start = now;
+    report.history.push_back(now / divisor);
+    // With levels of the solution's own precision the cycles go on from u itself, else for corrections.
+    auto* const own = parts_->own && parts_->own->levels() > 1 ? parts_->own.get() : nullptr;
+    bool loaded = false;
+    for (;;) {
+      if (!std::isfinite(now)) {
+        report.reason = "non_finite";
+        report.advice = "look for NaN or Inf in the coefficients and the right-hand side";
+        break;
+      }
+      if (now <= goal) {
+        if (!loaded) {
+          report.reason = "converged";
+          break;
+        }
+        own->finest().store_u({x.data(), x.size()});
+        loaded = false;
+        now = residual();
+        report.history.back() = now / divisor;
+        if (now <= goal) continue;
+      }
+      if (now > 1e10 * std::max(start, report.b_norm)) {
+        report.reason = "diverged";
+        report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
+        break;
+      }
+      constexpr std::size_t window = 10;
+      if (report.history.size() > window &&
+          !(now < 0.9 * report.history[report.history.size() - 1 - window] * divisor)) {
+        report.reason = "stagnated";
+        report.advice =
+            "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
+            "try multigrid as a preconditioner";
+        break;
+      }
+      if (report.cycles >= options.max_cycles) {
+        report.reason = "max_cycles";
+        report.advice = "allow more cycles, or use multigrid as a preconditioner of a Krylov method";
+        break;
+      }
+      comm.check_interrupt();
+      const Cycle kind = options_.cycle == Cycle::f && report.cycles > 0 ? Cycle::v : options_.cycle;
+      if (own && !(kind == Cycle::f && start != report.b_norm)) {
+        if (!loaded) {
+          own->finest().load_f({f.data(), f.size()});
+          own->finest().load_u({x.data(), x.size()});
+          loaded = true;
+        }
+        own->cycle(false, true, kind);
+        fresh = false;
+        double value = options.max_norm ? own->finest().largest : own->finest().squares;
+        f.space().start_sum(&value, 1, options.max_norm ? comm::Operation::max : comm::Operation::sum).wait(&value);
+        now = options.max_norm ? value : std::sqrt(value);
+      } else {
+        if (!own_e) own_e = std::make_unique<Vector<T>>(this->range());
+        parts_->cycle({r.data(), r.size()}, {own_e->data(), own_e->size()}, kind);
+        layout::axpy(T(1), *own_e, x);
+        now = residual();
+      }
+      ++report.cycles;
+      report.history.push_back(now / divisor);
+      if (options.callback && options.callback(report.cycles, now / divisor)) {
+        report.reason = "stopped";
+        break;
+      }
+    }
+    if (loaded) own->finest().store_u({x.data(), x.size()});
+    if (a_->singular()) remove_mean(x), fresh = false;
+    if (!fresh) now = residual();
+    report.residual_norm = now / divisor;
+    report.converged = report.reason == "converged";
+    parts_->with([&](auto& h) {
+      report.bottom_solves = h.bottom_solves, report.bottom_iterations = h.bottom_iterations;
+      report.bottom_failures = h.bottom_failures, report.warnings = h.warnings;
+      report.levels = h.take();
+      return 0;
+    });
+    report.seconds = comm.all_max(wall_time() - started);
+    const auto counts = comm.counters() - before;
+    report.reductions = counts.reductions, report.exchanges = counts.exchanges;
+    report.messages = comm.all_sum(counts.messages), report.bytes = comm.all_sum(counts.bytes);
+    return report;
+  });
+}
+
+template class Multigrid<float>;
+template class Multigrid<double>;
+
+}  // namespace tacit::precond

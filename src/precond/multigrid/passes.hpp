@@ -1,0 +1,597 @@
+// Passes over a level: half sweeps, residuals, restriction, interpolation; one after the other or as one wave.
+#pragma once
+
+#include "level.hpp"
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::precond::mg {
+namespace detail {
+
+constexpr std::ptrdiff_t parallel_cells = 1 << 14;
+// What the planes of a wave may hold of the second cache, and lines of a tile at least.
+constexpr std::ptrdiff_t wave_bytes = 1 << 20, least_lines = 16;
+
+// Buffers of a thread: lines in natural order, a ghost at either end.
+template <class S>
+struct Lines {
+  std::vector<S> a, b, c;
+  static Lines& mine(std::size_t n) {
+    static thread_local Lines lines;
+    if (lines.a.size() < n + 32) lines.a.resize(n + 32), lines.b.resize(n + 32), lines.c.resize(n + 32);
+    return lines;
+  }
+};
+
+// Cells -1 .. n of a line in natural order, from its halves.
+template <class S>
+void natural(const S* even, const S* odd, std::ptrdiff_t n, S* out) {
+  const std::ptrdiff_t pairs = (n + 2) / 2;
+  for (std::ptrdiff_t m = 0; m < pairs; ++m) out[2 * m] = even[m], out[2 * m + 1] = odd[m];
+  if (n % 2) out[n + 1] = even[pairs];
+}
+
+class Timer {
+ public:
+  explicit Timer(double& to) : to_(to), from_(wall_time()) {}
+  ~Timer() { to_ += wall_time() - from_; }
+  Timer(const Timer&) = delete;
+
+ private:
+  double& to_;
+  double from_;
+};
+
+int threads_for([[maybe_unused]] std::ptrdiff_t cells) {
+#ifdef _OPENMP
+  if (cells >= parallel_cells && !exec::Tasks::current()) return omp_get_max_threads();
+#endif
+  return 1;
+}
+
+}  // namespace detail
+
+using namespace detail;
+
+template <class S>
+Around<S> Level<S>::around_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
+  const S* const u = u_.data();
+  const std::ptrdiff_t m0 = first_of(half), own = half * p.half, other = p.half - own;
+  const S* const line = u + at(p, j, k);
+  Around<S> r;
+  r.l = line + other + m0 - (half == 0);
+  r.r = r.l + 1;
+  r.ym = r.yp = r.zm = r.zp = nullptr;
+  if (dimensions_ > 1) {
+    r.ym = u + at(p, around(p.wrap[1], j - 1, p.n[1]), k) + own + m0;
+    r.yp = u + at(p, around(p.wrap[1], j + 1, p.n[1]), k) + own + m0;
+  }
+  if (dimensions_ > 2) {
+    r.zm = u + at(p, j, around(p.wrap[2], k - 1, p.n[2])) + own + m0;
+    r.zp = u + at(p, j, around(p.wrap[2], k + 1, p.n[2])) + own + m0;
+  }
+  return r;
+}
+
+template <class S>
+Faces<S> Level<S>::faces_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
+  const std::ptrdiff_t m0 = first_of(half), own = half * p.half, other = p.half - own, here = at(p, j, k) + own + m0;
+  Faces<S> c{};
+  c.xl = cx_.data() + here;
+  c.xr = cx_.data() + at(p, j, k) + other + m0 + (half == 1);
+  if (dimensions_ > 1) c.yl = cy_.data() + here, c.yr = cy_.data() + here + p.line;
+  if (dimensions_ > 2) c.zl = cz_.data() + here, c.zr = cz_.data() + here + p.plane;
+  return c;
+}
+
+template <class S>
+template <int D>
+void Level<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first) {
+  const int half = half_of(p, colour, j, k);
+  const std::ptrdiff_t n = count_of(p, half), here = at(p, j, k) + half * p.half + first_of(half);
+  S* const own = u_.data() + here;
+  const S* const f = f_.data() + here;
+  if (constant_) {
+    const S rest = p.diagonal[1][std::size_t(j)] + p.diagonal[2][std::size_t(k)];
+    const S inner = rest + S(2) * weights_.x;
+    const S inverse = S(1) / inner;
+    const auto d_at = [&](std::ptrdiff_t x) { return rest + p.diagonal[0][std::size_t(x)]; };
+    const auto u = around_of(p, half, j, k);
+    if (first) {
+      for (std::ptrdiff_t m = 0; m < n; ++m) own[m] = f[m] * inverse;
+    } else {
+      relax<D>(u, weights_, f, inverse, n, own);
+    }
+    // Cell 0 is place 1, cell n - 1 place n.
+    for (const std::ptrdiff_t x : {std::ptrdiff_t(0), p.n[0] - 1}) {
+      const std::ptrdiff_t place = x + 1, m = place / 2 - first_of(half);
+      if (place % 2 != half || d_at(x) == inner) continue;
+      own[m] = (f[m] + (first ? S(0) : gather<D>(u, weights_, m))) / d_at(x);
+    }
+  } else if (first) {
+    const S* const inverse = inverse_.data() + here;
+    for (std::ptrdiff_t m = 0; m < n; ++m) own[m] = f[m] * inverse[m];
+  } else {
+    relax<D>(around_of(p, half, j, k), faces_of(p, half, j, k), f, inverse_.data() + here, n, own);
+  }
+  wrap_ends(p, half, u_.data() + at(p, j, k));
+}
+
+template <class S>
+template <int D, bool Add>
+void Level<S>::residual_half(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k, S* r) {
+  const std::ptrdiff_t n = count_of(p, half), here = at(p, j, k) + half * p.half + first_of(half);
+  const S* const own = u_.data() + here;
+  const S* const f = f_.data() + here;
+  if (constant_) {
+    const S rest = p.diagonal[1][std::size_t(j)] + p.diagonal[2][std::size_t(k)];
+    const S inner = rest + S(2) * weights_.x;
+    residual<D, Add>(around_of(p, half, j, k), weights_, f, inner, own, n, r);
+    for (const std::ptrdiff_t x : {std::ptrdiff_t(0), p.n[0] - 1}) {
+      const std::ptrdiff_t place = x + 1, m = place / 2 - first_of(half);
+      const S d = rest + p.diagonal[0][std::size_t(x)];
+      if (place % 2 == half && d != inner) r[m] += (inner - d) * own[m];
+      if (p.n[0] == 1) break;
+    }
+  } else {
+    residual<D, Add>(around_of(p, half, j, k), faces_of(p, half, j, k), f, inverse_.data() + here, own, n, r);
+  }
+}
+
+template <class S>
+template <int D>
+void Level<S>::restrict_lines(const Patch& p, const Patch& c, int colour, std::ptrdiff_t kc, std::ptrdiff_t j0,
+                              std::ptrdiff_t j1) {
+  Field& target = coarse_->f_;
+  auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
+  S* const sum = lines.a.data();
+  S* const r = lines.b.data();
+  const bool x_pairs = p.n[0] == 2 * c.n[0] && paired_;
+  for (std::ptrdiff_t jc = j0; jc < j1; ++jc) {
+    bool first = true;
+    const auto add = [&](std::ptrdiff_t j, std::ptrdiff_t k, int half) {
+      if (x_pairs) {
+        if (first) residual_half<D, false>(p, half, j, k, sum);
+        else residual_half<D, true>(p, half, j, k, sum);
+      } else {
+        if (first) std::fill_n(sum, c.n[0], S(0));
+        residual_half<D, false>(p, half, j, k, r);
+        const std::ptrdiff_t n = count_of(p, half);
+        for (std::ptrdiff_t m = 0; m < n; ++m) {
+          const std::ptrdiff_t x = 2 * (m + first_of(half)) + half - 1;
+          sum[parent_[0][std::size_t(p.box.lower[0] + x)] - c.box.lower[0]] += r[m];
+        }
+      }
+      first = false;
+    };
+    for (std::ptrdiff_t k = p.child[2][std::size_t(kc)]; k < p.child[2][std::size_t(kc) + 1]; ++k)
+      for (std::ptrdiff_t j = p.child[1][std::size_t(jc)]; j < p.child[1][std::size_t(jc) + 1]; ++j) {
+        if (colour >= 0) {
+          add(j, k, half_of(p, colour, j, k));
+        } else {
+          add(j, k, 0);
+          add(j, k, 1);
+        }
+      }
+    S* const even = target.data() + at(c, jc, kc) + 1;  // place 2: cell 1
+    S* const odd = target.data() + at(c, jc, kc) + c.half;
+    for (std::ptrdiff_t m = 0; m < (c.n[0] + 1) / 2; ++m) odd[m] = sum[2 * m];
+    for (std::ptrdiff_t m = 0; m < c.n[0] / 2; ++m) even[m] = sum[2 * m + 1];
+  }
+}
+
+template <class S>
+void Level<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k,
+                                bool solution) {
+  const std::ptrdiff_t jc = std::ptrdiff_t(parent_[1][std::size_t(p.box.lower[1] + j)] - c.box.lower[1]);
+  const std::ptrdiff_t kc = std::ptrdiff_t(parent_[2][std::size_t(p.box.lower[2] + k)] - c.box.lower[2]);
+  auto& lines = Lines<S>::mine(std::size_t(c.n[0]));
+  const S* const v = coarse_->u_.data();
+  const auto line_at = [&](std::ptrdiff_t jj, std::ptrdiff_t kk) {
+    return v + at(c, around(c.wrap[1], jj, c.n[1]), around(c.wrap[2], kk, c.n[2]));
+  };
+  S* const middle = lines.a.data();  // cells -1 .. n: middle[i + 1]
+  natural(line_at(jc, kc), line_at(jc, kc) + c.half, c.n[0], middle);
+  S* u = u_.data() + at(p, j, k);
+  const auto each = [&](auto&& value) {
+    for (int half = 0; half < 2; ++half) {
+      const int colour = half_of(p, 0, j, k) == half ? 0 : 1;
+      if (!(colours >> colour & 1)) continue;
+      S* const own = u + half * p.half + first_of(half);
+      const std::ptrdiff_t n = count_of(p, half), shift = half == 0 ? 1 : 0;  // first cell of the half
+      if (paired_ && !linear_ && !solution) {
+        for (std::ptrdiff_t m = 0; m < n; ++m) own[m] += middle[m + 1];
+      } else {
+        for (std::ptrdiff_t m = 0; m < n; ++m) value(2 * m + shift, own[m]);
+      }
+      wrap_ends(p, half, u);
+    }
+  };
+  if (!linear_ && !solution) {
+    each([&](std::ptrdiff_t x, S& to) {
+      to += middle[parent_[0][std::size_t(p.box.lower[0] + x)] - c.box.lower[0] + 1];
+    });
+    return;
+  }
+  // Differences along the other axes first, then along the line.
+  S* const side = lines.b.data();
+  S* const sum = lines.c.data();
+  std::copy_n(middle, c.n[0] + 2, sum);
+  for (int axis = 1; axis < dimensions_; ++axis) {
+    S w = p.weight[std::size_t(axis)][std::size_t(axis == 1 ? j : k)];
+    if (w == S(0) && !solution) continue;
+    int step = w < 0 ? -1 : 1;
+    const auto a = std::size_t(axis);
+    const std::ptrdiff_t here = axis == 1 ? jc : kc;
+    const bool end =
+        !c.wrap[a] && (here + step < 0 || here + step >= c.n[a]) && !coarse_->a_->boxes().domain().periodic(axis) &&
+        (c.box.lower[a] + here + step < 0 || c.box.lower[a] + here + step >= coarse_->a_->boxes().domain().cells(axis));
+    if (solution && end) {  // on from the two cells within
+      const auto& d = coarse_->a_->boxes().domain();
+      const Global g = p.box.lower[a] + (axis == 1 ? j : k), cg = c.box.lower[a] + here;
+      step = -step;
+      if (here + step < 0 || here + step >= c.n[a]) continue;
+      w = -S(std::abs(a_->boxes().domain().centre(axis, g) - d.centre(axis, cg)) /
+             d.distance(axis, step > 0 ? cg + 1 : cg));
+    } else {
+      w = std::abs(w);
+    }
+    const S* const from = axis == 1 ? line_at(jc + step, kc) : line_at(jc, kc + step);
+    natural(from, from + c.half, c.n[0], side);
+    for (std::ptrdiff_t x = 1; x <= c.n[0]; ++x) sum[x] += w * (side[x] - middle[x]);
+  }
+  const auto& d = coarse_->a_->boxes().domain();
+  each([&](std::ptrdiff_t x, S& to) {
+    const std::ptrdiff_t i = parent_[0][std::size_t(p.box.lower[0] + x)] - c.box.lower[0] + 1;
+    S w = p.weight[0][std::size_t(x)];
+    std::ptrdiff_t step = w < 0 ? -1 : 1;
+    w = std::abs(w);
+    if (solution) {
+      const Global cg = c.box.lower[0] + i - 1;
+      const double away = a_->boxes().domain().centre(0, p.box.lower[0] + x) - d.centre(0, cg);
+      step = away < 0 ? -1 : 1;
+      if (!d.periodic(0) && (cg + step < 0 || cg + step >= d.cells(0))) {
+        step = -step;
+        const bool there = i + step >= 1 && i + step <= c.n[0];
+        w = there ? -S(std::abs(away) / d.distance(0, step > 0 ? cg + 1 : cg)) : S(0);
+      }
+    }
+    const S value = sum[i] + w * (middle[i + step] - middle[i]);
+    if (solution) to = value;
+    else to += value;
+  });
+}
+
+template <class S>
+template <int D>
+void Level<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k) {
+  auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
+  S* const r = lines.b.data();
+  double most = 0, sum = 0;
+  for (int half = 0; half < 2; ++half) {
+    if (colour >= 0 && half_of(p, colour, j, k) != half) continue;
+    residual_half<D, false>(p, half, j, k, r);
+    const std::ptrdiff_t n = count_of(p, half);
+    S m0 = 0, s0 = 0;
+#pragma omp simd reduction(max : m0) reduction(+ : s0)
+    for (std::ptrdiff_t m = 0; m < n; ++m) {
+      const S a = std::abs(r[m]);
+      m0 = a > m0 ? a : m0;
+      s0 += a * a;
+    }
+    if (!(s0 <= std::numeric_limits<S>::max())) m0 = s0;  // NaN passes through no comparison
+    most = std::max(most, double(m0)), sum += double(s0);
+    if (std::isnan(m0)) most = double(m0);
+  }
+  const std::size_t at = first_line_[std::size_t(&p - patches_.data())] + std::size_t(j + p.n[1] * k);
+  line_largest_[at] = most, line_squares_[at] = sum;
+}
+
+template <class S>
+template <int D>
+void Level<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1) {
+  const std::ptrdiff_t ny = p.n[1];
+  const auto row = [&](std::ptrdiff_t j) { return j >= ny ? j - ny : j; };
+  k = k >= p.n[2] ? k - p.n[2] : k;
+  switch (step.work) {
+    case Work::relax:
+    case Work::first_relax:
+      for (std::ptrdiff_t j = j0; j < j1; ++j) relax_line<D>(p, step.colour, row(j), k, step.work == Work::first_relax);
+      break;
+    case Work::interpolate:
+      for (std::ptrdiff_t j = j0; j < j1; ++j)
+        interpolate_line(p, coarse_->patches_[std::size_t(&p - patches_.data())], 1 << step.colour, row(j), k, false);
+      break;
+    case Work::norm:
+      for (std::ptrdiff_t j = j0; j < j1; ++j) norm_line<D>(p, step.colour, row(j), k);
+      break;
+    case Work::restriction:
+      break;
+  }
+}
+
+template <class S>
+void Level<S>::exchange(int colour) {
+  Ghosts& g = ghosts_[std::size_t(colour)];
+  if (g.local.empty() && !g.exchange) return;
+  const Timer timer(report.exchange);
+  const Span span("ghosts", "multigrid");
+  S* const u = u_.data();
+  if (g.exchange) {
+    ++report.exchanges;
+    const int number = g.exchange->open();
+    S* const out = reinterpret_cast<S*>(g.exchange->outgoing(number));
+    for (std::size_t i = 0; i < g.send.size(); ++i) out[i] = u[g.send[i]];
+    g.exchange->post(number);
+    for (const auto& [to, from] : g.local) u[to] = u[from];
+    g.exchange->wait(number);
+    const S* const in = reinterpret_cast<const S*>(g.exchange->incoming(number));
+    for (const auto& [to, from] : g.remote) u[to] = in[from];
+    g.exchange->close(number);
+  } else {
+    for (const auto& [to, from] : g.local) u[to] = u[from];
+  }
+}
+
+template <class S>
+template <int D>
+void Level<S>::sweep_all(std::span<const Step> steps) {
+  for (const Step& step : steps) {
+    // A half sweep reads ghosts of the other colour; residuals of both colours read all.
+    if (step.work == Work::relax) exchange(1 - step.colour);
+    if (step.work == Work::restriction || step.work == Work::norm) {
+      if (step.colour >= 0) exchange(1 - step.colour);
+      else exchange(0), exchange(1);
+    }
+    if (step.work == Work::interpolate && linear_) coarse_->exchange(0), coarse_->exchange(1);
+    const Timer timer(step.work == Work::interpolate                               ? report.interpolation
+                      : step.work == Work::relax || step.work == Work::first_relax ? report.smooth
+                                                                                   : report.residual);
+    const Span span(step.work == Work::interpolate   ? "interpolation"
+                    : step.work == Work::restriction ? "restriction"
+                    : step.work == Work::norm        ? "norm"
+                                                     : "half sweep",
+                    "multigrid");
+    for (std::size_t i = 0; i < patches_.size(); ++i) {
+      const Patch& p = patches_[i];
+      const bool parallel = threads_for(p.n[0] * p.n[1] * p.n[2]) > 1;
+      if (step.work == Work::restriction) {
+        const Patch& c = coarse_->patches_[i];
+        const std::ptrdiff_t lines = c.n[1] * c.n[2], pieces = parallel ? std::min<std::ptrdiff_t>(lines, 64) : 1;
+        exec::each(std::size_t(pieces), parallel, [&](std::size_t piece) {
+          for (std::ptrdiff_t l = lines * std::ptrdiff_t(piece) / pieces;
+               l < lines * std::ptrdiff_t(piece + 1) / pieces; ++l)
+            restrict_lines<D>(p, c, step.colour, l / c.n[1], l % c.n[1], l % c.n[1] + 1);
+        });
+      } else {
+        const std::ptrdiff_t lines = p.n[1] * p.n[2], pieces = parallel ? std::min<std::ptrdiff_t>(lines, 64) : 1;
+        exec::each(std::size_t(pieces), parallel, [&](std::size_t piece) {
+          const std::ptrdiff_t end = lines * std::ptrdiff_t(piece + 1) / pieces;
+          for (std::ptrdiff_t l = lines * std::ptrdiff_t(piece) / pieces; l < end;) {
+            const std::ptrdiff_t k = l / p.n[1], j = l % p.n[1], j1 = std::min(p.n[1], j + end - l);
+            do_step<D>(step, p, k, j, j1);
+            l += j1 - j;
+          }
+        });
+      }
+    }
+  }
+}
+
+// All steps behind each other on one patch that needs nobody: step s does plane k once step s - 1 has done planes k -
+// 1, k and k + 1. Where an axis is periodic, step s begins s planes further on and ends with those it left out, so that
+// what it reads at either end is what the step before has made of it. The same in tiles of lines, so that the planes
+// between the first and the last step stay in the cache; and threads share the planes, each starting its part without
+// the others.
+template <class S>
+template <int D>
+void Level<S>::wave(std::span<const Step> steps) {
+  const Timer timer(steps.back().work == Work::restriction ? report.down : report.up);
+  const Span span("wave", "multigrid");
+  const Patch& p = patches_[0];
+  const Patch* const c = coarse_ ? &coarse_->patches_[0] : nullptr;
+  const std::ptrdiff_t ny = p.n[1], nz = p.n[2];
+  const auto count = std::ptrdiff_t(steps.size());
+  std::ptrdiff_t shift[32];
+  for (std::ptrdiff_t s = 0; s < count; ++s) {
+    shift[s] = s == 0 ? 0 : shift[s - 1] + 1;
+    if (steps[std::size_t(s)].work == Work::restriction) shift[s] += shift[s] % 2;
+  }
+  const std::ptrdiff_t most = shift[count - 1] + 1;
+  // Lines of a tile.
+  const std::ptrdiff_t arrays = constant_ ? 2 : 3 + D, line_bytes = p.line * std::ptrdiff_t(sizeof(S)) * arrays;
+  std::ptrdiff_t tile = std::max(least_lines, wave_bytes / ((most + 2) * line_bytes)) / 2 * 2;
+  if (D < 3) tile = least_lines;
+  std::ptrdiff_t tiles = std::max<std::ptrdiff_t>(1, ny / tile);
+  tile = (ny / tiles + 1) / 2 * 2;
+  if (tile < 2 * most || (D > 1 && p.wrap[1] && ny < 2 * most)) tiles = 1;
+  while (tiles > 1 && (tiles - 1) * tile >= ny - most) --tiles;
+  // Threads, each with planes enough.
+  std::ptrdiff_t threads = D < 3 ? 1
+                                 : std::clamp<std::ptrdiff_t>(threads_for(p.n[0] * ny * nz), 1,
+                                                              std::max<std::ptrdiff_t>(1, nz / (3 * most)));
+  std::vector<std::atomic<std::ptrdiff_t>> done(std::size_t(threads * count));
+  std::vector<std::ptrdiff_t> begin(std::size_t(threads) + 1);
+  const auto divide = [&] {
+    for (std::ptrdiff_t t = 0; t <= threads; ++t) begin[std::size_t(t)] = t == threads ? nz : nz * t / threads / 2 * 2;
+  };
+  divide();
+
+  const auto tile_of = [&](std::ptrdiff_t J, std::ptrdiff_t s) {
+    if (tiles == 1) return std::pair{std::ptrdiff_t(0), ny};
+    const std::ptrdiff_t lo = J == 0 ? (p.wrap[1] ? shift[s] : 0) : J * tile - shift[s];
+    const std::ptrdiff_t hi = J == tiles - 1 ? ny + (p.wrap[1] ? shift[s] : 0) : (J + 1) * tile - shift[s];
+    return std::pair{lo, hi};
+  };
+  const auto planes_of = [&](std::ptrdiff_t t, std::ptrdiff_t s) {
+    const std::ptrdiff_t lo = t == 0 && !p.wrap[2] ? 0 : begin[std::size_t(t)] + shift[s];
+    const std::ptrdiff_t hi = t == threads - 1 && !p.wrap[2] ? nz : begin[std::size_t(t) + 1] + shift[s];
+    return std::pair{lo, hi};
+  };
+  const auto restrict_part = [&](std::ptrdiff_t colour, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1) {
+    const std::ptrdiff_t kc = (k >= nz ? k - nz : k) / 2, nc = c->n[1];
+    const std::ptrdiff_t a = D > 1 ? j0 / 2 : 0, b = D > 1 ? j1 / 2 : 1;
+    restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, std::min(a, nc), std::min(b, nc));
+    if (b > nc) restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, 0, b - nc);
+  };
+  const auto work = [&](std::ptrdiff_t t, std::ptrdiff_t J) {
+    std::atomic<std::ptrdiff_t>* const mine = done.data() + t * count;
+    const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
+    const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
+    for (std::ptrdiff_t front = begin[std::size_t(t)]; front < last; ++front)
+      for (std::ptrdiff_t s = 0; s < count; ++s) {
+        const auto [lo, hi] = planes_of(t, s);
+        const std::ptrdiff_t k = front - shift[s];
+        if (k < lo || k >= hi) continue;
+        const Step& step = steps[std::size_t(s)];
+        if (s > 0) {
+          // The planes above the part of the step before are the next thread's.
+          const std::ptrdiff_t need = k + 1;
+          if (threads > 1 && need >= planes_of(t, s - 1).second && (t < threads - 1 || p.wrap[2])) {
+            const std::ptrdiff_t there = t == threads - 1 ? need - nz : need;
+            for (int tries = 0; next[s - 1].load(std::memory_order_acquire) <= there;)
+              if (++tries > 4000) std::this_thread::yield();
+          }
+        }
+        const auto [j0, j1] = tile_of(J, s);
+        if (step.work != Work::restriction) do_step<D>(step, p, k, j0, j1);
+        else if (D < 3 || k % 2 == 1) restrict_part(step.colour, k, j0, j1);
+        mine[s].store(k + 1, std::memory_order_release);
+      }
+  };
+  for (std::ptrdiff_t J = 0; J < tiles; ++J) {
+    for (auto& d : done) d.store(-1, std::memory_order_relaxed);
+#ifdef _OPENMP
+    if (threads > 1) {
+      bool all = true;
+#pragma omp parallel num_threads(int(threads))
+      {
+        if (omp_get_num_threads() == threads) work(omp_get_thread_num(), J);
+        else if (omp_get_thread_num() == 0) all = false;
+      }
+      if (all) continue;
+      threads = 1, divide();  // fewer than asked for: they would wait for each other
+    }
+#endif
+    work(0, J);
+  }
+}
+
+template <class S>
+void Level<S>::run(std::span<const Step> steps) {
+  if (steps.empty()) return;
+  for (const Step& s : steps) report.half_sweeps += s.work == Work::relax || s.work == Work::first_relax;
+  bool together = independent_ && one_pass && steps.size() > 1 && !exec::Tasks::current();
+  for (const Step& s : steps) {
+    if (s.work == Work::restriction || s.work == Work::interpolate) together = together && paired_;
+    if (s.work == Work::interpolate && linear_) {
+      coarse_->exchange(0), coarse_->exchange(1);
+    }
+  }
+  // An axis that closes on itself within the steps' reach is swept step by step.
+  if (together && patches_[0].wrap[2]) together = patches_[0].n[2] >= 4 * std::ptrdiff_t(steps.size()) + 4;
+  if (together) {
+    dimensions_ == 3 ? wave<3>(steps) : dimensions_ == 2 ? wave<2>(steps) : wave<1>(steps);
+  } else {
+    dimensions_ == 3 ? sweep_all<3>(steps) : dimensions_ == 2 ? sweep_all<2>(steps) : sweep_all<1>(steps);
+  }
+  if (steps.back().work == Work::norm) {
+    largest = squares = 0;
+    for (std::size_t i = 0; i < line_largest_.size(); ++i) {
+      largest = std::isnan(line_largest_[i]) ? line_largest_[i] : std::max(largest, line_largest_[i]);
+      squares += line_squares_[i];
+    }
+    if (std::isnan(squares)) largest = squares;
+  }
+}
+
+template <class S>
+template <int D>
+void Level<S>::residual_field() {
+  exchange(0), exchange(1);
+  const Timer timer(report.residual);
+  for (const Patch& p : patches_)
+    exec::each(std::size_t(p.n[2] * p.n[1]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t l) {
+      const std::ptrdiff_t j = std::ptrdiff_t(l) % p.n[1], k = std::ptrdiff_t(l) / p.n[1];
+      for (int half = 0; half < 2; ++half)
+        residual_half<D, false>(p, half, j, k, r_.data() + at(p, j, k) + half * p.half + first_of(half));
+    });
+}
+
+template <class S>
+void Level<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) {
+  if (from_zero) clear_u();
+  if (r_.size() == 0) r_ = Field(u_.size()), p_ = Field(u_.size());
+  if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) {
+    // Row sums of magnitudes: D and the couplings that stand beside it.
+    inverse_l1_ = Field(u_.size());
+    for (const Patch& p : patches_)
+      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
+          for (int half = 0; half < 2; ++half) {
+            const auto c = faces_of(p, half, j, k);
+            const std::ptrdiff_t here = at(p, j, k) + half * p.half + first_of(half);
+            for (std::ptrdiff_t m = 0; m < count_of(p, half); ++m) {
+              S sum = std::abs(c.xl[m]) + std::abs(c.xr[m]);
+              if (dimensions_ > 1) sum += std::abs(c.yl[m]) + std::abs(c.yr[m]);
+              if (dimensions_ > 2) sum += std::abs(c.zl[m]) + std::abs(c.zr[m]);
+              const std::size_t i = std::size_t(here + m);
+              inverse_l1_[i] = S(1) / (std::abs(S(1) / inverse_[i]) + sum);
+            }
+          }
+  }
+  const Field& inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_ : inverse_;
+  // Chebyshev's iteration on [2 / range, 2]: rows of D^-1 A have sums of magnitudes of at most 2.
+  const double upper = 2, lower = upper / options.chebyshev_range, theta = 0.5 * (upper + lower),
+               delta = 0.5 * (upper - lower);
+  double rho = delta / theta;
+  for (int i = 0; i < sweeps; ++i) {
+    dimensions_ == 3 ? residual_field<3>() : dimensions_ == 2 ? residual_field<2>() : residual_field<1>();
+    const Timer timer(report.smooth);
+    S a = 0, b = 1;
+    if (options.smoother == Smoother::jacobi) b = S(options.relaxation);
+    if (options.smoother == Smoother::chebyshev) {
+      if (i == 0) {
+        b = S(1 / theta);
+      } else {
+        const double next = 1 / (2 * theta / delta - rho);
+        a = S(next * rho), b = S(2 * next / delta);
+        rho = next;
+      }
+    }
+    // Ghosts of r and p are never written: u's stay what they are.
+    S *const u = u_.data(), *const step = p_.data();
+    const S *const r = r_.data(), *const d = inverse.data();
+    const auto n = std::ptrdiff_t(u_.size());
+    const std::ptrdiff_t pieces = n / 4096 + 1;
+    exec::each(std::size_t(pieces), threads_for(n) > 1, [&](std::size_t piece) {
+      for (std::ptrdiff_t m = n * std::ptrdiff_t(piece) / pieces; m < n * std::ptrdiff_t(piece + 1) / pieces; ++m) {
+        step[m] = a * step[m] + b * (d[m] * r[m]);
+        u[m] += step[m];
+      }
+    });
+    for (const Patch& p : patches_)
+      if (p.wrap[0])
+        for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+          for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
+            wrap_ends(p, 0, u + at(p, j, k)), wrap_ends(p, 1, u + at(p, j, k));
+    report.half_sweeps += 2;
+  }
+}
+
+template <class S>
+void Level<S>::residual_to_coarse() {
+  const Step steps[] = {{Work::restriction, -1}};
+  run(steps);
+}
+
+}  // namespace tacit::precond::mg

@@ -1,0 +1,166 @@
+"""Multigrid from Python: problems with known answers, cells on one and several ranks, the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_support import tacit as run
+
+import tacit
+from tacit import grid_problems as problems
+from tacit import multigrid as mg
+
+
+def test_cells_and_grids() -> None:
+    cells = mg.cells((6, 4, 5), ["periodic", "dirichlet", ("neumann", "dirichlet")], lengths=(2.0, 1.0, 1.0))
+    assert cells.count == 120
+    x, y, z = cells.centres()
+    A = mg.finite_volume(cells, a=1.0, beta=lambda x, y, z: 1 + y * z)
+    grid = A.to_grid(A.sample(lambda x, y, z: x + 10 * y + 100 * z))
+    assert grid.shape == (6, 4, 5)
+    assert grid[1, 2, 3] == pytest.approx(0.5 + 10 * 0.625 + 100 * 0.7)
+    np.testing.assert_array_equal(A.from_grid(grid), x + 10 * y + 100 * z)
+    dense = A.assemble().to_scipy().toarray()  # type: ignore[attr-defined]
+    np.testing.assert_allclose(dense, dense.T)
+    v = np.linspace(-1, 1, 120)
+    np.testing.assert_allclose(A @ v, dense @ v, rtol=1e-12)
+
+
+def test_inhomogeneous_boundaries_are_second_order() -> None:
+    """u = exp(x) sin 2 y with its values on two sides and its fluxes on the others."""
+    errors = []
+    for n in (16, 32, 64):
+        cells = mg.cells((n, n), [("dirichlet", "neumann"), ("neumann", "dirichlet")])
+        A = mg.finite_volume(cells, 2.0, 1.0, beta=lambda x, y: 1 + x * y)
+        u = A.sample(lambda x, y: np.exp(x) * np.sin(2 * y))
+        # 2 u - (beta u_x)_x - (beta u_y)_y
+        f = A.sample(
+            lambda x, y: (
+                np.exp(x)
+                * (2 * np.sin(2 * y) - y * np.sin(2 * y) - 2 * x * np.cos(2 * y) + 3 * (1 + x * y) * np.sin(2 * y))
+            )
+        )
+
+        def flux(x: float, y: float) -> float:
+            beta = 1 + x * y
+            return beta * np.exp(x) * np.sin(2 * y) if x == 1 else -beta * 2 * np.exp(x) * np.cos(2 * y)
+
+        f = f + A.boundary_terms(lambda x, y: np.exp(x) * np.sin(2 * y), flux)
+        result = mg.solve(A, f, rtol=1e-11)
+        assert result.converged
+        errors.append(np.abs(result.x - u).max())
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert (orders > 1.85).all(), (errors, orders)
+
+
+@pytest.mark.parametrize(
+    ("axes", "n", "jump", "ell", "expected"),
+    [
+        # Smallest, largest, rms of phi by a sparse direct solver.
+        (2, 64, 10, False, (-2.851178998e-1, 5.827759317e-1, 1.370409194e-1)),
+        (2, 64, 10, True, (-3.998749629e-1, 1.831581806e-1, 1.122927815e-1)),
+        (2, 64, 816, False, (-3.074461293e1, 3.955452453e1, 8.953980845e0)),
+        (2, 64, 816, True, (-3.407002330e1, 1.754158789e1, 9.035313977e0)),
+        (3, 32, 10, False, (-5.956440431e-1, 7.790407945e-1, 1.760433083e-1)),
+        (3, 32, 816, True, (-6.128907458e1, 5.026972885e1, 1.325088877e1)),
+    ],
+)
+def test_projections_as_by_a_direct_solver(
+    axes: int, n: int, jump: float, ell: bool, expected: tuple[float, ...]
+) -> None:
+    p = problems.projection(n, axes=axes, jump=jump, ell=ell)
+    M = mg.multigrid(p.A, symmetric=True)
+    result = tacit.solve(p.A, p.f, method="cg", precond=M, rtol=1e-12, norm="max")
+    assert result.iterations < 25
+    phi = result.x
+    seen = phi.min(), phi.max(), np.sqrt((phi**2).mean())
+    np.testing.assert_allclose(seen, expected, rtol=2e-8)
+
+
+@pytest.mark.parametrize("bottom", ["bicgstab", "ca-bicgstab", "ca-cg"])
+def test_projection_has_no_failed_bottom(bottom: str) -> None:
+    for time in (0.0, 2.0):
+        p = problems.projection(32, axes=2, jump=816, ell=True, time=time)
+        result = mg.solve(p.A, p.f, cycle="U", smallest_box=2, bottom=bottom, pre=3, post=3, max_cycles=100)
+        assert result.converged, result
+        assert result.bottom_failures == 0
+
+
+def test_gravity_as_by_fourier_transform() -> None:
+    p = problems.gravity(64, growth=0.1)
+    assert p.exact is not None
+    np.testing.assert_allclose(np.sqrt((p.f**2).mean()), 0.233617942, rtol=1e-8)
+    result = mg.solve(p.A, p.f)
+    assert result.converged
+    assert np.abs(result.x - p.exact).max() < 1e-8 * np.abs(p.exact).max()
+    np.testing.assert_allclose(np.sqrt((result.x**2).mean()), 2.723207468597e-4, rtol=1e-9)
+
+
+def test_easy_diffusion_has_few_bottom_iterations() -> None:
+    p = problems.diffusion(32, boxes=8)
+    counts = {}
+    for bottom in ("bicgstab", "ca-bicgstab"):
+        result = mg.solve(p.A, p.f, cycle="U", smallest_box=2, bottom=bottom)
+        assert result.converged
+        counts[bottom] = result.cycles, result.bottom_iterations
+    assert counts["bicgstab"][0] == counts["ca-bicgstab"][0]
+    assert counts["ca-bicgstab"][1] <= 1.1 * counts["bicgstab"][1] + counts["bicgstab"][0]
+
+
+def test_ranks_share_cells() -> None:
+    """The same numbers on three ranks, whichever way vectors are given."""
+    alone = problems.helmholtz(24, coefficient="bubble")
+    expected = alone.A.to_grid(mg.solve(alone.A, alone.f).x)
+    grids = []
+
+    def body(comm: object) -> None:
+        p = problems.helmholtz(24, coefficient="bubble", comm=comm)
+        result = mg.solve(p.A, p.f, bottom="ca-bicgstab", agglomerate_below=0)
+        assert result.converged
+        assert result.levels[0]["ranks"] == 3
+        grids.append(p.A.to_grid(result.x))
+
+    tacit.comm.run_threads(3, body)
+    for grid in grids:
+        np.testing.assert_allclose(grid, expected, atol=1e-12 * np.abs(expected).max() * 100)
+
+
+def test_wrong_use_is_refused() -> None:
+    cells = mg.cells((8, 8))
+    A = mg.finite_volume(cells, 1.0)
+    with pytest.raises(ValueError, match="gauss-seidel"):
+        mg.multigrid(A, smoother="gaus-seidel")
+    with pytest.raises(ValueError, match="bicgstab"):
+        mg.multigrid(A, bottom="bicgstb")
+    with pytest.raises(TypeError, match="max_cycles"):
+        mg.solve(A, np.ones(64), cycles=3)
+    with pytest.raises(ValueError, match="64"):
+        mg.solve(A, np.ones(63))
+    with pytest.raises(tacit.UsageError, match="ca-cg"):
+        mg.multigrid(A, bottom="bicgstab", step=4)
+    with pytest.raises(ValueError, match="periodic"):
+        mg.cells((8, 8), "periodical")
+    with pytest.raises(tacit.UsageError, match="one end"):
+        mg.cells((8,), [("periodic", "neumann")])
+
+
+def test_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "m.json"
+    words = ["multigrid", "--n", "16", "--coefficient", "bubble", "--rhs", "manufactured", "--bottom", "ca-bicgstab"]
+    run(*words, "--step", "4", "--boxes", "8", "--cycle", "U", "--json", out, "--plot", tmp_path / "m.png")
+    facts = json.loads(out.read_text())
+    assert facts["converged"] is True
+    assert facts["reason"] == "converged"
+    assert facts["unknowns"] == 4096
+    assert facts["bottom"] == "ca-bicgstab"
+    assert facts["error_norm"] == pytest.approx(1.25e-2, rel=1e-3)
+    assert facts["residual_norm"] <= 1e-10
+    assert set(facts["seconds"]) == {"setup", "solve", "bottom"}
+    assert facts["levels"][0]["cells"] == [16, 16, 16]
+    assert facts["dofs_per_second"] > 0
+    assert (tmp_path / "m.png").stat().st_size > 10000
+    run("multigrid", "--n", "8", "--max-cycles", "1", code=3)
+    run("multigrid", "--cycle", "X", code=2)
