@@ -213,6 +213,7 @@ int main(int argc, char** argv) {
     options.callback = nullptr;
     krylov::Options o = options;
     o.max_iterations = number("iterations");
+    o.callback_stops = false;
     o.callback = [&](const krylov::State&) { return stamps.push_back(wall_time()), false; };
     layout::fill(x, 0.0);
     (void)comm.all_sum(Global(0));

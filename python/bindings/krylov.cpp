@@ -136,6 +136,7 @@ void bind_krylov(nb::module_& m) {
                    [](Options& o, const std::string& name) { o.orthogonalisation = krylov::orthogonalisation_of(name); })
       .def_prop_rw("engine", [](const Options& o) { return krylov::to_string(o.engine); },
                    [](Options& o, const std::string& name) { o.engine = krylov::engine_of(name); })
+      .def_rw("callback_stops", &Options::callback_stops)
       .def_prop_rw("norm", [](const Options& o) { return krylov::to_string(o.norm); },
                    [](Options& o, const std::string& name) { o.norm = krylov::norm_of(name); })
       .def_prop_rw("basis", [](const Options& o) { return name_of(o.basis); },

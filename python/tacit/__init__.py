@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from . import comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
-    from .krylov import CallbackState, NotConverged, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
+    from .krylov import CallbackState, NotConverged, Observer, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
     from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
 
     __version__: str
@@ -32,6 +32,7 @@ _HOMES = {
     "krylov": [
         "CallbackState",
         "NotConverged",
+        "Observer",
         "Result",
         "bicgstab",
         "cg",
@@ -96,6 +97,7 @@ __all__ = [
     "HMatrix",
     "InputError",
     "NotConverged",
+    "Observer",
     "Operator",
     "Result",
     "Stencil",

@@ -437,7 +437,7 @@ def solve(arguments: argparse.Namespace) -> int:
 def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     """The solve itself, on every rank. Only the first prints and writes."""
     import tacit
-    from tacit import files, layout
+    from tacit import Observer, files, layout
 
     first = comm.rank == 0
     if arguments.levels:
@@ -488,7 +488,7 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
             scalar=arguments.scalar,
             trace=arguments.trace is not None,
             comm=comm,
-            callback=monitor.callback if arguments.monitor or arguments.plot else None,
+            callback=Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
         )
 
     written = {}

@@ -114,7 +114,7 @@ def rows(n: int, first: int, last: int) -> tuple[Indices, Indices, Values, Value
 
 def system(n: int, comm: Any) -> tuple[Any, Values]:
     """The distributed operator and this rank's part of the right-hand side."""
-    from tacit import _core, layout, op
+    from tacit import Observer, _core, layout, op
 
     offsets = layout.blocks(n**3, comm.size)
     first, last = offsets[comm.rank], offsets[comm.rank + 1]
@@ -156,7 +156,7 @@ def work(specification: str) -> None:
             precond=None if case.precond == "none" else case.precond,
             rtol=RTOL,
             comm=comm,
-            callback=_clock(stamps),
+            callback=Observer(_clock(stamps)),
             **case.options,
         )
         document = report.document(result, command=["tacit", "demo"], read_seconds=built, rtol=RTOL)

@@ -39,6 +39,7 @@ from ._support import (
 __all__ = [
     "CallbackState",
     "NotConverged",
+    "Observer",
     "Result",
     "TraceEvent",
     "bicgstab",
@@ -282,6 +283,31 @@ def _whole(value: Any, what: str) -> int:
     return int(number)
 
 
+class Observer:
+    """A callback of :func:`solve` that only looks: what it returns is not asked for, so no reduction is spent on it.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(state)`` after each iteration, on every rank; see :class:`CallbackState`.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> seen = []
+    >>> r = tacit.solve(2 * np.eye(3), np.ones(3), callback=tacit.Observer(lambda s: seen.append(s.iteration)))
+    >>> len(seen) == r.iterations
+    True
+    """
+
+    def __init__(self, function: Callable[[CallbackState], Any]) -> None:
+        self._function = function
+
+    def __call__(self, state: CallbackState) -> bool:
+        self._function(state)
+        return False
+
+
 def _stops(callback: Callable[[Any], Any], form: Callable[[Array], Array]) -> Callable[[_core.CallbackState], bool]:
     def call(state: _core.CallbackState) -> bool:
         try:
@@ -471,7 +497,8 @@ def solve(
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
         ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
-        StopIteration on any rank ends the solve on all ("stopped"). One reduction an iteration, to agree on that.
+        StopIteration on any rank ends the solve on all ("stopped"). One reduction an iteration, to agree
+        on that; :class:`Observer` needs none.
     partition : str
         "rows": blocks of rows as they come; "graph": rows renumbered so that ranks share few entries (METIS).
     ordering : str
@@ -595,7 +622,8 @@ def solve(
         told |= {"path": repr(path)}
         told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
-        told["callback"] = "None" if callback is None else "given"
+        o.callback_stops = not isinstance(callback, Observer)
+        told["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
         told["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
         if isinstance(callback, _OfIterate):
             told["callback"] = callback.told

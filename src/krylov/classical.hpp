@@ -13,7 +13,7 @@
   EXTERN template void cg<T, M>(const Run<T, M>&, Monitor&);                                               \
   EXTERN template void bicgstab<T, M>(const Run<T, M>&, Monitor&, int);                                    \
   EXTERN template void gmres<T, M>(const Run<T, M>&, Monitor&, int, Side, Orthogonalisation);              \
-  EXTERN template void richardson<T, M>(const Run<T, M>&, Monitor&, double);                               \
+  EXTERN template void richardson<T, M>(const Run<T, M>&, Monitor&, double, int);                             \
   EXTERN template void chebyshev<T, M>(const Run<T, M>&, Monitor&, double, double);
 #define TACIT_CLASSICAL(EXTERN, M)                    \
   TACIT_CLASSICAL_OF(EXTERN, float, M)                \

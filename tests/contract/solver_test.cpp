@@ -635,8 +635,9 @@ TYPED_TEST(Solver, WrongUseIsRefusedBeforeAnything) {
         refuse([](Options& o) { o.restart = 0; }, "restart");
         refuse([](Options& o) { o.relaxation = 0; }, "relaxation");
         refuse([](Options& o) { o.divergence = 1; }, "divergence");
-        refuse([](Options& o) { o.lambda_min = -1; }, "lambda_min");
-        refuse([](Options& o) { o.lambda_min = 2, o.lambda_max = 1; }, "lambda_max");
+        refuse([](Options& o) { o.lambda_min = 2; }, "lambda_min 2 is an option of chebyshev");
+        refuse([](Options& o) { o.method = krylov::Method::chebyshev, o.lambda_min = -1; }, "lambda_min");
+        refuse([](Options& o) { o.method = krylov::Method::chebyshev, o.lambda_min = 2, o.lambda_max = 1; }, "lambda_max");
         const Vector<T> other(Space::distributed(comm, a.n + 1));
         Vector<T> x(A->domain());
         EXPECT_THROW((krylov::solve<T, Host>(*A, nullptr, other, x, {})), Error);
@@ -684,7 +685,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     if (replaces(o.method)) o.replacement = 0;  // else the report says in words that it did
     o.restart = 100;
     o.relaxation = 0.2;
-    o.lambda_min = 0.05, o.lambda_max = 8;
+    if (o.method == krylov::Method::chebyshev) o.lambda_min = 0.05, o.lambda_max = 8;
     Vector<T> rhs = spread(A->range(), b);
     const auto count = [&](int iterations) {
       o.max_iterations = iterations;

@@ -103,6 +103,7 @@ int waits_too_early(const comm::Communicator& c, Build&& matrix, const krylov::O
     auto o = options;
     o.rtol = 0;
     o.max_iterations = 20;
+    o.callback_stops = false;
     o.callback = [&](const krylov::State& s) {
       if (s.iteration == 3) transport->delay(products);
       if (s.iteration == 12) transport->delay(0);

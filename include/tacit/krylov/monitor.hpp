@@ -83,8 +83,10 @@ class Monitor {
       if (std::isfinite(norm_)) record(norm_);
       comm_.check_interrupt();
       // A clock or a file may tell ranks different things: one that wants to stop stops all.
-      if (options_.callback && !comm_.all(!options_.callback(State{iterations_, norm_ / divisor(), solution_})))
-        return end(Outcome::stopped);
+      if (options_.callback) {
+        const bool stop = options_.callback(State{iterations_, norm_ / divisor(), solution_});
+        if (options_.callback_stops && !comm_.all(!stop)) return end(Outcome::stopped);
+      }
     }
     if (!std::isfinite(norm_)) return end(Outcome::non_finite);
     if (norm_ <= goal_) return end(Outcome::claims);

@@ -146,6 +146,8 @@ struct Options {
   bool history = true;
   /// Returns true to stop: one rank that does stops all (a reduction an iteration). Called on every rank after each iteration; may throw (all ranks then throw the same Error).
   std::function<bool(const State&)> callback;
+  /// False: the callback only looks. Its answer is not asked for, and no reduction is spent on it.
+  bool callback_stops = true;
 };
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.

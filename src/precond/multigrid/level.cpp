@@ -139,9 +139,11 @@ Level<S>::Level(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allo
     }
     for (const Local i : halo.pattern->send_index) g.send.push_back(local_place(i));
     used += Global(g.local.size() + g.remote.size());
-    if (comm.size() > 1) g.exchange = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(S));
+    // Ranks open an exchange alike or not at all: one without ghosts on a level that others share opens it too.
+    if (!comm.all(halo.pattern->ghosts.empty() && halo.pattern->send_index.empty()))
+      g.exchange = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(S));
   }
-  independent_ = patches_.size() == 1 && used == 0;
+  independent_ = patches_.size() == 1 && used == 0 && !ghosts_[0].exchange && !ghosts_[1].exchange;
   report.cells = {domain.cells(0), domain.cells(1), domain.cells(2)};
   report.boxes = Global(boxes.patches().size());
   report.ranks = boxes.ranks_in_use();
