@@ -220,6 +220,7 @@ class Options:
     orthogonalisation: str
     engine: str
     norm: str
+    callback_stops: bool
     @property
     def basis(self) -> str | None: ...
     @basis.setter

@@ -114,7 +114,7 @@ def rows(n: int, first: int, last: int) -> tuple[Indices, Indices, Values, Value
 
 def system(n: int, comm: Any) -> tuple[Any, Values]:
     """The distributed operator and this rank's part of the right-hand side."""
-    from tacit import Observer, _core, layout, op
+    from tacit import _core, layout, op
 
     offsets = layout.blocks(n**3, comm.size)
     first, last = offsets[comm.rank], offsets[comm.rank + 1]
@@ -128,7 +128,7 @@ def system(n: int, comm: Any) -> tuple[Any, Values]:
 def work(specification: str) -> None:
     """What one rank of the demo does: solves its cases and leaves a line of JSON for each."""
     import tacit
-    from tacit import cli, layout
+    from tacit import Observer, cli, layout
 
     task = json.loads(specification)
     comm = cli.communicator(None)
