@@ -402,6 +402,15 @@ class TiledSpmm(Operator):
         a column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
         return list(self._handle.volumes())
 
+    def to_scipy(self) -> Any:
+        """The matrix as a scipy.sparse.csr_array of the rounded values that are stored. Of one rank."""
+        import scipy.sparse as sp
+
+        if self.comm.size > 1:
+            raise ValueError("a tiled matrix of several ranks has no rows of its own to give")
+        start, column, value = self._handle.stored_rows(False)
+        return sp.csr_array((value, column, start), shape=self.shape)
+
     def reuse(self, rows: int, adjoint: bool = False) -> float:
         """Entries over distinct columns in blocks of so many rows, of this rank's part. Local."""
         return float(self._handle.reuse(rows, adjoint))
