@@ -66,7 +66,7 @@ def main():
     clock, threads = ("cpu", 1) if o.cpu else ("wall", o.threads)
     now = time.thread_time if o.cpu else time.perf_counter
     tacit._core.set_threads(threads)
-    angles = np.arange(o.angles) * np.pi / o.angles
+    angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "a.npz"
