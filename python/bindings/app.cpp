@@ -10,6 +10,7 @@
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
 #include <algorithm>
@@ -147,6 +148,19 @@ void bind_real(nb::module_& m) {
              return now() - begin;
            })
       .def("volumes", [](const Tiled& a) { return volumes_of(a); })
+      .def("staging",
+           [](const Tiled& a, int block_rows, int capacity, bool adjoint) {
+             const auto& matrix = adjoint ? a.backward() : a.forward();
+             op::Staging s;
+             {
+               release free;
+               s = op::staging_of<T>(
+                   matrix.rows(), matrix.columns(),
+                   [&](Local begin, Local end, op::RowBuffer<T>& rows) { matrix.rows(begin, end, rows); }, block_rows,
+                   capacity);
+             }
+             return nb::make_tuple(s.reuse, s.stages, s.warp_padding);
+           })
       .def("reuse", [](const Tiled& a, int rows, bool adjoint) {
         release free;
         return (adjoint ? a.backward() : a.forward()).reuse(rows);

@@ -411,6 +411,13 @@ class TiledSpmm(Operator):
         start, column, value = self._handle.stored_rows(False)
         return sp.csr_array((value, column, start), shape=self.shape)
 
+    def staging(self, rows: int, capacity: int, adjoint: bool = False) -> dict[str, float]:
+        """What staging in blocks of so many rows and buffers of so many columns would come to, of this rank's part:
+        "reuse" (entries over columns staged), "stages" of a block, "warp_padding" (entries over nonzeros where 32 rows
+        are padded to the longest, stage by stage). Local."""
+        found = self._handle.staging(int(rows), int(capacity), bool(adjoint))
+        return dict(zip(("reuse", "stages", "warp_padding"), map(float, found), strict=True))
+
     def reuse(self, rows: int, adjoint: bool = False) -> float:
         """Entries over distinct columns in blocks of so many rows, of this rank's part. Local."""
         return float(self._handle.reuse(rows, adjoint))
