@@ -45,6 +45,7 @@ op::TiledSpmmOptions options_of(const nb::dict& d) {
   o.matrix.tile = nb::cast<int>(d["tile"]);
   o.groups = nb::cast<std::vector<int>>(d["groups"]);
   o.minibatch = nb::cast<int>(d["minibatch"]);
+  o.matrix.tune = nb::cast<bool>(d["tune"]);
   return o;
 }
 

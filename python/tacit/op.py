@@ -424,7 +424,14 @@ class TiledSpmm(Operator):
 
 
 def tiled_options(
-    values: str, format: str, columns: int, block_rows: int, tile: int, groups: Sequence[int], minibatch: int
+    values: str,
+    format: str,
+    columns: int,
+    block_rows: int,
+    tile: int,
+    groups: Sequence[int],
+    minibatch: int,
+    tune: bool,
 ) -> dict[str, Any]:
     """The options of a tiled matrix as the compiled part takes them."""
     return {
@@ -435,6 +442,7 @@ def tiled_options(
         "tile": int(tile),
         "groups": [int(g) for g in groups],
         "minibatch": int(minibatch),
+        "tune": bool(tune),
     }
 
 
@@ -448,6 +456,7 @@ def tiled(
     tile: int = 0,
     groups: Sequence[int] = (),
     minibatch: int = 0,
+    tune: bool = False,
     comm: Any = None,
 ) -> TiledSpmm:
     """A sparse matrix for products with many columns: A and A^T in blocks of rows with 16-bit column numbers.
@@ -469,6 +478,9 @@ def tiled(
         Ranks of nested groups within which partial sums are added before they travel farther, inside out.
     minibatch : int
         Columns to a message; 0: all.
+    tune : bool
+        Format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where they
+        were left open; what was found is kept in ``~/.cache/tacit/tiled.tsv``.
     comm : communicator, optional
 
     Returns
@@ -488,7 +500,7 @@ def tiled(
     def look() -> dict[str, Any]:
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
-        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch)
+        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune)
 
     options = agreed(stored_a.comm, look)
     handle = core("tiled", stored_a.dtype.name)(stored_a._handle, options)

@@ -5,7 +5,11 @@
 
 #include "support/reference.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #ifdef _OPENMP
@@ -267,6 +271,34 @@ TEST(Staging, CountsStagesReuseAndPadding) {
   const auto one = op::staging_of<double>(4, 13, source_of(a), 2, 65536);
   EXPECT_DOUBLE_EQ(one.stages, 1);
   EXPECT_THROW(op::staging_of<double>(4, 13, source_of(a), 0, 6), Error);
+}
+
+TEST(TiledMatrix, KeepsWhatTuningFound) {
+  const auto a = some_rows<float>(3000, 500);
+  const auto file = std::filesystem::temp_directory_path() / ("tacit_tiled_" + std::to_string(::getpid()) + ".tsv");
+  std::filesystem::remove(file);
+  TiledOptions o;
+  o.tune = true, o.columns = 4, o.tuning_file = file.string();
+  const auto lines = [&] {
+    std::ifstream in(file);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  };
+  const TiledMatrix<float> m(3000, 500, source_of(a), o);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_LE(error_of(m, a, 4), 64 * std::numeric_limits<float>::epsilon());
+  const TiledMatrix<float> again(3000, 500, source_of(a), o);
+  EXPECT_EQ(lines().size(), 1u);
+  EXPECT_EQ(again.storage(), m.storage());
+  {  // what stands there is believed, nonsense is not
+    const std::string key = lines()[0].substr(0, lines()[0].find('\t'));
+    std::ofstream(file) << "rubbish\n" << key << "\t9 0 0\n" << key << "\t2 33 64\n";
+  }
+  EXPECT_EQ(TiledMatrix<float>(3000, 500, source_of(a), o).storage(), "bitmap, float32, blocks of 33 rows");
+  o.format = TiledFormat::list, o.block_rows = 77, o.tuning_file = "-";
+  EXPECT_EQ(TiledMatrix<float>(3000, 500, source_of(a), o).storage(), "list, float32, blocks of 77 rows");
+  std::filesystem::remove(file);
 }
 
 TEST(TiledMatrix, SaysWhatIsWrong) {
