@@ -479,8 +479,8 @@ def tiled(
     minibatch : int
         Columns to a message; 0: all.
     tune : bool
-        Format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where they
-        were left open; what was found is kept in ``~/.cache/tacit/tiled.tsv``.
+        Format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where
+        they were left open; what was found is kept in ``~/.cache/tacit/tiled.tsv``.
     comm : communicator, optional
 
     Returns

@@ -79,8 +79,8 @@ class Projector:
 
     def __repr__(self) -> str:
         return (
-            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]} angles"
-            f" x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
+            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]}"
+            f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
         )
 
 
