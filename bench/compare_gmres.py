@@ -88,7 +88,9 @@ def compare(case, ranks, options):
     for row in rows.values():
         row["ms"] = 1e3 * statistics.median(row["seconds"]) / max(1, row["iterations"])
     petsc = min((row["ms"] for name, row in rows.items() if name.startswith("petsc gmres")), default=None)
-    print(f"\n{problem} n = {n}, GMRES({restart}), {precond}, {iterations} iterations, {ranks} rank{'s' if ranks > 1 else ''}")
+    print(
+        f"\n{problem} n = {n}, GMRES({restart}), {precond}, {iterations} iterations, {ranks} rank{'s' if ranks > 1 else ''}"
+    )
     print(f"{'':42} {'ms/it':>8} {'/ PETSc':>8}  residual      sums")
     for name, row in rows.items():
         row["ratio"] = row["ms"] / petsc if petsc else None

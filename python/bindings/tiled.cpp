@@ -10,9 +10,11 @@
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
 #include <algorithm>
+#include <ctime>
 
 namespace tacit::python {
 namespace {
@@ -43,6 +45,7 @@ op::TiledSpmmOptions options_of(const nb::dict& d) {
   o.matrix.tile = nb::cast<int>(d["tile"]);
   o.groups = nb::cast<std::vector<int>>(d["groups"]);
   o.minibatch = nb::cast<int>(d["minibatch"]);
+  o.matrix.tune = nb::cast<bool>(d["tune"]);
   return o;
 }
 
@@ -112,7 +115,53 @@ void bind_real(nb::module_& m) {
   nb::class_<Tiled, Base>(m, named<T>("TiledSpmm").c_str())
       .def_prop_ro("entries", &Tiled::entries)
       .def_prop_ro("facts", [](const Tiled& a) { return facts_of(a); })
+      // This rank's part as it is stored: starts, local columns, values.
+      .def("stored_rows",
+           [](const Tiled& a, bool adjoint) {
+             const auto& matrix = adjoint ? a.backward() : a.forward();
+             op::RowBuffer<T> rows;
+             rows.start = {0};
+             {
+               release free;
+               matrix.rows(0, matrix.rows(), rows);
+             }
+             return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                                   array_of(std::move(rows.value)));
+           })
+      // Seconds of one product with these columns, of the clock or of this thread on its processor: for benchmarks.
+      .def("time_product",
+           [](const Tiled& a, const Whole<T>& x, bool adjoint, bool processor) {
+             const int k = int(x.shape(1));
+             const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+             require(x.shape(0) == std::size_t(from.local_size()), "columns of ", x.shape(0), " numbers where ",
+                     from.local_size(), " are needed");
+             release free;
+             Vector<T> in(from, k), out(to, k);
+             in.assign({x.data(), x.size()});
+             const auto now = [processor] {
+               timespec t;
+               clock_gettime(processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+               return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+             };
+             const double begin = now();
+             if (adjoint) a.apply_adjoint(in, out);
+             else a.apply(in, out);
+             return now() - begin;
+           })
       .def("volumes", [](const Tiled& a) { return volumes_of(a); })
+      .def("staging",
+           [](const Tiled& a, int block_rows, int capacity, bool adjoint) {
+             const auto& matrix = adjoint ? a.backward() : a.forward();
+             op::Staging s;
+             {
+               release free;
+               s = op::staging_of<T>(
+                   matrix.rows(), matrix.columns(),
+                   [&](Local begin, Local end, op::RowBuffer<T>& rows) { matrix.rows(begin, end, rows); }, block_rows,
+                   capacity);
+             }
+             return nb::make_tuple(s.reuse, s.stages, s.warp_padding);
+           })
       .def("reuse", [](const Tiled& a, int rows, bool adjoint) {
         release free;
         return (adjoint ? a.backward() : a.forward()).reuse(rows);

@@ -104,6 +104,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
         "--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first"
     )
     g.add_argument("--minibatch", default=0, type=whole(0), metavar="K", help="slices to a message [all]")
+    g.add_argument("--tune", action="store_true", help="time storages of the projector first; kept for the next time")
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank")
     g = p.add_argument_group("what it leaves")
     g.add_argument("--output", type=destination(IMAGES), metavar="FILE", help=f"images: {', '.join(IMAGES)}")
@@ -197,6 +198,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
         columns=min(arguments.batch, high - low),
         groups=arguments.groups,
         minibatch=arguments.minibatch,
+        tune=arguments.tune,
         dtype=arguments.scalar,
         threads=arguments.threads,
         comm=comm,

@@ -402,13 +402,36 @@ class TiledSpmm(Operator):
         a column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
         return list(self._handle.volumes())
 
+    def to_scipy(self) -> Any:
+        """The matrix as a scipy.sparse.csr_array of the rounded values that are stored. Of one rank."""
+        import scipy.sparse as sp
+
+        if self.comm.size > 1:
+            raise ValueError("a tiled matrix of several ranks has no rows of its own to give")
+        start, column, value = self._handle.stored_rows(False)
+        return sp.csr_array((value, column, start), shape=self.shape)
+
+    def staging(self, rows: int, capacity: int, adjoint: bool = False) -> dict[str, float]:
+        """What staging in blocks of so many rows and buffers of so many columns would come to, of this rank's part:
+        "reuse" (entries over columns staged), "stages" of a block, "warp_padding" (entries over nonzeros where 32 rows
+        are padded to the longest, stage by stage). Local."""
+        found = self._handle.staging(int(rows), int(capacity), bool(adjoint))
+        return dict(zip(("reuse", "stages", "warp_padding"), map(float, found), strict=True))
+
     def reuse(self, rows: int, adjoint: bool = False) -> float:
         """Entries over distinct columns in blocks of so many rows, of this rank's part. Local."""
         return float(self._handle.reuse(rows, adjoint))
 
 
 def tiled_options(
-    values: str, format: str, columns: int, block_rows: int, tile: int, groups: Sequence[int], minibatch: int
+    values: str,
+    format: str,
+    columns: int,
+    block_rows: int,
+    tile: int,
+    groups: Sequence[int],
+    minibatch: int,
+    tune: bool,
 ) -> dict[str, Any]:
     """The options of a tiled matrix as the compiled part takes them."""
     return {
@@ -419,6 +442,7 @@ def tiled_options(
         "tile": int(tile),
         "groups": [int(g) for g in groups],
         "minibatch": int(minibatch),
+        "tune": bool(tune),
     }
 
 
@@ -432,6 +456,7 @@ def tiled(
     tile: int = 0,
     groups: Sequence[int] = (),
     minibatch: int = 0,
+    tune: bool = False,
     comm: Any = None,
 ) -> TiledSpmm:
     """A sparse matrix for products with many columns: A and A^T in blocks of rows with 16-bit column numbers.
@@ -453,6 +478,9 @@ def tiled(
         Ranks of nested groups within which partial sums are added before they travel farther, inside out.
     minibatch : int
         Columns to a message; 0: all.
+    tune : bool
+        Format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where
+        they were left open; what was found is kept in ``~/.cache/tacit/tiled.tsv``.
     comm : communicator, optional
 
     Returns
@@ -472,7 +500,7 @@ def tiled(
     def look() -> dict[str, Any]:
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
-        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch)
+        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune)
 
     options = agreed(stored_a.comm, look)
     handle = core("tiled", stored_a.dtype.name)(stored_a._handle, options)

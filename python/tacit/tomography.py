@@ -79,8 +79,8 @@ class Projector:
 
     def __repr__(self) -> str:
         return (
-            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]} angles"
-            f" x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
+            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]}"
+            f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
         )
 
 
@@ -108,6 +108,7 @@ def projector(
     tile: int = 0,
     groups: Sequence[int] = (),
     minibatch: int = 0,
+    tune: bool = False,
     order: str = "hilbert",
     dtype: str = "float32",
     threads: int | None = None,
@@ -140,6 +141,8 @@ def projector(
         Ranks of nested groups within which partial sums are added first, say (3, 6): sockets of 3, nodes of 6.
     minibatch : int
         Columns to a message, whose sums the product of the next ones hides; 0: all.
+    tune : bool
+        See :func:`tacit.tiled`.
     order : str
         "hilbert" or "natural": how rays and pixels are numbered inside.
     dtype : str
@@ -164,7 +167,7 @@ def projector(
         return (
             t,
             (int(size[0]), int(size[1])),
-            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch),
+            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune),
         )
 
     t, size, options = agreed(on, look)

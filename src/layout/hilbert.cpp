@@ -20,11 +20,13 @@ Global hilbert_place(Global side, Global x, Global y) {
   return place;
 }
 
-std::vector<Local> hilbert_order(Local width, Local height) {
+std::vector<Local> hilbert_order(Local width, Local height, Global side) {
   require(width >= 0 && height >= 0, "a rectangle of ", width, " x ", height, " cells");
   const Local n = checked_cast<Local>(Global(width) * height, "the number of cells");
-  Global side = 1;
-  while (side < std::max(width, height)) side *= 2;
+  require(side >= 0 && (side & (side - 1)) == 0 && (side == 0 || side >= std::max(width, height)), "a square of side ",
+          side, " around ", width, " x ", height, " cells; a power of two is needed");
+  if (side == 0)
+    for (side = 1; side < std::max(width, height);) side *= 2;
   std::vector<std::pair<Global, Local>> cells(static_cast<std::size_t>(n));
 #pragma omp parallel for schedule(static)
   for (Local y = 0; y < height; ++y)

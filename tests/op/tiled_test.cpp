@@ -1,10 +1,15 @@
 // Tiled matrices: storages, stages, rounded values, register tiles of every width, any number of threads.
 #include <gtest/gtest.h>
+#include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
 #include "support/reference.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #ifdef _OPENMP
@@ -225,6 +230,75 @@ TYPED_TEST(Tiled, GivesItsRowsBackAndCountsReuse) {
     const auto distinct = std::unique(all.begin(), all.end()) - all.begin();
     EXPECT_DOUBLE_EQ(m.reuse(61), double(entries) / double(distinct));
   }
+}
+
+// The kernel that runs on the device, played by one thread and by teams of real ones.
+TYPED_TEST(Tiled, StagesAsTeamsDo) {
+  using T = TypeParam;
+  const auto a = some_rows<T>(300, 900);
+  for (const auto values : {Values::full, Values::half})
+    for (const int at_once : {1, 8, 32}) {
+      const op::StagedMatrix<T, Host> m(300, 900, source_of(a), at_once, values);
+      const double bound = (values == Values::half ? 0x1p-11 : 0) + 64 * std::numeric_limits<T>::epsilon();
+      for (const int k : {1, 7, 32, 40}) {
+        std::vector<T> x(std::size_t(900 * k)), serial(std::size_t(300 * k), T(7)), teams(std::size_t(300 * k), T(7));
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i);
+        m.multiply(x.data(), serial.data(), k);
+        for (std::size_t r = 0; r < 300; ++r)
+          for (std::size_t c = 0; c < std::size_t(k); ++c) {
+            double sum = 0, size = 1e-300;
+            for (const auto& e : a[r]) {
+              const double term = double(e.value) * double(x[std::size_t(e.column) * std::size_t(k) + c]);
+              sum += term, size += std::abs(term);
+            }
+            ASSERT_NEAR(double(serial[r * std::size_t(k) + c]), sum, bound * size);
+          }
+        if (k != 7 || at_once != 8 || values != Values::half) continue;  // 256 threads a team: slow
+        m.multiply(x.data(), teams.data(), k, true);
+        EXPECT_EQ(serial, teams);
+      }
+    }
+}
+
+// A matrix that is made by hand: 4 rows, buffers of 6 columns.
+TEST(Staging, CountsStagesReuseAndPadding) {
+  const std::vector<std::vector<Entry<double>>> a{
+      {{0, 1}, {4, 1}, {7, 1}}, {{1, 1}, {3, 1}}, {{5, 1}, {9, 1}}, {{12, 1}}};
+  const auto s = op::staging_of<double>(4, 13, source_of(a), 4, 6);  // {0,1,3,4,5,7}, {9,12}
+  EXPECT_DOUBLE_EQ(s.reuse, 1);
+  EXPECT_DOUBLE_EQ(s.stages, 2);
+  EXPECT_DOUBLE_EQ(s.warp_padding, 32.0 * (3 + 1) / 8);
+  const auto one = op::staging_of<double>(4, 13, source_of(a), 2, 65536);
+  EXPECT_DOUBLE_EQ(one.stages, 1);
+  EXPECT_THROW(op::staging_of<double>(4, 13, source_of(a), 0, 6), Error);
+}
+
+TEST(TiledMatrix, KeepsWhatTuningFound) {
+  const auto a = some_rows<float>(3000, 500);
+  const auto file = std::filesystem::temp_directory_path() / ("tacit_tiled_" + std::to_string(::getpid()) + ".tsv");
+  std::filesystem::remove(file);
+  TiledOptions o;
+  o.tune = true, o.columns = 4, o.tuning_file = file.string();
+  const auto lines = [&] {
+    std::ifstream in(file);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  };
+  const TiledMatrix<float> m(3000, 500, source_of(a), o);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_LE(error_of(m, a, 4), 64 * std::numeric_limits<float>::epsilon());
+  const TiledMatrix<float> again(3000, 500, source_of(a), o);
+  EXPECT_EQ(lines().size(), 1u);
+  EXPECT_EQ(again.storage(), m.storage());
+  {  // what stands there is believed, nonsense is not
+    const std::string key = lines()[0].substr(0, lines()[0].find('\t'));
+    std::ofstream(file) << "rubbish\n" << key << "\t9 0 0\n" << key << "\t2 33 64\n";
+  }
+  EXPECT_EQ(TiledMatrix<float>(3000, 500, source_of(a), o).storage(), "bitmap, float32, blocks of 33 rows");
+  o.format = TiledFormat::list, o.block_rows = 77, o.tuning_file = "-";
+  EXPECT_EQ(TiledMatrix<float>(3000, 500, source_of(a), o).storage(), "list, float32, blocks of 77 rows");
+  std::filesystem::remove(file);
 }
 
 TEST(TiledMatrix, SaysWhatIsWrong) {

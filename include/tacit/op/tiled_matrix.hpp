@@ -34,6 +34,13 @@ struct TiledOptions {
   /// Products with 2 columns or more add up a row entry by entry, in the order given, also where several partial sums
   /// side by side would be faster (narrow tiles).
   bool in_order = false;
+  /// Format (where automatic), block_rows and tile (where 0) are what products of `columns` columns with a sample of
+  /// the rows are quickest with, here and now. What was found is kept in `tuning_file` by processor, threads, kind of
+  /// matrix and columns, and not measured again; a file that cannot be written is no error. Another format sums in
+  /// another order.
+  bool tune = false;
+  /// "": tiled.tsv in $XDG_CACHE_HOME/tacit or ~/.cache/tacit; "-": none.
+  std::string tuning_file;
   /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i],
   /// which is what the source is asked for as row i. Empty: as they are.
   std::vector<Local> row_order;
@@ -57,6 +64,11 @@ template <class T>
 struct Clamp {
   T bias, low, high;
 };
+
+/// The options with what `tune` finds in place of what was left open. Local; builds and multiplies a sample of the rows
+/// for each candidate (up to 12, of up to 8192 rows) unless the file knows.
+template <class T>
+TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options);
 
 template <class T>
 class TiledMatrix {

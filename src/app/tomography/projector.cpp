@@ -71,8 +71,12 @@ Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geome
   }
   for (Local j = 0; j < g.detectors; ++j) bin_.push_back((j + 0.5 - g.centre) / g.pixel);
   const auto angles = Local(g.angles.size());
-  ray_order_ = order == Order::hilbert ? layout::hilbert_order(g.detectors, angles) : numbers(Local(g.rays()));
-  pixel_order_ = order == Order::hilbert ? layout::hilbert_order(g.width, g.height) : numbers(Local(g.pixels()));
+  // One square for both curves: patches of the image and of the sinogram that lie on a rank belong together.
+  Global side = 1;
+  while (side < std::max({g.width, g.height, g.detectors, angles})) side *= 2;
+  const bool curved = order == Order::hilbert;
+  ray_order_ = curved ? layout::hilbert_order(g.detectors, angles, side) : numbers(Local(g.rays()));
+  pixel_order_ = curved ? layout::hilbert_order(g.width, g.height, side) : numbers(Local(g.pixels()));
   ray_place_ = inverse(ray_order_);
   pixel_place_ = inverse(pixel_order_);
 }

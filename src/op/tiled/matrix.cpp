@@ -125,6 +125,10 @@ double count_runs(const RowBuffer<T>& rows) {
 template <class T>
 TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& source, const TiledOptions& options)
     : rows_(rows), columns_(columns), format_(options.format), values_(options.values) {
+  if (options.tune) {
+    *this = TiledMatrix(rows, columns, source, tuned(rows, columns, source, options));
+    return;
+  }
   require(rows >= 0 && columns >= 0, "a tiled matrix of ", rows, " x ", columns);
   require(options.block_rows >= 0 && options.block_rows <= 65536, "blocks of ", options.block_rows,
           " rows; 1 to 65536 are possible, 0 leaves the choice to Tacit");

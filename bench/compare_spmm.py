@@ -1,0 +1,146 @@
+"""Tiled products and the sparse network beside SciPy and MKL, turn by turn in one run.
+
+    python bench/compare_spmm.py [--peer-python PYTHON] [--size 256] [--angles 360] [--columns 1,16,32] [--rounds 5]
+                                 [--cpu] [--network DATA] [--json FILE]
+
+--peer-python: a Python that has sparse_dot_mkl and mkl; without one SciPy stands alone. --cpu: seconds of the processor on one
+thread each, which are comparable on a busy machine; else of the clock on --threads threads. --network: the folder with
+radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the ratio to the peer.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import scipy.sparse as sp
+
+import tacit
+from tacit import inference, tomography
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Peer:
+    def __init__(self, python, which, matrix, clock, threads):
+        environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        prefix = pathlib.Path(python).absolute().parent.parent
+        for library in glob.glob(str(prefix / "lib" / "libmkl_rt.so*")):
+            environment["MKL_RT"] = library
+        environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, str(HERE / "peers/mkl_spmm.py"), str(matrix), which, clock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        if self.process.stdout.readline().strip() != "ready":
+            raise SystemExit(f"the peer {which} did not start")
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--peer-python")
+    words.add_argument("--size", type=int, default=256)
+    words.add_argument("--angles", type=int, default=360)
+    words.add_argument("--columns", default="1,16,32")
+    words.add_argument("--rounds", type=int, default=5)
+    words.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    words.add_argument("--cpu", action="store_true")
+    words.add_argument("--network")
+    words.add_argument("--json")
+    o = words.parse_args()
+    clock, threads = ("cpu", 1) if o.cpu else ("wall", o.threads)
+    now = time.thread_time if o.cpu else time.perf_counter
+    tacit._core.set_threads(threads)
+    angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "a.npz"
+        ours = {
+            (values, layout): tomography.projector(angles, o.size, values=values, format=layout).operator
+            for values in ("full", "float16")
+            for layout in ("list", "bitmap")
+        }
+        some = next(iter(ours.values()))
+        a = some.to_scipy()
+        a.sort_indices()
+        sp.save_npz(file, a, compressed=False)
+        nnz = a.nnz
+        del a
+        python = o.peer_python or sys.executable
+        peers = {"scipy": Peer(python, "scipy", file, clock, threads)}
+        if o.peer_python:
+            peers["mkl"] = Peer(python, "mkl", file, clock, threads)
+        rival = "mkl" if "mkl" in peers else "scipy"
+        print(f"{nnz:,} entries, {threads} threads, {clock}; Gflop/s (ratio to {rival})")
+        for k in map(int, o.columns.split(",")):
+            for way in ("A", "T"):
+                best = {}
+                rng = np.random.default_rng(0)
+                x = rng.random((some.shape[1 if way == "A" else 0], k), np.float32)
+                for _ in range(o.rounds):
+                    for name, peer in peers.items():
+                        best[name] = min(best.get(name, 1e9), peer.ask(f"{way} {k}")[0])
+                    for name, operator in ours.items():
+                        seconds = operator._handle.time_product(x, way == "T", o.cpu)
+                        best[name] = min(best.get(name, 1e9), seconds)
+                rates = {name: 2e-9 * nnz * k / s for name, s in best.items()}
+                line = ", ".join(
+                    f"{n if isinstance(n, str) else ' '.join(n)} {r:.1f} ({r / rates[rival]:.2f})"
+                    for n, r in rates.items()
+                )
+                print(f"k {k:3d} {'A  ' if way == 'A' else 'A^T'}: {line}", flush=True)
+                found.append(
+                    {"columns": k, "way": way} | {n if isinstance(n, str) else " ".join(n): r for n, r in rates.items()}
+                )
+        for peer in peers.values():
+            peer.end()
+        if o.network:
+            sys.path.insert(0, o.network)
+            import radixnet_1024 as official
+
+            classes = official.row_classes()
+            bits = np.packbits(official.images(), axis=1)
+            np.save(pathlib.Path(folder) / "bits.npy", bits)
+            for layer in range(120):
+                sp.save_npz(
+                    pathlib.Path(folder) / f"l{layer}.npz",
+                    sp.csr_array(inference.radixnet_layer(layer, classes=classes).T),
+                )
+            file.unlink()
+            net = inference.radixnet(classes=classes)
+            peer = Peer(python, rival, "-", clock, threads)
+            best = {rival: 1e9, "tacit": 1e9}
+            for _ in range(2):
+                seconds, categories = peer.ask(f"network {folder}")
+                best[rival] = min(best[rival], seconds)
+                for _ in range(2):
+                    begin = now()
+                    r = net.infer(bits, packed=True)
+                    best["tacit"] = min(best["tacit"], now() - begin)
+            peer.end()
+            print(
+                f"network 1024 x 120: {rival} {best[rival]:.3f} s, tacit {best['tacit']:.3f} s ({best[rival] / best['tacit']:.2f}),"
+                f" {r.edges / best['tacit'] / 1e9:.0f} G edges/s, {int(categories)} and {len(r.categories)} categories"
+            )
+            found.append({"network": best})
+    if o.json:
+        pathlib.Path(o.json).write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+#include <tacit/op/tiled_matrix.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/memory.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::op {
+namespace {
+
+constexpr Local piece = 1024;  // neighbouring rows of a sample
+constexpr Local pieces = 8;
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) {
+      std::replace(line.begin(), line.end(), '\t', ' ');
+      return line.substr(std::min(line.size(), line.find(':') + 2));
+    }
+  return "a processor";
+}
+
+std::filesystem::path file_of(const TiledOptions& options) {
+  if (options.tuning_file == "-") return {};
+  if (!options.tuning_file.empty()) return options.tuning_file;
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  const char* const home = std::getenv("HOME");
+  if (cache && *cache) return std::filesystem::path(cache) / "tacit" / "tiled.tsv";
+  if (home && *home) return std::filesystem::path(home) / ".cache" / "tacit" / "tiled.tsv";
+  return {};
+}
+
+}  // namespace
+
+template <class T>
+TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options) {
+  options.tune = false;
+  if (rows == 0 || columns == 0) return options;
+  // The sample: some stretches of neighbouring rows, made once.
+  std::vector<Local> begin;
+  const Local count = std::min(pieces, Local((Global(rows) + piece - 1) / piece));
+  for (Local p = 0; p < count; ++p) begin.push_back(count == 1 ? 0 : Local(Global(rows - piece) * p / (count - 1)));
+  const Local sampled = count == 1 ? rows : piece * count;
+  RowBuffer<T> sample;
+  sample.start = {0};
+  for (const Local b : begin) source(b, std::min<Local>(rows, b + piece), sample);
+  if (sample.column.empty()) return options;
+  const RowSource<T> of_sample = [&](Local first, Local last, RowBuffer<T>& out) {
+    for (Local r = first; r < last; ++r) {
+      for (auto i = std::size_t(sample.start[std::size_t(r)]); i < std::size_t(sample.start[std::size_t(r) + 1]); ++i)
+        out.add(sample.column[i], sample.value[i]);
+      out.end_row();
+    }
+  };
+
+  int threads = 1;
+#ifdef _OPENMP
+  threads = omp_get_max_threads();
+#endif
+  const int k = options.columns;
+  std::ostringstream key;
+  key << processor() << '|' << threads << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.format)
+      << '|' << options.block_rows << '|' << options.tile << '|' << k << '|' << std::ilogb(double(columns)) << '|'
+      << std::lround(2 * std::log2(double(sample.column.size()) / sampled));
+  const auto file = file_of(options);
+  if (!file.empty()) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream words(line);
+      std::string known;
+      int format = 0, block = 0, tile = 0;
+      if (std::getline(words, known, '\t') && known == key.str() && (words >> format >> block >> tile) &&
+          (format == int(TiledFormat::list) || format == int(TiledFormat::bitmap)) && block > 0 && tile > 0) {
+        options.format = TiledFormat(format), options.block_rows = block, options.tile = tile;
+        return options;
+      }
+    }
+  }
+
+  std::vector<TiledOptions> candidates;
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+    for (const int block : {64, 128, 512})
+      for (const int tile : {32, 128}) {
+        TiledOptions c = options;
+        if (c.format == TiledFormat::automatic) c.format = format;
+        else if (c.format != format) continue;
+        if (c.block_rows == 0) c.block_rows = block;
+        if (c.tile == 0) c.tile = tile;
+        if (k <= 32 && options.tile == 0 && tile != 32) continue;  // one tile is enough
+        if (options.block_rows != 0 && block != 64) continue;
+        if (options.tile != 0 && tile != 32) continue;
+        c.row_order.clear();
+        candidates.push_back(c);
+      }
+  exec::Array<T> x(std::size_t(columns) * std::size_t(k)), y(std::size_t(sampled) * std::size_t(k));
+  std::fill_n(x.data(), x.size(), T(1));
+  double best = 1e300;
+  TiledOptions chosen = options;
+  for (const auto& c : candidates) {
+    const TiledMatrix<T> matrix(sampled, columns, of_sample, c);
+    double seconds = 1e300;
+    for (int r = 0; r < 4; ++r) {
+      const double start = wall_time();
+      matrix.multiply(x.data(), k, y.data(), k, k);
+      if (r > 0) seconds = std::min(seconds, wall_time() - start);
+    }
+    if (seconds < best)
+      best = seconds, chosen.format = c.format, chosen.block_rows = c.block_rows, chosen.tile = c.tile;
+  }
+  if (!file.empty()) {
+    std::error_code ignored;
+    std::filesystem::create_directories(file.parent_path(), ignored);
+    std::ofstream(file, std::ios::app) << key.str() << '\t' << int(chosen.format) << ' ' << chosen.block_rows << ' '
+                                       << chosen.tile << '\n';
+  }
+  return chosen;
+}
+
+template TiledOptions tuned<float>(Local, Local, const RowSource<float>&, TiledOptions);
+template TiledOptions tuned<double>(Local, Local, const RowSource<double>&, TiledOptions);
+
+}  // namespace tacit::op
