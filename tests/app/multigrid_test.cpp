@@ -439,6 +439,42 @@ TEST(Multigrid, EveryBottomSolver) {
       {2});
 }
 
+// What one more block of a bottom's ca-bicgstab sends: one sum of half a Gram matrix with its column of the shadow (and
+// one number for the largest magnitude), 2 s exchanges of pairs.
+TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
+  on_ranks(
+      [](const Communicator& comm) {
+        Problem p;
+        p.n = {16, 16, 16};
+        p.beta = bubble;
+        const auto A = make(comm, p);
+        const auto f =
+            sampled(*A, [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; });
+        for (const auto norm : {krylov::Norm::two, krylov::Norm::max})
+          for (const int s : {2, 4, 8}) {
+            auto o = app::BottomOptions::defaults();
+            o.method = krylov::Method::ca_bicgstab;
+            o.step = s, o.norm = norm, o.rtol = 0, o.fallbacks = false, o.replacement = 0;
+            o.basis = krylov::Basis::chebyshev;
+            const auto counts = [&](int iterations) {
+              o.max_iterations = iterations;
+              Vector<double> u(A->range());
+              const auto before = comm.counters();
+              const auto report = krylov::solve<double, Host>(*A, nullptr, f, u, o, true);
+              EXPECT_EQ(report.iterations, iterations);
+              return comm.counters() - before;
+            };
+            const int first = 2 * s - 1, more = 2;
+            const auto c = counts(first + more * s) - counts(first);
+            const int extra = norm == krylov::Norm::max ? 1 : 0;
+            EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
+            EXPECT_LE(c.reduction_values, more * ((4 * s + 1) * (4 * s + 4) / 2 + extra)) << s;
+            EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
+          }
+      },
+      {2, 3});
+}
+
 TEST(Multigrid, RefusesWhatDoesNotFit) {
   const auto A = make(Communicator::self(), {});
   const auto refused = [&](auto set) {
