@@ -349,6 +349,47 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
       {3});
 }
 
+// An L-shaped set of boxes, as a level of an adaptive mesh: known values on the faces to where nothing is.
+TEST(Multigrid, BoxesOfAnyShape) {
+  const op::Field exact = [](double x, double y, double z) { return std::exp(x) * std::sin(3 * y) + z * z; };
+  double error[2];
+  std::vector<double> first;
+  for (int i = 0; i < 2; ++i) {
+    const Global n = 24 << i;
+    on_ranks(
+        [&](const Communicator& comm) {
+          const auto domain = Domain::uniform({n, n, n}, Boundary::neumann);
+          const auto boxes = Boxes::within(comm, domain, {n / 4, n / 4, n / 4}, [](double x, double y, double z) {
+            return x > 0.25 && x < 0.75 && y > 0.25 && y < 0.75 && z > 0.25 && (z < 0.5 || x < 0.5);
+          });
+          EXPECT_FALSE(boxes.is_whole());
+          const auto A =
+              std::make_shared<const FiniteVolume<double>>(boxes, op::coefficients<double>(boxes, 1, 1, {}, {}));
+          EXPECT_FALSE(A->singular());
+          // u - lap u; on the side where the domain ends z = 1 and du/dz = 2.
+          auto f = A->sampled(
+              [&](double x, double y, double z) { return exact(x, y, z) + 8 * std::exp(x) * std::sin(3 * y) - 2; });
+          const auto known = A->boundary_terms(exact, [](double, double, double) { return 2.0; });
+          for (std::size_t k = 0; k < f.size(); ++k) f[k] += known[k];
+          Vector<double> b(A->range()), u(A->range());
+          b.assign(f);
+          const Multigrid<double> M(A, {}, app::make_bottom<double>({"automatic"}));
+          const auto report = M.solve(b, u, limits(1e-11));
+          EXPECT_TRUE(report.converged) << report.reason << " " << report.residual_norm;
+          const auto expected = sampled(*A, exact);
+          layout::subtract(u, expected, b);
+          const double most = layout::max_norm(b);
+          const auto grid = whole(*A, u);
+          if (comm.rank() != 0) return;
+          error[i] = most;
+          if (first.size() != grid.size()) first = grid;
+          EXPECT_LE(largest_difference(grid, first), 1e-9);
+        },
+        {3, 4});
+  }
+  EXPECT_GT(std::log2(error[0] / error[1]), 1.7) << error[0] << " " << error[1];
+}
+
 TEST(Multigrid, SingularSystems) {
   on_ranks(
       [](const Communicator& comm) {
