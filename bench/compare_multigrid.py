@@ -2,10 +2,10 @@
 
     python bench/compare_multigrid.py [--build build/release] [--n 128] [--rounds 3] [--ranks 1 2] [--json FILE]
 
-Periodic Helmholtz, a = b = 0.9, triangle wave, to 1e-10 (PETSc and hypre in the 2-norm by their own test; every residual is
-recomputed, in the largest magnitude). The peers know constant coefficients (hypre by its matrix); Tacit runs once knowing them and
-once with all coefficients stored. Needs petsc-dev or libhypre-dev; what is not there is left out. One thread a rank; Tacit
-on two ranks, and, for two, on one rank with two threads as well.
+Periodic Helmholtz, a = b = 0.9, triangle wave, to 1e-10 (PETSc and hypre in the 2-norm by their own test; every
+residual is recomputed, in the largest magnitude). The peers know constant coefficients (hypre by its matrix); Tacit
+runs once knowing them and once with all coefficients stored. Needs petsc-dev or libhypre-dev; what is not there is
+left out. One thread a rank; Tacit on two ranks, and, for two, on one rank with two threads as well.
 """
 
 import argparse

@@ -233,6 +233,7 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
       {{16, 512, 16}, Boundary::periodic, bubble}, {{512}, Boundary::periodic, {}}};
   for (const auto& s : shapes)
     for (const auto interpolation : {Interpolation::constant, Interpolation::linear}) {
+      if (interpolation == Interpolation::linear && &s > &shapes[1]) continue;
       Problem p;
       p.n = s.n, p.boundary = s.boundary, p.beta = s.beta;
       const auto A = make(Communicator::self(), p);
@@ -240,7 +241,7 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
       MultigridOptions o;
       o.interpolation = interpolation;
       std::vector<std::vector<double>> results;
-      for (const int threads : {0, 1, 2, 3}) {
+      for (const int threads : {0, 1, 3}) {
 #ifdef _OPENMP
         omp_set_num_threads(std::max(1, threads));
 #endif

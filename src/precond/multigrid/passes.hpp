@@ -352,7 +352,6 @@ void Level<S>::sweep_all(std::span<const Step> steps) {
       if (step.colour >= 0) exchange(1 - step.colour);
       else exchange(0), exchange(1);
     }
-    if (step.work == Work::interpolate && linear_) coarse_->exchange(0), coarse_->exchange(1);
     const Timer timer(step.work == Work::interpolate                               ? report.interpolation
                       : step.work == Work::relax || step.work == Work::first_relax ? report.smooth
                                                                                    : report.residual);
