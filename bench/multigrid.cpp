@@ -118,9 +118,9 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
   const auto A = make(n, op::Boundary::periodic, beta);
   Vector f(A->range()), u(A->range());
   f.assign(A->sampled(triangle));
-  std::vector<Variant> variants{{"V(2,2)", {}, {}}, {"V(2,2), levels in float", {}, {}}, {"V(1,1)", {}, {}}};
+  std::vector<Variant> variants{{"V(2,2)", {}, {}}, {"V(2,2), levels in float", {}, {}}, {"V(2,3)", {}, {}}};
   variants[1].options.single_levels = true;
-  variants[2].options.pre = variants[2].options.post = 1;
+  variants[2].options.post = 3;
   std::vector<std::unique_ptr<Multigrid<double>>> M;
   for (const auto& v : variants)
     M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom),
@@ -172,11 +172,12 @@ void full(Global n, int threads) {
     const Multigrid<double> V(A, {}, precond::direct_bottom<double>());
     V.solve(f, u);
     const double discretisation = error(u);
-    std::vector<MultigridOptions> options(4);
-    for (auto& o : options) o.cycle = precond::Cycle::f, o.pre = o.post = 1;
-    options[1].interpolation = precond::Interpolation::linear;
-    options[2].pre = options[2].post = 2;
-    options[3].pre = 2;
+    std::vector<MultigridOptions> options(5);
+    for (auto& o : options) o.cycle = precond::Cycle::f;
+    options[0].pre = options[0].post = 1;
+    options[1].post = 1;
+    options[3].post = 3;
+    options[4].pre = options[4].post = 3;
     for (const auto& o : options) {
       const Multigrid<double> F(A, o, precond::direct_bottom<double>());
       double seconds = 1e9;

@@ -440,7 +440,7 @@ def multigrid(
     bottom: str = "automatic",
     bottom_reduction: float = 1e-3,
     bottom_norm: str = "max",
-    bottom_max_iterations: int = 200,
+    bottom_max_iterations: int = 1000,
     step: int | None = None,
     basis: str | None = None,
     powers: str | None = None,

@@ -214,7 +214,7 @@ TEST(Multigrid, AnyRanksAndBoxesGiveOneResult) {
               EXPECT_LE(largest_difference(whole(*A, u), first), 1e-12 * 5e-4 * 100);
             }
           },
-          {2, 4, 5});
+          {2, 5});
   }
 }
 
@@ -233,6 +233,7 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
       {{16, 512, 16}, Boundary::periodic, bubble}, {{512}, Boundary::periodic, {}}};
   for (const auto& s : shapes)
     for (const auto interpolation : {Interpolation::constant, Interpolation::linear}) {
+      if (interpolation == Interpolation::linear && &s > &shapes[1]) continue;
       Problem p;
       p.n = s.n, p.boundary = s.boundary, p.beta = s.beta;
       const auto A = make(Communicator::self(), p);
@@ -240,7 +241,7 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
       MultigridOptions o;
       o.interpolation = interpolation;
       std::vector<std::vector<double>> results;
-      for (const int threads : {0, 1, 2, 3}) {
+      for (const int threads : {0, 1, 3}) {
 #ifdef _OPENMP
         omp_set_num_threads(std::max(1, threads));
 #endif
@@ -349,6 +350,47 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
       {3});
 }
 
+// An L-shaped set of boxes, as a level of an adaptive mesh: known values on the faces to where nothing is.
+TEST(Multigrid, BoxesOfAnyShape) {
+  const op::Field exact = [](double x, double y, double z) { return std::exp(x) * std::sin(3 * y) + z * z; };
+  double error[2];
+  std::vector<double> first;
+  for (int i = 0; i < 2; ++i) {
+    const Global n = 24 << i;
+    on_ranks(
+        [&](const Communicator& comm) {
+          const auto domain = Domain::uniform({n, n, n}, Boundary::neumann);
+          const auto boxes = Boxes::within(comm, domain, {n / 4, n / 4, n / 4}, [](double x, double y, double z) {
+            return x > 0.25 && x < 0.75 && y > 0.25 && y < 0.75 && z > 0.25 && (z < 0.5 || x < 0.5);
+          });
+          EXPECT_FALSE(boxes.is_whole());
+          const auto A =
+              std::make_shared<const FiniteVolume<double>>(boxes, op::coefficients<double>(boxes, 1, 1, {}, {}));
+          EXPECT_FALSE(A->singular());
+          // u - lap u; on the side where the domain ends z = 1 and du/dz = 2.
+          auto f = A->sampled(
+              [&](double x, double y, double z) { return exact(x, y, z) + 8 * std::exp(x) * std::sin(3 * y) - 2; });
+          const auto known = A->boundary_terms(exact, [](double, double, double) { return 2.0; });
+          for (std::size_t k = 0; k < f.size(); ++k) f[k] += known[k];
+          Vector<double> b(A->range()), u(A->range());
+          b.assign(f);
+          const Multigrid<double> M(A, {}, app::make_bottom<double>({"automatic"}));
+          const auto report = M.solve(b, u, limits(1e-11));
+          EXPECT_TRUE(report.converged) << report.reason << " " << report.residual_norm;
+          const auto expected = sampled(*A, exact);
+          layout::subtract(u, expected, b);
+          const double most = layout::max_norm(b);
+          const auto grid = whole(*A, u);
+          if (comm.rank() != 0) return;
+          error[i] = most;
+          if (first.size() != grid.size()) first = grid;
+          EXPECT_LE(largest_difference(grid, first), 1e-9);
+        },
+        {3, 4});
+  }
+  EXPECT_GT(std::log2(error[0] / error[1]), 1.7) << error[0] << " " << error[1];
+}
+
 TEST(Multigrid, SingularSystems) {
   on_ranks(
       [](const Communicator& comm) {
@@ -437,6 +479,42 @@ TEST(Multigrid, EveryBottomSolver) {
         }
       },
       {2});
+}
+
+// What one more block of a bottom's ca-bicgstab sends: one sum of half a Gram matrix with its column of the shadow (and
+// one number for the largest magnitude), 2 s exchanges of pairs.
+TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
+  on_ranks(
+      [](const Communicator& comm) {
+        Problem p;
+        p.n = {16, 16, 16};
+        p.beta = bubble;
+        const auto A = make(comm, p);
+        const auto f =
+            sampled(*A, [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; });
+        for (const auto norm : {krylov::Norm::two, krylov::Norm::max})
+          for (const int s : {2, 4, 8}) {
+            auto o = app::BottomOptions::defaults();
+            o.method = krylov::Method::ca_bicgstab;
+            o.step = s, o.norm = norm, o.rtol = 0, o.fallbacks = false, o.replacement = 0;
+            o.basis = krylov::Basis::chebyshev;
+            const auto counts = [&](int iterations) {
+              o.max_iterations = iterations;
+              Vector<double> u(A->range());
+              const auto before = comm.counters();
+              const auto report = krylov::solve<double, Host>(*A, nullptr, f, u, o, true);
+              EXPECT_EQ(report.iterations, iterations);
+              return comm.counters() - before;
+            };
+            const int first = 2 * s - 1, more = 2;
+            const auto c = counts(first + more * s) - counts(first);
+            const int extra = norm == krylov::Norm::max ? 1 : 0;
+            EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
+            EXPECT_LE(c.reduction_values, more * ((4 * s + 1) * (4 * s + 4) / 2 + extra)) << s;
+            EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
+          }
+      },
+      {2, 3});
 }
 
 TEST(Multigrid, RefusesWhatDoesNotFit) {

@@ -89,6 +89,16 @@ def test_projection_has_no_failed_bottom(bottom: str) -> None:
         assert result.bottom_failures == 0
 
 
+@pytest.mark.parametrize("shape", [(64, 64, 64), (96, 64, 80)])
+def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...]) -> None:
+    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres."""
+    cells = mg.cells(shape, "periodic")
+    A = mg.finite_volume(cells, 1.0, 0.1, beta=lambda x, y, z: 1 + 9 * (x > 0.5))
+    result = mg.solve(A, A.sample(lambda x, y, z: np.sin(2 * np.pi * x) + y))
+    assert result.converged
+    assert result.cycles <= 30
+
+
 def test_gravity_as_by_fourier_transform() -> None:
     p = problems.gravity(64, growth=0.1)
     assert p.exact is not None

@@ -287,6 +287,34 @@ Rows<T> FiniteVolume<T>::rows() const {
 }
 
 template <Scalar T>
+std::vector<T> FiniteVolume<T>::faces_beside() const {
+  const int dimensions = boxes_.domain().dimensions;
+  const auto width = std::size_t(2 * dimensions);
+  std::vector<T> own(std::size_t(this->range().local_size()) * width), ghosts(parts_->halo.source.size() * width);
+  for (std::size_t p = 0; p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    std::size_t i = std::size_t(boxes_.offset(p)) * width;
+    for (Global z = 0; z < b.size(2); ++z)
+      for (Global y = 0; y < b.size(1); ++y)
+        for (Global x = 0; x < b.size(0); ++x)
+          for (int axis = 0; axis < dimensions; ++axis) {
+            const auto f = face_counts(b, axis);
+            const T* const c = faces(axis, p) + (x + f[0] * (y + f[1] * z));
+            own[i++] = c[0], own[i++] = c[axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1]];
+          }
+  }
+  comm::Exchange exchange(this->range().comm(), parts_->halo.pattern, width * sizeof(T));
+  const int number = exchange.open();
+  pack(*parts_->halo.pattern, own.data(), int(width), exchange.outgoing(number));
+  exchange.post(number);
+  exchange.wait(number);
+  const T* const remote = reinterpret_cast<const T*>(exchange.incoming(number));
+  fill_ghosts(parts_->halo, own.data(), remote, int(width), ghosts.data());
+  exchange.close(number);
+  return ghosts;
+}
+
+template <Scalar T>
 std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
                                                             const std::array<std::vector<Local>, 3>& parent) const {
   const auto& comm = this->range().comm();
@@ -298,9 +326,34 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     const Domain& fine = boxes_.domain();
     bool constant = constant_;
     if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
+    const std::vector<T> ghosts = constant_ ? std::vector<T>{} : faces_beside();
+    const auto width = std::size_t(2 * fine.dimensions);
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       const CellBox &b = boxes_.own(p), &cb = m.boxes_.own(p);
       const auto up = [&](int a, Global i) { return Global(parent[std::size_t(a)][std::size_t(i)]); };
+      // The stretch from the centre of a cell to that of its coarse cell over the coefficient of the face between: what
+      // it adds to the resistance of the face on the other side of the cell.
+      const auto stretch = [&](const Cell& cell, int axis, bool upwards) {
+        const auto ax = std::size_t(axis);
+        const Global n = fine.cells(axis), i = (cell[ax] + n) % n;
+        const Global coarse_cell = up(axis, i), beyond = upwards ? i + 1 : i - 1;
+        const double away = std::abs(fine.centre(axis, i) - m.boxes_.domain().centre(axis, coarse_cell));
+        if (beyond < 0 || beyond >= n || up(axis, beyond) != coarse_cell || away < 1e-9 * fine.width(axis, i))
+          return 0.0;
+        T c;
+        if (b.holds(cell)) {
+          const auto f = face_counts(b, axis);
+          const Global step = !upwards ? 0 : axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
+          c = faces(axis,
+                    p)[step + (cell[0] - b.lower[0]) + f[0] * ((cell[1] - b.lower[1]) + f[1] * (cell[2] - b.lower[2]))];
+        } else {
+          const std::size_t u = ax == 0 ? 1 : 0, v = ax == 2 ? 1 : 2;
+          const std::size_t at = parts_->halo.start[6 * p + 2 * ax + std::size_t(upwards)] +
+                                 std::size_t((cell[u] - b.lower[u]) + b.size(int(u)) * (cell[v] - b.lower[v]));
+          c = ghosts[at * width + 2 * ax + std::size_t(upwards)];
+        }
+        return away / (fine.distance(axis, upwards ? i + 1 : i) * double(c));
+      };
       if (!mass_.empty()) {
         std::size_t i = std::size_t(boxes_.offset(p));
         for (Global z = b.lower[2]; z < b.upper[2]; ++z)
@@ -333,8 +386,15 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
               if (kind == Kind::flux) continue;
               const double ratio =
                   face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
-              to[(c[0] - cb.lower[0]) + nc[0] * ((c[1] - cb.lower[1]) + nc[1] * (c[2] - cb.lower[2]))] +=
-                  T(double(from[x + nf[0] * (y + nf[1] * z)]) * ratio);
+              const double one = double(from[x + nf[0] * (y + nf[1] * z)]);
+              double value = one * ratio;
+              if (!constant_ && one > 0) {
+                double resistance = 1 / one;
+                if (kind == Kind::inner || k == b.upper[ax]) resistance += stretch(below(at, axis), axis, false);
+                if (kind == Kind::inner || k == b.lower[ax]) resistance += stretch(at, axis, true);
+                value = std::max(value, 1 / resistance);
+              }
+              to[(c[0] - cb.lower[0]) + nc[0] * ((c[1] - cb.lower[1]) + nc[1] * (c[2] - cb.lower[2]))] += T(value);
             }
         constant = constant && m.boxes_.domain().uniform(axis);
       }

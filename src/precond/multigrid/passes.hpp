@@ -352,7 +352,6 @@ void Level<S>::sweep_all(std::span<const Step> steps) {
       if (step.colour >= 0) exchange(1 - step.colour);
       else exchange(0), exchange(1);
     }
-    if (step.work == Work::interpolate && linear_) coarse_->exchange(0), coarse_->exchange(1);
     const Timer timer(step.work == Work::interpolate                               ? report.interpolation
                       : step.work == Work::relax || step.work == Work::first_relax ? report.smooth
                                                                                    : report.residual);
@@ -459,7 +458,7 @@ void Level<S>::wave(std::span<const Step> steps) {
           if (threads > 1 && need >= planes_of(t, s - 1).second && (t < threads - 1 || p.wrap[2])) {
             const std::ptrdiff_t there = t == threads - 1 ? need - nz : need;
             for (int tries = 0; next[s - 1].load(std::memory_order_acquire) <= there;)
-              if (++tries > 4000) std::this_thread::yield();
+              if (++tries > 200) std::this_thread::yield();
           }
         }
         const auto [j0, j1] = tile_of(J, s);

@@ -15,14 +15,14 @@ struct BottomOptions {
   /// name of a Krylov method.
   std::string name = "automatic";
   /// Of the Krylov method: rtol is the factor by which a bottom solve reduces its residual [1e-3], in the norm `norm`
-  /// [max], within max_iterations [200]; step, basis, powers and the rest as everywhere.
+  /// [max], within max_iterations [1000]; step, basis, powers and the rest as everywhere.
   krylov::Options krylov = defaults();
 
   static krylov::Options defaults() {
     krylov::Options o;
     o.rtol = 1e-3;
     o.norm = krylov::Norm::max;
-    o.max_iterations = 200;
+    o.max_iterations = 1000;
     o.history = false;
     return o;
   }

@@ -94,7 +94,9 @@ class FiniteVolume final : public Operator<T, Host> {
   /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
   const std::vector<T>& mass() const { return mass_; }
   /// The operator of cells that are made of these: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes,
-  /// with patches one for one. beta of a coarse face is the mean over the face, alpha that over the cell. Collective.
+  /// with patches one for one. A coarse face takes the mean of beta over it, or what the stretches of fine faces from
+  /// centre to centre, in series, let through, whichever is more (a coarse correction that is too small does no harm);
+  /// alpha is the mean over the cell. Collective; one exchange.
   std::unique_ptr<FiniteVolume> coarsened(Boxes coarse, const std::array<std::vector<Local>, 3>& parent) const;
   /// The same operator with its cells on other ranks (Boxes::gathered). Collective.
   std::unique_ptr<FiniteVolume> moved(Boxes to) const;
@@ -118,6 +120,9 @@ class FiniteVolume final : public Operator<T, Host> {
   friend class FiniteVolume;
   struct Parts;
   FiniteVolume(Boxes boxes, double unit);
+  /// Coefficients of the two faces along each axis of the cells beside the patches, in the order of the halo.
+  /// Collective.
+  std::vector<T> faces_beside() const;
   /// The diagonal and what is known of the whole, from faces_ and mass_. Collective.
   void complete(bool constant);
   Boxes boxes_;
