@@ -30,8 +30,17 @@ PAPER = {
 
 def run(build, program, ranks, threads, words):
     env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    env.update(OMPI_MCA_rmaps_base_oversubscribe="1", OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores")
-    command = ["mpiexec", "--bind-to", "core" if threads == 1 else "none", "-n", str(ranks), str(build / "bench" / program)]
+    env.update(
+        OMPI_MCA_rmaps_base_oversubscribe="1", OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores"
+    )
+    command = [
+        "mpiexec",
+        "--bind-to",
+        "core" if threads == 1 else "none",
+        "-n",
+        str(ranks),
+        str(build / "bench" / program),
+    ]
     done = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, env=env, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
@@ -57,14 +66,18 @@ class Table:
         results = []
         for (name, ranks, threads), t in times.items():
             median = statistics.median(t)
-            against = [statistics.median(v) for k, v in times.items() if k[0] == base and k[1] * k[2] == ranks * threads]
+            against = [
+                statistics.median(v) for k, v in times.items() if k[0] == base and k[1] * k[2] == ranks * threads
+            ]
             ratio = median / min(against) if against else float("nan")
             r = residuals[name, ranks, threads]
             print(
                 f"{name:34} {ranks:>8} x {threads:<5} {1e3 * median:13.3f} {self.full * median:9.1f} {ratio:7.3f}  {r:.15e}",
                 flush=True,
             )
-            results.append({"name": name, "ranks": ranks, "threads": threads, "seconds": median, "ratio": ratio, "residual": r})
+            results.append(
+                {"name": name, "ranks": ranks, "threads": threads, "seconds": median, "ratio": ratio, "residual": r}
+            )
         return results
 
 
@@ -117,7 +130,9 @@ def main():
         for ranks in o.ranks:
             rows += petsc("richardson", "jacobi", ranks)
             rows.append(tacit("csr", "richardson", "jacobi", ranks, 1))
-            rows.append(tacit("stencil, one sweep a pass", "richardson", "jacobi", ranks, 1, "format=stencil", "sweeps=1"))
+            rows.append(
+                tacit("stencil, one sweep a pass", "richardson", "jacobi", ranks, 1, "format=stencil", "sweeps=1")
+            )
             rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, "format=stencil"))
         both["4"] = table.rows(rows, base="PETSc")
         print(PAPER["4"], PAPER["5"], sep="\n")
