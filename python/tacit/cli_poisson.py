@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace, comm: Any) -> int:
         comm.set_levels(arguments.levels)
     first = comm.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)
-    runs = []
+    runs: list[dict[str, Any]] = []
     good = True
     nodes = arguments.n
     for k in range(arguments.nested):

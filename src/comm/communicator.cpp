@@ -436,6 +436,9 @@ void State::settle(const Notice* own) {
     slot->give_up();
   }
   for (Exchange* exchange : exchanges) exchange->give_up();
+  // What ranks find out together, some may have found when others had not.
+  fastest.clear();
+  if (!topology_given) topology = nullptr;
 
   // The sums below carry the next epoch's tags: nothing left over from this one can match them.
   ++epoch;
@@ -547,6 +550,7 @@ Communicator Communicator::duplicate() const {
   copy.state_->algorithm = state_->algorithm;
   copy.state_->path = state_->path;
   copy.state_->topology = state_->topology;
+  copy.state_->topology_given = state_->topology_given;
   return copy;
 }
 void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
@@ -555,6 +559,7 @@ Path Communicator::path() const { return state_->path; }
 void Communicator::use(const Topology& topology) const {
   require(topology.ranks() == size_, "a topology of ", topology.ranks(), " ranks for ", size_);
   state_->topology = std::make_shared<const Topology>(topology);
+  state_->topology_given = true;
 }
 const Topology& Communicator::topology() const {
   if (!state_->topology) state_->topology = std::make_shared<const Topology>(Topology::detect(*this));

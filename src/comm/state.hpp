@@ -75,6 +75,7 @@ struct State : std::enable_shared_from_this<State> {
   Path path = Path::automatic;
   std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
   std::shared_ptr<const Topology> topology;
+  bool topology_given = false;
   std::uint32_t sums_started = 0, exchanges_made = 0, exchanges_opened = 0, sparse_started = 0;
   std::array<SumSlot*, 512> of_channel{};
   // The thread that starts sums and messages: the rank's own. Others that poll do nothing.

@@ -56,8 +56,9 @@ void expect_same_products(const Communicator& c) {
       Vector<T> expected(A->range(), k), y(A->range(), k), w(A->range(), k);
       A->use(Schedule{Schedule::How::overlapped});
       A->apply(x, expected);
-      for (const auto& schedule : {Schedule{Schedule::How::synchronous}, Schedule{Schedule::How::split, 1}, Schedule{Schedule::How::split, 2},
-                                   Schedule{Schedule::How::jobs}, Schedule{Schedule::How::jobs, 1, 1}, Schedule{Schedule::How::jobs, 1, 100}}) {
+      for (const auto& schedule : {Schedule{Schedule::How::synchronous}, Schedule{Schedule::How::split, 1},
+                                   Schedule{Schedule::How::split, 2}, Schedule{Schedule::How::jobs},
+                                   Schedule{Schedule::How::jobs, 1, 1}, Schedule{Schedule::How::jobs, 1, 100}}) {
         A->use(schedule);
         layout::fill(y, T(real_t<T>(7)));
         const auto counters = c.counters();
@@ -77,10 +78,12 @@ void expect_same_products(const Communicator& c) {
 }
 
 TEST(Schedules, GiveTheSameBits) {
-  on_ranks([](const Communicator& c) {
-    expect_same_products<double>(c);
-    expect_same_products<std::complex<float>>(c);
-  }, {2, 3, 5});
+  on_ranks(
+      [](const Communicator& c) {
+        expect_same_products<double>(c);
+        expect_same_products<std::complex<float>>(c);
+      },
+      {2, 3, 5});
 }
 
 TEST(Schedules, GiveTheSameBitsOnRealThreads) {
@@ -89,44 +92,48 @@ TEST(Schedules, GiveTheSameBitsOnRealThreads) {
 }
 
 TEST(Schedules, FindTheFastestWhileTheyWork) {
-  on_ranks([](const Communicator& c) {
-    const op::Stencil<double> A(c, Grid({64, 32, 64}), op::laplacian<double>(3));
-    const op::Csr<double> B(A.range(), A.range(), A.rows());
-    const auto x = wave<double>(A.domain());
-    Vector<double> y(A.range()), z(A.range());
-    A.apply(x, y);
-    for (int i = 0; i < 60; ++i) {
-      A.apply(x, z);
-      for (std::size_t e = 0; e < y.size(); ++e) ASSERT_EQ(z.data()[e], y.data()[e]);
-      B.apply(x, z);
-    }
-  }, {2});
+  on_ranks(
+      [](const Communicator& c) {
+        const op::Stencil<double> A(c, Grid({64, 32, 64}), op::laplacian<double>(3));
+        const op::Csr<double> B(A.range(), A.range(), A.rows());
+        const auto x = wave<double>(A.domain());
+        Vector<double> y(A.range()), z(A.range());
+        A.apply(x, y);
+        for (int i = 0; i < 60; ++i) {
+          A.apply(x, z);
+          for (std::size_t e = 0; e < y.size(); ++e) ASSERT_EQ(z.data()[e], y.data()[e]);
+          B.apply(x, z);
+        }
+      },
+      {2});
 }
 
 TEST(Schedules, CarryFailuresOutOfTheTeam) {
   const RealThreads threads;
-  on_ranks([](const Communicator& c) {
-    if (c.size() == 1) return;
-    const Communicator d = c.duplicate();
-    const op::Stencil<double> A(d, Grid({20, 20, 12}), op::laplacian<double>(3));
-    const auto x = wave<double>(A.domain());
-    Vector<double> y(A.range());
-    for (const auto how : {Schedule::How::jobs, Schedule::How::split, Schedule::How::synchronous}) {
-      A.use(Schedule{how});
-      std::string text;
-      try {
-        comm::collective(d, [&] {
+  on_ranks(
+      [](const Communicator& c) {
+        if (c.size() == 1) return;
+        const Communicator d = c.duplicate();
+        const op::Stencil<double> A(d, Grid({20, 20, 12}), op::laplacian<double>(3));
+        const auto x = wave<double>(A.domain());
+        Vector<double> y(A.range());
+        for (const auto how : {Schedule::How::jobs, Schedule::How::split, Schedule::How::synchronous}) {
+          A.use(Schedule{how});
+          std::string text;
+          try {
+            comm::collective(d, [&] {
+              A.apply(x, y);
+              if (d.rank() == 0) throw Error(ErrorKind::input, "rank 0 does not come");
+              A.apply(x, y);
+            });
+          } catch (const Error& e) {
+            text = e.what();
+          }
+          EXPECT_NE(text.find("rank 0 does not come"), std::string::npos) << text;
           A.apply(x, y);
-          if (d.rank() == 0) throw Error(ErrorKind::input, "rank 0 does not come");
-          A.apply(x, y);
-        });
-      } catch (const Error& e) {
-        text = e.what();
-      }
-      EXPECT_NE(text.find("rank 0 does not come"), std::string::npos) << text;
-      A.apply(x, y);
-    }
-  }, {2, 3});
+        }
+      },
+      {2, 3});
 }
 
 // ---- several sweeps in one pass ----
@@ -167,9 +174,11 @@ TEST(Sweeps, InOnePassAreThoseOneByOne) {
     expect_same_sweeps(c, Grid({33, 40, 150}), op::laplacian<double>(3), true);
     expect_same_sweeps(c, Grid({400, 60, 9}), op::laplacian<double>(3), true);  // several tiles
     expect_same_sweeps(c, Grid({13, 11, 8}), op::isotropic_laplacian<double>(3), true);
-    expect_same_sweeps(c, Grid({13, 11, 8}, {Boundary::periodic, Boundary::neumann, Boundary::neumann}), op::laplacian<double>(3), true);
+    expect_same_sweeps(c, Grid({13, 11, 8}, {Boundary::periodic, Boundary::neumann, Boundary::neumann}),
+                       op::laplacian<double>(3), true);
     expect_same_sweeps(c, Grid({50, 70}), op::laplacian<double>(2), true);
-    expect_same_sweeps(c, Grid({31, 17}, {Boundary::periodic, Boundary::dirichlet}), op::isotropic_laplacian<double>(2), true);
+    expect_same_sweeps(c, Grid({31, 17}, {Boundary::periodic, Boundary::dirichlet}), op::isotropic_laplacian<double>(2),
+                       true);
     expect_same_sweeps(c, Grid({1, 4, 5}), op::laplacian<double>(3), true);
     expect_same_sweeps(c, Grid({2, 1, 3}), op::laplacian<double>(3), true);
     expect_same_sweeps(c, Grid({50}), op::laplacian<double>(1), false);
