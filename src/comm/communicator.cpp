@@ -572,6 +572,9 @@ void Communicator::progress() const {
   const auto turn = state_->turns->take();
   try {
     state_->progress();
+    // Long messages go on only while MPI is called.
+    if (state_->under_way > 0)
+      for (Exchange* exchange : state_->exchanges) exchange->push_on();
   } catch (...) {  // thrown by the next wait: here we may be inside a parallel loop
     state_->swallow();
   }

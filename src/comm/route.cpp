@@ -198,6 +198,7 @@ Ticket Route::start(Slot& slot, bool out, std::size_t i) {
 
 void Route::post(Slot& slot) {
   slot.posted = true;
+  ++state_.under_way;
   if (neighbourhood_[1]) {
     slot.whole =
         neighbourhood_[slot.forward]->start(outgoing(slot), to_offsets(slot), incoming(slot), from_offsets(slot));
@@ -262,6 +263,7 @@ bool Route::sent(Slot& slot) {
 }
 
 void Route::close(Slot& slot) {
+  if (slot.posted) --state_.under_way;
   slot.open = slot.abandoned = false;
   slot.number = -1;
   const std::uint64_t next = granted_++;
@@ -288,6 +290,7 @@ bool Route::push_on() {
 
 void Route::give_up(Slot& slot) noexcept {
   if (!slot.open) return;
+  if (slot.posted) --state_.under_way;
   auto& transport = *state_.transport;
   if (slot.whole.active) transport.cancel(slot.whole, memory_);
   for (auto& t : slot.sends)
