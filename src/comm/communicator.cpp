@@ -554,8 +554,12 @@ Communicator Communicator::duplicate() const {
   return copy;
 }
 void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
-void Communicator::use(Path path) const { state_->path = path; }
-Path Communicator::path() const { return state_->path; }
+void Communicator::use(Path path) const {
+  state_->path = path;
+}
+Path Communicator::path() const {
+  return state_->path;
+}
 void Communicator::use(const Topology& topology) const {
   require(topology.ranks() == size_, "a topology of ", topology.ranks(), " ranks for ", size_);
   state_->topology = std::make_shared<const Topology>(topology);
