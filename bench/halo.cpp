@@ -1,9 +1,10 @@
-// bench_halo [stride=2] [seconds=0.2] [path...]: one halo exchange between neighbours by every path, in turn, under mpiexec.
+// bench_halo [stride=2] [seconds=0.2] [path...]: one halo exchange between neighbours by every path, in turn, under
+// mpiexec.
 //
-// Every rank exchanges with its partner (rank xor 1) as many doubles as make 8, 32, 128, 512 KB, every stride-th element of
-// its vector. Counted: rewriting the vector, packing, the exchange, adding up what arrived (checked). Per path and size the
-// least time of many rounds, in microseconds, the largest over the ranks; paths take turns round by round, so that all see
-// the same machine. The first row is the rewriting and packing alone.
+// Every rank exchanges with its partner (rank xor 1) as many doubles as make 8, 32, 128, 512 KB, every stride-th
+// element of its vector. Counted: rewriting the vector, packing, the exchange, adding up what arrived (checked). Per
+// path and size the least time of many rounds, in microseconds, the largest over the ranks; paths take turns round by
+// round, so that all see the same machine. The first row is the rewriting and packing alone.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -43,7 +44,8 @@ int main(int count, char** words) try {
       std::vector<Global> needed;
       if (partner < comm.size())
         for (Global i = 0; i < n; ++i) needed.push_back(partition.begin(partner) + i * stride);
-      const auto pattern = std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, partition.offsets(), needed));
+      const auto pattern =
+          std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, partition.offsets(), needed));
       std::vector<std::unique_ptr<comm::Exchange>> exchanges;
       for (const Path path : paths) exchanges.push_back(std::make_unique<comm::Exchange>(comm, pattern, 8, path));
       std::vector<double> x(static_cast<std::size_t>(length));

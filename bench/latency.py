@@ -1,10 +1,10 @@
 """How much of a reduction's latency the methods hide, on a wire with latency between two MPI ranks of this machine.
 
-    python bench/latency.py --rig FOLDER [--delay 0.5] [--program build/release/bench/bench_latency] [--n 64] [--json FILE]
+    python bench/latency.py [--delay 0.5] [--program build/release/bench/bench_latency] [--n 64] [--json FILE]
 
-FOLDER holds the wire: with_delay.sh (makes two network namespaces, joins them by tundelay, runs a program on both, 77 where
-it may not) and tundelay.c. Needs root and the TUN device; without, this says so and ends with 77. --delay is in
-milliseconds, one way; below 0.1 the wire cannot keep up.
+scripts/with_delay.sh makes two network namespaces, joins them by a wire (bench/rig/tundelay.c) and runs a program on both.
+Needs root and the TUN device; without, this says so and ends with 77. --delay is in milliseconds, one way; below 0.1 the
+wire cannot keep up. --rig FOLDER takes with_delay.sh and tundelay.c from there.
 
 Every method runs a fixed number of iterations of the same problem on the wire and, for the time of its own work, without
 it. A product and a sum that is waited for at once are timed on both. So that sums are all that travels, the ranks' parts of the
@@ -55,7 +55,7 @@ def run(command, environment):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rig", type=pathlib.Path, required=True)
+    parser.add_argument("--rig", type=pathlib.Path)
     parser.add_argument("--delay", type=float, default=0.5)
     parser.add_argument("--program", default="build/release/bench/bench_latency")
     parser.add_argument(
@@ -72,12 +72,15 @@ def main():
     options = parser.parse_args()
     if os.geteuid() != 0 or not pathlib.Path("/dev/net/tun").exists() or not shutil.which("ip"):
         skip("network namespaces need root, /dev/net/tun and the command ip")
-    if not (options.rig / "with_delay.sh").exists():
-        skip(f"{options.rig} has no with_delay.sh")
+    root = pathlib.Path(__file__).resolve().parent.parent
+    script = (options.rig or root / "scripts") / "with_delay.sh"
+    line = (options.rig or root / "bench/rig") / "tundelay.c"
+    if not script.exists():
+        skip(f"there is no {script}")
     program = str(pathlib.Path(options.program).resolve())
     with tempfile.TemporaryDirectory() as folder:
         wire = f"{folder}/tundelay"
-        subprocess.run(["cc", "-O2", str(options.rig / "tundelay.c"), "-o", wire, "-lm"], check=True)
+        subprocess.run(["cc", "-O2", str(line), "-o", wire, "-lm"], check=True)
         environment = {
             **os.environ,
             "TUNDELAY": wire,
@@ -86,7 +89,7 @@ def main():
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         }
-        slow = ["sh", str(options.rig / "with_delay.sh"), str(round(1000 * options.delay))]
+        slow = ["sh", str(script), str(round(1000 * options.delay))]
         fast = (
             ["mpirun.openmpi", "--bind-to", "core", "-np", "2"]
             if options.mpi == "openmpi"

@@ -35,10 +35,12 @@ void bind_cube(nb::module_& m) {
       .def_prop_ro("ranks", [](const Cube& c) { return std::make_tuple(c.ranks()[0], c.ranks()[1], c.ranks()[2]); })
       .def("matrix", [on](const Cube& c) { return on(c, [&] { return c.matrix(); }); })
       .def("stencil", [on](const Cube& c) { return on(c, [&] { return c.stencil(); }); })
-      .def("right_side", [](const Cube& c, const std::string& name) {
-        return array_of(c.right_side(app::poisson::solution_of(name)));
-      })
-      .def("exact", [](const Cube& c, const std::string& name) { return array_of(c.exact(app::poisson::solution_of(name))); })
+      .def("right_side",
+           [](const Cube& c, const std::string& name) {
+             return array_of(c.right_side(app::poisson::solution_of(name)));
+           })
+      .def("exact",
+           [](const Cube& c, const std::string& name) { return array_of(c.exact(app::poisson::solution_of(name))); })
       .def("distance", [on](const Cube& c, const Elements<T>& x, const std::string& name) {
         const auto d = on(c, [&] {
           layout::Vector<T> v(c.space());

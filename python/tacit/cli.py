@@ -237,7 +237,7 @@ def build_parser() -> Parser:
     choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
     choice(g, "--norm", "norm", NORMS, "of the residual: ")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
-    g.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what the operator does]")
+    g.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what A does]")
     g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
@@ -254,7 +254,8 @@ def build_parser() -> Parser:
     g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
     g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
 
-    p = command("poisson", poisson, "solve Poisson's equation in the unit cube and compare with the solution", epilog=EXIT_CODES)
+    text = "solve Poisson's equation in the unit cube and compare with the solution"
+    p = command("poisson", poisson, text, epilog=EXIT_CODES)
     cli_poisson.build(p, choice, whole, real)
     p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
 

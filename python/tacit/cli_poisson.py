@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace, comm: Any) -> int:
         comm.set_levels(arguments.levels)
     first = comm.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)
-    runs = []
+    runs: list[dict[str, Any]] = []
     good = True
     nodes = arguments.n
     for k in range(arguments.nested):
@@ -138,8 +138,8 @@ def run(arguments: argparse.Namespace, comm: Any) -> int:
             break
         nodes = 2 * nodes - 1
     if first and arguments.json:
-        facts = {"schema": "tacit.poisson/1", "version": report.version(), "command": ["tacit", *arguments.words], "runs": runs}
-        report.write_json(facts, arguments.json)
+        said = {"version": report.version(), "command": ["tacit", *arguments.words]}
+        report.write_json({"schema": "tacit.poisson/1", **said, "runs": runs}, arguments.json)
     return 0 if good else 3
 
 

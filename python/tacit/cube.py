@@ -1,8 +1,8 @@
 """Poisson's equation in the unit cube with a known solution: the model problem of `tacit poisson`.
 
--Laplace u = f, u = 0 on the walls, second differences on n x n x n nodes; the error of the solution falls with the square
-of the mesh width. Source: D. Stoyanov and F.-J. Pfreundt (2014), Hybrid-parallel sparse matrix-vector multiplication and
-iterative linear solvers with the communication library GPI.
+-Laplace u = f, u = 0 on the walls, second differences on n x n x n nodes; the error of the solution falls with the
+square of the mesh width. Source: D. Stoyanov and F.-J. Pfreundt (2014), Hybrid-parallel sparse matrix-vector
+multiplication and iterative linear solvers with the communication library GPI.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Cube:
         return u
 
     def distance(self, x: Any, solution: str = "bump") -> dict[str, float]:
-        """How far x (whole, or this rank's part) is from u: "max", the largest difference, and "l2", the root of h^3 times
-        the sum of squares. Collective.
+        """How far x (whole, or this rank's part) is from u: "max", the largest difference, and "l2", the root of h^3
+        times the sum of squares. Collective.
         """
         array = agreed(self.comm, lambda: as_array(x, "x"))
         offsets = self._handle.offsets

@@ -479,16 +479,16 @@ def solve(
     norm : str
         ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
     sweeps : int, optional
-        richardson with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where the
-        operator has a kernel for it (:class:`tacit.Stencil`). The same iterates. Default: what the operator does; 1 with
-        a callback.
+        richardson with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where
+        the operator has a kernel for it (:class:`tacit.Stencil`). The same iterates. Default: what the operator does;
+        1 with a callback.
     schedule : str
         How products with A are dealt to the threads of a rank: "auto" (the fastest, timed), "overlapped",
         "synchronous", "split" (`remote_threads` of them wait for the halo) or "jobs" (of `job_rows` rows; 0: a fair
         number). The numbers are the same.
     path : str, optional
-        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent", "neighbour",
-        "put", "shared". The numbers are the same. Default: as ``comm.path`` says.
+        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
+        "neighbour", "put", "shared". The numbers are the same. Default: as ``comm.path`` says.
     relaxation : float
         richardson: omega.
     lambda_min, lambda_max : float, optional

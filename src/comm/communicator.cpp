@@ -436,6 +436,9 @@ void State::settle(const Notice* own) {
     slot->give_up();
   }
   for (Exchange* exchange : exchanges) exchange->give_up();
+  // What ranks find out together, some may have found when others had not.
+  fastest.clear();
+  if (!topology_given) topology = nullptr;
 
   // The sums below carry the next epoch's tags: nothing left over from this one can match them.
   ++epoch;
@@ -547,14 +550,20 @@ Communicator Communicator::duplicate() const {
   copy.state_->algorithm = state_->algorithm;
   copy.state_->path = state_->path;
   copy.state_->topology = state_->topology;
+  copy.state_->topology_given = state_->topology_given;
   return copy;
 }
 void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
-void Communicator::use(Path path) const { state_->path = path; }
-Path Communicator::path() const { return state_->path; }
+void Communicator::use(Path path) const {
+  state_->path = path;
+}
+Path Communicator::path() const {
+  return state_->path;
+}
 void Communicator::use(const Topology& topology) const {
   require(topology.ranks() == size_, "a topology of ", topology.ranks(), " ranks for ", size_);
   state_->topology = std::make_shared<const Topology>(topology);
+  state_->topology_given = true;
 }
 const Topology& Communicator::topology() const {
   if (!state_->topology) state_->topology = std::make_shared<const Topology>(Topology::detect(*this));
@@ -567,6 +576,9 @@ void Communicator::progress() const {
   const auto turn = state_->turns->take();
   try {
     state_->progress();
+    // Long messages go on only while MPI is called.
+    if (state_->under_way > 0)
+      for (Exchange* exchange : state_->exchanges) exchange->push_on();
   } catch (...) {  // thrown by the next wait: here we may be inside a parallel loop
     state_->swallow();
   }

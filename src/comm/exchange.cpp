@@ -64,10 +64,16 @@ Exchange::~Exchange() {
   std::erase(comm_.state_->exchanges, this);
 }
 
-Path Exchange::path() const { return route_ ? route_->path() : Path::messages; }
-int Exchange::window_neighbours() const { return route_ ? route_->window_neighbours() : 0; }
+Path Exchange::path() const {
+  return route_ ? route_->path() : Path::messages;
+}
+int Exchange::window_neighbours() const {
+  return route_ ? route_->window_neighbours() : 0;
+}
 
-bool Exchange::push_on() { return route_ && route_->push_on(); }
+bool Exchange::push_on() {
+  return route_ && route_->push_on();
+}
 
 void Exchange::write_on() {
   if (route_) route_->write_on();
@@ -76,6 +82,7 @@ void Exchange::write_on() {
 void Exchange::give_up() noexcept {
   const auto turn = comm_.state_->turns->take();
   route_.reset();  // buffers that the transport may still read live on with it; windows are out of step
+  found_.reset();
   opened_ = 0;
 }
 
@@ -89,12 +96,15 @@ template <class Route>
 auto* find(Route& route, int number) {
   if (route)
     for (auto& slot : route->slots)
-      if (slot.number == number && slot.open) [[likely]] return &slot;
+      if (slot.number == number && slot.open) [[likely]]
+        return &slot;
   return static_cast<detail::Route::Slot*>(nullptr);
 }
 }  // namespace
 
-bool Exchange::in_use() const { return route_ && (route_->slots[0].open || route_->slots[1].open); }
+bool Exchange::in_use() const {
+  return route_ && (route_->slots[0].open || route_->slots[1].open);
+}
 
 void Exchange::make_route(Path path, std::string& why) {
   auto& s = *comm_.state_;
@@ -125,9 +135,11 @@ void Exchange::choose_route() {
   if (route_ && !comm_.all(!in_use())) return;
   std::string why;
   make_route(wanted, why);
-  if (!why.empty() && !own_path_ && s.path == Path::automatic) why.clear(), found_ = Path::messages, make_route(Path::messages, why);
+  if (!why.empty() && !own_path_ && s.path == Path::automatic)
+    why.clear(), found_ = Path::messages, make_route(Path::messages, why);
   if (!why.empty())
-    throw Error(ErrorKind::environment, message("exchanges cannot travel by the path \"", to_string(wanted), "\": ", why));
+    throw Error(ErrorKind::environment,
+                message("exchanges cannot travel by the path \"", to_string(wanted), "\": ", why));
 }
 
 Path Exchange::fastest() {
@@ -142,7 +154,11 @@ Path Exchange::fastest() {
   while (bytes >> size > 0) ++size;
   if (const auto known = s.fastest.find(size); known != s.fastest.end()) return known->second;
   const Span span("try paths", "comm");
-  const auto counters = s.counters;
+  struct Uncounted {
+    Counters& counters;
+    const Counters before;
+    ~Uncounted() { counters = before; }
+  } const uncounted{s.counters, s.counters};
   Path best = Path::messages;
   double least = 0;
   for (const Path path : candidates) {
@@ -162,12 +178,12 @@ Path Exchange::fastest() {
     once(), once();
     const double about = comm_.all_max(once());
     double time = std::numeric_limits<double>::infinity();
-    for (int round = int(std::clamp(1e-3 / (about + 1e-9), 2.0, 15.0)); round > 0; --round) time = std::min(time, once());
+    for (int round = int(std::clamp(1e-3 / (about + 1e-9), 2.0, 15.0)); round > 0; --round)
+      time = std::min(time, once());
     time = comm_.all_max(time);
     // Another path has to be worth the change.
     if (path == Path::messages || time < 0.95 * least) least = time, best = path;
   }
-  s.counters = counters;
   s.fastest[size] = best;
   return best;
 }

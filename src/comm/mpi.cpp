@@ -16,7 +16,8 @@ namespace tacit::comm {
 namespace {
 
 void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) [[likely]] return;
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
@@ -57,7 +58,8 @@ class MpiWindow final : public Window {
     MPI_Win_sync(window_);
   }
   std::byte* data() override { return static_cast<std::byte*>(base_); }
-  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag, std::uint64_t value) override {
+  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
+             std::uint64_t value) override {
     constexpr std::size_t most = std::size_t(1) << 30;
     const auto* from = static_cast<const std::byte*>(data);
     for (std::size_t done = 0; done < bytes; done += most) {
@@ -76,7 +78,8 @@ class MpiWindow final : public Window {
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &arrived, MPI_STATUS_IGNORE);
     }
     MPI_Win_sync(window_);
-    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(data() + flag)).load(std::memory_order_acquire);
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(data() + flag))
+        .load(std::memory_order_acquire);
   }
 
  private:
@@ -135,9 +138,15 @@ class MpiTransport final : public Transport {
 #endif
     MPI_Comm_free(&comm_);
   }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  const char* kind() const override { return "mpi"; }
+  int rank() const override {
+    return rank_;
+  }
+  int size() const override {
+    return size_;
+  }
+  const char* kind() const override {
+    return "mpi";
+  }
 
   int largest_tag() const override {
     int* value = nullptr;
@@ -174,8 +183,8 @@ class MpiTransport final : public Transport {
       MPI_Count bytes = 0;
       MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
       if (std::size_t(bytes) != t.words[1])
-        throw Error(ErrorKind::environment, message("a message of ", bytes, " bytes from rank ", t.numbers[1], " where ",
-                                                    t.words[1], " were expected"));
+        throw Error(ErrorKind::environment, message("a message of ", bytes, " bytes from rank ", t.numbers[1],
+                                                    " where ", t.words[1], " were expected"));
     }
     return flag;
   }
@@ -221,7 +230,9 @@ class MpiTransport final : public Transport {
     if (!finalized() && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
     std::memcpy(p.words, &request, sizeof request);
   }
-  std::vector<int> node() override { return node_; }
+  std::vector<int> node() override {
+    return node_;
+  }
   std::shared_ptr<Window> make_window(std::size_t bytes) override;
   std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> sources, std::span<const int> destinations,
                                                     std::size_t element_bytes) override;
@@ -234,30 +245,35 @@ class MpiTransport final : public Transport {
     MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
     return Arrival{status.MPI_SOURCE, std::size_t(bytes)};
   }
-  bool has_native_sum() const override { return true; }
+  bool has_native_sum() const override {
+    return true;
+  }
   Ticket start_native_sum(void* values, std::size_t n, Number number, Operation operation) override {
     const MPI_Datatype type = number == Number::float32   ? MPI_FLOAT
                               : number == Number::float64 ? MPI_DOUBLE
                                                           : MPI_INT64_T;
     const MPI_Op op = operation == Operation::sum ? MPI_SUM : operation == Operation::min ? MPI_MIN : MPI_MAX;
     MPI_Request request;
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values, checked_cast<int>(n, "the length of a sum"), type, op, comm_,
-                             &request),
-              "MPI_Iallreduce");
+    check_mpi(
+        MPI_Iallreduce(MPI_IN_PLACE, values, checked_cast<int>(n, "the length of a sum"), type, op, comm_, &request),
+        "MPI_Iallreduce");
     Ticket t = ticket(request);
     t.numbers[0] = reduces;
     return t;
   }
-  std::shared_ptr<Turns> turns() override { return process_turns(); }
+  std::shared_ptr<Turns> turns() override {
+    return process_turns();
+  }
   void allow_engine() override {
     int provided = MPI_THREAD_SINGLE;
     MPI_Query_thread(&provided);
     if (provided < MPI_THREAD_SERIALIZED)
-      throw Error(ErrorKind::environment,
-                  message("engine thread needs an MPI that several threads may call; this process initialised it with ",
-                          provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE",
-                          "; initialise it with MPI_THREAD_SERIALIZED (mpi4py: mpi4py.rc.thread_level = \"serialized\") "
-                          "or use engine polling"));
+      throw Error(
+          ErrorKind::environment,
+          message("engine thread needs an MPI that several threads may call; this process initialised it with ",
+                  provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE",
+                  "; initialise it with MPI_THREAD_SERIALIZED (mpi4py: mpi4py.rc.thread_level = \"serialized\") "
+                  "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
     failed_ = true;
@@ -284,11 +300,12 @@ class MpiTransport final : public Transport {
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
     std::int64_t numbers[6];
     std::memcpy(numbers, buffer.data(), sizeof numbers);
-    return Notice{int(numbers[0]),  int(numbers[1]),
-                  numbers[2],       ErrorKind(numbers[3]),
-                  buffer.substr(sizeof numbers), int(numbers[4]), int(numbers[5])};
+    return Notice{int(numbers[0]), int(numbers[1]), numbers[2], ErrorKind(numbers[3]), buffer.substr(sizeof numbers),
+                  int(numbers[4]), int(numbers[5])};
   }
-  std::shared_ptr<Transport> duplicate() override { return std::make_shared<MpiTransport>(comm_, node_); }
+  std::shared_ptr<Transport> duplicate() override {
+    return std::make_shared<MpiTransport>(comm_, node_);
+  }
 
  private:
   friend class MpiNeighbourhood;
@@ -349,8 +366,8 @@ class MpiTransport final : public Transport {
   std::vector<std::shared_ptr<MpiWindow>> windows_;
 };
 
-// MPI frees windows collectively, and ranks drop exchanges in any order: windows stay with the transport, and are used anew
-// when all ranks have dropped theirs, which is found out when the next one is made.
+// MPI frees windows collectively, and ranks drop exchanges in any order: windows stay with the transport, and are used
+// anew when all ranks have dropped theirs, which is found out when the next one is made.
 std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes) {
   std::vector<char> fits;
   for (const auto& w : windows_) fits.push_back(w.use_count() == 1 && w->bytes() >= bytes);
@@ -382,8 +399,8 @@ Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> ou
   static const int nothing = 0;
   MPI_Request request;
   check_mpi(MPI_Ineighbor_alltoallv(out, sent ? counts->data() : &nothing, out_offsets.data(), element_, in,
-                                    counts->size() > sent ? counts->data() + sent : &nothing, in_offsets.data(), element_,
-                                    comm_, &request),
+                                    counts->size() > sent ? counts->data() + sent : &nothing, in_offsets.data(),
+                                    element_, comm_, &request),
             "MPI_Ineighbor_alltoallv");
   counts_[forth_ = 1 - forth_] = std::move(counts);
   Ticket t = MpiTransport::ticket(request);
@@ -401,7 +418,9 @@ int launched_ranks() {
 
 }  // namespace
 
-bool mpi_built() noexcept { return true; }
+bool mpi_built() noexcept {
+  return true;
+}
 
 bool mpi_launched() {
   int initialized = 0;
@@ -424,9 +443,10 @@ Communicator mpi_world() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (size == 1 && launched_ranks() > 1)
-    throw Error(ErrorKind::environment,
-                message("the launcher started ", launched_ranks(), " ranks, but each sees only itself: mpiexec belongs to "
-                        "another MPI than Tacit, which was built with ", mpi_library(), "; start with that MPI's mpiexec"));
+    throw Error(ErrorKind::environment, message("the launcher started ", launched_ranks(),
+                                                " ranks, but each sees only itself: mpiexec belongs to "
+                                                "another MPI than Tacit, which was built with ",
+                                                mpi_library(), "; start with that MPI's mpiexec"));
   Trace::set_rank(rank);
   return Communicator(std::make_shared<MpiTransport>(MPI_COMM_WORLD));
 }
@@ -438,9 +458,9 @@ Communicator mpi_from_fortran(int handle, const std::string& library) {
     MPI_Get_library_version(mine, &length);
     const auto first_word = [](const std::string& s) { return s.substr(0, s.find_first_of(" \n")); };
     if (first_word(mine) != first_word(library))
-      throw Error(ErrorKind::environment, message("the communicator comes from \"", library.substr(0, 60),
-                                                  "\", but Tacit was built with \"", std::string(mine).substr(0, 60),
-                                                  "\"; install an mpi4py of that MPI"));
+      throw Error(ErrorKind::environment,
+                  message("the communicator comes from \"", library.substr(0, 60), "\", but Tacit was built with \"",
+                          std::string(mine).substr(0, 60), "\"; install an mpi4py of that MPI"));
   }
   return Communicator(std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle))));
 }

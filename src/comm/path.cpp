@@ -10,8 +10,14 @@ constexpr Names<Path, 6> paths{{{{Path::automatic, "auto"},
                                  {Path::put, "put"},
                                  {Path::shared, "shared"}}}};
 }
-Path path_of(std::string_view name) { return paths.value(name, "path"); }
-const char* to_string(Path path) { return paths.name(path); }
-std::vector<std::string> path_names() { return paths.all(); }
+Path path_of(std::string_view name) {
+  return paths.value(name, "path");
+}
+const char* to_string(Path path) {
+  return paths.name(path);
+}
+std::vector<std::string> path_names() {
+  return paths.all();
+}
 
 }  // namespace tacit::comm

@@ -10,12 +10,14 @@ namespace tacit::comm::detail {
 namespace {
 
 constexpr std::size_t line = 128;
-std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + line - 1) / line * line;
+}
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) {
-  auto* const p = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line}));
+  auto* const p = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{line}));
   std::memset(p, 0, bytes);
-  return {p, [](std::byte* q) { ::operator delete(q, std::align_val_t{line}); }};
+  return {p, [](std::byte* q) { ::operator delete (q, std::align_val_t{line}); }};
 }
 
 }  // namespace
@@ -28,7 +30,8 @@ struct Route::SharedWindow final : Window {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(p));
   }
   std::byte* data() override { return mine->data(); }
-  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t place, std::uint64_t value) override {
+  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t place,
+             std::uint64_t value) override {
     std::byte* const there = theirs.at(to)->data();
     if (bytes) std::memcpy(there + at, data, bytes);
     flag(there + place).store(value, std::memory_order_release);
@@ -46,10 +49,12 @@ Route::Route(const Communicator& comm, State& state, std::shared_ptr<const Patte
     const auto& p = *pattern_;
     neighbourhood_[1] = state_.transport->make_neighbourhood(p.receive_ranks, p.send_ranks, element_bytes_);
     neighbourhood_[0] = state_.transport->make_neighbourhood(p.send_ranks, p.receive_ranks, element_bytes_);
-    if (!neighbourhood_[1]) why = message("the ", state_.transport->kind(), " transport has no neighbourhood collectives");
+    if (!neighbourhood_[1])
+      why = message("the ", state_.transport->kind(), " transport has no neighbourhood collectives");
   }
   if (!memory_ && why.empty()) {
-    const auto own = rounded(pattern_->send_index.size() * element_bytes_), ghost = rounded(pattern_->ghosts.size() * element_bytes_);
+    const auto own = rounded(pattern_->send_index.size() * element_bytes_),
+               ghost = rounded(pattern_->ghosts.size() * element_bytes_);
     const auto memory = allocate(2 * (own + ghost));
     memory_ = memory;
     lay_out(memory.get());
@@ -66,7 +71,8 @@ Route::~Route() {
 }
 
 void Route::lay_out(std::byte* base) {
-  const auto own = rounded(pattern_->send_index.size() * element_bytes_), ghost = rounded(pattern_->ghosts.size() * element_bytes_);
+  const auto own = rounded(pattern_->send_index.size() * element_bytes_),
+             ghost = rounded(pattern_->ghosts.size() * element_bytes_);
   for (auto& slot : slots) {
     slot.own = base;
     slot.ghost = base + own;
@@ -126,7 +132,8 @@ void Route::connect(const Communicator& comm, std::string& why) {
         hello.flags = peer.flags;
         for (std::size_t s = 0; s < 2; ++s) {
           const std::size_t base = flags + s * (own + ghost);
-          if (peer.send >= 0) hello.own[s] = base + std::size_t(p.send_offsets[std::size_t(peer.send)]) * element_bytes_;
+          if (peer.send >= 0)
+            hello.own[s] = base + std::size_t(p.send_offsets[std::size_t(peer.send)]) * element_bytes_;
           if (peer.receive >= 0)
             hello.ghost[s] = base + own + std::size_t(p.receive_offsets[std::size_t(peer.receive)]) * element_bytes_;
         }
@@ -191,8 +198,10 @@ Ticket Route::start(Slot& slot, bool out, std::size_t i) {
 
 void Route::post(Slot& slot) {
   slot.posted = true;
+  ++state_.under_way;
   if (neighbourhood_[1]) {
-    slot.whole = neighbourhood_[slot.forward]->start(outgoing(slot), to_offsets(slot), incoming(slot), from_offsets(slot));
+    slot.whole =
+        neighbourhood_[slot.forward]->start(outgoing(slot), to_offsets(slot), incoming(slot), from_offsets(slot));
     return;
   }
   for (std::size_t i = 0; i < slot.receives.size(); ++i)
@@ -254,6 +263,7 @@ bool Route::sent(Slot& slot) {
 }
 
 void Route::close(Slot& slot) {
+  if (slot.posted) --state_.under_way;
   slot.open = slot.abandoned = false;
   slot.number = -1;
   const std::uint64_t next = granted_++;
@@ -280,6 +290,7 @@ bool Route::push_on() {
 
 void Route::give_up(Slot& slot) noexcept {
   if (!slot.open) return;
+  if (slot.posted) --state_.under_way;
   auto& transport = *state_.transport;
   if (slot.whole.active) transport.cancel(slot.whole, memory_);
   for (auto& t : slot.sends)

@@ -1,10 +1,10 @@
 // Route: how the messages of one exchange travel, and the buffers of the two that may be under way.
 //
-// Windows. An exchange has a number in its route, the same on all ranks. Each rank receives exchange k into one of its two
-// slots; which one it tells its neighbours (`granted`) as soon as the slot is free, so that nobody writes over what is
-// still read: 0 and 1 are known, and each exchange that is closed frees its slot for the next one not yet granted. A sender
-// that is ahead writes later, whenever it polls or waits. Of an exchange that is not closed in the order of opening, only
-// the sender of the next but one waits.
+// Windows. An exchange has a number in its route, the same on all ranks. Each rank receives exchange k into one of its
+// two slots; which one it tells its neighbours (`granted`) as soon as the slot is free, so that nobody writes over what
+// is still read: 0 and 1 are known, and each exchange that is closed frees its slot for the next one not yet granted. A
+// sender that is ahead writes later, whenever it polls or waits. Of an exchange that is not closed in the order of
+// opening, only the sender of the next but one waits.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -31,8 +31,8 @@ class Route {
   };
 
   /// Messages and the like: local. Others: collective, and may say why they cannot be (on all ranks alike) in `why`.
-  Route(const Communicator& comm, State& state, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes, int tag,
-        Path path, std::string& why);
+  Route(const Communicator& comm, State& state, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
+        int tag, Path path, std::string& why);
   ~Route();
   Route(const Route&) = delete;
 
@@ -77,16 +77,24 @@ class Route {
   static constexpr std::size_t flag_step = 64, flags_step = 4 * flag_step;
   void connect(const Communicator& comm, std::string& why);
   void lay_out(std::byte* base);
-  const std::vector<int>& to(const Slot& slot) const { return slot.forward ? pattern_->send_ranks : pattern_->receive_ranks; }
-  const std::vector<int>& from(const Slot& slot) const { return slot.forward ? pattern_->receive_ranks : pattern_->send_ranks; }
+  const std::vector<int>& to(const Slot& slot) const {
+    return slot.forward ? pattern_->send_ranks : pattern_->receive_ranks;
+  }
+  const std::vector<int>& from(const Slot& slot) const {
+    return slot.forward ? pattern_->receive_ranks : pattern_->send_ranks;
+  }
   const std::vector<Local>& to_offsets(const Slot& slot) const {
     return slot.forward ? pattern_->send_offsets : pattern_->receive_offsets;
   }
   const std::vector<Local>& from_offsets(const Slot& slot) const {
     return slot.forward ? pattern_->receive_offsets : pattern_->send_offsets;
   }
-  int peer_to(const Slot& slot, std::size_t i) const { return peers_.empty() ? -1 : (slot.forward ? peer_of_send_ : peer_of_receive_)[i]; }
-  int peer_from(const Slot& slot, std::size_t i) const { return peers_.empty() ? -1 : (slot.forward ? peer_of_receive_ : peer_of_send_)[i]; }
+  int peer_to(const Slot& slot, std::size_t i) const {
+    return peers_.empty() ? -1 : (slot.forward ? peer_of_send_ : peer_of_receive_)[i];
+  }
+  int peer_from(const Slot& slot, std::size_t i) const {
+    return peers_.empty() ? -1 : (slot.forward ? peer_of_receive_ : peer_of_send_)[i];
+  }
   /// False where the neighbour's slot is not free yet.
   bool write(Slot& slot, std::size_t i);
   Ticket start(Slot& slot, bool out, std::size_t i);
@@ -100,9 +108,9 @@ class Route {
   std::shared_ptr<Window> window_;
   std::vector<Peer> peers_;
   std::vector<int> peer_of_send_, peer_of_receive_;
-  std::uint64_t opened_ = 0, granted_ = 2;  // numbers given away; and promised to neighbours
-  int granted_slot_[2] = {0, 1};            // of even and odd numbers
-  std::vector<Prepared> prepared_[2][2][2];  // slot, forward, out
+  std::uint64_t opened_ = 0, granted_ = 2;           // numbers given away; and promised to neighbours
+  int granted_slot_[2] = {0, 1};                     // of even and odd numbers
+  std::vector<Prepared> prepared_[2][2][2];          // slot, forward, out
   std::shared_ptr<Neighbourhood> neighbourhood_[2];  // reverse, forward
 };
 

@@ -33,7 +33,8 @@ struct Registry {
 };
 
 [[noreturn]] void fail(const char* call, std::size_t bytes) {
-  throw Error(ErrorKind::environment, message("shared memory of ", bytes, " bytes: ", call, ": ", std::strerror(errno)));
+  throw Error(ErrorKind::environment,
+              message("shared memory of ", bytes, " bytes: ", call, ": ", std::strerror(errno)));
 }
 
 std::string fresh_name() {
@@ -95,7 +96,8 @@ std::shared_ptr<Segment> Segment::open(const std::string& name, std::size_t byte
   const int file = shm_open(name.c_str(), O_RDWR, 0600);
   if (file < 0) fail("shm_open of a neighbour's", bytes);
   const off_t length = lseek(file, 0, SEEK_END);
-  void* const p = length >= off_t(bytes) ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  void* const p =
+      length >= off_t(bytes) ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   close(file);
   if (p == MAP_FAILED) fail("mmap of a neighbour's", bytes);
   const std::shared_ptr<Segment> s(new Segment);

@@ -9,8 +9,8 @@ namespace tacit::comm::detail {
 
 class Segment {
  public:
-  /// All zero. `between_processes`: others map it by its name (POSIX shared memory), until forget(); else threads of this
-  /// process find it. Error(environment) where there is no room for it.
+  /// All zero. `between_processes`: others map it by its name (POSIX shared memory), until forget(); else threads of
+  /// this process find it. Error(environment) where there is no room for it.
   static std::shared_ptr<Segment> create(std::size_t bytes, bool between_processes);
   /// Error(environment) when there is none of this name and size.
   static std::shared_ptr<Segment> open(const std::string& name, std::size_t bytes, bool between_processes);

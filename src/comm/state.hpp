@@ -72,9 +72,11 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
   std::vector<Exchange*> exchanges;
   int unwritten = 0;  // parts of exchanges whose windows were not free yet
+  int under_way = 0;  // exchanges that are posted and not closed
   Path path = Path::automatic;
   std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
   std::shared_ptr<const Topology> topology;
+  bool topology_given = false;
   std::uint32_t sums_started = 0, exchanges_made = 0, exchanges_opened = 0, sparse_started = 0;
   std::array<SumSlot*, 512> of_channel{};
   // The thread that starts sums and messages: the rank's own. Others that poll do nothing.

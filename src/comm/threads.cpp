@@ -58,8 +58,9 @@ struct Hub {
   explicit Hub(int n) : boxes(n) {}
   std::deque<Mailbox> boxes;
   std::mutex mutex;
-  std::map<int, std::pair<std::shared_ptr<Hub>, int>> children;  // by order of duplication: hub, ranks still to fetch it
-  std::map<int, std::shared_ptr<Field>> fields;                  // by order of making, while ranks are to come
+  std::map<int, std::pair<std::shared_ptr<Hub>, int>>
+      children;                                  // by order of duplication: hub, ranks still to fetch it
+  std::map<int, std::shared_ptr<Field>> fields;  // by order of making, while ranks are to come
 };
 
 class ThreadTransport final : public Transport {

@@ -70,8 +70,8 @@ constexpr const char* names[] = {"device", "numa", "node"};
 
 Topology Topology::given(int ranks, std::span<const int> sizes) {
   require(ranks >= 1, "a topology of ", ranks, " ranks");
-  require(sizes.size() <= 3, "a topology of ", sizes.size(), " levels below the global one; up to three are known (device, ",
-          "NUMA domain, node)");
+  require(sizes.size() <= 3, "a topology of ", sizes.size(),
+          " levels below the global one; up to three are known (device, ", "NUMA domain, node)");
   Topology t;
   std::int64_t together = 1;
   for (std::size_t l = 0; l < sizes.size(); ++l) {
@@ -98,8 +98,8 @@ Topology Topology::given(int ranks, const std::string& text) {
     } catch (const std::exception&) {
       end = 0;
     }
-    require(end > 0 && end == part.size(), "levels \"", text, "\"; numbers like \"3,2\" are needed: ranks of a NUMA domain, ",
-            "domains of a node");
+    require(end > 0 && end == part.size(), "levels \"", text,
+            "\"; numbers like \"3,2\" are needed: ranks of a NUMA domain, ", "domains of a node");
     sizes.push_back(size);
   }
   require(!sizes.empty(), "levels are empty; numbers like \"3,2\" are needed");

@@ -26,7 +26,8 @@ struct Csr<T, M>::Parts {
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
   std::unique_ptr<Surroundings<T>> around;  // made at the first powers_kernel()
-  // Rows of `ghost` by the neighbours that they need: those of one neighbour, then those of several. Made when first needed.
+  // Rows of `ghost` by the neighbours that they need: those of one neighbour, then those of several. Made when first
+  // needed.
   struct Group {
     std::vector<int> needs;
     std::vector<Local> rows;
@@ -192,17 +193,23 @@ bool Csr<T, M>::finish_scheduled(const Schedule& schedule, const Vector<T, M>& x
     }
     const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
     auto& z = p.ghosts[-k];  // what the ghosts add to the rows of `ghost`
-    if (z.size() != std::size_t(p.ghost->count()) * std::size_t(k)) z = exec::Array<T, M>(std::size_t(p.ghost->count()) * std::size_t(k));
+    if (z.size() != std::size_t(p.ghost->count()) * std::size_t(k))
+      z = exec::Array<T, M>(std::size_t(p.ghost->count()) * std::size_t(k));
     Pieces pieces;
     pieces.interior = std::size_t(p.own->blocks());
     pieces.rows_of_unit = double(x.space().local_size()) / std::max(1, p.own->blocks());
-    pieces.run_interior = [&](std::size_t from, std::size_t to) { p.own->multiply(int(from), int(to), x.data(), y.data(), k); };
+    pieces.run_interior = [&](std::size_t from, std::size_t to) {
+      p.own->multiply(int(from), int(to), x.data(), y.data(), k);
+    };
     for (const auto& group : p.groups)
-      pieces.remote.push_back({group.rows.size(), group.needs, [&, rows = std::span<const Local>(group.rows)](std::size_t from, std::size_t to) {
+      pieces.remote.push_back({group.rows.size(), group.needs,
+                               [&, rows = std::span<const Local>(group.rows)](std::size_t from, std::size_t to) {
                                  p.ghost->multiply(rows.subspan(from, to - from), in, z.data(), k);
                                }});
     pieces.finishing = std::size_t(p.ghost->count());
-    pieces.finish = [&](std::size_t from, std::size_t to) { p.ghost->add(z.data(), y.data(), k, Local(from), Local(to)); };
+    pieces.finish = [&](std::size_t from, std::size_t to) {
+      p.ghost->add(z.data(), y.data(), k, Local(from), Local(to));
+    };
     run_scheduled(schedule, e, slot, pieces);
     e.close(slot);
     return true;
@@ -229,8 +236,9 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
       return;
     }
   }
-  const Tuner::Clock clock(std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuner : nullptr,
-                           this->schedule(), this->range().local_size());
+  const Tuner::Clock clock(
+      std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuner : nullptr,
+      this->schedule(), this->range().local_size());
   if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
   if (backward) {
     build_adjoint();

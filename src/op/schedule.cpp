@@ -10,8 +10,14 @@ constexpr Names<How, 5> hows{{{{How::automatic, "auto"},
                                {How::split, "split"},
                                {How::jobs, "jobs"}}}};
 }  // namespace
-Schedule::How schedule_of(std::string_view name) { return hows.value(name, "schedule"); }
-const char* to_string(Schedule::How how) { return hows.name(how); }
-std::vector<std::string> schedule_names() { return hows.all(); }
+Schedule::How schedule_of(std::string_view name) {
+  return hows.value(name, "schedule");
+}
+const char* to_string(Schedule::How how) {
+  return hows.name(how);
+}
+std::vector<std::string> schedule_names() {
+  return hows.all();
+}
 
 }  // namespace tacit::op

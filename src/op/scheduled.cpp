@@ -12,7 +12,8 @@ namespace tacit::op {
 namespace {
 
 void share(const Pieces::Run& run, std::size_t units, int part, int parts) {
-  const std::size_t from = units * std::size_t(part) / std::size_t(parts), to = units * std::size_t(part + 1) / std::size_t(parts);
+  const std::size_t from = units * std::size_t(part) / std::size_t(parts),
+                    to = units * std::size_t(part + 1) / std::size_t(parts);
   if (from < to) run(from, to);
 }
 
@@ -86,7 +87,8 @@ void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int numbe
   }
 }
 
-Tuner::Clock::Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows) : schedule_(asked), runs_(tuner != nullptr) {
+Tuner::Clock::Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows)
+    : schedule_(asked), runs_(tuner != nullptr) {
   // Below that products take microseconds, and are over before a clock can tell.
   constexpr std::ptrdiff_t least = 20000;
   if (!tuner || asked.how != Schedule::How::automatic) return;

@@ -20,17 +20,17 @@ struct Pieces {
     std::vector<int> needs;  // neighbours (places in receive_ranks) that must have arrived
     Run run;
   };
-  std::size_t interior = 0;    // units that need no ghost
-  double rows_of_unit = 1;     // of the interior, on average
+  std::size_t interior = 0;  // units that need no ghost
+  double rows_of_unit = 1;   // of the interior, on average
   double rows_of_remote = 1;
   Run run_interior;
   std::vector<Remote> remote;
-  Run finish;                  // after all, over `finishing` units; may be empty
+  Run finish;  // after all, over `finishing` units; may be empty
   std::size_t finishing = 0;
 };
 
-/// Does the product by Schedule::How::split or jobs; all ghosts have arrived on return. Where the team has one thread, split
-/// waits last. Throws what waiting throws.
+/// Does the product by Schedule::How::split or jobs; all ghosts have arrived on return. Where the team has one thread,
+/// split waits last. Throws what waiting throws.
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces);
 
 /// Finds the fastest schedule while products are made: each way in turn, a few times, by the clock of this rank.

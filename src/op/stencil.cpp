@@ -162,7 +162,8 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     for (Global s : ghost_slabs)
       for (Global i = 0; i < slab; ++i) needed.push_back(s * slab + i);
 
-    parts_.reset(new Parts{part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}});
+    parts_.reset(
+        new Parts{part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}});
     Parts& p = *parts_;
     if (part.below.where == Part::Where::ghost) p.lowest_inner = 1;
     if (part.above.where == Part::Where::ghost) p.highest_inner = std::max(p.lowest_inner, part.nz - 1);
@@ -238,35 +239,37 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
   const auto how = clock.runs() ? clock.schedule().how : Schedule::How::overlapped;
   if (how == Schedule::How::split || how == Schedule::How::jobs) {
     const T* const in = reinterpret_cast<const T*>(e.incoming(token));
-    p.with_kernel(x.data(), in, y.data(), k, adjoint, [&](const auto& kernel, const auto* from, const auto* ghosts, auto* to, std::ptrdiff_t columns) {
-      kernel.prepare(columns);
-      const auto lines = [&](std::ptrdiff_t first_slab) {
-        return [&, first = first_slab * p.part.ny](std::size_t a, std::size_t b) {
-          kernel.run_lines(from, ghosts, to, columns, first + std::ptrdiff_t(a), first + std::ptrdiff_t(b));
-        };
-      };
-      Pieces pieces;
-      pieces.rows_of_unit = pieces.rows_of_remote = double(p.part.nx);
-      pieces.interior = std::size_t((p.highest_inner - p.lowest_inner) * p.part.ny);
-      pieces.run_interior = lines(p.lowest_inner);
-      const auto remote = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-        if (begin == end) return;
-        std::vector<int> needs;
-        const auto need = [&](const Part::Beyond& beyond) {
-          if (beyond.where != Part::Where::ghost) return;
-          const auto& offsets = p.pattern->receive_offsets;
-          const Local at = Local(beyond.slab * p.part.nx * p.part.ny);
-          const int neighbour = int(std::upper_bound(offsets.begin(), offsets.end(), at) - offsets.begin()) - 1;
-          if (std::find(needs.begin(), needs.end(), neighbour) == needs.end()) needs.push_back(neighbour);
-        };
-        if (begin == 0) need(p.part.below);
-        if (end == p.slabs) need(p.part.above);
-        pieces.remote.push_back({std::size_t((end - begin) * p.part.ny), needs, lines(begin)});
-      };
-      remote(0, p.lowest_inner);
-      remote(p.highest_inner, p.slabs);
-      run_scheduled(clock.schedule(), e, token, pieces);
-    });
+    p.with_kernel(
+        x.data(), in, y.data(), k, adjoint,
+        [&](const auto& kernel, const auto* from, const auto* ghosts, auto* to, std::ptrdiff_t columns) {
+          kernel.prepare(columns);
+          const auto lines = [&](std::ptrdiff_t first_slab) {
+            return [&, first = first_slab * p.part.ny](std::size_t a, std::size_t b) {
+              kernel.run_lines(from, ghosts, to, columns, first + std::ptrdiff_t(a), first + std::ptrdiff_t(b));
+            };
+          };
+          Pieces pieces;
+          pieces.rows_of_unit = pieces.rows_of_remote = double(p.part.nx);
+          pieces.interior = std::size_t((p.highest_inner - p.lowest_inner) * p.part.ny);
+          pieces.run_interior = lines(p.lowest_inner);
+          const auto remote = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
+            if (begin == end) return;
+            std::vector<int> needs;
+            const auto need = [&](const Part::Beyond& beyond) {
+              if (beyond.where != Part::Where::ghost) return;
+              const auto& offsets = p.pattern->receive_offsets;
+              const Local at = Local(beyond.slab * p.part.nx * p.part.ny);
+              const int neighbour = int(std::upper_bound(offsets.begin(), offsets.end(), at) - offsets.begin()) - 1;
+              if (std::find(needs.begin(), needs.end(), neighbour) == needs.end()) needs.push_back(neighbour);
+            };
+            if (begin == 0) need(p.part.below);
+            if (end == p.slabs) need(p.part.above);
+            pieces.remote.push_back({std::size_t((end - begin) * p.part.ny), needs, lines(begin)});
+          };
+          remote(0, p.lowest_inner);
+          remote(p.highest_inner, p.slabs);
+          run_scheduled(clock.schedule(), e, token, pieces);
+        });
     e.close(token);
     return;
   }

@@ -221,7 +221,8 @@ class Kernel {
     zero(std::size_t((divide(nx, pieces) + 2) * k));
     const std::ptrdiff_t items = chunks * tiles * pieces;
     exec::each(std::size_t(items), threads > 1, [&](std::size_t which) {
-      const std::ptrdiff_t item = std::ptrdiff_t(which), chunk = item / (tiles * pieces), tile = item / pieces % tiles, p = item % pieces;
+      const std::ptrdiff_t item = std::ptrdiff_t(which), chunk = item / (tiles * pieces), tile = item / pieces % tiles,
+                           p = item % pieces;
       const std::ptrdiff_t begin = from + slabs * chunk / chunks, end = from + slabs * (chunk + 1) / chunks;
       std::ptrdiff_t since = 0;
       for (std::ptrdiff_t z = begin; z < end; ++z)
@@ -243,7 +244,8 @@ class Kernel {
     for (std::ptrdiff_t i = from; i < to; ++i)
       line(x, ghosts, y + i * part_.nx * k, k, i % part_.ny, i / part_.ny, 0, part_.nx);
   }
-  /// One column of a whole line (l, z) from the lines around it (null: none), 4 + dy + 3 dz; z counts in the whole grid.
+  /// One column of a whole line (l, z) from the lines around it (null: none), 4 + dy + 3 dz; z counts in the whole
+  /// grid.
   void line_of(const S* const* lines, std::ptrdiff_t l, Global z, S* out) const {
     const int ey = end_of(l, part_.axes.n[1]), ez = end_of(z, part_.axes.n[2]);
     const std::ptrdiff_t last = part_.nx - 1;
@@ -254,10 +256,16 @@ class Kernel {
   const Table<S>& table_of(std::ptrdiff_t i, std::ptrdiff_t l, Global z) const {
     return table(end_of(i, part_.axes.n[0]), end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]));
   }
-  bool star() const { return star_; }
+  bool star() const {
+    return star_;
+  }
   /// What line_of() and run_lines() of k columns need before threads call them.
-  void prepare(std::ptrdiff_t k = 1) const { zero(std::size_t((part_.nx + 2) * k)); }
-  const S* nothing() const { return zero_.data() + 1; }
+  void prepare(std::ptrdiff_t k = 1) const {
+    zero(std::size_t((part_.nx + 2) * k));
+  }
+  const S* nothing() const {
+    return zero_.data() + 1;
+  }
 
  private:
   static void poll(const comm::Communicator& comm) {
@@ -288,8 +296,8 @@ class Kernel {
   }
 
   // Points [i0, i1) of line (l, z), which begins at `out`.
-  void line(const S* x, const S* ghosts, S* out, std::ptrdiff_t k, std::ptrdiff_t l, std::ptrdiff_t z, std::ptrdiff_t i0,
-            std::ptrdiff_t i1) const {
+  void line(const S* x, const S* ghosts, S* out, std::ptrdiff_t k, std::ptrdiff_t l, std::ptrdiff_t z,
+            std::ptrdiff_t i0, std::ptrdiff_t i1) const {
     const auto& axes = part_.axes;
     const int ey = end_of(l, axes.n[1]), ez = end_of(part_.z0 + z, axes.n[2]);
     const S* lines[9];

@@ -14,7 +14,8 @@ namespace {
 
 using namespace stencils;
 
-// Lines of a tile, slabs of a chunk. They depend on the grid and the steps alone, so that sums of squares have one order.
+// Lines of a tile, slabs of a chunk. They depend on the grid and the steps alone, so that sums of squares have one
+// order.
 struct Blocking {
   std::ptrdiff_t lines = 1, slabs = 1;
 };
@@ -64,12 +65,13 @@ struct Wide {
   }
 };
 
-// A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a register's;
-// the squares of f - A x are added to `squares`. Lines do not overlap.
+// A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a
+// register's; the squares of f - A x are added to `squares`. Lines do not overlap.
 template <bool Middle, class S>
 __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp,
                                          const Table<S>& t, const S* f, S omega, S scale, std::ptrdiff_t n,
-                                         typename Wide<S>::V last_lanes, S* __restrict out, typename Wide<S>::V& squares) {
+                                         const typename Wide<S>::V& last_lanes, S* __restrict out,
+                                         typename Wide<S>::V& squares) {
   const S c = t[slot(0, 0, 0)], xl = t[slot(-1, 0, 0)], xr = t[slot(1, 0, 0)], yl = t[slot(0, -1, 0)],
           yr = t[slot(0, 1, 0)], zl = t[slot(0, 0, -1)], zr = t[slot(0, 0, 1)];
   using W = Wide<S>;
@@ -148,11 +150,12 @@ class Wave {
     const auto last_line = [&](int c) { return std::min<std::ptrdiff_t>(ny, y1 + (steps_ - 1 - c)); };
     const auto first_slab = [&](int c) { return std::max<Global>(0, z0 - (steps_ - 1 - c)); };
     const auto last_slab = [&](int c) { return std::min<Global>(all, z1 + (steps_ - 1 - c)); };
-    // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with a
-    // zero before and after them.
+    // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with
+    // a zero before and after them.
     using W = Wide<S>;
     constexpr std::ptrdiff_t unit = W::lanes;
-    const std::ptrdiff_t base = std::max<std::ptrdiff_t>(0, y0 - steps_), top = std::min<std::ptrdiff_t>(ny, y1 + steps_);
+    const std::ptrdiff_t base = std::max<std::ptrdiff_t>(0, y0 - steps_),
+                         top = std::min<std::ptrdiff_t>(ny, y1 + steps_);
     const std::ptrdiff_t pitch = (nx + unit + 1) / unit * unit, ring = (top - base) * pitch;
     static thread_local std::vector<S> memory;
     const std::size_t needed = std::size_t(3 * ring * steps_ + pitch + 3 * unit);
@@ -160,7 +163,8 @@ class Wave {
     S* const kept = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 / sizeof(S) + unit;
     S* const v = kept + 3 * ring * steps_;
     kept[-1] = S(0);
-    for (std::ptrdiff_t l = 0; l < 3 * steps_ * (top - base); ++l) kept[l * pitch + nx] = kept[(l + 1) * pitch - 1] = S(0);
+    for (std::ptrdiff_t l = 0; l < 3 * steps_ * (top - base); ++l)
+      kept[l * pitch + nx] = kept[(l + 1) * pitch - 1] = S(0);
     const auto version = [&](int c, Global z) {  // line 0 of slab z of what step c reads
       return kept + (3 * c + std::ptrdiff_t(z % 3)) * ring - base * pitch;
     };
@@ -180,7 +184,8 @@ class Wave {
         const Global z = t - c;
         if (z < first_slab(c) || z >= last_slab(c)) continue;
         const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
-        const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z), z + 1 < all ? version(c, z + 1) : nullptr};
+        const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z),
+                                   z + 1 < all ? version(c, z + 1) : nullptr};
         const S* const right_side = f.at(z);
         S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : version(c + 1, z);
         const std::ptrdiff_t to_next = last ? nx : pitch;
@@ -194,12 +199,16 @@ class Wave {
             const S* const none = kernel_.nothing();
             const S* const line = slabs[1] + l * pitch;
             const S *const ym = l > 0 ? line - pitch : none, *const yp = l + 1 < ny ? line + pitch : none;
-            const S *const zm = slabs[0] ? slabs[0] + l * pitch : none, *const zp = slabs[2] ? slabs[2] + l * pitch : none;
+            const S *const zm = slabs[0] ? slabs[0] + l * pitch : none, *const zp =
+                                                                            slabs[2] ? slabs[2] + l * pitch : none;
             const auto& table = kernel_.table_of(1, l, z);
             auto& squares_of = own ? counted : beside;
             if (part_.axes.real[1])
-              star_step<true>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
-            else star_step<false>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line, squares_of);
+              star_step<true>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line,
+                              squares_of);
+            else
+              star_step<false>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line,
+                               squares_of);
           } else {
             const double s = any_line(slabs, pitch, f_line, l, z, v, out_line);
             if (own) sum += s;
@@ -212,7 +221,8 @@ class Wave {
 
  private:
   // A line of any shape, its ends as they are.
-  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, std::ptrdiff_t l, Global z, S* v, S* out) const {
+  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, std::ptrdiff_t l, Global z, S* v,
+                  S* out) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const S* lines[9];
     for (int sz = 0; sz < 3; ++sz)
@@ -235,7 +245,8 @@ class Wave {
 template <Scalar T>
 int Stencil<T>::sweeps_at_once() const {
   const auto periodic = [&](int axis) { return grid_.boundary[std::size_t(axis)] == Boundary::periodic; };
-  if (is_complex<T> || grid_.dimensions == 1 || periodic(grid_.dimensions - 1) || (grid_.dimensions == 3 && periodic(1)))
+  if (is_complex<T> || grid_.dimensions == 1 || periodic(grid_.dimensions - 1) ||
+      (grid_.dimensions == 3 && periodic(1)))
     return 1;
   return most_steps;
 }
@@ -244,8 +255,8 @@ template <Scalar T>
 void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Host>& x, Vector<T, Host>& other,
                         std::span<double> squares) const {
   const int steps = int(squares.size());
-  require(steps >= 1 && steps <= sweeps_at_once() && sweeps_at_once() > 1, steps, " sweeps at once of a stencil that does ",
-          sweeps_at_once());
+  require(steps >= 1 && steps <= sweeps_at_once() && sweeps_at_once() > 1, steps,
+          " sweeps at once of a stencil that does ", sweeps_at_once());
   for (const auto* v : {&f, static_cast<const Vector<T, Host>*>(&x), static_cast<const Vector<T, Host>*>(&other)})
     require(v->space() == this->domain() && v->columns() == 1, "sweeps of a stencil with vectors of another space");
   if constexpr (!is_complex<T>) {
@@ -266,16 +277,19 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
     if (comm.size() > 1) {
       deep = &p.deep[steps];
       if (!deep->exchange) {
+        std::shared_ptr<const comm::Pattern> pattern;
         comm::collective(comm, [&] {
           std::vector<Global> needed;
           if (last > first)
             for (Global i = low * slab; i < high * slab; ++i)
               if (i < space.begin() || i >= space.end()) needed.push_back(i);
-          deep->pattern = std::make_shared<const comm::Pattern>(
+          pattern = std::make_shared<const comm::Pattern>(
               comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
-          deep->exchange = std::make_unique<comm::Exchange>(comm, deep->pattern, 2 * sizeof(T));
         });
-        const auto below = std::size_t(last > first ? (first - low) * slab : 0), above = std::size_t(last > first ? (high - last) * slab : 0);
+        deep->pattern = pattern;
+        deep->exchange = std::make_unique<comm::Exchange>(comm, pattern, 2 * sizeof(T));
+        const auto below = std::size_t(last > first ? (first - low) * slab : 0),
+                   above = std::size_t(last > first ? (high - last) * slab : 0);
         deep->x_below.resize(below), deep->f_below.resize(below);
         deep->x_above.resize(above), deep->f_above.resize(above);
       }
@@ -285,7 +299,8 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
       deep->exchange->post(number);
     }
     const auto slabs = [&](const T* own, std::vector<T> Parts::Deep::*below, std::vector<T> Parts::Deep::*above) {
-      return Slabs<T>{deep ? (deep->*below).data() : nullptr, own, deep ? (deep->*above).data() : nullptr, low, first, last, slab};
+      return Slabs<T>{
+          deep ? (deep->*below).data() : nullptr, own, deep ? (deep->*above).data() : nullptr, low, first, last, slab};
     };
     const auto xs = slabs(x.data(), &Parts::Deep::x_below, &Parts::Deep::x_above);
     const auto fs = slabs(f.data(), &Parts::Deep::f_below, &Parts::Deep::f_above);
@@ -295,14 +310,18 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
 
     // Chunks of slabs and tiles of lines; those that read no ghost come first.
     const Blocking b = blocking(part.axes, sizeof(T), steps);
-    const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) { return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0; };
-    const std::ptrdiff_t tiles = (part.ny + b.lines - 1) / b.lines, own = std::ptrdiff_t(last - first), chunks = count(own, b.slabs);
+    const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) {
+      return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0;
+    };
+    const std::ptrdiff_t tiles = (part.ny + b.lines - 1) / b.lines, own = std::ptrdiff_t(last - first),
+                         chunks = count(own, b.slabs);
     std::vector<double> sums(std::size_t(chunks * tiles * steps));
     const auto chunk_at = [&](std::ptrdiff_t c) { return first + own * c / chunks; };
     const auto run = [&](bool inner) {
       std::vector<std::ptrdiff_t> items;
       for (std::ptrdiff_t c = 0; c < chunks; ++c) {
-        const bool reads_none = (chunk_at(c) - steps >= first || first == 0) && (chunk_at(c + 1) + steps <= last || last == all);
+        const bool reads_none =
+            (chunk_at(c) - steps >= first || first == 0) && (chunk_at(c + 1) + steps <= last || last == all);
         if (reads_none == inner)
           for (std::ptrdiff_t t = 0; t < tiles; ++t) items.push_back(c * tiles + t);
       }
@@ -331,8 +350,9 @@ template int Stencil<float>::sweeps_at_once() const;
 template int Stencil<double>::sweeps_at_once() const;
 template int Stencil<std::complex<float>>::sweeps_at_once() const;
 template int Stencil<std::complex<double>>::sweeps_at_once() const;
-#define TACIT_INSTANTIATE(T)                                                                                    \
-  template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, Vector<T, Host>&, Vector<T, Host>&, std::span<double>) const;
+#define TACIT_INSTANTIATE(T)                                                                         \
+  template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, Vector<T, Host>&, Vector<T, Host>&, \
+                                   std::span<double>) const;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

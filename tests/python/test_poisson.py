@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import tacit
 from cli_support import needs_mpi
 from cli_support import tacit as command
+
+import tacit
 from tacit.cube import Cube
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +97,9 @@ def test_the_command_runs_on_ranks(tmp_path: Path) -> None:
         *("--schedule", "jobs", "--levels", "1", "--json", str(tmp_path / "r.json")),
     )
     run = json.loads((tmp_path / "r.json").read_text())["runs"][0]
-    assert run["converged"] and run["ranks"] == [1, 1, 2] and run["topology"] == "2 ranks: 2 node groups"
+    assert run["converged"]
+    assert run["ranks"] == [1, 1, 2]
+    assert run["topology"] == "2 ranks: 2 node groups"
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ class FaultyTransport : public comm::Transport {
 
   /// No more faults from here on.
   void disarm() { countdown_ = 0; }
+  /// At the countdown-th message call from now on.
+  void strike_at(int countdown) { countdown_ = countdown; }
   int largest_tag() const override { return inner_->largest_tag(); }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }

@@ -41,8 +41,12 @@ double bent(Solution solution, double t) {
 
 }  // namespace
 
-Parts parts_of(std::string_view name) { return all_parts.value(name, "parts"); }
-Solution solution_of(std::string_view name) { return solutions.value(name, "solution"); }
+Parts parts_of(std::string_view name) {
+  return all_parts.value(name, "parts");
+}
+Solution solution_of(std::string_view name) {
+  return solutions.value(name, "solution");
+}
 
 template <Scalar T>
 Cube<T>::Cube(const comm::Communicator& comm, Global nodes, Parts parts)
@@ -110,7 +114,8 @@ op::Rows<T> Cube<T>::rows() const {
     neighbour(i - 1, j, k, i - 1), neighbour(i + 1, j, k, i + 1);
     neighbour(i, j - 1, k, j - 1), neighbour(i, j + 1, k, j + 1);
     neighbour(i, j, k - 1, k - 1), neighbour(i, j, k + 1, k + 1);
-    std::sort(row.begin(), row.begin() + std::ptrdiff_t(n), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(row.begin(), row.begin() + std::ptrdiff_t(n),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t e = 0; e < n; ++e) rows.column.push_back(row[e].first), rows.value.push_back(row[e].second);
     rows.start.push_back(Global(rows.column.size()));
   });
@@ -126,7 +131,8 @@ template <Scalar T>
 std::shared_ptr<op::Stencil<T>> Cube<T>::stencil() const {
   require(ranks_[0] == 1 && ranks_[1] == 1, "a stencil needs whole planes on every rank: parts slices, not boxes");
   const double h = 1.0 / double(nodes_ - 1);
-  return std::make_shared<op::Stencil<T>>(space_, op::Grid({points_, points_, points_}), op::laplacian<T>(3, {h, h, h}));
+  return std::make_shared<op::Stencil<T>>(space_, op::Grid({points_, points_, points_}),
+                                          op::laplacian<T>(3, {h, h, h}));
 }
 
 template <Scalar T>
@@ -151,7 +157,9 @@ std::vector<T> Cube<T>::exact(Solution solution) const {
   for (Global i = 0; i < points_; ++i) u[std::size_t(i)] = factor(solution, double(i + 1) * h);
   std::vector<T> values;
   values.reserve(std::size_t(space_.local_size()));
-  each([&](Global i, Global j, Global k) { values.push_back(T(u[std::size_t(i)] * u[std::size_t(j)] * u[std::size_t(k)])); });
+  each([&](Global i, Global j, Global k) {
+    values.push_back(T(u[std::size_t(i)] * u[std::size_t(j)] * u[std::size_t(k)]));
+  });
   return values;
 }
 

@@ -1,6 +1,6 @@
-// Poisson's equation in the unit cube with a known solution: -Laplace u = f, u = 0 on the walls, second differences on a
-// regular mesh. The model problem of Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse matrix-vector multiplication and
-// iterative linear solvers with the communication library GPI".
+// Poisson's equation in the unit cube with a known solution: -Laplace u = f, u = 0 on the walls, second differences on
+// a regular mesh. The model problem of Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse matrix-vector
+// multiplication and iterative linear solvers with the communication library GPI".
 #pragma once
 
 #include <tacit/layout/space.hpp>
@@ -31,8 +31,8 @@ Solution solution_of(std::string_view name);
 template <Scalar T>
 class Cube {
  public:
-  /// `nodes` along an edge, those on the walls among them: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A rank's
-  /// points are numbered x fastest, and follow those of the rank before. Collective. Error(usage) below 3 nodes.
+  /// `nodes` along an edge, those on the walls among them: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A
+  /// rank's points are numbered x fastest, and follow those of the rank before. Collective. Error(usage) below 3 nodes.
   Cube(const comm::Communicator& comm, Global nodes, Parts parts = Parts::slices);
 
   const layout::Space& space() const { return space_; }

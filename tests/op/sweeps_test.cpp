@@ -1,0 +1,57 @@
+// Jacobi-Richardson by sweeps: what is known in closed form.
+#include <gtest/gtest.h>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/stencil.hpp>
+#include <tacit/precond/jacobi.hpp>
+
+#include "support/communicators.hpp"
+
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <optional>
+
+using namespace tacit;
+using comm::Communicator;
+using layout::Vector;
+using op::Grid;
+using test::on_ranks;
+
+namespace {
+
+// x_k = (1 - cos(pi h)^k) c u for b = 3 pi^2 u, u = sin sin sin: the closed form of Jacobi-Richardson.
+TEST(Richardson, FollowsTheClosedForm) {
+  on_ranks(
+      [](const Communicator& c) {
+        const int n = 33, m = n - 2;
+        const double h = 1.0 / (n - 1), pi = std::numbers::pi;
+        const auto weights = op::laplacian<double>(3, {h, h, h});
+        const op::Stencil<double> A(c, Grid({m, m, m}), weights);
+        const auto P = std::make_shared<precond::Jacobi<double>>(A);
+        Vector<double> b(A.range()), x(A.range());
+        std::vector<double> u(x.size());
+        for (std::size_t i = 0; i < u.size(); ++i) {
+          const Global g = A.range().begin() + Global(i);
+          u[i] = std::sin(pi * h * double(g % m + 1)) * std::sin(pi * h * double(g / m % m + 1)) *
+                 std::sin(pi * h * double(g / m / m + 1));
+          b.data()[i] = 3 * pi * pi * u[i];
+        }
+        const double factor = std::pow(pi * h / 2 / std::sin(pi * h / 2), 2), rho = std::cos(pi * h);
+        for (const std::optional<int> sweeps : {std::optional<int>(), std::optional<int>(1), std::optional<int>(3)}) {
+          krylov::Options o;
+          o.method = krylov::Method::richardson, o.rtol = 0, o.max_iterations = 101, o.sweeps = sweeps,
+          o.fallbacks = false;
+          layout::fill(x, 0.0);
+          const auto report = krylov::solve<double, Host>(A, P.get(), b, x, o, true);
+          EXPECT_EQ(report.iterations, 101);
+          for (std::size_t i = 0; i < u.size(); ++i)
+            ASSERT_NEAR(x.data()[i], (1 - std::pow(rho, 101)) * factor * u[i], 1e-12);
+          EXPECT_NEAR(report.residual_norm, std::pow(rho, 101), 1e-12);
+          ASSERT_EQ(report.history.size(), 102u);
+          for (int k = 1; k <= 101; ++k) EXPECT_NEAR(report.history[std::size_t(k)], std::pow(rho, k - 1), 1e-12);
+        }
+      },
+      {1, 2, 3, 7});
+}
+
+}  // namespace
