@@ -80,6 +80,7 @@ nb::dict report_of(const op::HMatrixReport& r) {
   d["seconds"] = r.set_up_seconds;
   d["least_bytes"] = r.least_bytes;
   d["most_bytes"] = r.most_bytes;
+  d["warnings"] = r.warnings;
   return d;
 }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -153,6 +154,34 @@ def like(result: Array, model: Any) -> Any:
         return convert(result) if convert is not None else result
     except (BufferError, TypeError, ValueError, RuntimeError):
         return result
+
+
+def real_number(value: Any, what: str) -> float:
+    """`value` as a float; TypeError naming it otherwise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{what} is {value!r}; a number is needed")
+    return float(value)
+
+
+def whole_number(value: Any, what: str) -> int:
+    """`value` as an int; ValueError naming it where it is a fraction or too large."""
+    number = real_number(value, what)
+    if not number.is_integer():
+        raise ValueError(f"{what} is {value!r}; a whole number is needed")
+    if abs(number) >= 2**31:
+        raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
+    return int(number)
+
+
+def refuse_differences(told: Sequence[dict[str, float | str]]) -> None:
+    """ValueError when the ranks' values, in rank order, differ by more than the rounding of a number."""
+    first = told[0]
+    for rank, other in enumerate(told):
+        for name in {**first, **other}:
+            a, b = first.get(name, "absent"), other.get(name, "absent")
+            numbers = not isinstance(a, str) and not isinstance(b, str)
+            if a != b and not (numbers and (math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)))):
+                raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
 
 
 def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:

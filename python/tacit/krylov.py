@@ -30,10 +30,13 @@ from ._support import (
     core,
     default_threads,
     like,
+    real_number,
+    refuse_differences,
     refuse_unknown,
     scalar_name,
     to_scalar,
     using_threads,
+    whole_number,
 )
 
 __all__ = [
@@ -267,22 +270,6 @@ def methods() -> list[str]:
     return list(_core.method_names())
 
 
-def _real(value: Any, what: str) -> float:
-    """`value` as a float; TypeError naming it otherwise."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{what} is {value!r}; a number is needed")
-    return float(value)
-
-
-def _whole(value: Any, what: str) -> int:
-    number = _real(value, what)
-    if not number.is_integer():
-        raise ValueError(f"{what} is {value!r}; a whole number is needed")
-    if abs(number) >= 2**31:
-        raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
-    return int(number)
-
-
 class Observer:
     """A callback of :func:`solve` that only looks: what it returns is not asked for, so no reduction is spent on it.
 
@@ -356,13 +343,8 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
     given = len(ready.b) + (0 if ready.x0 is None else len(ready.x0)) > 0
     parts = on.all_gather(json.dumps([ready.scalar, given, ready.told]).encode())
     scalars, says, told = zip(*(json.loads(part) for part in parts), strict=True)
+    refuse_differences(told)
     first = told[0]
-    for rank, other in enumerate(told):
-        for name in {**first, **other}:
-            a, b = first.get(name, "absent"), other.get(name, "absent")
-            numbers = not isinstance(a, str) and not isinstance(b, str)
-            if a != b and not (numbers and (math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)))):
-                raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
     for name in ("rtol", "atol", "relaxation", "tau", "lambda_min", "lambda_max"):
         if not isinstance(first[name], str):
             setattr(ready.options, name, first[name])
@@ -585,22 +567,22 @@ def solve(
         if powers is not None:
             o.powers = choose("powers", powers, _core.powers_names())
         o.schedule = choose("schedule", schedule, _core.schedule_names())
-        o.remote_threads = _whole(remote_threads, "remote_threads")
-        o.job_rows = _whole(job_rows, "job_rows")
-        o.sweeps = None if sweeps is None else _whole(sweeps, "sweeps")
+        o.remote_threads = whole_number(remote_threads, "remote_threads")
+        o.job_rows = whole_number(job_rows, "job_rows")
+        o.sweeps = None if sweeps is None else whole_number(sweeps, "sweeps")
         if path is not None:
             choose("path", path, _core.path_names())
-        o.step = None if step is None else _whole(step, "step")
-        o.depth = None if depth is None else _whole(depth, "depth")
-        o.block = None if block is None else _whole(block, "block")
-        o.replacement = None if replacement is None else _whole(replacement, "replacement")
-        o.tau = None if tau is None else _real(tau, "tau")
-        o.rtol, o.atol = _real(rtol, "rtol"), _real(atol, "atol")
-        o.max_iterations = None if max_iterations is None else _whole(max_iterations, "max_iterations")
-        o.restart = _whole(restart, "restart")
-        o.relaxation = _real(relaxation, "relaxation")
-        o.lambda_min = None if lambda_min is None else _real(lambda_min, "lambda_min")
-        o.lambda_max = None if lambda_max is None else _real(lambda_max, "lambda_max")
+        o.step = None if step is None else whole_number(step, "step")
+        o.depth = None if depth is None else whole_number(depth, "depth")
+        o.block = None if block is None else whole_number(block, "block")
+        o.replacement = None if replacement is None else whole_number(replacement, "replacement")
+        o.tau = None if tau is None else real_number(tau, "tau")
+        o.rtol, o.atol = real_number(rtol, "rtol"), real_number(atol, "atol")
+        o.max_iterations = None if max_iterations is None else whole_number(max_iterations, "max_iterations")
+        o.restart = whole_number(restart, "restart")
+        o.relaxation = real_number(relaxation, "relaxation")
+        o.lambda_min = None if lambda_min is None else real_number(lambda_min, "lambda_min")
+        o.lambda_max = None if lambda_max is None else real_number(lambda_max, "lambda_max")
         o.history = bool(history)
         o.fallbacks = bool(fallbacks)
         for name, low in (("rtol", 0.0), ("atol", 0.0)):
@@ -610,7 +592,7 @@ def solve(
         choose("partition", partition, ("rows", "graph"))
         choose("ordering", ordering, ("none", "rcm"))
         choose("device", device, ("host", "cuda"))
-        if threads is not None and _whole(threads, "threads") < 1:
+        if threads is not None and whole_number(threads, "threads") < 1:
             raise ValueError(f"threads is {threads}; at least 1 is needed")
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {callback!r}; a function of one argument is needed")

@@ -8,8 +8,11 @@ same form. Products are collective.
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +30,11 @@ from ._support import (
     common_scalar,
     core,
     one_for_all,
+    real_number,
+    refuse_differences,
     scalar_name,
     to_scalar,
+    whole_number,
 )
 
 __all__ = [
@@ -365,7 +371,7 @@ class HMatrix(Operator):
         ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
         over all there are; ``norm`` (Frobenius); ``estimated_error`` and ``measured_error`` (on sampled rows, with a
         random vector; ``measured_error_ones`` with ones), relative; ``seconds``; ``least_bytes`` and ``most_bytes`` of
-        a rank.
+        a rank; ``warnings``.
         """
         return dict(self._handle.report)
 
@@ -937,6 +943,14 @@ def hmatrix(
     ------
     tacit.InputError
         For an entry that is not finite, with its row and column.
+    ValueError, TypeError
+        For an option that is not what it has to be; when options, dtype or places are not the same on all ranks.
+
+    Warns
+    -----
+    RuntimeWarning
+        On rank 0, when the error measured on sampled rows is above three tolerances; ``report["warnings"]`` on all.
+        It is first tried to mend that: blocks are made again and looked at in more places, which takes longer.
 
     Examples
     --------
@@ -963,24 +977,32 @@ def hmatrix(
             "the result of entries",
         )
         options = {
-            "tolerance": float(tolerance),
+            "tolerance": real_number(tolerance, "tolerance"),
             "measure": choose("measure", measure, ("matrix", "block")),
             "storage": choose("storage", storage, ("automatic", "single", "full")),
             "compression": choose("compression", compression, ("aca+", "aca", "svd")),
             "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
             "bisection": choose("bisection", bisection, ("median", "midpoint")),
-            "eta": float(eta),
-            "leaf_size": int(leaf_size),
+            "eta": real_number(eta, "eta"),
+            "leaf_size": whole_number(leaf_size, "leaf_size"),
             "recompress": bool(recompress),
             "verify": bool(verify),
-            "max_rank": 0 if max_rank is None else int(max_rank),
-            "sampled_rows": int(sampled_rows),
+            "max_rank": 0 if max_rank is None else whole_number(max_rank, "max_rank"),
+            "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
         }
-        if max_rank is not None and max_rank < 1:
+        if max_rank is not None and options["max_rank"] < 1:
             raise ValueError(f"max_rank is {max_rank}; a positive number is needed")
         return places, scalar, options
 
     places, scalar, options = agreed(on, look)
+    if on.size > 1:
+        # The trees, and with them all messages, follow from these; numbers are those of rank 0.
+        told = {"dtype": scalar, **{k: v if isinstance(v, (int, float)) else str(v) for k, v in options.items()}}
+        for name, array in zip(("points", "boxes", "sources", "source_boxes"), places, strict=True):
+            told[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
+        all_told = [json.loads(part) for part in on.all_gather(json.dumps(told).encode())]
+        refuse_differences(all_told)
+        options = {k: all_told[0][k] if isinstance(v, float) else v for k, v in options.items()}
 
     def by_columns(i: Array, j: Array) -> Array:
         block = as_array(entries(i, j), "the result of entries")
@@ -988,7 +1010,11 @@ def hmatrix(
             raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
         return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
 
-    return HMatrix(core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, float(tolerance))
+    A = HMatrix(core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, options["tolerance"])
+    if on.rank == 0:
+        for text in A.report["warnings"]:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return A
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:

@@ -1,7 +1,8 @@
-// Hierarchical matrices: trees and compression by themselves, and the operator against the dense matrix it stands for.
+// Hierarchical matrices: trees by themselves, and the operator against the dense matrix it stands for.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
+#include "hmatrix_cases.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
 
@@ -20,99 +21,10 @@ using namespace tacit;
 using namespace tacit::op;
 using comm::Communicator;
 using layout::Vector;
-using test::on_ranks;
+using namespace tacit::test;
 using Complex = std::complex<double>;
 
 namespace {
-
-// Points on the unit sphere, in an order that has nothing to do with where they are.
-Geometry sphere(Global n) {
-  Geometry g;
-  for (Global i = 0; i < n; ++i) {
-    const Global k = (i * 7919) % n;  // n is never a multiple of this prime
-    const double z = 1 - (2 * double(k) + 1) / double(n), angle = 2.399963229728653 * double(k);
-    const double r = std::sqrt(1 - z * z);
-    g.points.push_back({r * std::cos(angle), r * std::sin(angle), z});
-  }
-  return g;
-}
-
-double distance(const Point& a, const Point& b) {
-  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
-}
-
-// 1 / r, or exp(i kappa r) / r, with a number on the diagonal; r never below a small one.
-template <class T>
-EntryFunction<T> kernel(std::vector<Point> to, std::vector<Point> from, double kappa = 4) {
-  const double least = 0.5 / std::sqrt(double(from.size()));
-  return [to = std::move(to), from = std::move(from), kappa, least](std::span<const Global> rows,
-                                                                    std::span<const Global> columns, T* out) {
-    for (const Global j : columns)
-      for (const Global i : rows) {
-        const double r = std::max(distance(to[std::size_t(i)], from[std::size_t(j)]), least);
-        if constexpr (is_complex<T>) *out++ = T(std::polar(1 / r, kappa * r));
-        else *out++ = T(1 / r);
-      }
-  };
-}
-template <class T>
-EntryFunction<T> kernel(const Geometry& g) {
-  return kernel<T>(g.points, g.points);
-}
-
-std::vector<Global> numbers(Global n) {
-  std::vector<Global> all(static_cast<std::size_t>(n));
-  std::iota(all.begin(), all.end(), Global(0));
-  return all;
-}
-
-template <class T>
-std::vector<T> dense(const EntryFunction<T>& entry, Global m, Global n) {
-  std::vector<T> a(std::size_t(m * n));
-  entry(numbers(m), numbers(n), a.data());
-  return a;
-}
-
-std::shared_ptr<const ClusterTree> tree_of(const Geometry& g, TreeOptions options = {}) {
-  return std::make_shared<const ClusterTree>(g, options);
-}
-TreeOptions leaves(Local size, Bisection bisection = Bisection::median) {
-  return {bisection, size, 0};
-}
-
-// All entries, by products with unit vectors, many at once.
-template <class T>
-std::vector<T> entries_of(const Operator<T, Host>& a, bool adjoint = false) {
-  const auto &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
-  const Global m = to.size(), n = from.size();
-  std::vector<T> all;
-  constexpr int k = 48;
-  for (Global j = 0; j < n; j += k) {
-    Vector<T> x(from, k), y(to, k);
-    layout::fill(x, T(0));
-    for (int c = 0; c < k && j + c < n; ++c)
-      if (j + c >= from.begin() && j + c < from.end()) x.data()[(j + c - from.begin()) * k + c] = T(1);
-    if (adjoint) a.apply_adjoint(x, y);
-    else a.apply(x, y);
-    const auto whole = to.is_replicated() ? y.to_host() : to.comm().all_gather(std::span<const T>(y.data(), y.size()));
-    for (int c = 0; c < k && j + c < n; ++c)
-      for (Global i = 0; i < m; ++i) all.push_back(whole[std::size_t(i * k + c)]);
-  }
-  return all;
-}
-
-template <class T>
-double norm_of(const std::vector<T>& a) {
-  double sum = 0;
-  for (const T& v : a) sum += double(abs2(v));
-  return std::sqrt(sum);
-}
-template <class T>
-double relative_error(const std::vector<T>& a, const std::vector<T>& exact) {
-  std::vector<T> d(a);
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] -= exact[i];
-  return norm_of(d) / norm_of(exact);
-}
 
 // --- trees
 // ------------------------------------------------------------------------------------------------------------
@@ -192,84 +104,6 @@ TEST(BlockTree, CoversEveryEntryOnce) {
       EXPECT_EQ(far == 0, kind == Admissibility::Kind::none);
     }
   EXPECT_THROW(block_tree(rows, rows, {Admissibility::Kind::smaller, 0, 1}), Error);
-}
-
-// --- compression
-// ------------------------------------------------------------------------------------------------------
-
-template <class T>
-std::vector<T> expand(const Compressed<T>& b) {
-  if (b.dense) return b.u;
-  std::vector<T> a(std::size_t(b.rows) * b.columns);
-  for (Local l = 0; l < b.rank; ++l)
-    for (Local j = 0; j < b.columns; ++j)
-      for (Local i = 0; i < b.rows; ++i)
-        a[i + std::size_t(j) * b.rows] +=
-            b.u[i + std::size_t(l) * b.rows] * b.sigma[std::size_t(l)] * conj(b.v[j + std::size_t(l) * b.columns]);
-  return a;
-}
-
-template <class T>
-void compresses_far_blocks() {
-  Geometry to = sphere(190), from = sphere(170);
-  for (Point& p : from.points) p[0] += 5;
-  const auto entry = kernel<T>(to.points, from.points, 1);
-  const auto exact = dense(entry, 190, 170);
-  for (const double tolerance : {1e-2, 1e-4, 1e-8}) {
-    CompressOptions options;
-    options.method = Compression::svd;
-    const Local best = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options).rank;
-    for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd})
-      for (const bool again : {true, false}) {
-        options.method = method;
-        options.recompress = again;
-        const auto b = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options);
-        EXPECT_LE(relative_error(expand(b), exact), tolerance);
-        EXPECT_FALSE(b.dense);
-        EXPECT_LE(b.rank, again ? best + 1 : 2 * best);
-        EXPECT_NEAR(b.norm, norm_of(exact), 2 * tolerance * norm_of(exact));
-        if (method != Compression::svd) {
-          EXPECT_LT(b.entries, 190 * 170);
-        }
-      }
-  }
-}
-TEST(Compress, FarBlocksToTheTolerance) {
-  compresses_far_blocks<double>();
-  compresses_far_blocks<Complex>();
-}
-
-// Two parts that do not see each other: crosses that start in one never lead to the other.
-TEST(Compress, LooksWhereCrossesDoNotLead) {
-  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
-    for (const Global j : columns)
-      for (const Global i : rows) *out++ = (i < 40) == (j < 40) ? 1.0 / (1.0 + double(i + j)) : 0.0;
-  };
-  const auto exact = dense(entry, 80, 80);
-  for (const auto method : {Compression::aca_plus, Compression::aca}) {
-    CompressOptions options;
-    options.method = method;
-    const auto b = compress(entry, numbers(80), numbers(80), {1e-6, 0}, options);
-    EXPECT_LE(relative_error(expand(b), exact), 1e-6);
-  }
-}
-
-TEST(Compress, KeepsDenseWhatHasNoLowRank) {
-  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
-    for (const Global j : columns)
-      for (const Global i : rows) *out++ = test::number<double>(1, std::uint64_t(i * 1000 + j));
-  };
-  for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd}) {
-    CompressOptions options;
-    options.method = method;
-    const auto b = compress(entry, numbers(30), numbers(40), {1e-6, 0}, options);
-    EXPECT_TRUE(b.dense);
-    EXPECT_EQ(expand(b), dense(entry, 30, 40));
-    const EntryFunction<double> zero = [](auto r, auto c, double* out) { std::fill_n(out, r.size() * c.size(), 0.0); };
-    const auto nothing = compress(zero, numbers(30), numbers(40), {1e-6, 0}, options);
-    EXPECT_EQ(nothing.rank, 0);
-    EXPECT_FALSE(nothing.dense);
-  }
 }
 
 // --- the operator
@@ -499,22 +333,6 @@ TEST(HMatrix, TakesOddMatrices) {
         }
       },
       {1, 3});
-}
-
-TEST(HMatrix, HasNumbersOfAnySize) {
-  const Geometry g = sphere(300);
-  const auto space = Space::distributed(Communicator::self(), 300);
-  for (const double scale : {1e-140, 1e-30, 1e30, 1e140}) {
-    const auto plain = kernel<double>(g);
-    const EntryFunction<double> entry = [&](auto rows, auto columns, double* out) {
-      plain(rows, columns, out);
-      for (std::size_t i = 0; i < rows.size() * columns.size(); ++i) out[i] *= scale;
-    };
-    const HMatrix<double> A(space, tree_of(g, leaves(16)), entry);
-    auto a = entries_of<double>(A);
-    for (double& v : a) v /= scale;
-    EXPECT_LE(relative_error(a, dense(plain, 300, 300)), 1e-4) << scale;
-  }
 }
 
 TEST(HMatrix, SharesItsBytesEvenly) {

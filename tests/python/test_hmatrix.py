@@ -112,6 +112,10 @@ def test_refusals() -> None:
         ({"eta": -1.0}, ValueError, "eta"),
         ({"leaf_size": 0}, ValueError, "0 indices"),
         ({"max_rank": 0}, ValueError, "max_rank"),
+        ({"max_rank": 1.5}, ValueError, "max_rank is 1.5; a whole number"),
+        ({"leaf_size": 2.7}, ValueError, "leaf_size is 2.7; a whole number"),
+        ({"sampled_rows": "3"}, TypeError, "sampled_rows"),
+        ({"tolerance": "x"}, TypeError, "tolerance"),
         ({"boxes": np.zeros((3, 2, 3))}, ValueError, "boxes"),
         ({"source_boxes": np.zeros((50, 2, 3))}, ValueError, "sources"),
     ):
@@ -167,5 +171,99 @@ def test_ranks() -> None:
 
         with pytest.raises(ValueError, match="rank one breaks"):
             tacit.hmatrix(p, breaks, comm=comm, dtype="float64")
+
+    tacit.comm.run_threads(3, work)
+
+
+@pytest.mark.parametrize("compression", ["aca+", "aca"])
+def test_repeated_points(compression: str) -> None:
+    # What is left of a block of few distinct rows is rounding: no pivots there, and a look at those not met yet.
+    for seed, dims in ((0, 2), (5, 3)):
+        p = np.repeat(np.random.default_rng(seed).standard_normal((50 * dims, dims)), 3, axis=0)
+        r = np.linalg.norm(p[:, None] - p[None], axis=2)
+        for a in (np.exp(-r) * (1 + 0.2j), np.exp(2j * r) / (r + 0.1), np.cos(2 * r) / (r + 0.1)):
+
+            def entries(i: np.ndarray, j: np.ndarray, a: np.ndarray = a) -> np.ndarray:
+                return np.asarray(a[np.ix_(i, j)])
+
+            for recompress in (True, False):
+                A = tacit.hmatrix(
+                    p, entries, tolerance=1e-8, leaf_size=24, compression=compression, recompress=recompress
+                )
+                error = np.linalg.norm(A @ np.eye(len(p), dtype=a.dtype) - a) / np.linalg.norm(a)
+                assert error < 1e-8, (seed, recompress)
+
+
+def step(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    return (i[:, None] > j[None]) + 50.0 * (i[:, None] == j[None])
+
+
+def test_kernel_that_jumps() -> None:
+    """Nothing smooth about it: mended where it may be, told where not."""
+    p = np.random.default_rng(0).standard_normal((1200, 3))
+    a = whole(step, 1200, 1200)
+    x = np.random.default_rng(1).standard_normal(1200)
+    A = tacit.hmatrix(p, step, tolerance=1e-4)
+    assert np.linalg.norm(A @ x - a @ x) < 3e-4 * np.linalg.norm(a)
+    assert A.report["measured_error"] < 3e-4
+    assert not A.report["warnings"]
+    with pytest.warns(RuntimeWarning, match="the tolerance is 0.0001"):
+        B = tacit.hmatrix(p, step, tolerance=1e-4, verify=False)
+    assert B.report["measured_error"] > 1e-3
+    assert len(B.report["warnings"]) == 1
+    result = tacit.solve(B, a @ x, rtol=1e-3, method="gmres")
+    assert any("good to 0." in w for w in result.warnings)
+
+    # Isolated entries that few rows and columns show.
+    def dotted(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return kernel(p)(i, j) + np.where((i[:, None] * 7919 + j[None] * 104729) % 1009 == 0, 3.0, 0.0)
+
+    C, c = tacit.hmatrix(p, dotted, tolerance=1e-4), whole(dotted, 1200, 1200)
+    assert np.linalg.norm(C @ x - c @ x) < 3e-4 * np.linalg.norm(c)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "scale"),
+    [("float32", 2.3e-28), ("float32", 1e18), ("float32", 1e33), ("complex64", 1e-28), ("float64", 1e-170)]
+    + [("float64", 1e-300), ("float64", 1e300), ("complex128", 1e200)],
+)
+def test_numbers_near_the_ends_of_the_range(scalar: str, scale: float) -> None:
+    p = sphere(600)
+    plain = kernel(p, 3.0, scalar)
+
+    def entries(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return np.asarray(plain(i, j) * np.dtype(scalar).type(scale))
+
+    options: dict[str, Any] = {"tolerance": 1e-4, "leaf_size": 20}
+    A, B = tacit.hmatrix(p, entries, **options), tacit.hmatrix(p, plain, **options)
+    x = np.random.default_rng(0).standard_normal(600).astype(scalar)
+    a = whole(plain, 600, 600).astype(complex)
+    for ours, theirs in ((A @ x, a @ x), (A.H @ x, a.conj().T @ x)):
+        assert np.linalg.norm(ours.astype(complex) / scale - theirs) < 3e-4 * np.linalg.norm(theirs)
+    assert A.report["dense_blocks"] == B.report["dense_blocks"]
+    assert A.report["norm"] / scale == pytest.approx(B.report["norm"], rel=1e-3)
+    assert 1e-6 < A.report["measured_error"] < 2e-4
+    assert np.allclose(A.diagonal() / scale, B.diagonal(), rtol=1e-3)
+
+
+def test_ranks_that_differ() -> None:
+    p = sphere(200)
+
+    def work(comm: Any) -> None:
+        r = comm.rank
+        for change, match in (
+            ({"tolerance": [1e-2, 1e-8, 1e-11][r]}, "tolerance is 0.01 on rank 0 and 1e-08 on rank 1"),
+            ({"leaf_size": [16, 64, 64][r]}, "leaf_size"),
+            ({"measure": ["matrix", "matrix", "block"][r]}, "measure is matrix on rank 0 and block on rank 2"),
+            ({"sampled_rows": 1 + r}, "sampled_rows"),
+            ({"dtype": ["float32", "float64", "float64"][r]}, "dtype"),
+            ({"boxes": np.stack([p, p + r], axis=1)}, "boxes"),
+            ({"sources": p[: 100 + r]}, "sources"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                tacit.hmatrix(p, kernel(p), comm=comm, **change)
+        with pytest.raises(ValueError, match="points"):
+            tacit.hmatrix(p + r, kernel(p), comm=comm)
+        tacit.hmatrix(p, kernel(p), comm=comm, tolerance=1e-3 * (1 + 1e-15 * r))
 
     tacit.comm.run_threads(3, work)

@@ -15,7 +15,6 @@ namespace {
 // Shares of a block's tolerance, the sum of their squares at most 1 together with that of storage (storage.cpp): the
 // crosses are cheap to take a little further, and recompression throws away what was too much.
 constexpr double cross_share = 0.35, cut_share = 0.75;
-constexpr int sampled = 2;  // rows, and as many columns, that verification looks at
 
 // Numbers that look random and are the same everywhere.
 struct Hash {
@@ -29,29 +28,49 @@ struct Hash {
   Local below(Local n) { return Local(next() % std::uint64_t(n)); }
 };
 
+// Sums in double: squares of floats leave the range of float.
 template <Scalar T>
 double norm2(const T* v, Local n) {  // squared
-  real_t<T> sum(0);
+  double sum(0);
+  const auto* const parts = reinterpret_cast<const real_t<T>*>(v);
 #pragma omp simd reduction(+ : sum)
-  for (Local i = 0; i < n; ++i) sum += abs2(v[i]);
-  return double(sum);
+  for (Local i = 0; i < n * Local(sizeof(T) / sizeof(real_t<T>)); ++i) sum += double(parts[i]) * double(parts[i]);
+  return sum;
 }
 template <Scalar T>
-T dot(const T* a, const T* b, Local n) {
+auto dot(const T* a, const T* b, Local n) {
   if constexpr (is_complex<T>) {
-    real_t<T> re(0), im(0);
+    double re(0), im(0);
 #pragma omp simd reduction(+ : re, im)
     for (Local i = 0; i < n; ++i) {
-      re += a[i].real() * b[i].real() + a[i].imag() * b[i].imag();
-      im += a[i].real() * b[i].imag() - a[i].imag() * b[i].real();
+      const double a_re = a[i].real(), a_im = a[i].imag(), b_re = b[i].real(), b_im = b[i].imag();
+      re += a_re * b_re + a_im * b_im;
+      im += a_re * b_im - a_im * b_re;
     }
-    return {re, im};
+    return std::complex<double>(re, im);
   } else {
-    T sum(0);
+    double sum(0);
 #pragma omp simd reduction(+ : sum)
-    for (Local i = 0; i < n; ++i) sum += a[i] * b[i];
+    for (Local i = 0; i < n; ++i) sum += double(a[i]) * double(b[i]);
     return sum;
   }
+}
+// The modulus. Where its square is no full number, |re| + |im|, which orders pivots as well.
+template <Scalar T>
+real_t<T> magnitude(const T& v) {
+  if constexpr (is_complex<T>) {
+    const double re = std::abs(double(v.real())), im = std::abs(double(v.imag())), square = re * re + im * im;
+    return real_t<T>(square > 1e-290 ? std::sqrt(square) : re + im);
+  } else {
+    return std::abs(v);
+  }
+}
+template <Scalar T>
+real_t<T> largest_of(const T* v, Local n) {
+  real_t<T> most(0);
+#pragma omp simd reduction(max : most)
+  for (Local i = 0; i < n; ++i) most = std::max(most, magnitude(v[i]));
+  return most;
 }
 template <Scalar T>
 void axpy(T alpha, const T* x, T* y, Local n) {
@@ -124,9 +143,9 @@ class Crosses {
       if (!options_.verify) return true;
       next = worst_of_sample();
       if (next < 0) return true;
-      // The stopping rule was fooled: the cross through the worst row found, then on as before.
-      if (rank() >= limit_) return false;
-      if (!cross_through_row(next)) return true;
+      // The stopping rule was fooled: the cross through the worst row found, then on as before. Where only rounding is
+      // left in that row and it is still too much, nothing but the entries themselves is good enough.
+      if (rank() >= limit_ || !cross_through_row(next)) return false;
     }
   }
 
@@ -141,26 +160,44 @@ class Crosses {
   const T* u(Local l) const { return u_.data() + std::size_t(l) * m_; }
   const T* v(Local l) const { return v_.data() + std::size_t(l) * n_; }
 
-  // Rows and columns of R.
-  void residual_row(Local i, T* out) {
+  // A row or column of R, and what of it may be rounding: in a block whose rank is exhausted (points that are repeated,
+  // say) nothing else is left, and one such number divided by another is anything.
+  double residual_row(Local i, T* out) {
     block_.row(i, out);
-    for (Local l = 0; l < rank_; ++l) axpy(-u(l)[i], v(l), out, n_);
+    double met = double(largest_of(out, n_));
+    for (Local l = 0; l < rank_; ++l) {
+      axpy(-u(l)[i], v(l), out, n_);
+      met += double(magnitude(u(l)[i])) * v_most_[std::size_t(l)];
+    }
+    return rounding * met;
   }
-  void residual_column(Local j, T* out) {
+  double residual_column(Local j, T* out) {
     block_.column(j, out);
-    for (Local l = 0; l < rank_; ++l) axpy(-v(l)[j], u(l), out, m_);
+    double met = double(largest_of(out, m_));
+    for (Local l = 0; l < rank_; ++l) {
+      axpy(-v(l)[j], u(l), out, m_);
+      met += double(magnitude(v(l)[j])) * u_most_[std::size_t(l)];
+    }
+    return rounding * met;
+  }
+  // Rows without anything in them that are passed over: where rows repeat others, about one of `rank` tells more.
+  int spare() const { return 6 + 4 * int(rank_); }
+  // R(i, j) in row_ and in column_ is one number, apart from rounding.
+  bool agree(Local i, Local j) const {
+    const T a = row_[std::size_t(j)], b = column_[std::size_t(i)];
+    return a != T(0) && magnitude(T(a - b)) <= magnitude(a) / 2;
   }
   static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
     Local at = -1;
     R most(0);
     // What was used is nearly 0 by now: most often the largest of all is the one.
 #pragma omp simd reduction(max : most)
-    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, abs2(values[i]));
+    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, magnitude(values[i]));
     for (std::size_t i = 0; i < values.size() && most > 0; ++i)
-      if (abs2(values[i]) == most && !used[i]) return Local(i);
+      if (magnitude(values[i]) == most && !used[i]) return Local(i);
     most = 0;
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (!used[i] && (at < 0 || abs2(values[i]) > most)) at = Local(i), most = abs2(values[i]);
+      if (!used[i] && (at < 0 || magnitude(values[i]) > most)) at = Local(i), most = magnitude(values[i]);
     return at;
   }
   static Local unused(const std::vector<char>& used, Hash& hash) {
@@ -182,6 +219,8 @@ class Crosses {
     double mixed = 0;
     for (Local l = 0; l < rank_; ++l) mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
     norm2_ += 2 * mixed + size * size;
+    u_most_.push_back(double(largest_of(column_.data(), m_)));
+    v_most_.push_back(double(largest_of(row_.data(), n_)));
     u_.insert(u_.end(), column_.begin(), column_.end());
     v_.insert(v_.end(), row_.begin(), row_.end());
     row_used_[std::size_t(i)] = column_used_[std::size_t(j)] = 1;
@@ -191,19 +230,19 @@ class Crosses {
 
   // The cross through row i and its largest entry. False when nothing is left in that row.
   bool cross_through_row(Local i) {
-    residual_row(i, row_.data());
+    const double noise = residual_row(i, row_.data());
     const Local j = largest(row_, column_used_);
     row_used_[std::size_t(i)] = 1;
-    if (j < 0 || row_[std::size_t(j)] == T(0)) return false;
+    if (j < 0 || double(magnitude(row_[std::size_t(j)])) <= noise) return false;
     residual_column(j, column_.data());
-    if (column_[std::size_t(i)] == T(0)) return false;  // rounding: the entry came out as nothing the second time
+    if (!agree(i, j)) return false;
     error_ = add(i, j);
     return true;
   }
 
   // Bebendorf's rule: the next row is where the last column was largest; stop when a cross is small beside their sum.
   bool with_partial_pivots(Local row) {
-    for (int empty = 0; empty < 3;) {
+    for (int empty = 0; empty < spare();) {
       if (rank_ >= std::min(m_, n_)) return true;
       if (rank_ >= limit_) return false;
       if (row < 0 || row_used_[std::size_t(row)]) row = unused(row_used_, hash_);
@@ -224,47 +263,76 @@ class Crosses {
   // alone would not see.
   bool with_references() {
     Local i_ref = -1, j_ref = -1;
+    double row_noise = 0, column_noise = 0;
     std::vector<T> ref_row(static_cast<std::size_t>(n_)), ref_column(static_cast<std::size_t>(m_));
-    for (;;) {
+    for (int empty = 0; empty < spare();) {
       if (rank_ >= std::min(m_, n_)) return true;
       if (rank_ >= limit_) return false;
       if (j_ref < 0) {
         j_ref = unused(column_used_, hash_);
-        residual_column(j_ref, ref_column.data());
+        if (j_ref < 0) return true;
+        column_noise = residual_column(j_ref, ref_column.data());
       }
       if (i_ref < 0) {
         // Where the reference column is smallest: far from what it shows.
         R least(0);
         for (Local i = 0; i < m_; ++i)
-          if (!row_used_[std::size_t(i)] && (i_ref < 0 || abs2(ref_column[std::size_t(i)]) < least))
-            i_ref = i, least = abs2(ref_column[std::size_t(i)]);
+          if (!row_used_[std::size_t(i)] && (i_ref < 0 || magnitude(ref_column[std::size_t(i)]) < least))
+            i_ref = i, least = magnitude(ref_column[std::size_t(i)]);
         if (i_ref < 0) return true;
-        residual_row(i_ref, ref_row.data());
+        row_noise = residual_row(i_ref, ref_row.data());
       }
       const Local i_most = largest(ref_column, row_used_), j_most = largest(ref_row, column_used_);
-      const R in_column = i_most < 0 ? R(0) : abs2(ref_column[std::size_t(i_most)]),
-              in_row = j_most < 0 ? R(0) : abs2(ref_row[std::size_t(j_most)]);
-      if (in_column == R(0) && in_row == R(0)) return true;  // verification looks further
+      const double in_column = i_most < 0 ? 0.0 : double(magnitude(ref_column[std::size_t(i_most)])),
+                   in_row = j_most < 0 ? 0.0 : double(magnitude(ref_row[std::size_t(j_most)]));
+      const bool column_left = in_column > column_noise, row_left = in_row > row_noise;
+      if (!column_left && !row_left) return true;  // verification looks further
+      const bool by_column = column_left && (!row_left || in_column > in_row);
       Local i = i_most, j = j_most;
-      if (in_column > in_row) {
+      const auto take_row = [&] {
         if (i == i_ref) row_ = ref_row;
-        else residual_row(i, row_.data());
+        return i == i_ref ? row_noise : residual_row(i, row_.data());
+      };
+      const auto take_column = [&] {
+        if (j == j_ref) column_ = ref_column;
+        return j == j_ref ? column_noise : residual_column(j, column_.data());
+      };
+      bool good;
+      if (by_column) {
+        const double noise = take_row();
         j = largest(row_, column_used_);
-        if (j == j_ref) column_ = ref_column;
-        else residual_column(j, column_.data());
+        good = double(magnitude(row_[std::size_t(j)])) > noise;
+        if (good) take_column();
       } else {
-        if (j == j_ref) column_ = ref_column;
-        else residual_column(j, column_.data());
+        const double noise = take_column();
         i = largest(column_, row_used_);
-        if (i == i_ref) row_ = ref_row;
-        else residual_row(i, row_.data());
+        good = double(magnitude(column_[std::size_t(i)])) > noise;
+        if (good) take_row();
       }
-      if (column_[std::size_t(i)] == T(0)) return true;
+      if (!good || !agree(i, j)) {  // nothing in that row, or column
+        ++empty;
+        (by_column ? row_used_[std::size_t(i)] : column_used_[std::size_t(j)]) = 1;
+        if (by_column && i == i_ref) i_ref = -1;
+        if (!by_column && j == j_ref) j_ref = -1;
+        continue;
+      }
+      empty = 0;
       error_ = add(i, j);
-      if (i == i_ref) i_ref = -1;
-      else axpy(-u(rank_ - 1)[i_ref], v(rank_ - 1), ref_row.data(), n_);
-      if (j == j_ref) j_ref = -1;
-      else axpy(-v(rank_ - 1)[j_ref], u(rank_ - 1), ref_column.data(), m_);
+      const std::size_t last = std::size_t(rank_) - 1;
+      if (i == i_ref) {
+        i_ref = -1;
+      } else {
+        const T c = u(rank_ - 1)[i_ref];
+        axpy(-c, v(rank_ - 1), ref_row.data(), n_);
+        row_noise += rounding * double(magnitude(c)) * v_most_[last];
+      }
+      if (j == j_ref) {
+        j_ref = -1;
+      } else {
+        const T c = v(rank_ - 1)[j_ref];
+        axpy(-c, u(rank_ - 1), ref_column.data(), m_);
+        column_noise += rounding * double(magnitude(c)) * u_most_[last];
+      }
       if (error_ > allowed()) continue;
       // The reference row and column stand for all others of R.
       const double left = std::sqrt(std::max(i_ref < 0 ? 0.0 : norm2(ref_row.data(), n_) * m_,
@@ -274,6 +342,7 @@ class Crosses {
         return true;
       }
     }
+    return true;
   }
 
   // Estimates norm(R) from rows and columns not looked at yet; the row to go on with when it is above the tolerance,
@@ -282,35 +351,51 @@ class Crosses {
     double rows2 = 0, columns2 = 0, worst = -1;
     Local at = -1;
     int rows = 0, columns = 0;
-    for (; rows < sampled; ++rows) {
+    // One in which nothing is left tells nothing of the others (it may repeat one that is done): some more, then.
+    for (int wanted = options_.samples, more = spare(); wanted > 0 && more >= 0; ++rows) {
       const Local i = unused(row_used_, hash_);
       if (i < 0) break;
-      residual_row(i, row_.data());
+      const double noise = residual_row(i, row_.data());
       const double size = norm2(row_.data(), n_);
       rows2 += size;
       if (size > worst) worst = size, at = i;
+      if (double(largest_of(row_.data(), n_)) > noise) --wanted;
+      else row_used_[std::size_t(i)] = 1, --more;
     }
-    if (rows == 0) return -1;
-    for (; columns < sampled; ++columns) {
+    if (rows == 0) {  // a cross goes through every row, or nothing was found in it
+      error_ = rounding * norm();
+      return -1;
+    }
+    for (int wanted = options_.samples, more = spare(); wanted > 0 && more >= 0; ++columns) {
       const Local j = unused(column_used_, hash_);
       if (j < 0) break;
-      residual_column(j, column_.data());
+      const double noise = residual_column(j, column_.data());
       columns2 += norm2(column_.data(), m_);
+      const double most = double(largest_of(column_.data(), m_));
+      if (most > noise) --wanted;
+      else column_used_[std::size_t(j)] = 1, --more;
       const Local i = largest(column_, row_used_);
-      const double size = double(abs2(column_[std::size_t(i)])) * n_;  // as if the row were all so large
-      if (size > worst) worst = size, at = i;
+      if (i < 0) continue;
+      const double left = double(magnitude(column_[std::size_t(i)]));
+      const double size = left * left * n_;  // as if the row were all so large
+      if (size > worst && left > noise) worst = size, at = i;
     }
     const double estimate = std::sqrt(std::max(rows2 / rows * m_, columns > 0 ? columns2 / columns * n_ : 0.0));
-    if (estimate > allowed() && worst > 0) return at;
+    if (estimate > allowed() && worst > 0) {
+      error_ = estimate;
+      return at;
+    }
     error_ = estimate;
     return -1;
   }
 
+  static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
   Entries<T>& block_;
   Local m_, n_, limit_ = 0, rank_ = 0;
   Tolerance tolerance_;
   const CompressOptions& options_;
   std::vector<T> u_, v_;
+  std::vector<double> u_most_, v_most_;  // largest entries of their columns
   std::vector<char> row_used_, column_used_;
   std::vector<T> row_, column_;
   double norm2_ = 0, error_ = 0;
@@ -344,7 +429,7 @@ void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
     for (int pass = 0; pass < 2; ++pass)
       for (Local l = 0; l < j; ++l) {
         const T* const q = a + std::size_t(l) * m;
-        const T c = dot(q, column, m);
+        const T c = T(dot(q, column, m));
         axpy(-c, q, column, m);
         R[std::size_t(j) * r + l] += c;
       }
@@ -431,6 +516,35 @@ void by_svd(Compressed<T>& b, double allowed, Norm norm) {
   keep(b, std::move(sigma), r);
 }
 
+// b against all entries: its error is known, and when it is more than `allowed` it becomes what they say.
+template <Scalar T>
+void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const CompressOptions& options) {
+  const double allowed = std::hypot(cross_share, cut_share) * tolerance.of(exact.norm);
+  std::vector<T> column(static_cast<std::size_t>(b.rows));
+  double error = 0;
+  for (Local j = 0; j < b.columns; ++j) {
+    std::copy_n(exact.u.data() + std::size_t(j) * b.rows, b.rows, column.data());
+    for (Local l = 0; l < b.rank; ++l)
+      axpy(T(-b.sigma[std::size_t(l)] * conj(b.v[j + std::size_t(l) * b.columns])),
+           b.u.data() + std::size_t(l) * b.rows, column.data(), b.rows);
+    error += norm2(column.data(), b.rows);
+  }
+  exact.entries += b.entries;
+  if (std::sqrt(error) <= allowed) {
+    b.error = std::sqrt(error);
+    b.norm = exact.norm;
+    b.entries = exact.entries;
+    return;
+  }
+  constexpr Local few = 256;  // singular values of more take long
+  if (options.recompress && std::min(b.rows, b.columns) <= few) {
+    b = exact;
+    by_svd(b, allowed, options.truncation);
+    if (options.max_rank == 0 || b.rank <= options.max_rank) return;
+  }
+  b = std::move(exact);
+}
+
 }  // namespace
 
 double Tolerance::of(double norm) const {
@@ -485,6 +599,7 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
       for (Local l = 0; l < b.rank; ++l) {
         T *const u = b.u.data() + std::size_t(l) * b.rows, *const v = b.v.data() + std::size_t(l) * b.columns;
         const auto a = real_t<T>(std::sqrt(norm2(u, b.rows))), c = real_t<T>(std::sqrt(norm2(v, b.columns)));
+        if (a == 0 || c == 0) continue;  // squares below the least number there is: sigma stays 0
         b.sigma[std::size_t(l)] = a * c;
         for (Local i = 0; i < b.rows; ++i) u[i] /= a;
         for (Local i = 0; i < b.columns; ++i) v[i] /= c;
@@ -493,7 +608,9 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
     fits = fits && Global(b.rank) * (Global(b.rows) + b.columns) < Global(b.rows) * b.columns &&
            (options.max_rank == 0 || b.rank <= options.max_rank);
   }
-  if (!fits) {
+  if (fits && Global(b.rows) * b.columns <= options.settled) {
+    settle(b, evaluate(entry, rows, columns), tolerance, options);
+  } else if (!fits) {
     const Global seen = block.evaluated();
     b = evaluate(entry, rows, columns);
     b.entries += seen;

@@ -31,6 +31,10 @@ struct CompressOptions {
   bool recompress = true;
   /// Rows and columns that the crosses have not met are looked at before a block is believed to be done.
   bool verify = true;
+  /// How many rows, and how many columns, each such look takes.
+  int samples = 2;
+  /// Blocks of up to so many entries are compared with all of them, and cannot be wrong.
+  Global settled = 0;
   /// What the cut at recompression bounds: the Frobenius norm of what is cut off, or its largest singular value.
   Norm truncation = Norm::frobenius;
   /// A block that would need a higher rank is kept dense. 0: no limit but that low rank must be smaller than dense.

@@ -9,6 +9,7 @@
 #include <tacit/op/hmatrix/compress.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,8 +20,8 @@ namespace tacit::op {
 enum class StoragePrecision {
   automatic,  ///< every column of a factor and every dense block in the lowest of: own, float, 16-bit integers, that
               ///< keeps the tolerance
-  single,  ///< the same without the integers
-  full     ///< all in the scalar's own precision
+  single,     ///< the same without the integers
+  full        ///< all in the scalar's own precision
 };
 
 enum class ErrorMeasure {
@@ -36,7 +37,9 @@ struct HMatrixOptions {
   CompressOptions compress{};
   StoragePrecision storage = StoragePrecision::automatic;
   /// Rows of A, at most, by which its norm is estimated before and its error measured after compression. They cost
-  /// sampled_rows n entries.
+  /// sampled_rows n entries. Where the error measured is above three tolerances and compress.verify is set, all blocks
+  /// are made again with 16 rows and columns looked at in each, and all entries of those below 2^16 (all blocks, where
+  /// the matrix has at most 2^26): slow and safe. If that does not help, or is not to be, the report has a warning.
   int sampled_rows = 32;
   /// The entry function may be called from several threads at once.
   bool concurrent = true;
@@ -58,11 +61,12 @@ struct HMatrixReport {
   double dense_fraction = 0;                                 ///< bytes over those of the full matrix
   double entries_evaluated = 0;                              ///< calls for one entry, over rows x columns
   double estimated_error = 0;              ///< relative, Frobenius: cut-off parts, crosses' estimates, rounding
-  double measured_error = 0;               ///< norm(A x - A_H x) / norm(A x) on the sampled rows, x random
-  double measured_error_ones = 0;          ///< the same with x = 1
+  double measured_error = 0;               ///< norm(A x - A_H x) / norm(A) on the sampled rows, x random +-1
+  double measured_error_ones = 0;          ///< with x = 1: over norm(A x), or norm(A) where that is larger
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
   double least_bytes = 0, most_bytes = 0;  ///< of a rank
+  std::vector<std::string> warnings;       ///< a measured error of more than three tolerances
 };
 
 /// A_ij = entry(i, j) for targets i at rows and sources j at columns. Space by space:
@@ -99,8 +103,10 @@ class HMatrix final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// A bound: the largest entry of the dense blocks, the largest norm of the others.
   double largest() const override { return largest_; }
-  /// The estimated error of the report.
-  double accuracy() const override { return report_.estimated_error; }
+  /// The largest of the three errors of the report.
+  double accuracy() const override {
+    return std::max({report_.estimated_error, report_.measured_error, report_.measured_error_ones});
+  }
   Cost cost() const override;
   Cost adjoint_cost() const override;
   /// The same on all ranks.

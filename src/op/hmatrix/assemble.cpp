@@ -1,0 +1,480 @@
+// How an HMatrix comes about: samples of rows, blocks compressed, shares of ranks made even, and what came out
+// measured.
+#include <tacit/base/trace.hpp>
+
+#include "parts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <sstream>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::op {
+namespace {
+
+// The part of a block's tolerance that storing it in few digits may use (compress.cpp has the others).
+constexpr double storage_share = 0.56;
+// Rank that a low-rank block is taken for before it is known (HACApK: 7).
+constexpr double predicted_rank = 8;
+constexpr double even = 0.97;  // least over most bytes of a rank that cuts are left at
+// A measured error of so many tolerances is no chance of the rows and the vector it is measured with: then blocks are
+// made again, looked at in so many rows and columns before they are believed, and those below some number of entries
+// (all where the matrix has few) in each of these.
+constexpr double acceptable = 3;
+constexpr int many_samples = 16;
+constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
+
+double bytes_wanted(const Block& b) {
+  return b.admissible ? std::min(predicted_rank * (double(b.rows()) + b.columns()), double(b.rows()) * b.columns())
+                      : double(b.rows()) * b.columns();
+}
+
+// 1 or -1, of an index and nothing else.
+double sign_of(Global i) {
+  std::uint64_t z = (std::uint64_t(i) + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return (z >> 63) != 0 ? 1.0 : -1.0;
+}
+
+// Costs of rows, where each item's cost falls on its rows alike.
+class RowCost {
+ public:
+  explicit RowCost(Local rows) : change_(std::size_t(rows) + 1) {}
+  void add(Local begin, Local end, double cost) {
+    if (end <= begin) return;
+    change_[std::size_t(begin)] += cost / (end - begin);
+    change_[std::size_t(end)] -= cost / (end - begin);
+  }
+  std::vector<double> of_chunks(Local chunk) const {
+    const std::size_t rows = change_.size() - 1;
+    std::vector<double> sums((rows + std::size_t(chunk) - 1) / std::size_t(chunk));
+    double now = 0;
+    for (std::size_t i = 0; i < rows; ++i) now += change_[i], sums[i / std::size_t(chunk)] += now;
+    return sums;
+  }
+
+ private:
+  std::vector<double> change_;
+};
+
+// Contiguous chunks for each rank, with equal sums as nearly as chunks allow: rank r has rows [cut[r], cut[r + 1]).
+std::vector<Global> cut_evenly(const std::vector<double>& chunks, Local chunk, Local rows, int ranks) {
+  std::vector<double> up_to(chunks.size() + 1);
+  for (std::size_t i = 0; i < chunks.size(); ++i) up_to[i + 1] = up_to[i] + std::max(chunks[i], 1e-300);
+  std::vector<Global> cuts(std::size_t(ranks) + 1);
+  cuts.back() = rows;
+  for (int r = 1; r < ranks; ++r) {
+    const double wanted = up_to.back() / ranks * r;
+    auto i = std::size_t(std::lower_bound(up_to.begin(), up_to.end(), wanted) - up_to.begin());
+    if (i > 0 && wanted - up_to[i - 1] < up_to[i] - wanted) --i;
+    cuts[std::size_t(r)] = std::clamp<Global>(Global(i) * chunk, cuts[std::size_t(r) - 1], rows);
+  }
+  return cuts;
+}
+
+template <class V>
+std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
+  const auto all = comm.all_gather(std::span<const V>(own));
+  std::vector<V> sum(own.size());
+  for (std::size_t i = 0; i < all.size(); ++i) sum[i % own.size()] += all[i];
+  return sum;
+}
+
+// v 2^e.
+template <Scalar T>
+T shifted(const T& v, int e) {
+  if constexpr (is_complex<T>) return {std::ldexp(v.real(), e), std::ldexp(v.imag(), e)};
+  else return std::ldexp(v, e);
+}
+// The largest exponent of `count` entries; `none` where all are 0.
+constexpr int none = std::numeric_limits<int>::min();
+template <Scalar T>
+int exponent_of(const T* v, std::size_t count) {
+  const auto* const parts = reinterpret_cast<const real_t<T>*>(v);
+  real_t<T> most(0);
+#pragma omp simd reduction(max : most)
+  for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(real_t<T>)); ++k) most = std::max(most, std::abs(parts[k]));
+  return most > 0 ? std::ilogb(most) : none;
+}
+
+template <Scalar T>
+using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+
+// A row of A in units of 2^exponent: its size, and its products with two vectors.
+template <Scalar T>
+struct Sample {
+  Local position;
+  int exponent;
+  double size2;
+  Wide<T> random, ones;
+};
+
+// Compression of the blocks of one HMatrix, with all that ranks have to agree on. Collective throughout.
+template <Scalar T>
+class Assembly {
+ public:
+  Assembly(const comm::Communicator& comm, const ClusterTree& rows, const ClusterTree& columns,
+           const EntryFunction<T>& entry, HMatrixOptions options)
+      : options(std::move(options)),
+        comm_(comm),
+        rows_(rows),
+        columns_(columns),
+        entry_(entry),
+        leaves_(block_tree(rows, columns, this->options.admissibility)) {
+    for (const Block& b : leaves_) wanted_ += bytes_wanted(b);
+    take_samples();
+  }
+
+  void run();
+
+  HMatrixOptions options;
+  // What comes out; numbers of the matrix in units of 2^exponent.
+  std::vector<Sample<T>> samples;
+  std::vector<detail::Packed<T>> packed;  // own
+  std::vector<Global> cuts;
+  double error2 = 0, norm2 = 0, least_bytes = 0, most_bytes = 0;
+  Global evaluated = 0;  // own
+  int exponent = 0;
+
+ private:
+  using R = real_t<T>;
+  // Numbers whose squares, and sums of those, stay in the range: 2^-safe to 2^safe.
+  static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / 8;
+
+  void take_samples();
+  void compress_own();
+  void cut_ranks(bool measured);
+  bool leaves_the_range();
+  void get(std::span<const Global> rows, std::span<const Global> columns, T* out);
+
+  const comm::Communicator& comm_;
+  const ClusterTree &rows_, &columns_;
+  const EntryFunction<T>& entry_;
+  std::vector<Block> leaves_;
+  double wanted_ = 0, norm_ = 0;
+  bool scaled_ = false;          // entries are divided by 2^exponent
+  std::atomic<int> top_ = none;  // the largest exponent of an entry met, where they are
+};
+
+// Some rows from all places; each rank takes its share.
+template <Scalar T>
+void Assembly<T>::take_samples() {
+  const Local m = rows_.size(), n = columns_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
+  std::vector<T> row(static_cast<std::size_t>(n));
+  std::vector<Global> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), Global(0));
+  std::vector<Sample<T>> own;
+  for (Local i = comm_.rank(); i < s; i += comm_.size()) {
+    const Local from = Local(Global(m) * i / s), to = Local(Global(m) * (i + 1) / s);
+    const Local p = from + Local((std::uint64_t(i) * 0x9e3779b9u) % std::uint64_t(to - from));
+    const Global index = rows_.order()[std::size_t(p)];
+    entry_({&index, 1}, all, row.data());
+    evaluated += n;
+    for (Local j = 0; j < n; ++j)
+      if (!is_finite(row[std::size_t(j)]))
+        throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
+    Sample<T> sample{p, exponent_of(row.data(), row.size()), 0, 0, 0};
+    // 2^-exponent is a number, be it a subnormal one, and so is its inverse.
+    if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
+    const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
+    for (Local j = 0; j < n; ++j) {
+      const Wide<T> a(row[std::size_t(j)] * unit);
+      sample.size2 += abs2(a);
+      sample.random += a * sign_of(j);
+      sample.ones += a;
+    }
+    own.push_back(sample);
+  }
+  samples = comm_.all_gather(std::span<const Sample<T>>(own));
+  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
+
+  int top = none;
+  for (const auto& sample : samples) top = std::max(top, sample.exponent);
+  scaled_ = top != none && std::abs(top) > safe;
+  exponent = scaled_ ? top : 0;
+  // The norm, on the safe side of what the rows say.
+  const double k = double(samples.size());
+  double mean = 0, spread = 0;
+  const auto size2 = [&](const auto& sample) {
+    return sample.exponent == none ? 0.0 : std::ldexp(sample.size2, 2 * (sample.exponent - exponent));
+  };
+  for (const auto& sample : samples) mean += size2(sample) / k;
+  for (const auto& sample : samples) spread += (size2(sample) - mean) * (size2(sample) - mean);
+  spread = k > 1 ? std::sqrt(spread / (k * (k - 1))) : 0;
+  norm_ = std::sqrt(std::max(mean - spread, mean / 4) * m);
+}
+
+template <Scalar T>
+void Assembly<T>::get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
+  entry_(rows, columns, out);
+  const std::size_t count = rows.size() * columns.size();
+  auto* const parts = reinterpret_cast<R*>(out);
+  int top = none;
+  for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(R)); ++k) {
+    if (!std::isfinite(parts[k]) || parts[k] == R(0)) continue;
+    const int e = std::ilogb(parts[k]);
+    top = std::max(top, e);
+    // What is too large even so is seen by leaves_the_range(), and all is done again.
+    parts[k] = std::ldexp(parts[k], std::min(-exponent, safe - e));
+  }
+  for (int before = top_.load(); before < top && !top_.compare_exchange_weak(before, top);) {
+  }
+}
+
+// The sampled rows had not shown how large entries are: from now on by that.
+template <Scalar T>
+bool Assembly<T>::leaves_the_range() {
+  if (!scaled_) {
+    if (std::isfinite(norm2)) return false;
+    scaled_ = true;
+    return true;
+  }
+  const auto top = int(comm_.all_max(Global(top_.load())));
+  if (top == none || top <= exponent + safe) return false;
+  norm_ = std::ldexp(norm_, exponent - top);
+  exponent = top;
+  return true;
+}
+
+// Blocks already there are kept: those that a new cut leaves as they are.
+template <Scalar T>
+void Assembly<T>::compress_own() {
+  const Local first = Local(cuts[std::size_t(comm_.rank())]), last = Local(cuts[std::size_t(comm_.rank()) + 1]);
+  using Key = std::array<Local, 4>;
+  const auto key = [](const Block& b) { return Key{b.row_begin, b.row_end, b.column_begin, b.column_end}; };
+  std::map<Key, std::size_t> known;
+  for (std::size_t i = 0; i < packed.size(); ++i) known[key(packed[i].block)] = i;
+  std::vector<detail::Packed<T>> next;
+  std::vector<std::size_t> missing;
+  std::vector<double> budget;
+  for (Block b : leaves_) {
+    const double whole = bytes_wanted(b) / (double(b.rows()));
+    b.row_begin = std::max(b.row_begin, first), b.row_end = std::min(b.row_end, last);
+    if (b.row_begin >= b.row_end) continue;
+    budget.push_back(options.tolerance * norm_ * std::sqrt(whole * b.rows() / wanted_));
+    const auto found = known.find(key(b));
+    if (found != known.end()) {
+      next.push_back(std::move(packed[found->second]));
+    } else {
+      missing.push_back(next.size());
+      next.emplace_back();
+      next.back().block = b;
+    }
+  }
+  packed = std::move(next);
+
+  // The largest first; threads take what is left.
+  std::stable_sort(missing.begin(), missing.end(), [&](std::size_t a, std::size_t b) {
+    return bytes_wanted(packed[a].block) > bytes_wanted(packed[b].block);
+  });
+  EntryFunction<T> scaled;
+  if (scaled_) scaled = [this](auto rows, auto columns, T* out) { get(rows, columns, out); };
+  const EntryFunction<T>& entry = scaled_ ? scaled : entry_;
+  // A unit of 16-bit integers that is no full number would lose digits.
+  const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
+  std::exception_ptr error;
+  std::mutex mutex;
+  std::atomic<bool> failed = false;
+  std::atomic<Global> entries = 0;
+  const std::ptrdiff_t count = std::ptrdiff_t(missing.size());
+#pragma omp parallel for schedule(dynamic, 1) if (options.concurrent)
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    if (failed.load(std::memory_order_relaxed)) continue;
+    try {
+#ifdef _OPENMP
+      const bool speaks = omp_get_thread_num() == 0;
+#else
+      const bool speaks = true;
+#endif
+      if (speaks) comm_.check(), comm_.check_interrupt();
+      auto& p = packed[missing[std::size_t(i)]];
+      const Block b = p.block;
+      const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
+      const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
+      Tolerance tolerance;
+      if (options.measure == ErrorMeasure::block) tolerance.relative = options.tolerance;
+      else tolerance.absolute = budget[missing[std::size_t(i)]];
+      const auto made = b.admissible ? compress(entry, r, c, tolerance, options.compress) : evaluate(entry, r, c);
+      entries += made.entries;
+      p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
+      for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+      if (!made.dense) continue;
+      for (const T& a : made.u) p.largest = std::max(p.largest, double(std::abs(a)));
+      if (&rows_ == &columns_)
+        for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
+          p.diagonal.push_back(
+              shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+      failed = true;
+    }
+  }
+  if (error) std::rethrow_exception(error);
+  evaluated += entries;
+}
+
+template <Scalar T>
+void Assembly<T>::cut_ranks(bool measured) {
+  RowCost cost(rows_.size());
+  if (!measured)
+    for (const Block& b : leaves_) cost.add(b.row_begin, b.row_end, bytes_wanted(b));
+  else
+    for (const auto& p : packed) cost.add(p.block.row_begin, p.block.row_end, p.bytes());
+  const Local chunk = rows_.options().quantum;
+  auto chunks = cost.of_chunks(chunk);
+  if (measured) chunks = sum_over_ranks(comm_, chunks);
+  cuts = cut_evenly(chunks, chunk, rows_.size(), comm_.size());
+}
+
+template <Scalar T>
+void Assembly<T>::run() {
+  packed.clear();
+  if (cuts.empty()) cut_ranks(false);
+  for (int attempt = 0, again = 0;; ++attempt) {
+    compress_own();
+    double bytes = 0;
+    error2 = norm2 = 0;
+    for (const auto& p : packed) bytes += p.bytes(), error2 += p.error * p.error, norm2 += p.norm * p.norm;
+    const auto sums = sum_over_ranks(comm_, std::vector<double>{error2, norm2});
+    error2 = sums[0], norm2 = sums[1];
+    if (again < 3 && leaves_the_range()) {
+      ++again, --attempt;
+      packed.clear();
+      continue;
+    }
+    if (options.measure == ErrorMeasure::matrix && attempt < 2 &&
+        error2 > options.tolerance * options.tolerance * norm2 && norm2 < norm_ * norm_) {
+      norm_ = std::sqrt(norm2);  // the sample had promised more
+      packed.clear();
+      continue;
+    }
+    least_bytes = -comm_.all_max(-bytes), most_bytes = comm_.all_max(bytes);
+    if (attempt >= options.balance_rounds || least_bytes >= even * most_bytes) break;
+    const auto before = cuts;
+    cut_ranks(true);
+    if (cuts == before) break;
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
+  const Span span("hmatrix assembly", "op");
+  const auto& comm = this->range().comm();
+  Assembly<T> assembly(comm, *parts_->rows, *parts_->columns, entry, options_);
+  for (int round = 0;; ++round) {
+    assembly.run();
+    parts_->cuts = assembly.cuts;
+    parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
+    parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
+    const int m = parts_->rows->size(), n = parts_->columns->size();
+
+    // What came out.
+    report_ = {};
+    largest_ = 0;
+    report_.rows = m, report_.columns = n;
+    report_.least_bytes = assembly.least_bytes, report_.most_bytes = assembly.most_bytes;
+    std::vector<Global> counts(2);
+    std::vector<Global> ranks;
+    parts_->touched.assign(static_cast<std::size_t>(n), 0);
+    parts_->diagonal.assign(std::size_t(parts_->rows == parts_->columns ? parts_->count : 0), T(0));
+    for (auto& p : assembly.packed) {
+      largest_ = std::max(largest_, p.dense ? p.largest : p.norm);
+      if (p.dense || p.rank > 0)
+        std::fill(parts_->touched.begin() + p.block.column_begin, parts_->touched.begin() + p.block.column_end,
+                  char(1));
+      if (!p.diagonal.empty())
+        std::copy(p.diagonal.begin(), p.diagonal.end(),
+                  parts_->diagonal.begin() + (std::max(p.block.row_begin, p.block.column_begin) - parts_->first));
+      ++counts[p.dense ? 0 : 1];
+      if (p.dense) continue;
+      if (ranks.size() <= std::size_t(p.rank)) ranks.resize(std::size_t(p.rank) + 1);
+      ++ranks[std::size_t(p.rank)];
+    }
+    largest_ =
+        std::min(std::ldexp(comm.all_max(largest_), assembly.exponent), double(std::numeric_limits<real_t<T>>::max()));
+    ranks.resize(std::size_t(comm.all_max(Global(ranks.size()))));
+    ranks = sum_over_ranks(comm, ranks);
+    counts = sum_over_ranks(comm, counts);
+    report_.dense_blocks = counts[0], report_.low_rank_blocks = counts[1];
+    for (std::size_t r = 0; r < ranks.size(); ++r) report_.mean_rank += double(r) * double(ranks[r]);
+    if (counts[1] > 0) report_.mean_rank /= double(counts[1]);
+    report_.max_rank = std::max(0, int(ranks.size()) - 1);
+    report_.ranks = std::move(ranks);
+    report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent);
+    report_.estimated_error = assembly.norm2 > 0 ? std::sqrt(assembly.error2 / assembly.norm2) : 0;
+    report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * n);
+
+    parts_->storage = std::make_unique<detail::Storage<T>>(parts_->first, parts_->count, n, std::move(assembly.packed));
+    const auto own_bytes = parts_->storage->bytes();
+    const auto bytes =
+        sum_over_ranks(comm, std::vector<double>{own_bytes[detail::native], own_bytes[detail::single],
+                                                 own_bytes[detail::fixed], parts_->storage->index_bytes()});
+    // Where the scalar is single already its own precision is counted as such.
+    const bool is_single = std::is_same_v<real_t<T>, float>;
+    report_.full_bytes = is_single ? 0 : bytes[0];
+    report_.single_bytes = bytes[1] + (is_single ? bytes[0] : 0);
+    report_.fixed_bytes = bytes[2];
+    report_.index_bytes = bytes[3];
+    report_.bytes = bytes[0] + bytes[1] + bytes[2];
+    report_.dense_fraction = report_.bytes / (double(m) * n * sizeof(T));
+
+    // The sampled rows again, as the operator has them. By their own norms: a product may cancel.
+    std::vector<T> x(static_cast<std::size_t>(n)), y(static_cast<std::size_t>(parts_->count));
+    std::vector<double> error(2), size(3);
+    for (int which = 0; which < 2; ++which) {
+      for (Local j = 0; j < n; ++j) x[std::size_t(j)] = which == 0 ? T(real_t<T>(sign_of(j))) : T(1);
+      parts_->storage->multiply(x.data(), parts_->columns->order(), y.data(), 1, comm);
+      for (const auto& s : assembly.samples) {
+        if (s.position < parts_->first || s.position >= parts_->first + parts_->count) continue;
+        const bool zero = s.exponent == none;
+        const int e = zero ? assembly.exponent : s.exponent;
+        const auto square = [&](const Wide<T>& v) { return abs2(shifted(v, e - assembly.exponent)); };
+        const Wide<T> exact = which == 0 ? s.random : s.ones,
+                      ours = shifted(Wide<T>(y[std::size_t(s.position - parts_->first)]), -e);
+        error[std::size_t(which)] += square(ours - exact);
+        size[std::size_t(which)] += square(exact);
+        if (which == 0 && !zero) size[2] += std::ldexp(s.size2, 2 * (e - assembly.exponent));
+      }
+    }
+    error = sum_over_ranks(comm, error), size = sum_over_ranks(comm, size);
+    const auto relative = [](double e, double s) { return s > 0 ? std::sqrt(e / s) : std::sqrt(e); };
+    report_.measured_error = relative(error[0], size[2]);
+    report_.measured_error_ones = relative(error[1], std::max(size[1], size[2]));
+
+    if (report_.measured_error <= acceptable * options_.tolerance) return;
+    const bool by_crosses = options_.compress.method != Compression::svd && report_.low_rank_blocks > 0;
+    if (round == 0 && by_crosses && options_.compress.verify) {
+      auto& compress = assembly.options.compress;
+      compress.samples = std::max(many_samples, compress.samples);
+      compress.settled = std::max(Global(m) * n <= small_matrix ? small_matrix : small_block, compress.settled);
+      continue;
+    }
+    std::ostringstream text;
+    text.precision(2);
+    text << "the error measured on sampled rows is " << report_.measured_error << ", and the tolerance is "
+         << options_.tolerance
+         << (by_crosses ? ": crosses do not see all of some blocks; singular values of all entries (svd) do" : "");
+    report_.warnings.push_back(text.str());
+    return;
+  }
+}
+
+template void HMatrix<float>::assemble(const EntryFunction<float>&);
+template void HMatrix<double>::assemble(const EntryFunction<double>&);
+template void HMatrix<std::complex<float>>::assemble(const EntryFunction<std::complex<float>>&);
+template void HMatrix<std::complex<double>>::assemble(const EntryFunction<std::complex<double>>&);
+
+}  // namespace tacit::op

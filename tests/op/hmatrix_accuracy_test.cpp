@@ -1,0 +1,269 @@
+// Blocks compressed by themselves, and how near an H-matrix is to its matrix where that is hard.
+#include <gtest/gtest.h>
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include "hmatrix_cases.hpp"
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+
+#include <algorithm>
+#include <limits>
+
+using namespace tacit;
+using namespace tacit::op;
+using namespace tacit::test;
+using comm::Communicator;
+using Complex = std::complex<double>;
+
+namespace {
+
+template <class T>
+std::vector<T> expand(const Compressed<T>& b) {
+  if (b.dense) return b.u;
+  std::vector<T> a(std::size_t(b.rows) * b.columns);
+  for (Local l = 0; l < b.rank; ++l)
+    for (Local j = 0; j < b.columns; ++j)
+      for (Local i = 0; i < b.rows; ++i)
+        a[i + std::size_t(j) * b.rows] +=
+            b.u[i + std::size_t(l) * b.rows] * b.sigma[std::size_t(l)] * conj(b.v[j + std::size_t(l) * b.columns]);
+  return a;
+}
+
+template <class T>
+void compresses_far_blocks() {
+  Geometry to = sphere(190), from = sphere(170);
+  for (Point& p : from.points) p[0] += 5;
+  const auto entry = kernel<T>(to.points, from.points, 1);
+  const auto exact = dense(entry, 190, 170);
+  for (const double tolerance : {1e-2, 1e-4, 1e-8}) {
+    CompressOptions options;
+    options.method = Compression::svd;
+    const Local best = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options).rank;
+    for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd})
+      for (const bool again : {true, false}) {
+        options.method = method;
+        options.recompress = again;
+        const auto b = compress(entry, numbers(190), numbers(170), {tolerance, 0}, options);
+        EXPECT_LE(relative_error(expand(b), exact), tolerance);
+        EXPECT_FALSE(b.dense);
+        EXPECT_LE(b.rank, again ? best + 1 : 2 * best);
+        EXPECT_NEAR(b.norm, norm_of(exact), 2 * tolerance * norm_of(exact));
+        if (method != Compression::svd) {
+          EXPECT_LT(b.entries, 190 * 170);
+        }
+      }
+  }
+}
+TEST(Compress, FarBlocksToTheTolerance) {
+  compresses_far_blocks<double>();
+  compresses_far_blocks<Complex>();
+}
+
+// Two parts that do not see each other: crosses that start in one never lead to the other.
+TEST(Compress, LooksWhereCrossesDoNotLead) {
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = (i < 40) == (j < 40) ? 1.0 / (1.0 + double(i + j)) : 0.0;
+  };
+  const auto exact = dense(entry, 80, 80);
+  for (const auto method : {Compression::aca_plus, Compression::aca}) {
+    CompressOptions options;
+    options.method = method;
+    const auto b = compress(entry, numbers(80), numbers(80), {1e-6, 0}, options);
+    EXPECT_LE(relative_error(expand(b), exact), 1e-6);
+  }
+}
+
+TEST(Compress, KeepsDenseWhatHasNoLowRank) {
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = test::number<double>(1, std::uint64_t(i * 1000 + j));
+  };
+  for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd}) {
+    CompressOptions options;
+    options.method = method;
+    const auto b = compress(entry, numbers(30), numbers(40), {1e-6, 0}, options);
+    EXPECT_TRUE(b.dense);
+    EXPECT_EQ(expand(b), dense(entry, 30, 40));
+    const EntryFunction<double> zero = [](auto r, auto c, double* out) { std::fill_n(out, r.size() * c.size(), 0.0); };
+    const auto nothing = compress(zero, numbers(30), numbers(40), {1e-6, 0}, options);
+    EXPECT_EQ(nothing.rank, 0);
+    EXPECT_FALSE(nothing.dense);
+  }
+}
+
+// Rows and columns that are there three times: when the distinct ones are used up rounding is left, and no pivot. Both
+// ways of looking for pivots, and both without a second look.
+template <class T>
+void leaves_rounding_alone() {
+  Geometry to = sphere(20), from = sphere(20);
+  for (Point& p : from.points) p[0] += 2.5;
+  const auto entry = kernel<T>(to.points, from.points, 3);
+  const EntryFunction<T> repeated = [&](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) {
+        const Global a = i / 3, b = j / 3;
+        entry({&a, 1}, {&b, 1}, out);
+        *out++ *= real_t<T>(1.3);
+      }
+  };
+  const auto exact = dense(repeated, 60, 60);
+  for (const auto method : {Compression::aca_plus, Compression::aca})
+    for (const bool recompress : {true, false})
+      for (const bool verify : {true, false}) {
+        CompressOptions options;
+        options.method = method, options.recompress = recompress, options.verify = verify;
+        const auto b = compress(repeated, numbers(60), numbers(60), {1e-15, 0}, options);
+        // Without a second look it may stop early; it never explodes.
+        EXPECT_LE(relative_error(expand(b), exact), verify ? 1e-12 : 1e-2) << int(method) << recompress << verify;
+        EXPECT_LE(b.rank, 21);
+      }
+}
+TEST(Compress, TakesNoPivotFromRounding) {
+  leaves_rounding_alone<double>();
+  leaves_rounding_alone<Complex>();
+}
+
+// Most rows repeat one that is done when a few are still to come.
+TEST(Compress, LooksPastRowsThatRepeat) {
+  for (int seed = 0; seed < 20; ++seed) {
+    const EntryFunction<double> entry = [&](std::span<const Global> rows, std::span<const Global> columns,
+                                            double* out) {
+      for (const Global j : columns)
+        for (const Global i : rows) *out++ = number<double>(seed, std::uint64_t(i / 4 * 1000 + j / 4));
+    };
+    const auto exact = dense(entry, 72, 72);
+    for (const auto method : {Compression::aca_plus, Compression::aca}) {
+      CompressOptions options;
+      options.method = method;
+      EXPECT_LE(relative_error(expand(compress(entry, numbers(72), numbers(72), {1e-7, 0}, options)), exact), 1e-7)
+          << seed << int(method);
+    }
+  }
+}
+
+// One entry in 2500 that no row or column leads to: only all of them do.
+TEST(Compress, SettlesBlocksByAllEntries) {
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = 1 / (60 + double(i + j)) + (i == 33 && j == 17 ? 1.0 : 0.0);
+  };
+  const auto exact = dense(entry, 50, 50);
+  CompressOptions options;
+  const auto seen = compress(entry, numbers(50), numbers(50), {1e-4, 0}, options);
+  EXPECT_GT(relative_error(expand(seen), exact), 1e-2);  // else this is no test
+  options.settled = 2500;
+  const auto b = compress(entry, numbers(50), numbers(50), {1e-4, 0}, options);
+  EXPECT_LE(relative_error(expand(b), exact), 1e-4);
+  EXPECT_FALSE(b.dense);
+  EXPECT_LE(b.error, 1e-4 * b.norm);
+}
+
+TEST(HMatrixAccuracy, HasNumbersOfAnySize) {
+  const Geometry g = sphere(300);
+  const auto space = Space::distributed(Communicator::self(), 300);
+  for (const double scale : {1e-140, 1e-30, 1e30, 1e140}) {
+    const auto plain = kernel<double>(g);
+    const EntryFunction<double> entry = [&](auto rows, auto columns, double* out) {
+      plain(rows, columns, out);
+      for (std::size_t i = 0; i < rows.size() * columns.size(); ++i) out[i] *= scale;
+    };
+    const HMatrix<double> A(space, tree_of(g, leaves(16)), entry);
+    auto a = entries_of<double>(A);
+    for (double& v : a) v /= scale;
+    EXPECT_LE(relative_error(a, dense(plain, 300, 300)), 1e-4) << scale;
+  }
+}
+
+// Squares of its entries are no numbers of their type, and yet no digit is lost: A_H of 2^e A is 2^e A_H.
+template <class T>
+void scales_exactly(std::initializer_list<int> exponents, bool near_the_end, std::initializer_list<int> ranks) {
+  const Geometry g = sphere(200);
+  const auto plain = kernel<T>(g);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto space = Space::distributed(comm, 200);
+        const auto tree = tree_of(g, leaves(16));
+        const HMatrix<T> A(space, tree, plain);
+        const auto unscaled = entries_of<T>(A);
+        for (const int e : exponents) {
+          const auto factor = std::ldexp(real_t<T>(1), e);
+          const EntryFunction<T> entry = [&](auto rows, auto columns, T* out) {
+            plain(rows, columns, out);
+            for (std::size_t i = 0; i < rows.size() * columns.size(); ++i) out[i] *= factor;
+          };
+          const HMatrix<T> B(space, tree, entry);
+          for (const bool adjoint : {false, true}) {
+            auto b = entries_of<T>(B, adjoint);
+            for (T& v : b) v /= factor;
+            EXPECT_LE(relative_error(b, adjoint ? entries_of<T>(A, true) : unscaled), near_the_end ? 1e-4 : 1e-6) << e;
+          }
+          EXPECT_NEAR(std::ldexp(B.report().norm, -e), A.report().norm, 1e-5 * A.report().norm) << e;
+          EXPECT_NEAR(B.report().measured_error, A.report().measured_error, near_the_end ? 1e-4 : 1e-5) << e;
+          if (!near_the_end) {
+            EXPECT_EQ(B.report().bytes, A.report().bytes) << e;
+          }
+          EXPECT_NEAR(std::ldexp(B.largest(), -e), A.largest(), 1e-5 * A.largest()) << e;
+          const auto d = B.diagonal();
+          for (std::size_t i = 0; i < d.size(); ++i)
+            ASSERT_LE(std::abs(d[i] / factor - A.diagonal()[i]), 1e-5 * std::abs(A.diagonal()[i])) << e;
+        }
+      },
+      ranks);
+}
+TEST(HMatrixAccuracy, ScalesExactly) {
+  scales_exactly<double>({-980, -565, 980}, false, {1});
+  scales_exactly<float>({-92, 60}, false, {1});
+  scales_exactly<float>({-113}, true, {1});
+  scales_exactly<Complex>({-565}, false, {2});
+}
+
+// The few rows looked at first show nothing of how large others are.
+TEST(HMatrixAccuracy, FindsLargeRowsLate) {
+  const Geometry g = sphere(300);
+  const auto plain = kernel<double>(g);
+  const auto space = Space::distributed(Communicator::self(), 300);
+  for (const double large : {1e-20, 1e100, 1e280}) {
+    const EntryFunction<double> entry = [&](std::span<const Global> rows, std::span<const Global> columns,
+                                            double* out) {
+      plain(rows, columns, out);
+      for (std::size_t j = 0; j < columns.size(); ++j)
+        for (std::size_t i = 0; i < rows.size(); ++i) out[i + j * rows.size()] *= rows[i] == 7 ? large : 1e-200;
+    };
+    HMatrixOptions options;
+    options.sampled_rows = 1;
+    const HMatrix<double> A(space, tree_of(g, leaves(16)), entry, options);
+    auto a = entries_of<double>(A), exact = dense(entry, 300, 300);
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] /= large, exact[i] /= large;
+    EXPECT_LE(relative_error(a, exact), 1e-4) << large;
+    EXPECT_NEAR(A.report().norm / large, norm_of(exact), 1e-3 * norm_of(exact));
+  }
+}
+
+// A kernel that jumps with the index: what is measured is known to a solve, and mended where verification may.
+TEST(HMatrixAccuracy, MendsWhatItMeasures) {
+  const Geometry g = sphere(900);
+  const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) *out++ = i == j ? 50.0 : (i * 7919 + j * 104729) % 1009 == 0 ? 3.0 : 1e-3;
+  };
+  const auto exact = dense(entry, 900, 900);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto space = Space::distributed(comm, 900);
+        HMatrixOptions options;
+        const HMatrix<double> A(space, tree_of(g), entry, options);
+        EXPECT_LE(relative_error(entries_of<double>(A), exact), 1e-4);
+        EXPECT_LE(A.accuracy(), 3e-4);
+        EXPECT_TRUE(A.report().warnings.empty());
+        options.compress.verify = false;
+        const HMatrix<double> B(space, tree_of(g), entry, options);
+        EXPECT_GT(B.report().measured_error, 1e-3);
+        EXPECT_GE(B.accuracy(), B.report().measured_error);
+        ASSERT_EQ(B.report().warnings.size(), 1u);
+        EXPECT_NE(B.report().warnings[0].find("the tolerance is 0.0001"), std::string::npos);
+      },
+      {1, 2});
+}
+
+}  // namespace
