@@ -127,9 +127,10 @@ def run(arguments: argparse.Namespace, comm: Any) -> int:
                 soft_wrap=True,
             )
             out.print("  nodes     unknowns  iterations  |b-Ax|/|b|      max|x-u|   ratio   seconds   ns/point/it")
+        ratio = f"{facts['error_ratio']:.3f}" if "error_ratio" in facts else "-"
         out.print(
             f"{facts['nodes']:>5}^3 {facts['unknowns']:>12,} {facts['iterations']:>11,}  {facts['residual_norm']:.4e}  "
-            f"{facts['error_max']:.6e}  {facts.get('error_ratio', float('nan')):6.3f} {facts['seconds']['solve']:9.3f} "
+            f"{facts['error_max']:.6e}  {ratio:>6} {facts['seconds']['solve']:9.3f} "
             f"{facts['nanoseconds_per_point_and_iteration']:12.3f}",
             soft_wrap=True,
         )

@@ -134,7 +134,10 @@ class MpiTransport final : public Transport {
     const auto turn = process_turns()->take();
     if (finalized()) return;
 #ifdef MPICH_VERSION
-    if (failed_) return;  // MPICH ends the program where messages that nobody will receive are left
+    // MPICH ends the program where messages that nobody will receive are left.
+    int left = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &left, MPI_STATUS_IGNORE);
+    if (failed_ || left) return;
 #endif
     MPI_Comm_free(&comm_);
   }
