@@ -5,7 +5,6 @@
 #include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -21,25 +20,13 @@ constexpr int tile = 4;                   // columns by columns whose sums stay 
 // sums[i][j] += sum over a block of a_i b_j; columns stand block_rows apart. Real numbers only.
 template <int I, class R>
 void multiply_tile(const R* a, const R* b, double (&sums)[I][tile]) {
-  // Vectors by name: left to itself the compiler may halve them, and the sums no longer fit the registers.
-  using V [[gnu::vector_size(lanes * sizeof(R))]] = R;
-  V acc[I][tile] = {};
-  const auto load = [](const R* from) {
-    V v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-  };
-  for (std::size_t row = 0; row < block_rows; row += lanes) {
-    V right[tile];
+  R acc[I][tile][lanes] = {};
+  for (std::size_t row = 0; row < block_rows; row += lanes)
 #pragma GCC unroll 4
-    for (int j = 0; j < tile; ++j) right[j] = load(b + j * block_rows + row);
+    for (int i = 0; i < I; ++i)
 #pragma GCC unroll 4
-    for (int i = 0; i < I; ++i) {
-      const V left = load(a + i * block_rows + row);
-#pragma GCC unroll 4
-      for (int j = 0; j < tile; ++j) acc[i][j] += left * right[j];
-    }
-  }
+      for (int j = 0; j < tile; ++j)
+        for (int l = 0; l < lanes; ++l) acc[i][j][l] += a[i * block_rows + row + l] * b[j * block_rows + row + l];
   for (int i = 0; i < I; ++i)
     for (int j = 0; j < tile; ++j) {
       R sum{};
