@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from . import comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
-    from .krylov import CallbackState, NotConverged, Observer, Result, bicgstab, cg, chebyshev, gmres, methods, richardson, solve
+    from .krylov import (
+        CallbackState,
+        NotConverged,
+        Observer,
+        Result,
+        bicgstab,
+        cg,
+        chebyshev,
+        gmres,
+        methods,
+        richardson,
+        solve,
+    )
     from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
 
     __version__: str

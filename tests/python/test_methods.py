@@ -99,7 +99,7 @@ def test_functions_and_scipys_operators(method: str) -> None:
 
 def test_where_there_is_no_powers_kernel_the_report_says_so() -> None:
     for a, precond, why in (
-        (tacit.stencil((8, 8)), None, "stencil"),
+        (tacit.poisson((8, 8)), None, "stencil"),
         (laplacian(8, 8), "ilu0", "preconditioner"),
     ):
         r = tacit.solve(a, np.ones(64), method="ca-gmres", precond=precond, powers="kernel")
@@ -175,8 +175,9 @@ def test_a_powers_kernel_needs_one_exchange_a_block(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "a.mtx", laplacian(24, 20))
     reports = {}
     for powers in ("products", "kernel"):
-        words = ["solve", tmp_path / "a.mtx", "--method", "ca-cg", "--step", "4", "--basis", "newton", "--powers", powers]
-        reports[powers] = json.loads(command(*words, "--rtol", "1e-9", "--ranks", "3", "--json", "-").stdout)
+        words = ["solve", tmp_path / "a.mtx", "--method", "ca-cg", "--step", "4", "--basis", "newton"]
+        words += ["--powers", powers, "--rtol", "1e-9", "--ranks", "3", "--json", "-"]
+        reports[powers] = json.loads(command(*words).stdout)
         assert reports[powers]["converged"]
     assert reports["kernel"]["iterations"] == reports["products"]["iterations"]
     assert reports["kernel"]["residual_norm"] == reports["products"]["residual_norm"]  # double precision: the same bits

@@ -348,7 +348,7 @@ def test_operators_that_turn_nan(method: str, python: Run) -> None:
             calls += 1
             return np.full(20, np.nan) if calls > 4 else 2 * x - np.roll(x, 1) / 2 - np.roll(x, -1) / 3
         r = tacit.solve(tacit.function((20, 20), product), np.arange(20.0), method={method!r}, relaxation=0.2,
-                        lambda_min=0.5, lambda_max=3.0)
+                        **({{"lambda_min": 0.5, "lambda_max": 3.0}} if {method!r} == "chebyshev" else {{}}))
         assert r.reason == "non_finite", r.summary()
         assert np.all(np.isfinite(r.x))
         """,
