@@ -228,7 +228,8 @@ def build_parser() -> Parser:
     g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method, 4 to 10]")
     g.add_argument("--depth", type=whole(1), metavar="L", help="pipelined-: sums in flight [2; pipelined-cg 1]")
     g.add_argument("--block", type=whole(1), metavar="T", help="pipelined-ca-gmres: vectors for one sum [5]")
-    g.add_argument("--tau", type=real(0), help="pipelined-gmres, pipelined-ca-gmres: leave out small entries of the change of basis [0]")
+    tau = "pipelined-gmres, pipelined-ca-gmres: leave out small entries of the change of basis [0]"
+    g.add_argument("--tau", type=real(0), help=tau)
     choice(g, "--basis", "basis", BASES, "ca-, pipelined-: ", default="that of the method's page")
     choice(g, "--block-qr", "block-qr", BLOCK_QRS, "ca-gmres with bcgs, bcgs2: ", default="cholqr")
     choice(g, "--storage", "storage", STORAGES, "ca-gmres, of the basis: ", default="full")
