@@ -381,7 +381,7 @@ TEST(Multigrid, BoxesOfAnyShape) {
           layout::subtract(u, expected, b);
           const double most = layout::max_norm(b);
           const auto grid = whole(*A, u);
-          if (comm.rank() == 0 || under_mpi()) error[i] = most;
+          if (comm.rank() == 0 || test::under_mpi()) error[i] = most;
           if (comm.rank() != 0) return;
           if (first.size() != grid.size()) first = grid;
           EXPECT_LE(largest_difference(grid, first), 1e-9);
