@@ -72,7 +72,9 @@ TEST(Poisson, PartsAndFormsAreOneMatrix) {
         for (const auto parts : {Parts::slices, Parts::boxes})
           for (const bool assembled : {true, false}) {
             if (parts == Parts::boxes && !assembled) {
-              if (c.size() > 3) EXPECT_THROW((void)Cube<double>(c, 9, parts).stencil(), Error);
+              if (c.size() > 3) {
+                EXPECT_THROW((void)Cube<double>(c, 9, parts).stencil(), Error);
+              }
               continue;
             }
             const double error = error_of(c, 12, parts, assembled, Solution::bump);

@@ -104,19 +104,17 @@ op::Rows<T> Cube<T>::rows() const {
   rows.start.reserve(std::size_t(space_.local_size()) + 1);
   rows.column.reserve(std::size_t(space_.local_size()) * 7);
   rows.value.reserve(std::size_t(space_.local_size()) * 7);
-  std::array<std::pair<Global, T>, 7> row;
+  std::vector<std::pair<Global, T>> row;
   each([&](Global i, Global j, Global k) {
-    std::size_t n = 0;
-    row[n++] = {number(i, j, k), center};
+    row.assign(1, {number(i, j, k), center});
     const auto neighbour = [&](Global a, Global b, Global c, Global moved) {
-      if (moved >= 0 && moved < points_) row[n++] = {number(a, b, c), face};
+      if (moved >= 0 && moved < points_) row.emplace_back(number(a, b, c), face);
     };
     neighbour(i - 1, j, k, i - 1), neighbour(i + 1, j, k, i + 1);
     neighbour(i, j - 1, k, j - 1), neighbour(i, j + 1, k, j + 1);
     neighbour(i, j, k - 1, k - 1), neighbour(i, j, k + 1, k + 1);
-    std::sort(row.begin(), row.begin() + std::ptrdiff_t(n),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (std::size_t e = 0; e < n; ++e) rows.column.push_back(row[e].first), rows.value.push_back(row[e].second);
+    std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [column, value] : row) rows.column.push_back(column), rows.value.push_back(value);
     rows.start.push_back(Global(rows.column.size()));
   });
   return rows;
