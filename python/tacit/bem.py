@@ -54,6 +54,7 @@ __all__ = [
     "Mesh",
     "System",
     "assemble",
+    "bodies",
     "body",
     "cube",
     "ellipsoid",
@@ -348,6 +349,11 @@ _BODIES = {
     "ellipsoid": (ellipsoid, ("cuts", "a", "b", "c")),
     "cube": (cube, ("cuts", "side", "grading")),
 }
+
+
+def bodies() -> list[str]:
+    """The names that :func:`body` knows."""
+    return list(_BODIES)
 
 
 def body(text: str) -> Mesh:

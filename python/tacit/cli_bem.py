@@ -176,7 +176,7 @@ def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
     """The mesh that was asked for, and what has to be said of it."""
     from tacit import bem
 
-    generated = not os.path.exists(a.mesh) and ":" in a.mesh
+    generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
     mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
     if a.mend:
         before = len(mesh), len(mesh.vertices)
@@ -226,8 +226,10 @@ def _points(path: str) -> Any:
 
 
 def _preconditioner(text: str, wrong: Callable[[str], Exception]) -> dict[str, str]:
+    from tacit import _support, precond
+
     name, colon, rest = text.partition(":")
-    options = {"name": name}
+    options = {"name": _support.choose("preconditioner", name, precond.names())}
     for item in rest.split(",") if colon else ():
         key, equals, value = item.partition("=")
         if not (key and equals and value):
@@ -248,7 +250,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
     where = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
-    precond = _preconditioner(a.precond, tools.WrongUse)
+    precond = _support.agreed(comm, lambda: _preconditioner(a.precond, tools.WrongUse))
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     system = bem.assemble(
         mesh,

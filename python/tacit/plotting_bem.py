@@ -49,7 +49,7 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
         views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
         sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
         shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
-        made = plotting.figure(min(14.0, 1.6 + 4.8 * sum(shapes)), 5.4)
+        made = plotting.figure(float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4)
         panels = made.subplots(1, 2, width_ratios=shapes)
         for panel, seen in zip(panels, views, strict=True):
             normal = np.cross(seen[:, 1] - seen[:, 0], seen[:, 2] - seen[:, 0])
@@ -70,9 +70,11 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
             panel.set_axis_off()
         volts = ", ".join(f"{v:.4g}" for v in result.potential[:4]) + (", .." if len(result.potential) > 4 else "")
         total = ", ".join(f"{q:.6g}" for q in result.charge[:4]) + (", .." if len(result.charge) > 4 else "")
-        made.suptitle(f"{len(mesh):,} triangles at {volts} V: charge {total} × 4πε₀ V u")
+        made.suptitle(f"{len(mesh):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
+        beyond = float(density.min()) < shades.vmin, float(density.max()) > shades.vmax
+        extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
         bar = made.colorbar(
-            ScalarMappable(norm=shades, cmap=name), ax=panels, shrink=0.8, pad=0.02, extend="both", format="%.3g"
+            ScalarMappable(norm=shades, cmap=name), ax=panels, shrink=0.8, pad=0.02, extend=extend, format="%.3g"
         )
         bar.outline.set_visible(False)
         bar.set_label("charge density, ε₀ V/u")
