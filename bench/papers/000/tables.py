@@ -1,6 +1,6 @@
 """Compression, products, iterations and time per iteration of electrostatic problems: the tables of a paper on BiCGStab with
-H-matrices on clusters of GPUs (I. Yamazaki, A. Abdelfattah, A. Ida, S. Ohshima, S. Tomov, R. Yokota, J. Dongarra, IPDPS 2018,
-doi 10.1109/IPDPS.2018.00102), re-done on this processor with the paper's figures beside.
+H-matrices on clusters of GPUs (I. Yamazaki, A. Abdelfattah, A. Ida, S. Ohshima, S. Tomov, R. Yokota, J. Dongarra, IPDPS
+2018), re-done on this processor with the paper's figures beside.
 
     python bench/papers/000/tables.py [--problems 10ts,100ts,hum1,hum2] [--settings paper,ours] [--meshes ../shared/data/bem]
                                       [--threads N] [--precond jacobi] [--json FILE]
