@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import math
 import os
 import re
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tacit import launch, report
@@ -22,6 +23,7 @@ STORAGES = ("automatic", "single", "full")
 ADMISSIBILITIES = ("smaller", "larger", "weak", "none")
 BISECTIONS = ("median", "midpoint")
 AXES = ("x", "y", "z")
+PRECONDS = ("none", "jacobi", "block-jacobi", "hlu", "inner")  # of H-matrices: tacit.precond
 VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
 
 
@@ -118,7 +120,11 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g = p.add_argument_group("method")
     choice(g, "--method", "method", ("bicgstab", *(m for m in tools.METHODS if m not in ("bicgstab", "auto"))))
     g.add_argument(
-        "--precond", default="jacobi", metavar="NAME[:OPTION=VALUE,...]", help="none, jacobi, .. of an hmatrix [jacobi]"
+        "--precond",
+        default={"name": "jacobi"},
+        type=preconditioner,
+        metavar="NAME[:OPTION=VALUE,...]",
+        help=f"{', '.join(PRECONDS)} [jacobi]",
     )
     g.add_argument("--rtol", default=1e-7, type=real(0), help="of the residual, as recomputed [1e-7]")
     g.add_argument("--max-iterations", type=whole(0), metavar="N")
@@ -225,16 +231,26 @@ def _points(path: str) -> Any:
     return points.astype(np.float64)
 
 
-def _preconditioner(text: str, wrong: Callable[[str], Exception]) -> dict[str, str]:
-    from tacit import _support, precond
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
+
+def preconditioner(text: str) -> dict[str, Any]:
+    """NAME:OPTION=VALUE,... as tacit.solve takes it."""
     name, colon, rest = text.partition(":")
-    options = {"name": _support.choose("preconditioner", name, precond.names())}
+    if name not in PRECONDS:
+        close = difflib.get_close_matches(name, PRECONDS, 1, 0.5)
+        hint = f'; did you mean "{close[0]}"?' if close else ""
+        raise argparse.ArgumentTypeError(f'unknown preconditioner "{name}"{hint} ({", ".join(PRECONDS)})')
+    options: dict[str, Any] = {"name": name}
     for item in rest.split(",") if colon else ():
         key, equals, value = item.partition("=")
         if not (key and equals and value):
-            raise wrong(f'--precond: expected {name}:OPTION=VALUE,..., found "{text}"')
-        options[key.strip().replace("-", "_")] = value.strip()
+            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
+        options[key.strip().replace("-", "_")] = _value(value.strip())
     return options
 
 
@@ -250,7 +266,6 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
     where = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
-    precond = _support.agreed(comm, lambda: _preconditioner(a.precond, tools.WrongUse))
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     system = bem.assemble(
         mesh,
@@ -273,7 +288,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     matrix = system.A.report
     how = {
         "method": a.method,
-        "precond": precond,
+        "precond": a.precond,
         "rtol": a.rtol,
         "max_iterations": a.max_iterations,
         "restart": a.restart,

@@ -40,10 +40,11 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
     ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
     low, high = map(float, density[order[ends]])
     if low < -0.02 * high or high < -0.02 * low:
-        most = max(-low, high)
-        shades, name = Normalize(-most, most), "RdBu_r"
+        high = max(-low, high)
+        low, name = -high, "RdBu_r"
     else:
-        shades, name = Normalize(0.0, high if high > 0 else 1.0), "viridis"
+        low, high, name = 0.0, high if high > 0 else 1.0, "viridis"
+    shades = Normalize(low, high)
     colours = colormaps[name](shades(density))
     with plotting.style():
         views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
@@ -71,7 +72,7 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
         volts = ", ".join(f"{v:.4g}" for v in result.potential[:4]) + (", .." if len(result.potential) > 4 else "")
         total = ", ".join(f"{q:.6g}" for q in result.charge[:4]) + (", .." if len(result.charge) > 4 else "")
         made.suptitle(f"{len(mesh):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
-        beyond = float(density.min()) < shades.vmin, float(density.max()) > shades.vmax
+        beyond = float(density.min()) < low, float(density.max()) > high
         extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
         bar = made.colorbar(
             ScalarMappable(norm=shades, cmap=name), ax=panels, shrink=0.8, pad=0.02, extend=extend, format="%.3g"
