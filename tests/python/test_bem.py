@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import json
 import math
 import os
@@ -16,7 +18,7 @@ from cli_support import tacit as run
 from conftest import ROOT
 
 import tacit
-from tacit import bem
+from tacit import bem, meshes
 
 meshio = pytest.importorskip("meshio")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data" / "bem"
@@ -406,6 +408,16 @@ def test_ranks_refuse_different_meshes() -> None:
         return str(caught.value)
 
     assert len(set(tacit.comm.run_threads(2, rank))) == 1
+
+
+def test_documentation() -> None:
+    for module in (bem, meshes):
+        failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert not failed
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                assert inspect.getdoc(thing), name
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
