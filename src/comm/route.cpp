@@ -217,8 +217,9 @@ bool Route::write(Slot& slot, std::size_t i) {
   std::uint64_t there = slot.sequence;
   if (slot.sequence >= 2) {
     const auto granted = window_->read(peer.flags + (2 + slot.sequence % 2) * flag_step);
-    if (granted / 2 != slot.sequence + 1) return false;
-    there = granted % 2;
+    if (granted / 2 < slot.sequence + 1) return false;
+    // A later number's grant has come over this one's: the neighbour holds its slot for this exchange, and gave the other.
+    there = granted / 2 == slot.sequence + 1 ? granted % 2 : 1 - granted % 2;
   }
   const auto& offsets = to_offsets(slot);
   window_->write(peer.rank, std::size_t((slot.forward ? peer.there.ghost : peer.there.own)[there]),

@@ -172,6 +172,37 @@ TEST(Paths, LetTwoExchangesEndInAnyOrder) {
       many);
 }
 
+// Closed in another order than posted, and by every rank in its own: a slot's grant may be overtaken by the next one.
+TEST(Paths, EndInTurnsForLong) {
+  on_ranks(
+      [](const Communicator& c) {
+        for (const Path path : all_paths(c)) {
+          SCOPED_TRACE(to_string(path));
+          const Communicator d = c.duplicate();
+          d.use(path);
+          const Some some(d, 1);
+          const Global first = some.partition.begin(d.rank());
+          Exchange e(d, some.pattern, 8);
+          int epoch = 0;
+          for (int i = 0; i < 100; ++i) {
+            int number[2], at[2];
+            for (const int k : {0, 1}) {
+              number[k] = e.open(), at[k] = epoch++;
+              pack(e, number[k], true, first, at[k], 1);
+              e.post(number[k]);
+            }
+            const int before = (d.rank() + i) % 2;
+            for (const int k : {before, 1 - before}) {
+              e.wait(number[k]);
+              check(e, number[k], true, first, at[k], 1);
+              e.close(number[k]);
+            }
+          }
+        }
+      },
+      many);
+}
+
 TEST(Paths, OutrunNoNeighbour) {
   on_ranks(
       [](const Communicator& c) {
