@@ -470,7 +470,7 @@ def solve(
         number). The numbers are the same.
     path : str, optional
         How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
-        "neighbour", "put", "shared". The numbers are the same. Default: as ``comm.path`` says.
+        "neighbour", "put", "shared", "gather", "gaspi". The numbers are the same. Default: as ``comm.path`` says.
     relaxation : float
         richardson: omega.
     lambda_min, lambda_max : float, optional
