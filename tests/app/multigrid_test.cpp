@@ -487,7 +487,7 @@ TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
   on_ranks(
       [](const Communicator& comm) {
         Problem p;
-        p.n = {32, 32, 32};
+        p.n = {24, 24, 24};
         p.beta = bubble;
         const auto A = make(comm, p);
         const auto f =
@@ -506,19 +506,14 @@ TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
               EXPECT_EQ(report.iterations, iterations);
               return comm.counters() - before;
             };
-            const int first = 2 * s - 1, more = 2;
+            // After 1 + 2 + .. + s / 2. By iteration 23 (r0, r) has fallen to some 1e-8 |r0| |r|; where it comes near
+            // 1e-10, about iteration 30 here, rounding cuts blocks short, whatever s and the basis are.
+            const int first = s - 1, more = 2;
             const auto c = counts(first + more * s) - counts(first);
             const int extra = norm == krylov::Norm::max ? 1 : 0;
-            const int values = (4 * s + 1) * (4 * s + 4) / 2 + extra;
-            if (s < 8) {
-              EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
-              EXPECT_LE(c.reduction_values, more * values) << s;
-              EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
-            } else {  // rounding may cut a block of 8 short: each is still one sum and 2 s exchanges at most
-              const auto sums = c.reductions / (1 + extra);
-              EXPECT_LE(c.reduction_values, sums * values) << s;
-              EXPECT_LE(c.exchanges, comm.size() > 1 ? sums * 2 * s : 0) << s;
-            }
+            EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
+            EXPECT_EQ(c.reduction_values, more * ((4 * s + 1) * (4 * s + 4) / 2 + extra)) << s;
+            EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
           }
       },
       {2, 3});

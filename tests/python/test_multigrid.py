@@ -138,6 +138,28 @@ def test_ranks_share_cells() -> None:
         np.testing.assert_allclose(grid, expected, atol=1e-12 * np.abs(expected).max() * 100)
 
 
+def test_one_rank_may_have_all_cells() -> None:
+    def body(comm: object) -> tuple[float, bool]:
+        cells = mg.cells((4, 4), "dirichlet", boxes=4, comm=comm)
+        A = mg.finite_volume(cells, 1.0)
+        f = A.sample(lambda x, y: x)
+        result = mg.solve(A, f)
+        grid = A.to_grid(f)
+        assert np.array_equal(A.to_grid(A.from_grid(grid)), grid)
+        return float(grid.sum()), result.converged
+
+    assert tacit.comm.run_threads(2, body) == [(8.0, True)] * 2
+
+
+def test_a_mean_that_nothing_solves_is_told() -> None:
+    A = mg.finite_volume(mg.cells((16, 16)))
+    assert A.singular
+    result = mg.solve(A, np.ones(256) + np.linspace(-1, 1, 256))
+    assert result.converged
+    assert "no u solves" in result.warnings[0]
+    assert not mg.solve(A, np.linspace(-1, 1, 256)).warnings
+
+
 def test_wrong_use_is_refused() -> None:
     cells = mg.cells((8, 8))
     A = mg.finite_volume(cells, 1.0)
@@ -151,6 +173,8 @@ def test_wrong_use_is_refused() -> None:
         mg.solve(A, np.ones(63))
     with pytest.raises(tacit.UsageError, match="ca-cg"):
         mg.multigrid(A, bottom="bicgstab", step=4)
+    with pytest.raises(tacit.UsageError, match="direct"):
+        mg.multigrid(A, bottom="direct", step=4)
     with pytest.raises(ValueError, match="periodic"):
         mg.cells((8, 8), "periodical")
     with pytest.raises(tacit.UsageError, match="one end"):
@@ -172,5 +196,11 @@ def test_command_line(tmp_path: Path) -> None:
     assert facts["levels"][0]["cells"] == [16, 16, 16]
     assert facts["dofs_per_second"] > 0
     assert (tmp_path / "m.png").stat().st_size > 10000
+    run("multigrid", "--n", "16", "--precondition", "cg", "--bottom", "ca-cg", "--levels", "2", "--json", out)
+    facts = json.loads(out.read_text())
+    assert facts["bottom"] == "ca-cg"
+    assert facts["bottom_iterations"] > facts["bottom_solves"] == facts["cycles"] > 0
+    for key in ("unknowns", "cycle", "converged", "reason", "residual_norm", "error_norm", "dofs_per_second", "counts"):
+        assert key in facts
     run("multigrid", "--n", "8", "--max-cycles", "1", code=3)
     run("multigrid", "--cycle", "X", code=2)
