@@ -64,6 +64,56 @@ def test_refuses_what_does_not_fit() -> None:
             call()
 
 
+def test_what_is_no_number_is_refused() -> None:
+    net = inference.radixnet(64, 3, radices=(2, 2, 2))
+    for bad in (np.nan, np.inf):
+        images = np.ones((20, 64))
+        images[7, 5] = bad
+        with pytest.raises(tacit.InputError, match=r"input 7 .* neuron 5"):
+            net.infer(images, bias=-0.1)
+        weights = sp.csr_array(np.eye(4))
+        weights.data[2] = bad
+        for weight_bytes in (0, 1):
+            with pytest.raises(tacit.InputError, match=r"layer 1 .* neuron 2 to 2"):
+                inference.network([sp.eye_array(4), weights], weight_bytes=weight_bytes).infer(images[:1, :4], bias=-1)
+
+
+def test_files_that_cannot_be_right(tmp_path: Path) -> None:
+    def file(name: str, text: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    for path in (
+        file("fraction.tsv", "1\t1\t1\n1.5\t2\t1\n"),
+        file("nan.tsv", "1\tnan\t1\n"),
+        file("value.tsv", "1\t1\tnan\n"),
+        file("huge.tsv", "1e300\t1\t1\n"),
+        file("far.tsv", "1\t65\t1\n"),
+        file("zero.tsv", "0\t1\t1\n"),
+        file("two.tsv", "1\t1\n"),
+        file("words.tsv", "a\tb\tc\n"),
+        file("empty.npy", b""),
+        file("junk.npz", b"PK\x03\x04 no zip"),
+        file("junk.npy", b"\x93NUMPY no array"),
+    ):
+        with pytest.raises(tacit.InputError):
+            inference.read_images(path, 64)
+    np.savez(tmp_path / "floats.npz", bits=np.zeros((2, 8)))
+    np.save(tmp_path / "words.npy", np.array([["a"] * 64]))
+    for name in ("floats.npz", "words.npy"):
+        with pytest.raises(tacit.InputError):
+            inference.read_images(tmp_path / name, 64)
+    images, packed = inference.read_images(file("good.tsv", "2\t1\t1\n2\t10\t1\n3\t64\t0\n"), 64)
+    assert packed
+    expected = np.zeros((3, 64))
+    expected[1, [0, 9]] = 1
+    np.testing.assert_array_equal(np.unpackbits(images, axis=1), expected)
+    images, packed = inference.read_images(file("numbers.tsv", "2\t3\t0.5\n"), 64)
+    assert not packed
+    assert images[1, 2] == 0.5
+
+
 def test_command_line(tmp_path: Path) -> None:
     layers = [inference.radixnet_layer(k, 64, radices=(2, 2)) for k in range(4)]
     for k, w in enumerate(layers):
@@ -128,6 +178,7 @@ def test_command_line(tmp_path: Path) -> None:
             4,
         ),
         (["infer", str(tmp_path / "truth.tsv"), "--neurons", "64"], 4),
+        (["infer", str(tmp_path / "images.tsv"), "--weights", str(tmp_path), "--classes", str(tmp_path / "c.npz")], 2),
     ):
         assert run(*words).returncode == code
 
