@@ -353,7 +353,7 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
 // An L-shaped set of boxes, as a level of an adaptive mesh: known values on the faces to where nothing is.
 TEST(Multigrid, BoxesOfAnyShape) {
   const op::Field exact = [](double x, double y, double z) { return std::exp(x) * std::sin(3 * y) + z * z; };
-  double error[2];
+  double error[2], root[2];  // largest, root of the mean square
   std::vector<double> first;
   for (int i = 0; i < 2; ++i) {
     const Global n = 24 << i;
@@ -381,14 +381,17 @@ TEST(Multigrid, BoxesOfAnyShape) {
           layout::subtract(u, expected, b);
           const double most = layout::max_norm(b);
           const auto grid = whole(*A, u);
-          if (comm.rank() == 0 || test::under_mpi()) error[i] = most;
+          const double square = layout::norm(b) / std::sqrt(double(A->range().size()));
+          if (comm.rank() == 0 || test::under_mpi()) error[i] = most, root[i] = square;
           if (comm.rank() != 0) return;
           if (first.size() != grid.size()) first = grid;
           EXPECT_LE(largest_difference(grid, first), 1e-9);
         },
         {3, 4});
   }
-  EXPECT_GT(std::log2(error[0] / error[1]), 1.7) << error[0] << " " << error[1];
+  // Linear ghosts leave terms of h^3 at the sides: 1.53, 1.77, 1.89 and 1.85, 1.94, 1.98 from 12 to 96 cells.
+  EXPECT_GT(std::log2(error[0] / error[1]), 1.76) << error[0] << " " << error[1];
+  EXPECT_GT(std::log2(root[0] / root[1]), 1.93) << root[0] << " " << root[1];
 }
 
 TEST(Multigrid, SingularSystems) {

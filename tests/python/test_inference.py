@@ -202,5 +202,15 @@ def test_official_network() -> None:
     np.testing.assert_array_equal(r.categories, oracle["categories"])
     np.testing.assert_allclose(r.sums, oracle["sums"], rtol=1e-5)
     np.testing.assert_array_equal(r.alive[:12], oracle["alive_exact"])
-    assert np.abs(r.alive[12:] - oracle["alive"][12:]).max() <= 2
+    # Two images come to stand on the fixed point 2 y - 0.3 = y of every neuron, from where a rounding error doubles in
+    # each layer: doubles leave it after layer 55, floats after 24; exact arithmetic never does.
+    layers = np.flatnonzero(r.alive != oracle["alive"])
+    np.testing.assert_array_equal(layers, [2, 3, *range(24, 55)])  # after 3 and 4 doubles do not cancel
+    np.testing.assert_array_equal(r.alive[24:55], oracle["alive"][24:55] - 2)
+    early = tacit.inference.radixnet(layers=14, classes=classes).infer(official.images(), keep_outputs=True)
+    still = np.setdiff1d(
+        early.categories, tacit.inference.radixnet(layers=25, classes=classes).infer(official.images()).categories
+    )
+    there = [k for k in still if np.abs(early.outputs[early.categories == k] - 0.3).max() < 2e-3]  # type: ignore[index]
+    assert there == [21473, 48776]
     assert np.isin(r.categories, official.truth()).sum() >= 1750

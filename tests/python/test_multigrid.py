@@ -89,14 +89,17 @@ def test_projection_has_no_failed_bottom(bottom: str) -> None:
         assert result.bottom_failures == 0
 
 
-@pytest.mark.parametrize("shape", [(64, 64, 64), (96, 64, 80)])
-def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...]) -> None:
-    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres."""
+@pytest.mark.parametrize(("shape", "cycles"), [((64, 64, 64), 15), ((96, 64, 80), 29)])
+def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...], cycles: int) -> None:
+    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres. Cells of
+    96 x 64 x 80 are half as long again along one axis as along another, where points are smoothed less: 0.40 a cycle
+    instead of 0.21.
+    """
     cells = mg.cells(shape, "periodic")
     A = mg.finite_volume(cells, 1.0, 0.1, beta=lambda x, y, z: 1 + 9 * (x > 0.5))
     result = mg.solve(A, A.sample(lambda x, y, z: np.sin(2 * np.pi * x) + y))
     assert result.converged
-    assert result.cycles <= 30
+    assert result.cycles <= cycles
 
 
 def test_gravity_as_by_fourier_transform() -> None:
@@ -116,8 +119,8 @@ def test_easy_diffusion_has_few_bottom_iterations() -> None:
         result = mg.solve(p.A, p.f, cycle="U", smallest_box=2, bottom=bottom)
         assert result.converged
         counts[bottom] = result.cycles, result.bottom_iterations
-    assert counts["bicgstab"][0] == counts["ca-bicgstab"][0]
-    assert counts["ca-bicgstab"][1] <= 1.1 * counts["bicgstab"][1] + counts["bicgstab"][0]
+    # Solves of 4 or 5 iterations: blocks of 1, 2, 4 are left as soon as the residual is small enough.
+    assert counts["ca-bicgstab"] == counts["bicgstab"]
 
 
 def test_ranks_share_cells() -> None:

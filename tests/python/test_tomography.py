@@ -59,20 +59,21 @@ def test_adjoint(dtype: str) -> None:
     assert "17 x 40" in repr(P)
 
 
-@pytest.mark.parametrize("method", ["cgls", "sirt"])
-def test_reconstructs_a_disc(method: str) -> None:
+@pytest.mark.parametrize(("method", "error"), [("cgls", 0.02), ("sirt", 0.04)])
+def test_reconstructs_a_disc(method: str, error: float) -> None:
     image = disc(48)
     P = tomography.projector(angles_of(60), 48)
     seen = []
     r = tomography.reconstruct(
         P.project(image), projector=P, method=method, iterations=40, callback=lambda s: seen.append(s.iteration)
     )
-    assert np.abs(r.images - image).mean() < 0.05
+    assert np.abs(r.images - image).mean() < error
     assert seen == list(range(41))
     assert r.end == ["iterations"]
     assert not r.interrupted
     assert r.residual.shape == (41, 1)
-    assert r.final_residual[0] == pytest.approx(r.residual[-1, 0], rel=1e-2)
+    assert r.final_residual[0] == pytest.approx(r.residual[-1, 0], rel=1e-4)
+    assert (np.diff(r.residual[:, 0]) <= 0).all()
 
 
 def test_batches_do_not_matter() -> None:
@@ -184,7 +185,7 @@ def test_command_line(tmp_path: Path, suffix: str) -> None:
         with Image.open(out) as stack:
             found = np.stack([np.array(stack) for i in range(stack.n_frames) if stack.seek(i) is None])
     assert found.shape == images.shape
-    assert np.abs(found - images).mean() < 0.2 * images.mean()
+    assert np.abs(found - images).mean() < 0.12 * images.mean()
     facts = json.loads((tmp_path / "r.json").read_text())
     assert facts["slices"] == 5
     assert facts["image_shape"] == [32, 32]
@@ -209,7 +210,7 @@ def test_grid_of_ranks(tmp_path: Path) -> None:
         *("--ranks", "4", "--grid", "2x2", "--threads", "1", "--output", str(out), "--json", str(tmp_path / "r.json")),
     )
     assert done.returncode == 0, done.stderr
-    assert np.abs(np.load(out) - images).mean() < 0.2 * images.mean()
+    assert np.abs(np.load(out) - images).mean() < 0.12 * images.mean()
     assert json.loads((tmp_path / "r.json").read_text())["grid"] == [2, 2]
 
 
