@@ -97,10 +97,11 @@ void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
     const double at = steep ? top - l : l + left;
     const double cross = (r - at * other) * inverse;  // where the ray meets the line of centres
     const double middle = steep ? cross - left : top - cross;
-    const double low = std::max(std::ceil(middle - reach), double(steep ? box.left : box.top));
-    const double high = std::min(std::floor(middle + reach), double(steep ? box.right : box.bottom) - 1);
-    const auto end = Local(high);
-    for (auto m = Local(low); m <= end; ++m) {
+    // Within the box, then a whole number: a ray may pass far outside of what numbers of pixels reach.
+    const double least = steep ? box.left : box.top, most = steep ? box.right : box.bottom;
+    const auto first = Local(std::clamp(std::ceil(middle - reach), least, most));
+    const auto last = Local(std::clamp(std::floor(middle + reach), least - 1, most - 1));
+    for (Local m = first; m <= last; ++m) {
       const Local x = steep ? m : l, y = steep ? l : m;
       const double part = a.length(distance(a, x + left, top - y, r));
       if (part > shortest) f(x + g.width * y, part * g.pixel);
