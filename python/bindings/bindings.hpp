@@ -25,6 +25,7 @@ void bind_layout(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);
+void bind_bem(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_poisson(nb::module_& m);
@@ -79,7 +80,8 @@ nb::object array_of(std::vector<T>&& values) {
 /// The Error that carries a Python exception to the other ranks; its type travels in the text. Needs the GIL.
 Error error_of(nb::python_error& e);
 
-/// Runs Python code for a rank of `ranks`: with the GIL; an exception passes unchanged on one rank and as an Error else.
+/// Runs Python code for a rank of `ranks`: with the GIL; an exception passes unchanged on one rank and as an Error
+/// else.
 template <class F>
 auto call_python(int ranks, F&& f) -> decltype(f()) {
   nb::gil_scoped_acquire gil;

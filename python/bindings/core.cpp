@@ -50,7 +50,8 @@ PyObject* make_error(nb::module_& m, const char* name, const char* text, nb::obj
 void collapse_ranks(std::string& text) {
   const auto prefix = [&](std::size_t from) {  // where a "rank N: " at `from` ends, or `from`
     std::size_t i = from + 5;
-    if (text.compare(from, 5, "rank ") != 0 || i >= text.size() || !std::isdigit(static_cast<unsigned char>(text[i]))) return from;
+    if (text.compare(from, 5, "rank ") != 0 || i >= text.size() || !std::isdigit(static_cast<unsigned char>(text[i])))
+      return from;
     while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) ++i;
     return text.compare(i, 2, ": ") == 0 ? i + 2 : from;
   };
@@ -113,14 +114,15 @@ std::vector<EventTuple> take_events(int rank, double origin) {
 }  // namespace
 
 Error error_of(nb::python_error& e) {
-  const auto kind = e.matches(PyExc_KeyboardInterrupt)                                      ? ErrorKind::interrupted
+  const auto kind = e.matches(PyExc_KeyboardInterrupt)                          ? ErrorKind::interrupted
                     : e.matches(PyExc_ValueError) || e.matches(PyExc_TypeError) ? ErrorKind::usage
-                                                                                            : ErrorKind::environment;
+                                                                                : ErrorKind::environment;
   const nb::handle value = e.value();
   std::string text;
   // The text of a KeyError is quoted; its argument is what was meant.
   const nb::object arguments = value.attr("args");
-  const bool plain = nb::isinstance<nb::tuple>(arguments) && nb::len(arguments) == 1 && nb::isinstance<nb::str>(arguments[0]);
+  const bool plain =
+      nb::isinstance<nb::tuple>(arguments) && nb::len(arguments) == 1 && nb::isinstance<nb::str>(arguments[0]);
   const auto shown = plain ? nb::object(arguments[0]) : nb::steal(PyObject_Str(value.ptr()));
   if (shown.is_valid()) text = nb::str(shown).c_str();
   else PyErr_Clear();
@@ -141,7 +143,8 @@ void bind_core(nb::module_& m) {
   base_error = make_error(m, "Error", "What Tacit raises; every rank of a collective call raises the same.",
                           nb::make_tuple(exception));
   const nb::object base = nb::borrow(base_error);
-  usage_error = make_error(m, "UsageError", "Arguments that do not fit: shapes, spaces, options.", nb::make_tuple(base, value));
+  usage_error =
+      make_error(m, "UsageError", "Arguments that do not fit: shapes, spaces, options.", nb::make_tuple(base, value));
   input_error = make_error(m, "InputError", "A file that cannot be accepted; the text names the file and the place.",
                            nb::make_tuple(base, value));
   environment_error = make_error(m, "EnvironmentFailure", "Memory, MPI, device, file system, or another rank.",
@@ -188,6 +191,7 @@ NB_MODULE(_core, m) {
   bind_op(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_hmatrix(m);
+  bind_bem(m);
   bind_multigrid(m);
   bind_poisson(m);
   bind_tiled(m);

@@ -1,11 +1,10 @@
 // tacit::op::HMatrix for Python.
+#include "hmatrix.hpp"
 #include "bindings.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include <tacit/op/hmatrix/hmatrix.hpp>
 
 #include <algorithm>
 
@@ -21,17 +20,17 @@ op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& b
   const double* p = points.data();
   for (std::size_t i = 0; i < points.size() / 3; ++i, p += 3) g.points.push_back({p[0], p[1], p[2]});
   const double* b = boxes.data();
-  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6) g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
+  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6)
+    g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
   return g;
 }
 
-/// What an hmatrix is to be like, as the Python layer says it.
-struct HMatrixWish {
-  op::TreeOptions tree;
-  op::HMatrixOptions matrix;
-};
+}  // namespace
+
 HMatrixWish wish_of(const nb::dict& d) {
-  const auto is = [&](const char* name, const char* value) { return nb::cast<std::string>(d[name]) == value; };
+  const auto is = [&](const char* name, const char* value) {
+    return d.contains(name) && nb::cast<std::string>(d[name]) == value;
+  };
   HMatrixWish w;
   w.tree.leaf_size = nb::cast<Local>(d["leaf_size"]);
   w.tree.bisection = is("bisection", "midpoint") ? op::Bisection::midpoint : op::Bisection::median;
@@ -53,9 +52,10 @@ HMatrixWish wish_of(const nb::dict& d) {
               : is("storage", "single") ? op::StoragePrecision::single
                                         : op::StoragePrecision::automatic;
   m.sampled_rows = nb::cast<int>(d["sampled_rows"]);
-  m.concurrent = false;  // Python runs on one thread at a time
   return w;
 }
+
+namespace {
 
 nb::dict report_of(const op::HMatrixReport& r) {
   nb::dict d;
@@ -89,20 +89,22 @@ void bind_scalar(nb::module_& m) {
   using release = nb::gil_scoped_release;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
-  nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
-      .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); });
+  nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str()).def_prop_ro("report", [](const HMatrix& a) {
+    return report_of(a.report());
+  });
   // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
   m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
                                         const Columns<double>& boxes, const Columns<double>& sources,
                                         const Columns<double>& source_boxes, const nb::object& entries,
                                         const nb::dict& options) {
-    const HMatrixWish wish = wish_of(options);
+    HMatrixWish wish = wish_of(options);
+    wish.matrix.concurrent = false;  // Python runs on one thread at a time
     release free;
     return comm::collective(comm, [&] {
       const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), wish.tree);
-      const auto columns =
-          sources.size() == 0 ? rows
-                              : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
+      const auto columns = sources.size() == 0
+                               ? rows
+                               : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
       const Space range = Space::distributed(comm, rows->size());
       const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
         call_python(comm.size(), [&] {

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
+    from . import bem, comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import (
@@ -71,6 +71,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = (
+    "bem",
     "comm",
     "grid_problems",
     "inference",
@@ -115,6 +116,7 @@ __all__ = [
     "Stencil",
     "UsageError",
     "__version__",
+    "bem",
     "bicgstab",
     "cg",
     "chebyshev",

@@ -375,6 +375,7 @@ def radixnet(
 def radixnet_layer(
     layer: int, radices: list[int], width: int, weight: float, classes: npt.NDArray[np.uint8], /
 ) -> tuple[int, _Indices, npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...
+
 # multigrid.cpp
 
 class Boxes:
@@ -405,3 +406,50 @@ def bottom_names() -> list[str]: ...
 def cycle_names() -> list[str]: ...
 def smoother_names() -> list[str]: ...
 def interpolation_names() -> list[str]: ...
+
+# bem.cpp: found by _support.core()
+
+_Triangles = npt.NDArray[np.int32]
+
+def bem_read(path: str, /) -> tuple[_Real, _Triangles, _Real]: ...
+def bem_geodesic_sphere(cuts: int, radius: float, /) -> tuple[_Real, _Triangles]: ...
+def bem_ring_sphere(wedges: int, rings: int, radius: float, /) -> tuple[_Real, _Triangles]: ...
+def bem_ellipsoid(cuts: int, half_axes: list[float], /) -> tuple[_Real, _Triangles]: ...
+def bem_cube(cuts: int, side: float, grading: float, /) -> tuple[_Real, _Triangles]: ...
+def bem_copies(
+    vertices: _Real, triangles: _Triangles, counts: list[int], pitch: list[float], /
+) -> tuple[_Real, _Triangles]: ...
+def bem_inspect(vertices: _Real, triangles: _Triangles, /) -> tuple[dict[str, Any], _Triangles]: ...
+def bem_mend(
+    vertices: _Real, triangles: _Triangles, distance: float, /
+) -> tuple[_Real, _Triangles, _Indices, int, int, int]: ...
+def bem_system_float64(
+    comm: Communicator,
+    vertices: _Real,
+    triangles: _Triangles,
+    galerkin: bool,
+    quadrature: float,
+    plane: tuple[int, float] | None,
+    options: dict[str, Any],
+    /,
+) -> tuple[HMatrix_float64, _Indices, _Real]: ...
+def bem_potential(
+    vertices: _Real,
+    triangles: _Triangles,
+    plane: tuple[int, float] | None,
+    accuracy: float,
+    density: _Real,
+    points: _Real,
+    factor: float,
+    /,
+) -> _Real: ...
+def bem_field(
+    vertices: _Real,
+    triangles: _Triangles,
+    plane: tuple[int, float] | None,
+    accuracy: float,
+    density: _Real,
+    points: _Real,
+    factor: float,
+    /,
+) -> _Real: ...

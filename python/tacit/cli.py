@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import cli_apps, cli_multigrid, cli_poisson, launch, report
+from tacit import cli_apps, cli_bem, cli_multigrid, cli_poisson, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -268,6 +268,9 @@ def build_parser() -> Parser:
 
     p = command("multigrid", multigrid, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
     cli_multigrid.add(p, sys.modules[__name__])
+
+    p = command("bem", bem, "find the charges on conductors whose surface is a mesh", epilog=EXIT_CODES)
+    cli_bem.add(p, sys.modules[__name__])
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
@@ -624,6 +627,10 @@ def infer(arguments: argparse.Namespace) -> int:
 
 def multigrid(arguments: argparse.Namespace) -> int:
     return cli_multigrid.run(arguments, sys.modules[__name__])
+
+
+def bem(arguments: argparse.Namespace) -> int:
+    return cli_bem.run(arguments, sys.modules[__name__])
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -76,7 +76,9 @@ TEST(Mesh, ReadsFiles) {
       write("a.obj", "# a tetrahedron's corner\nv 0 0 0\nv 1 0 0\nv 0 1 0\ng body\nf 1/1 2/2 -1\n"), &potential);
   EXPECT_EQ(obj.size(), 1);
   EXPECT_NEAR(obj.area(0), 0.5, 1e-15);
-  EXPECT_EQ(potential, (std::vector<double>{1}));
+  EXPECT_TRUE(potential.empty());
+  const Mesh quad = read_mesh(write("q.obj", "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n"));
+  EXPECT_EQ(quad.triangles, (std::vector<std::array<Local, 3>>{{0, 1, 2}, {0, 2, 3}}));
   EXPECT_THROW(read_mesh(write("b.pbf", "4 0 0 0")), Error);
   EXPECT_THROW(read_mesh(write("c.pbf", "3 0 0 0 1 0 0 0 1 0 1 4 0 0 0 1 2 2")), Error);
   EXPECT_THROW(read_mesh(write("d.pbf", "3 0 0 0 1 0 0 0 1 0 1 3 0 0 0 1 3")), Error);

@@ -66,14 +66,14 @@ Mesh read_pbf(std::istream& in, const std::string& path, std::vector<double>* po
   }
   for (Global i = 0; i < integers * triangles; ++i) integer("integer parameter");
   for (Global i = 0; i < triangles && potential; ++i)
-    for (Global k = 0; k < std::max<Global>(reals, 1); ++k) {
-      const double v = reals > 0 ? number("real parameter") : 1.0;
+    for (Global k = 0; k < reals; ++k) {
+      const double v = number("real parameter");
       if (k == 0) potential->push_back(v);
     }
   return mesh;
 }
 
-Mesh read_obj(std::istream& in, const std::string& path, std::vector<double>* potential) {
+Mesh read_obj(std::istream& in, const std::string& path) {
   Mesh mesh;
   std::string line;
   for (Global at = 1; std::getline(in, line); ++at) {
@@ -93,18 +93,16 @@ Mesh read_obj(std::istream& in, const std::string& path, std::vector<double>* po
           refuse(path, message("line ", at, " is no face"));
         }
       }
-      if (corners.size() != 3)
-        refuse(path, message("line ", at, " has ", corners.size(), " vertices; triangles are needed"));
-      std::array<Local, 3> t;
-      for (std::size_t k = 0; k < 3; ++k) {
-        const Global n = Global(mesh.vertices.size()), v = corners[k] < 0 ? n + corners[k] : corners[k] - 1;
-        if (v < 0 || v >= n) refuse(path, message("line ", at, " has vertex ", corners[k], " of ", n));
-        t[k] = Local(v);
+      if (corners.size() < 3) refuse(path, message("line ", at, " is a face of ", corners.size(), " vertices"));
+      for (Global& corner : corners) {
+        const Global n = Global(mesh.vertices.size()), v = corner < 0 ? n + corner : corner - 1;
+        if (v < 0 || v >= n) refuse(path, message("line ", at, " has vertex ", corner, " of ", n));
+        corner = v;
       }
-      mesh.triangles.push_back(t);
+      for (std::size_t k = 2; k < corners.size(); ++k)
+        mesh.triangles.push_back({Local(corners[0]), Local(corners[k - 1]), Local(corners[k])});
     }
   }
-  if (potential) potential->assign(mesh.triangles.size(), 1.0);
   return mesh;
 }
 
@@ -214,12 +212,82 @@ Mesh ring_sphere(int wedges, int rings, double radius) {
   return mesh;
 }
 
+Mesh ellipsoid(int cuts, const Point& half_axes) {
+  for (const double a : half_axes) require(a > 0 && std::isfinite(a), "an ellipsoid with a half axis of ", a);
+  Mesh mesh = geodesic_sphere(cuts);
+  for (Point& p : mesh.vertices)
+    for (std::size_t d = 0; d < 3; ++d) p[d] *= half_axes[d];
+  return mesh;
+}
+
+Mesh cube(int cuts, double side, double grading) {
+  require(cuts >= 1 && side > 0 && grading >= 1, "a cube of side ", side, " with edges in ", cuts,
+          " parts and a grading of ", grading);
+  // Coordinates are the same on all faces, to the bit, so that edges close.
+  std::vector<double> at(std::size_t(cuts) + 1);
+  for (int i = 0; i <= cuts; ++i) {
+    const double t = 2.0 * std::min(i, cuts - i) / cuts, c = (1 - std::pow(t, grading)) * side / 2;
+    at[std::size_t(i)] = 2 * i < cuts ? -c : c;
+  }
+  Mesh mesh;
+  std::map<std::array<int, 3>, Local> known;
+  const auto add = [&](const std::array<int, 3>& p) {
+    const auto [found, is_new] = known.emplace(p, Local(mesh.vertices.size()));
+    if (is_new) mesh.vertices.push_back({at[std::size_t(p[0])], at[std::size_t(p[1])], at[std::size_t(p[2])]});
+    return found->second;
+  };
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    for (const bool high : {false, true})
+      for (int i = 0; i < cuts; ++i)
+        for (int j = 0; j < cuts; ++j) {
+          const auto corner = [&](int a, int b) {
+            std::array<int, 3> p{};
+            p[axis] = high ? cuts : 0;
+            p[(axis + 1) % 3] = high ? a : b, p[(axis + 2) % 3] = high ? b : a;
+            return add(p);
+          };
+          mesh.triangles.push_back({corner(i, j), corner(i + 1, j), corner(i + 1, j + 1)});
+          mesh.triangles.push_back({corner(i, j), corner(i + 1, j + 1), corner(i, j + 1)});
+        }
+  return mesh;
+}
+
+Mesh joined(const Mesh& first, const Mesh& second) {
+  Mesh mesh = first;
+  const Local shift = Local(first.vertices.size());
+  mesh.vertices.insert(mesh.vertices.end(), second.vertices.begin(), second.vertices.end());
+  for (const auto& t : second.triangles) mesh.triangles.push_back({t[0] + shift, t[1] + shift, t[2] + shift});
+  return mesh;
+}
+
+Mesh moved(Mesh mesh, const Point& by) {
+  for (Point& p : mesh.vertices)
+    for (std::size_t d = 0; d < 3; ++d) p[d] += by[d];
+  return mesh;
+}
+
+Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch) {
+  Global all = mesh.size();
+  for (std::size_t d = 0; d < 3; ++d) {
+    require(counts[d] >= 1 && std::isfinite(pitch[d]), counts[d], " copies with a pitch of ", pitch[d], " along axis ",
+            d);
+    all *= counts[d];
+  }
+  require(all < 2'000'000'000, all, " triangles are too many");
+  Mesh made;
+  for (int k = 0; k < counts[2]; ++k)
+    for (int j = 0; j < counts[1]; ++j)
+      for (int i = 0; i < counts[0]; ++i)
+        made = i + j + k == 0 ? mesh : joined(made, moved(mesh, {i * pitch[0], j * pitch[1], k * pitch[2]}));
+  return made;
+}
+
 Mesh read_mesh(const std::string& path, std::vector<double>* potential) {
   std::ifstream in(path);
   if (!in) throw Error(ErrorKind::environment, message("cannot read ", path));
   if (potential) potential->clear();
   const bool is_obj = path.size() > 4 && path.substr(path.size() - 4) == ".obj";
-  return is_obj ? read_obj(in, path, potential) : read_pbf(in, path, potential);
+  return is_obj ? read_obj(in, path) : read_pbf(in, path, potential);
 }
 
 }  // namespace tacit::app::bem

@@ -1,3 +1,5 @@
+#include "triangles.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 
 #include <tacit/base/error.hpp>
@@ -5,49 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
+#include <numeric>
 
 namespace tacit::app::bem {
 namespace {
-
-constexpr int lanes = 8;
-typedef double Vec __attribute__((vector_size(lanes * sizeof(double))));
-typedef std::int64_t Mask __attribute__((vector_size(lanes * sizeof(double))));
-
-Vec load(const double* p) {
-  Vec v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-Vec all(double a) {
-  return Vec{} + a;
-}
-
-// 1 / sqrt(a), to the last bit or two.
-Vec reciprocal_root(Vec a) {
-#ifdef __AVX512F__
-  Vec y = (Vec)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)a);
-  for (int step = 0; step < 2; ++step) y += y * (0.5 - 0.5 * a * y * y);
-  return y;
-#else
-  Vec y;
-  for (int i = 0; i < lanes; ++i) y[i] = 1 / std::sqrt(a[i]);
-  return y;
-#endif
-}
-bool any(Mask m) {
-  std::int64_t some = 0;
-  for (int i = 0; i < lanes; ++i) some |= m[i];
-  return some != 0;
-}
-
-// Where points stand: the centroid plus this many times a corner less the centroid.
-constexpr double middle = 0.5;                                                        // degree 2, three points
-constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
-constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
 
 // 1 / r averaged over a triangle; d: its centroid less the point, u, v: two corners less the centroid.
 Vec mean(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach) {
@@ -73,6 +36,28 @@ Vec mean(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reac
   return close ? three : value;
 }
 
+// The same of -d / r^3.
+void mean_field(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach, Vec* field) {
+  const auto add = [&](const Vec* x, double weight) {
+    const Vec y = reciprocal_root(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
+    const Vec factor = weight * y * y * y;
+    for (int k = 0; k < 3; ++k) field[k] -= factor * x[k];
+  };
+  const auto orbit = [&](double s, double weight) {
+    Vec x[3], y[3], z[3];
+    for (int k = 0; k < 3; ++k) {
+      const Vec su = s * u[k], sv = s * v[k];
+      x[k] = d[k] + su, y[k] = d[k] + sv, z[k] = d[k] - (su + sv);
+    }
+    add(x, weight), add(y, weight), add(z, weight);
+  };
+  const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+  field[0] = field[1] = field[2] = Vec{};
+  // A derivative loses one power of h / d and gains a factor of about three.
+  if (!any(r2 < 9.0 * reach[2] * size2)) return add(d, 1);
+  add(d, 0.225), orbit(inner, inner_weight), orbit(outer, outer_weight);
+}
+
 bool neighbours(std::span<const Global> index) {
   if (index.back() - index.front() != Global(index.size()) - 1) return false;
   for (std::size_t i = 1; i < index.size(); ++i)
@@ -82,7 +67,72 @@ bool neighbours(std::span<const Global> index) {
 
 }  // namespace
 
-SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor) : factor_(factor) {
+double potential_at_origin(const Corners& a) {
+  Point e[3];
+  double r[3];
+  for (std::size_t k = 0; k < 3; ++k) e[k] = a[(k + 1) % 3] - a[k], r[k] = length(a[k]);
+  const Point normal = cross(e[0], e[1]);
+  const double twice_area = length(normal);
+  double sum = 0;
+  for (std::size_t k = 0; k < 3; ++k) {
+    const double edge = length(e[k]);
+    const double t =
+        inner_product(a[k], cross(e[k], normal)) / (edge * twice_area);  // from the foot to the edge's line
+    const double ends = r[k] + r[(k + 1) % 3];
+    if (std::abs(t) > 1e-14 * edge) sum += t * std::log((ends + edge) / (ends - edge));
+  }
+  const double triple = std::abs(inner_product(a[0], cross(a[1], a[2])));
+  const double angle = 2 * std::atan2(triple, r[0] * r[1] * r[2] + inner_product(a[0], a[1]) * r[2] +
+                                                  inner_product(a[1], a[2]) * r[0] + inner_product(a[2], a[0]) * r[1]);
+  return sum - triple / twice_area * angle;
+}
+
+Point field_at_origin(const Corners& a) {
+  Point e[3];
+  double r[3];
+  for (std::size_t k = 0; k < 3; ++k) e[k] = a[(k + 1) % 3] - a[k], r[k] = length(a[k]);
+  Point normal = cross(e[0], e[1]);
+  normal = (1 / length(normal)) * normal;
+  // The gradient in y of 1 / |y| integrates to edge normals times logarithms and the normal times the solid angle.
+  Point field{};
+  for (std::size_t k = 0; k < 3; ++k) {
+    const double edge = length(e[k]), ends = r[k] + r[(k + 1) % 3];
+    if (!(ends - edge > 0)) continue;  // on the edge the field is infinite, and its mean over both sides is not
+    field = field + (std::log((ends + edge) / (ends - edge)) / edge) * cross(e[k], normal);
+  }
+  const double height = inner_product(a[0], normal);
+  const double triple = inner_product(a[0], cross(a[1], a[2]));
+  const double angle =
+      2 * std::atan2(std::abs(triple), r[0] * r[1] * r[2] + inner_product(a[0], a[1]) * r[2] +
+                                           inner_product(a[1], a[2]) * r[0] + inner_product(a[2], a[0]) * r[1]);
+  const double side = std::abs(height) <= 1e-14 * (r[0] + r[1] + r[2]) ? 0 : height > 0 ? 1 : -1;
+  return field - (side * angle) * normal;
+}
+
+void check(const Mesh& mesh, const GroundedPlane& plane) {
+  require(plane.axis >= 0 && plane.axis < 3 && std::isfinite(plane.value), "a plane where coordinate ", plane.axis,
+          " is ", plane.value);
+  const std::size_t axis = std::size_t(plane.axis);
+  double side = 0;
+  for (Local t = 0; t < mesh.size(); ++t) {
+    const Point c = mesh.centroid(t);
+    const double height = c[axis] - plane.value;
+    if (side == 0) side = height < 0 ? -1 : 1;
+    double lowest = INFINITY, reach = 0;
+    for (const Local v : mesh.triangles[std::size_t(t)]) {
+      const Point& p = mesh.vertices[std::size_t(v)];
+      lowest = std::min(lowest, (p[axis] - plane.value) * side);
+      reach = std::max(reach, length(p - c));
+    }
+    if (lowest < 0 || std::abs(height) <= 1e-9 * reach)
+      throw Error(ErrorKind::input,
+                  message("triangle ", t, lowest < 0 ? " reaches beyond" : " lies in", " the grounded plane ",
+                          "xyz"[axis], " = ", plane.value, "; all have to be on one side of it"));
+  }
+}
+
+SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor, const std::optional<GroundedPlane>& plane)
+    : factor_(factor), plane_(plane) {
   require(accuracy > 0 && accuracy < 1, "entries of a single layer to a relative accuracy of ", accuracy);
   // Errors of the rules at distance d of triangles whose longest edge is h, near-equilateral ones: 0.025 (h/d)^2,
   // 0.0027 (h/d)^3 and 1.6e-4 (h/d)^6; slim triangles are no worse in their longest edge.
@@ -90,6 +140,7 @@ SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor) : fac
                three = std::max(seven, std::cbrt(2.7e-3 / accuracy)),
                one = std::max(three, std::sqrt(0.025 / accuracy));
   reach_[0] = seven * seven, reach_[1] = three * three, reach_[2] = one * one;
+  if (plane) check(mesh, *plane);
   for (Local t = 0; t < mesh.size(); ++t) {
     const Point c = mesh.centroid(t);
     const auto& corners = mesh.triangles[std::size_t(t)];
@@ -107,48 +158,26 @@ SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor) : fac
     size2_.push_back(longest);
     if (!(area_.back() > 0) || !std::isfinite(area_.back()))
       throw Error(ErrorKind::input, message("triangle ", t, " has area ", area_.back()));
+    if (!plane) continue;
+    const Point m = plane->mirrored(c);
+    for (std::size_t d = 0; d < 3; ++d) image_[d].push_back(m[d]);
   }
 }
 
-double SingleLayer::exact(const Point& p, std::size_t t) const {
-  // Corners and edges as seen from p.
-  double a[3][3], e[3][3], r[3];
+Corners SingleLayer::seen_from(const Point& p, std::size_t t) const {
+  Corners a;
   for (std::size_t d = 0; d < 3; ++d) {
     const double c = x_[d][t] - p[d];
     a[0][d] = c + corner_[0][d][t], a[1][d] = c + corner_[1][d][t];
     a[2][d] = c - (corner_[0][d][t] + corner_[1][d][t]);
   }
-  const auto inner_product = [](const double* u, const double* v) { return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]; };
-  const auto cross = [](const double* u, const double* v, double* w) {
-    w[0] = u[1] * v[2] - u[2] * v[1], w[1] = u[2] * v[0] - u[0] * v[2], w[2] = u[0] * v[1] - u[1] * v[0];
-  };
-  for (int k = 0; k < 3; ++k) {
-    for (int d = 0; d < 3; ++d) e[k][d] = a[(k + 1) % 3][d] - a[k][d];
-    r[k] = std::sqrt(inner_product(a[k], a[k]));
-  }
-  double normal[3], other[3];
-  cross(e[0], e[1], normal);
-  const double twice_area = std::sqrt(inner_product(normal, normal));
-  double sum = 0;
-  for (int k = 0; k < 3; ++k) {
-    const double length = std::sqrt(inner_product(e[k], e[k]));
-    cross(e[k], normal, other);
-    const double t_edge = inner_product(a[k], other) / (length * twice_area);  // from p's foot to the edge's line
-    const double ends = r[k] + r[(k + 1) % 3];
-    if (std::abs(t_edge) > 1e-14 * length) sum += t_edge * std::log((ends + length) / (ends - length));
-  }
-  cross(a[1], a[2], other);
-  const double triple = std::abs(inner_product(a[0], other));
-  const double angle = 2 * std::atan2(triple, r[0] * r[1] * r[2] + inner_product(a[0], a[1]) * r[2] +
-                                                  inner_product(a[1], a[2]) * r[0] + inner_product(a[2], a[0]) * r[1]);
-  return sum - triple / twice_area * angle;
+  return a;
 }
 
-void SingleLayer::row(std::size_t i, std::span<const Global> columns, double* out) const {
+void SingleLayer::row(const Point& p, std::span<const Global> columns, double* out) const {
   const std::size_t n = columns.size();
   const bool packed = neighbours(columns);
   double buffer[11][lanes];
-  const Point p{x_[0][i], x_[1][i], x_[2][i]};
   for (std::size_t j = 0; j < n; j += lanes) {
     const std::size_t count = std::min<std::size_t>(lanes, n - j);
     Vec d[3], u[3], v[3], area, size2;
@@ -176,11 +205,11 @@ void SingleLayer::row(std::size_t i, std::span<const Global> columns, double* ou
     std::memcpy(out + j, &value, count * sizeof(double));
     if (any(near)) [[unlikely]]
       for (std::size_t l = 0; l < count; ++l)
-        if (near[l]) out[j + l] = factor_ * exact(p, std::size_t(columns[j + l]));
+        if (near[l]) out[j + l] = factor_ * potential_at_origin(seen_from(p, std::size_t(columns[j + l])));
   }
 }
 
-void SingleLayer::column(std::span<const Global> rows, std::size_t j, double* out) const {
+void SingleLayer::column(const std::vector<double>* x, std::span<const Global> rows, std::size_t j, double* out) const {
   const std::size_t m = rows.size();
   const bool packed = neighbours(rows);
   double buffer[3][lanes];
@@ -191,10 +220,10 @@ void SingleLayer::column(std::span<const Global> rows, std::size_t j, double* ou
     const std::size_t count = std::min<std::size_t>(lanes, m - i);
     Vec d[3];
     if (packed && count == lanes) {
-      for (int k = 0; k < 3; ++k) d[k] = x_[k][j] - load(x_[k].data() + std::size_t(rows[i]));
+      for (int k = 0; k < 3; ++k) d[k] = x_[k][j] - load(x[k].data() + std::size_t(rows[i]));
     } else {
       for (std::size_t l = 0; l < lanes; ++l)
-        for (int k = 0; k < 3; ++k) buffer[k][l] = x_[k][std::size_t(rows[i + std::min(l, count - 1)])];
+        for (int k = 0; k < 3; ++k) buffer[k][l] = x[k][std::size_t(rows[i + std::min(l, count - 1)])];
       for (int k = 0; k < 3; ++k) d[k] = x_[k][j] - load(buffer[k]);
     }
     const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
@@ -205,15 +234,107 @@ void SingleLayer::column(std::span<const Global> rows, std::size_t j, double* ou
       for (std::size_t l = 0; l < count; ++l)
         if (near[l]) {
           const std::size_t at = std::size_t(rows[i + l]);
-          out[i + l] = factor_ * exact({x_[0][at], x_[1][at], x_[2][at]}, j);
+          out[i + l] = factor_ * potential_at_origin(seen_from({x[0][at], x[1][at], x[2][at]}, j));
         }
   }
 }
 
 void SingleLayer::operator()(std::span<const Global> rows, std::span<const Global> columns, double* out) const {
   if (rows.empty() || columns.empty()) return;
-  if (rows.size() == 1) return row(std::size_t(rows[0]), columns, out);
-  for (std::size_t j = 0; j < columns.size(); ++j, out += rows.size()) column(rows, std::size_t(columns[j]), out);
+  thread_local std::vector<double> image;
+  const auto centre = [](const std::vector<double>* x, Global i) {
+    return Point{x[0][std::size_t(i)], x[1][std::size_t(i)], x[2][std::size_t(i)]};
+  };
+  const auto subtract = [&](double* from) {
+    for (std::size_t k = 0; k < image.size(); ++k) from[k] -= image[k];
+  };
+  if (rows.size() == 1) {
+    row(centre(x_, rows[0]), columns, out);
+    if (plane_) {
+      image.resize(columns.size());
+      row(centre(image_, rows[0]), columns, image.data());
+      subtract(out);
+    }
+    return;
+  }
+  for (std::size_t j = 0; j < columns.size(); ++j, out += rows.size()) {
+    column(x_, rows, std::size_t(columns[j]), out);
+    if (plane_) {
+      image.resize(rows.size());
+      column(image_, rows, std::size_t(columns[j]), image.data());
+      subtract(out);
+    }
+  }
+}
+
+void SingleLayer::potential(std::span<const double> density, std::span<const Point> points, double* out) const {
+  require(density.size() == area_.size(), density.size(), " densities for ", area_.size(), " triangles");
+  std::vector<Global> every(area_.size());
+  std::iota(every.begin(), every.end(), Global(0));
+#pragma omp parallel
+  {
+    std::vector<double> entries(area_.size());
+    const auto sum = [&](const Point& p) {
+      row(p, every, entries.data());
+      double total = 0;
+#pragma omp simd reduction(+ : total)
+      for (std::size_t j = 0; j < entries.size(); ++j) total += density[j] * entries[j];
+      return total;
+    };
+#pragma omp for schedule(dynamic, 4)
+    for (std::ptrdiff_t k = 0; k < std::ptrdiff_t(points.size()); ++k) {
+      const Point& p = points[std::size_t(k)];
+      out[k] = sum(p) - (plane_ ? sum(plane_->mirrored(p)) : 0);
+    }
+  }
+}
+
+Point SingleLayer::field_of(std::span<const double> density, const Point& p) const {
+  Vec total[3] = {};
+  Point near_ones{};
+  const std::size_t n = area_.size();
+  const auto part = [&](const std::vector<double>& of, std::size_t j, std::size_t count) {
+    if (count == lanes) return load(of.data() + j);
+    double buffer[lanes];
+    for (std::size_t l = 0; l < lanes; ++l) buffer[l] = of[j + std::min(l, count - 1)];
+    return load(buffer);
+  };
+  for (std::size_t j = 0; j < n; j += lanes) {
+    const std::size_t count = std::min<std::size_t>(lanes, n - j);
+    Vec d[3], u[3], v[3], field[3], weight = {};
+    for (std::size_t k = 0; k < 3; ++k)
+      d[k] = part(x_[k], j, count) - p[k], u[k] = part(corner_[0][k], j, count), v[k] = part(corner_[1][k], j, count);
+    const Vec size2 = part(size2_, j, count), r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+    const Mask near = r2 < 2.25 * reach_[0] * size2;
+    for (int l = 0; l < lanes; ++l) {
+      const std::size_t at = j + std::size_t(l);
+      if (std::size_t(l) < count && !near[l]) {
+        weight[l] = density[at] * area_[at];
+        continue;
+      }
+      if (std::size_t(l) < count) near_ones = near_ones + density[at] * field_at_origin(seen_from(p, at));
+      for (std::size_t k = 0; k < 3; ++k) d[k][l] = 1, u[k][l] = v[k][l] = 0;  // anything finite, times 0
+    }
+    mean_field(d, u, v, size2, reach_, field);
+    for (std::size_t k = 0; k < 3; ++k) total[k] += weight * field[k];
+  }
+  Point sum = near_ones;
+  for (std::size_t k = 0; k < 3; ++k)
+    for (int l = 0; l < lanes; ++l) sum[k] += total[k][l];
+  return factor_ * sum;
+}
+
+void SingleLayer::field(std::span<const double> density, std::span<const Point> points, Point* out) const {
+  require(density.size() == area_.size(), density.size(), " densities for ", area_.size(), " triangles");
+#pragma omp parallel for schedule(dynamic, 4)
+  for (std::ptrdiff_t k = 0; k < std::ptrdiff_t(points.size()); ++k) {
+    const Point& p = points[std::size_t(k)];
+    out[k] = field_of(density, p);
+    if (!plane_) continue;
+    Point image = field_of(density, plane_->mirrored(p));  // of the mirrored charge, in the mirror
+    image[std::size_t(plane_->axis)] = -image[std::size_t(plane_->axis)];
+    out[k] = out[k] - image;
+  }
 }
 
 }  // namespace tacit::app::bem

@@ -1,4 +1,4 @@
-// Mesh: flat triangles in space, for boundary elements; spheres whose triangles are known, and files of them.
+// Mesh: flat triangles in space, for boundary elements; bodies whose triangles are known, and files of them.
 #pragma once
 
 #include <tacit/op/hmatrix/cluster_tree.hpp>
@@ -32,9 +32,23 @@ Mesh geodesic_sphere(int cuts, double radius = 1);
 /// family of HACApK's inputs.
 Mesh ring_sphere(int wedges, int rings, double radius = 1);
 
-/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f with three vertices; all else is passed
-/// over). `potential`, where given: the first real parameter of each triangle, 1 where the file has none. Error(input)
-/// naming the file for what is no such file, Error(environment) when it cannot be read.
+/// The geodesic sphere stretched along x, y and z.
+Mesh ellipsoid(int cuts, const Point& half_axes);
+
+/// The cube around 0, every face of cuts x cuts rectangles that are cut in two: 12 cuts^2 triangles. A coordinate
+/// s = 1 - |x| / (side / 2) from the nearest edge becomes s^grading, so that triangles are small where charge gathers.
+Mesh cube(int cuts, double side = 1, double grading = 1);
+
+/// The triangles of one mesh and then those of the other.
+Mesh joined(const Mesh& first, const Mesh& second);
+Mesh moved(Mesh mesh, const Point& by);
+/// counts[d] copies along axis d, `pitch[d]` from one to the next; x runs fastest, the first stays where it is.
+Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch);
+
+/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f; faces of more corners than three are cut
+/// into triangles from their first; all else is passed over). `potential`, where given: the first real parameter of
+/// each triangle of a .pbf, empty where the file has none. Error(input) naming the file for what is no such file,
+/// Error(environment) when it cannot be read.
 Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr);
 
 }  // namespace tacit::app::bem

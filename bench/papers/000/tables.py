@@ -1,0 +1,125 @@
+"""Compression, products, iterations and time per iteration of electrostatic problems: the tables of a paper on BiCGStab with
+H-matrices on clusters of GPUs (I. Yamazaki, A. Abdelfattah, A. Ida, S. Ohshima, S. Tomov, R. Yokota, J. Dongarra, IPDPS
+2018), re-done on this processor with the paper's figures beside.
+
+    python bench/papers/000/tables.py [--problems 10ts,100ts,hum1,hum2] [--settings paper,ours] [--meshes ../shared/data/bem]
+                                      [--threads N] [--precond jacobi] [--json FILE]
+
+10ts, 100ts, 1ms: spheres of 2 p m^2 triangles at 1 V (the paper's factors; 1ms needs about 10 GB and some minutes); humK: K x K
+bodies on a grid, grounded, in a uniform upward field (the paper's own bodies were never published: another one of 26,756 triangles
+stands in, so K x K of them are not the paper's sizes). BiCGStab to 1e-7 as in the paper.
+
+Settings: "paper": ACA+ without preconditioner, each block to 1e-3 (its accuracy), no recompression, everything in double
+precision; "ours": 1e-4 of the whole matrix, recompressed, lower precisions where they do, diagonal preconditioner.
+
+A product's Gflop/s are 2 x stored numbers a second, as in the paper's figure 9. The paper's iterations and ms per iteration are
+those of figure 16 with one process a node (its Tsubame-3 nodes have four P100 each), the fewest nodes it has.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import time
+
+from tacit import bem
+
+SPHERES = {"10ts": (13, 20), "100ts": (9, 75), "338ts": (10, 130), "1ms": (62, 90)}
+
+# n, iterations, ms per iteration, on how many GPUs; Gflop/s of one P100 and of the host's threads (figures 16, 9).
+PAPER = {
+    "10ts": (10_400, "-", "-", "-", "-", "-"),
+    "100ts": (101_250, "14 (13-20)", "3.8", "8", "84.1", "10.4"),
+    "338ts": (338_000, "-", "-", "-", "86.1", "11.5"),
+    "1ms": (1_004_400, "14 (14-15)", "23.9", "16", "-", "-"),
+    "hum2": (78_656, "-", "-", "-", "72.2", "11.5"),
+    "hum4": (314_624, "72 (62-79)", "13.2", "8", "-", "-"),
+    "hum6": (707_904, "93 (76-104)", "20.8", "16", "96.9", "10.7"),
+}
+SETTINGS = {
+    "paper": dict(tolerance=1e-3, measure="block", recompress=False, storage="full", precond="none"),
+    "ours": dict(tolerance=1e-4, precond="jacobi"),
+}
+
+
+def problem(name, meshes):
+    """The mesh, what it is solved for, and the exact charge of one body where there is one."""
+    if name in SPHERES:
+        return bem.ring_sphere(*SPHERES[name]), {"potential": 1.0}, 1.0
+    k = int(name.removeprefix("hum"))
+    body = bem.read(meshes / "human.obj")
+    if k > 1:
+        body = body.copies((k, k), up="y")
+    return body, {"potential": 0.0, "field": (0.0, 1.0, 0.0)}, None
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--problems", default="10ts,100ts,hum1,hum2")
+    words.add_argument("--settings", default="paper,ours")
+    words.add_argument("--meshes", type=pathlib.Path, default=pathlib.Path(__file__).parents[4] / "shared/data/bem")
+    words.add_argument("--threads", type=int)
+    words.add_argument("--precond", help="instead of the setting's")
+    words.add_argument("--json", type=pathlib.Path)
+    o = words.parse_args()
+    rows = []
+    head = (
+        f"{'problem':<8}{'setting':<8}{'n':>10}{'MB':>9}{'n log2 n':>9}{'dense':>8}{'ranks':>11}{'error':>9}"
+        f"{'assembly s':>11}{'cpu s':>8}{'product ms':>11}{'Gflop/s':>8}{'its':>5}{'ms/it':>8}{'charge error':>14}"
+    )
+    print(head + "   | paper: n, its, ms/it (GPUs), Gflop/s P100, host", flush=True)
+    for name in o.problems.split(","):
+        mesh, what, exact = problem(name, o.meshes)
+        for setting in o.settings.split(","):
+            options = dict(SETTINGS[setting])
+            precond = o.precond or options.pop("precond")
+            options.pop("precond", None)
+            begin = time.process_time()
+            system = bem.assemble(mesh, threads=o.threads, **options)
+            cpu = time.process_time() - begin
+            r = system.A.report
+            numbers = r["bytes_float64"] / 8 + r["bytes_float32"] / 4 + r["bytes_int16"] / 2
+            product = system.product_seconds(20)
+            charges = system.solve(rtol=1e-7, precond=precond, method="bicgstab", **what)
+            each = 1e3 * charges.seconds / max(1, charges.iterations)
+            error = abs(charges.charge[0] / exact - 1) if exact else math.nan
+            n = len(mesh)
+            row = {
+                "problem": name,
+                "setting": setting,
+                "n": n,
+                "bytes": r["bytes"],
+                "numbers_over_n_log2_n": numbers / (n * math.log2(n)),
+                "dense_fraction": r["dense_fraction"],
+                "mean_rank": r["mean_rank"],
+                "max_rank": r["max_rank"],
+                "error": r["measured_error"],
+                "assembly_seconds": system.seconds,
+                "assembly_processor_seconds": cpu,
+                "product_seconds": product,
+                "gflops": 2e-9 * numbers / product,
+                "iterations": charges.iterations,
+                "reason": charges.reason,
+                "residual_norm": charges.residual_norm,
+                "milliseconds_an_iteration": each,
+                "charge": charges.charge.tolist(),
+                "charge_error": error,
+            }
+            rows.append(row)
+            told = PAPER.get(name, ("-",) * 6)
+            beside = f"{told[0]:,}" if told[0] != "-" else "-"
+            print(
+                f"{name:<8}{setting:<8}{n:>10,}{r['bytes'] / 1e6:>9.1f}{row['numbers_over_n_log2_n']:>9.1f}"
+                f"{100 * r['dense_fraction']:>7.2f}%{r['mean_rank']:>7.1f}/{r['max_rank']:<3d}{r['measured_error']:>9.1e}"
+                f"{system.seconds:>11.2f}{cpu:>8.2f}{1e3 * product:>11.2f}{row['gflops']:>8.1f}{charges.iterations:>5}"
+                f"{each:>8.1f}{error:>14.2e}   | {beside}, {told[1]}, {told[2]} ({told[3]}), {told[4]}, {told[5]}"
+                + ("" if charges.converged else f"   {charges.reason}"),
+                flush=True,
+            )
+            del system, charges
+    if o.json:
+        o.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

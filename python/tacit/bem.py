@@ -1,0 +1,573 @@
+"""Boundary elements: charges on conductors, their capacitances, and the field around them.
+
+Charge of density sigma on surfaces of triangles, constant on each, makes the potential
+
+    phi(x) = 1 / (4 pi eps0) * integral of sigma(y) / |x - y| dy.
+
+Where phi is known on the conductors, sigma solves A sigma = phi, A a dense matrix kept in hierarchical form. Densities
+are in units of eps0 V / u, u the unit of the mesh; charges are divided by 4 pi eps0 (in V u), so that the capacitance
+of a sphere is its radius.
+
+>>> import tacit
+>>> mesh = tacit.bem.sphere(8, radius=2.0)
+>>> charges = tacit.bem.solve(mesh, potential=1.0)
+>>> bool(abs(charges.charge[0] - 2.0) < 0.01)
+True
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, krylov, layout, op
+from . import comm as _comm
+from ._support import (
+    Array,
+    agreed,
+    as_array,
+    choose,
+    chosen_scalar,
+    core,
+    default_threads,
+    real_number,
+    refuse_differences,
+    using_threads,
+    whole_number,
+)
+from .meshes import (
+    Mesh,
+    bodies,
+    body,
+    core_function,
+    cube,
+    ellipsoid,
+    read,
+    ring_sphere,
+    sphere,
+    sphere_pair,
+)
+
+__all__ = [
+    "EPS0",
+    "Capacitance",
+    "Charges",
+    "Mesh",
+    "System",
+    "assemble",
+    "bodies",
+    "body",
+    "cube",
+    "ellipsoid",
+    "read",
+    "ring_sphere",
+    "solve",
+    "sphere",
+    "sphere_pair",
+]
+
+EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
+
+# --- the system -------------------------------------------------------------------------------------------------------
+
+
+class Capacitance(NamedTuple):
+    """The capacitance matrix and how it was found."""
+
+    matrix: Array  #: (k, k), over 4 pi eps0: charge of conductor i where conductor j is at 1 V and the others at 0
+    asymmetry: float  #: largest |C_ij - C_ji| over the largest |C_ij|: 0 for exact equations
+    converged: bool
+    iterations: int  #: of all solves
+    residual_norm: float  #: the largest
+    seconds: float
+
+
+class Charges:
+    """Charges on conductors.
+
+    Attributes
+    ----------
+    density : numpy.ndarray
+        sigma of each triangle of the mesh, in units of eps0 V / u.
+    charge : numpy.ndarray
+        Of each conductor, over 4 pi eps0, in V u: times ``4 pi EPS0`` metres a unit of the mesh it is in coulombs.
+    potential : numpy.ndarray
+        Of each conductor, in V; NaN where triangles of one conductor were given different ones.
+    field : tuple of float
+        The uniform field from outside, in V / u.
+    converged, reason, advice, iterations, residual_norm, method, precond, warnings
+        As of :class:`tacit.Result`; with floating conductors ``iterations`` counts all solves, and ``residual_norm`` is
+        that of their sum.
+    seconds : float
+    """
+
+    def __init__(self, system: System, density: Array, facts: dict[str, Any]) -> None:
+        self.system = system
+        self.density = density
+        self.charge: Array = np.bincount(
+            system.conductor, weights=density * system.mesh.areas, minlength=system.conductors
+        ) / (4 * math.pi)
+        self.potential: Array = facts["potential"]
+        self.field: tuple[float, float, float] = facts["field"]
+        self.origin: Array = facts["origin"]
+        self.converged: bool = facts["converged"]
+        self.reason: str = facts["reason"]
+        self.advice: str = facts["advice"]
+        self.iterations: int = facts["iterations"]
+        self.residual_norm: float = facts["residual_norm"]
+        self.method: str = facts["method"]
+        self.precond: str = facts["precond"]
+        self.warnings: list[str] = facts["warnings"]
+        self.history: list[float] = facts["history"]
+        self.seconds: float = facts["seconds"]
+
+    def __repr__(self) -> str:
+        total = ", ".join(f"{q:.6g}" for q in self.charge[:4]) + (", .." if len(self.charge) > 4 else "")
+        return f"<{self.reason} after {self.iterations} iterations, charge {total} over 4 pi eps0>"
+
+    def _at(self, points: Any, name: str, what: str) -> tuple[Array, Array]:
+        s = self.system
+
+        def look() -> Array:
+            p = np.ascontiguousarray(as_array(points, what), dtype=np.float64)
+            if p.ndim == 1 and len(p) == 3:
+                p = p[None, :]
+            if p.ndim != 2 or p.shape[1] != 3 or not np.isfinite(p).all():
+                raise ValueError(f"{what} have shape {p.shape}; finite numbers of shape (n, 3) are needed")
+            return p
+
+        p = agreed(s.comm, look)
+        o = layout.blocks(len(p), s.comm.size)
+        own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
+        accuracy = min(1e-4, s.tolerance)
+        with using_threads(s.threads):
+            mine = agreed(
+                s.comm,
+                lambda: core_function(name)(
+                    s.mesh.vertices,
+                    s.mesh.triangles,
+                    s.plane,
+                    accuracy,
+                    np.ascontiguousarray(self.density, dtype=np.float64),
+                    own,
+                    1 / (4 * math.pi),
+                ),
+            )
+        return layout.gather(mine, s.comm), p
+
+    def potential_at(self, points: Any) -> Array:
+        """The potential in V at points (n, 3), the same on all ranks: of the charges and of the field from outside.
+        Collective; ranks share the points, each of which looks at all triangles.
+        """
+        phi, p = self._at(points, "bem_potential", "points")
+        total: Array = phi - (p - self.origin) @ np.asarray(self.field)
+        return total
+
+    def field_at(self, points: Any) -> Array:
+        """The field in V / u at points: (n, 3). On a triangle, across which it jumps by sigma / eps0, the mean of both
+        sides. Collective.
+        """
+        field, _ = self._at(points, "bem_field", "points")
+        total: Array = field + np.asarray(self.field)
+        return total
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """The mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
+        data = {
+            "charge_density": np.asarray(self.density, dtype=np.float64),
+            "conductor": self.system.conductor.astype(np.int32),
+            "potential": self.potential[self.system.conductor],
+        }
+        Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
+
+    def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
+        """Two views of the charge density: .png, .pdf, .svg. Local."""
+        from . import plotting_bem
+
+        plotting_bem.charges(self, path, up)
+
+
+class System:
+    """A sigma = phi on a mesh, ready to be solved for any potentials. Made by :func:`assemble`.
+
+    Attributes
+    ----------
+    A : tacit.HMatrix
+        In the order of its cluster tree: unknown k belongs to triangle ``order[k]``. It acts on ``weight`` times the
+        density and gives ``weight`` times the potential (1, or the root of the area for "galerkin").
+    mesh : Mesh
+    conductor : numpy.ndarray of int
+        Of each triangle.
+    conductors : int
+    order, weight : numpy.ndarray
+    seconds : float
+        That the assembly took, on the slowest rank.
+    """
+
+    def __init__(self, mesh: Mesh, conductor: Array, options: dict[str, Any], on: Any, threads: int) -> None:
+        self.mesh, self.comm, self.threads = mesh, on, threads
+        self.conductor = conductor
+        self.conductors = int(conductor.max()) + 1
+        self.discretisation: str = options["discretisation"]
+        self.tolerance: float = options["tolerance"]
+        self.plane: tuple[int, float] | None = options["plane"]
+        begin = time.perf_counter()
+        with using_threads(threads):
+            handle, self.order, weight = core("bem_system", options["scalar"])(
+                on,
+                mesh.vertices,
+                mesh.triangles,
+                self.discretisation == "galerkin",
+                options["quadrature"],
+                self.plane,
+                options["hmatrix"],
+            )
+        self.weight: Array = weight
+        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance)
+        self.seconds: float = on.all_max_real(time.perf_counter() - begin)
+
+    def __repr__(self) -> str:
+        n = len(self.mesh)
+        return f"<System of {n} triangles on {self.conductors} conductors, {self.discretisation}>"
+
+    def product_seconds(self, repeat: int = 5) -> float:
+        """The time of one product with A, the best of `repeat`, on the slowest rank. Collective."""
+        first, last = self.A.own_range
+        x = np.ones(last - first, dtype=self.A.dtype)
+        best = math.inf
+        with using_threads(self.threads):
+            for _ in range(repeat):
+                begin = time.perf_counter()
+                self.A.matvec(x)
+                best = min(best, time.perf_counter() - begin)
+        return float(self.comm.all_max_real(best))
+
+    def _potentials(self, potential: Any) -> tuple[Array, Array]:
+        """By triangle, and by conductor (NaN where a conductor has several)."""
+        n, k = len(self.mesh), self.conductors
+        given = np.asarray(as_array(potential, "potential"), dtype=np.float64)
+        if given.ndim == 0 or given.shape == (1,):
+            by_conductor = np.full(k, float(given.reshape(-1)[0]))
+        elif given.shape == (k,):
+            by_conductor = given.copy()
+        elif given.shape == (n,):
+            low, high = np.full(k, np.inf), np.full(k, -np.inf)
+            np.minimum.at(low, self.conductor, given)
+            np.maximum.at(high, self.conductor, given)
+            return given, np.where(low == high, low, np.nan)
+        else:
+            raise ValueError(
+                f"potential has shape {given.shape}; a number, one for each of {k} conductors or one for each of"
+                f" {n} triangles is needed"
+            )
+        if not np.isfinite(by_conductor).all():
+            raise ValueError("potential has a value that is not finite")
+        return by_conductor[self.conductor], by_conductor
+
+    def _right_side(self, phi: Array) -> Array:
+        b: Array = (phi * self.weight)[self.order].astype(self.A.dtype)
+        return b
+
+    def _density(self, x: Array) -> Array:
+        sigma = np.empty(len(self.mesh))
+        sigma[self.order] = x
+        sigma /= self.weight
+        return sigma
+
+    def solve(
+        self,
+        potential: Any = 0.0,
+        *,
+        floating: Any = False,
+        net_charge: Any = 0.0,
+        field: Sequence[float] = (0.0, 0.0, 0.0),
+        origin: Sequence[float] | None = None,
+        method: str = "bicgstab",
+        precond: Any = "jacobi",
+        rtol: float = 1e-7,
+        **options: Any,
+    ) -> Charges:
+        """The charges for these potentials. Collective; all ranks give the same.
+
+        Parameters
+        ----------
+        potential : float or array_like
+            In V: one number, one for each conductor or one for each triangle.
+        floating : bool or sequence of int
+            Conductors that nothing holds at a potential (True: all): theirs is found from their `net_charge`, one
+            more solve for each.
+        net_charge : float or array_like
+            Of the floating conductors, over 4 pi eps0.
+        field : (3,) floats
+            A uniform field E from outside, in V / u, potential -E . (x - origin). Over a grounded plane it is
+            perpendicular to it.
+        origin : (3,) floats, optional
+            Where its potential is 0. Default: 0, or on the plane.
+        method, precond, rtol, **options
+            Of :func:`tacit.solve`.
+
+        Raises
+        ------
+        ValueError
+            For shapes, conductors and fields that do not fit.
+        """
+        k = self.conductors
+
+        def look() -> tuple[Array, Array, list[int], Array, tuple[float, float, float], Array]:
+            e = np.asarray(as_array(field, "field"), dtype=np.float64)
+            if e.shape != (3,) or not np.isfinite(e).all():
+                raise ValueError(f"field is {field!r}; three numbers are needed")
+            zero = np.zeros(3) if origin is None else np.asarray(as_array(origin, "origin"), dtype=np.float64)
+            if zero.shape != (3,) or not np.isfinite(zero).all():
+                raise ValueError(f"origin is {origin!r}; three numbers are needed")
+            if self.plane is not None and e.any():
+                axis, value = self.plane
+                if np.delete(e, axis).any():
+                    raise ValueError(
+                        f"field is {tuple(e.tolist())}; over the grounded plane {'xyz'[axis]} = {value:g} it is along"
+                        f" {'xyz'[axis]}"
+                    )
+                zero[axis] = value
+            if floating is True or floating is False:
+                free = list(range(k)) if floating else []
+            else:
+                free = sorted({whole_number(c, "a floating conductor") for c in floating})
+                if any(not 0 <= c < k for c in free):
+                    raise ValueError(f"floating is {list(floating)}; conductors are 0 to {k - 1}")
+            net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
+            phi, by_conductor = self._potentials(potential)
+            held = np.isin(self.conductor, free)
+            phi = np.where(held, 0.0, phi) + (self.mesh.centroids - zero) @ e
+            by_conductor[free] = np.nan
+            return phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero
+
+        phi, by_conductor, free, net, e, zero = agreed(self.comm, look)
+        begin = time.perf_counter()
+        more = {
+            "method": method,
+            "precond": precond,
+            "rtol": rtol,
+            "threads": self.threads,
+            "comm": self.comm,
+        } | options
+        results = []
+
+        def solved(values: Array) -> Array:
+            b = self._right_side(values)
+            r = krylov.solve(self.A, b, **more)
+            results.append(r)
+            return self._density(np.asarray(r.x))
+
+        sigma = solved(phi) if np.any(phi) or not free else np.zeros(len(self.mesh))
+        if free:
+            areas, units = self.mesh.areas, []
+            for c in free:
+                units.append(solved((self.conductor == c).astype(np.float64)))
+
+            def charges(density: Array) -> Array:
+                q = np.bincount(self.conductor, weights=density * areas, minlength=k) / (4 * math.pi)
+                chosen: Array = q[free]
+                return chosen
+
+            matrix = np.column_stack([charges(unit) for unit in units])
+            found = np.linalg.solve(matrix, net - charges(sigma))
+            for c, volts, unit in zip(free, found, units, strict=True):
+                by_conductor[c] = volts
+                phi = phi + volts * (self.conductor == c)
+                sigma = sigma + volts * unit
+        worst = next((r for r in results if not r.converged), results[0])
+        residual = float(worst.residual_norm)
+        if len(results) > 1:
+            b = self._right_side(phi)
+            x = (sigma * self.weight)[self.order].astype(self.A.dtype)
+            with using_threads(self.threads):
+                size = float(np.linalg.norm(b))
+                residual = float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
+        told = list(dict.fromkeys(text for r in results for text in r.warnings))
+        facts = {
+            "potential": by_conductor,
+            "field": e,
+            "origin": zero,
+            "converged": all(r.converged for r in results),
+            "reason": worst.reason,
+            "advice": worst.advice,
+            "iterations": sum(r.iterations for r in results),
+            "residual_norm": residual,
+            "method": worst.method,
+            "precond": worst.precond or "none",
+            "warnings": told,
+            "history": [float(value) for value in worst.history],
+            "seconds": self.comm.all_max_real(time.perf_counter() - begin),
+        }
+        return Charges(self, sigma, facts)
+
+    def capacitance(self, **options: Any) -> Capacitance:
+        """The capacitance matrix, one solve a conductor; `options` of :meth:`solve`. Collective."""
+        found = [self.solve(np.eye(self.conductors)[c], **options) for c in range(self.conductors)]
+        matrix = np.column_stack([f.charge for f in found])
+        return Capacitance(
+            matrix,
+            float(np.abs(matrix - matrix.T).max() / np.abs(matrix).max()),
+            all(f.converged for f in found),
+            sum(f.iterations for f in found),
+            max(f.residual_norm for f in found),
+            sum(f.seconds for f in found),
+        )
+
+
+def _numbered(conductors: Any, mesh: Mesh) -> Array:
+    """The conductor of each triangle, from 0."""
+    if isinstance(conductors, str):
+        if conductors == "components":
+            return mesh.component
+        if conductors == "one":
+            return np.zeros(len(mesh), dtype=np.int32)
+        if conductors not in mesh.cell_data:
+            known = ["components", "one", *mesh.cell_data]
+            raise ValueError(f"conductors is {conductors!r}; known are {', '.join(known)}, or an array")
+        conductors = mesh.cell_data[conductors]
+    labels = as_array(conductors, "conductors")
+    if labels.shape != (len(mesh),) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"conductors have shape {labels.shape} of {labels.dtype}; a whole number for each of {len(mesh)} triangles"
+            " is needed"
+        )
+    numbers: Array = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+    return numbers
+
+
+def assemble(
+    mesh: Mesh,
+    *,
+    tolerance: float = 1e-4,
+    discretisation: str = "collocation",
+    conductors: Any = "components",
+    plane: tuple[str, float] | None = None,
+    quadrature: float = 0.05,
+    measure: str = "matrix",
+    storage: str = "automatic",
+    compression: str = "aca+",
+    admissibility: str = "smaller",
+    eta: float = 3.0,
+    leaf_size: int = 64,
+    bisection: str = "median",
+    recompress: bool = True,
+    verify: bool = True,
+    sampled_rows: int = 32,
+    scalar: npt.DTypeLike = np.float64,
+    threads: int | None = None,
+    comm: Any = None,
+) -> System:
+    """The matrix of the single layer on a mesh, as an H-matrix. Collective; the mesh is the same on every rank.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    tolerance : float
+        Relative error of the matrix, in the Frobenius norm.
+    discretisation : str
+        "collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric matrix.
+    conductors : str or array_like of int
+        "components" (triangles that hang together), "one", the name of cell data, or a number for each triangle.
+    plane : (str, float), optional
+        A grounded plane: ("z", 0.0). All triangles are on one side of it.
+    quadrature : float
+        Relative accuracy of entries by quadrature, in tolerances.
+    measure, storage, compression, admissibility, eta, leaf_size, bisection, recompress, verify, sampled_rows
+        Of :func:`tacit.hmatrix`.
+    scalar : dtype
+        float64 or float32.
+    threads : int, optional
+        Of this rank.
+    comm : communicator, optional
+
+    Returns
+    -------
+    System
+
+    Raises
+    ------
+    tacit.InputError
+        For triangles without area or that repeat others (:meth:`Mesh.mended` leaves them out), coordinates that are
+        not finite, triangles beyond the plane.
+    ValueError
+        For an option that is not what it has to be, or not the same on all ranks.
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[Array, dict[str, Any]]:
+        if not isinstance(mesh, Mesh):
+            raise TypeError(f"mesh is a {type(mesh).__name__}; what tacit.bem.read or Mesh() makes is needed")
+        wrong = mesh.faults()
+        if wrong:
+            raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
+        numbers = _numbered(conductors, mesh)
+        chosen = chosen_scalar(scalar) or "float64"
+        if chosen not in ("float64", "float32"):
+            raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
+        where = None
+        if plane is not None:
+            axis, value = plane
+            where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
+        hmatrix = {
+            "tolerance": real_number(tolerance, "tolerance"),
+            "measure": choose("measure", measure, ("matrix", "block")),
+            "storage": choose("storage", storage, ("automatic", "single", "full")),
+            "compression": choose("compression", compression, ("aca+", "aca", "svd")),
+            "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
+            "bisection": choose("bisection", bisection, ("median", "midpoint")),
+            "eta": real_number(eta, "eta"),
+            "leaf_size": whole_number(leaf_size, "leaf_size"),
+            "recompress": bool(recompress),
+            "verify": bool(verify),
+            "max_rank": 0,
+            "cut_rank": 0,
+            "symmetry": "symmetric" if discretisation == "galerkin" else "none",
+            "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
+        }
+        made = {
+            "tolerance": hmatrix["tolerance"],
+            "discretisation": choose("discretisation", discretisation, ("collocation", "galerkin")),
+            "plane": where,
+            "quadrature": real_number(quadrature, "quadrature"),
+            "scalar": chosen,
+            "hmatrix": hmatrix,
+        }
+        return numbers, made
+
+    numbers, options = agreed(on, look)
+    if on.size > 1:
+        told: dict[str, float | str] = {k: str(v) for k, v in options.items()}
+        for name, array in (("vertices", mesh.vertices), ("triangles", mesh.triangles), ("conductors", numbers)):
+            told[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
+        refuse_differences([json.loads(part) for part in on.all_gather(json.dumps(told).encode())])
+    return System(mesh, numbers, options, on, default_threads(on) if threads is None else int(threads))
+
+
+_SOLVING = (
+    *("potential", "floating", "net_charge", "field", "origin", "method", "precond", "rtol", "max_iterations"),
+    *("restart", "callback", "history", "raise_on_failure"),
+)
+
+
+def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
+    """``assemble(mesh, ...).solve(potential, ...)``: options of both.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> pair = tacit.bem.sphere_pair(6, radius=1.0, distance=3.0)
+    >>> charge = tacit.bem.solve(pair, [1.0, -1.0]).charge  # exactly 1.5353705 and its negative
+    >>> bool(abs(charge[0] - 1.535) < 0.03 and abs(charge.sum()) < 1e-4)
+    True
+    """
+    first = {k: v for k, v in options.items() if k not in _SOLVING}
+    return assemble(mesh, **first).solve(potential, **{k: v for k, v in options.items() if k in _SOLVING})

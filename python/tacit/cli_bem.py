@@ -1,0 +1,429 @@
+"""`tacit bem`: charges on conductors whose surface is a mesh of triangles."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import math
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from tacit import launch, report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DISCRETISATIONS = ("collocation", "galerkin")
+COMPRESSIONS = ("aca+", "aca", "svd")
+MEASURES = ("matrix", "block")
+STORAGES = ("automatic", "single", "full")
+ADMISSIBILITIES = ("smaller", "larger", "weak", "none")
+BISECTIONS = ("median", "midpoint")
+AXES = ("x", "y", "z")
+PRECONDS = ("none", "jacobi", "block-jacobi", "hlu", "inner")  # of H-matrices: tacit.precond
+VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
+
+
+def numbers(text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+        if not all(math.isfinite(value) for value in found):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'expected numbers like 1,-1, found "{text}"') from None
+    return found
+
+
+def triple(text: str) -> list[float]:
+    found = numbers(text)
+    if len(found) != 3:
+        raise argparse.ArgumentTypeError(f'expected three numbers like 0,0,1, found "{text}"')
+    return found
+
+
+def grid(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f'expected copies like 2x2, found "{text}"')
+    return int(found[1]), int(found[2])
+
+
+def plane(text: str) -> tuple[str, float]:
+    axis, equals, value = text.partition("=")
+    try:
+        if axis not in AXES or not equals or not math.isfinite(float(value)):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'expected a plane like z=0, found "{text}"') from None
+    return axis, float(value)
+
+
+def free(text: str) -> bool | list[int]:
+    if text == "all":
+        return True
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise argparse.ArgumentTypeError(f'expected numbers of conductors from 0 like 0,2, or all, found "{text}"')
+    return [int(number) for number in text.split(",")]
+
+
+def add(p: argparse.ArgumentParser, tools: Any) -> None:
+    """The command's arguments; `tools`: the parsers of tacit.cli."""
+    whole, real, choice = tools.whole, tools.real, tools.choice
+    p.add_argument(
+        "mesh",
+        metavar="MESH",
+        help="triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
+        " ellipsoid:20,a=2, ring-sphere:13,20",
+    )
+    g = p.add_argument_group("problem (in brackets: what is taken when nothing is said)")
+    g.add_argument(
+        "--potential",
+        type=numbers,
+        metavar="V[,V..]",
+        help="of all conductors, or of each [the file's, else 1; 0 in a --field]",
+    )
+    g.add_argument("--floating", default=False, type=free, metavar="N,N|all", help="held at no potential, charge 0")
+    g.add_argument(
+        "--field", default=[0.0, 0.0, 0.0], type=triple, metavar="X,Y,Z", help="uniform, from outside [none]"
+    )
+    g.add_argument(
+        "--plane", type=plane, metavar="AXIS=VALUE", help="grounded, as z=0, all triangles on one side [none]"
+    )
+    g.add_argument("--copies", type=grid, metavar="NxN", help="of the mesh, on a grid across --up")
+    g.add_argument("--gap", type=real(0), metavar="D", help="between the boxes of copies [a tenth of the longer side]")
+    choice(g, "--up", "axis", ("z", "y", "x"), "of copies and of the plot: ")
+    g.add_argument(
+        "--conductors",
+        default="components",
+        metavar="NAME|FILE",
+        help="components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy [components]",
+    )
+    g.add_argument("--mend", action="store_true", help="leave out flat and repeated triangles, turn neighbours alike")
+    g.add_argument("--merge", default=0.0, type=real(0), metavar="D", help="with --mend: vertices within D are one [0]")
+    g = p.add_argument_group("matrix")
+    g.add_argument("--eps", default=1e-4, type=real(0, True), help="relative error of the matrix [1e-4]")
+    choice(g, "--discretisation", "discretisation", DISCRETISATIONS)
+    g.add_argument(
+        "--quadrature", default=0.05, type=real(0, True), metavar="R", help="error of entries, in eps [0.05]"
+    )
+    choice(g, "--compression", "compression", COMPRESSIONS)
+    choice(g, "--measure", "measure", MEASURES, "of eps: ")
+    choice(g, "--storage", "storage", STORAGES)
+    choice(g, "--admissibility", "admissibility", ADMISSIBILITIES)
+    g.add_argument("--eta", default=3.0, type=real(0, True), help="far: diameter <= eta times distance [3]")
+    g.add_argument("--leaf", default=64, type=whole(1), metavar="N", help="triangles of a cluster that is not cut [64]")
+    choice(g, "--bisection", "bisection", BISECTIONS)
+    choice(g, "--scalar", "scalar", ("float64", "float32"))
+    g = p.add_argument_group("method")
+    choice(g, "--method", "method", ("bicgstab", *(m for m in tools.METHODS if m not in ("bicgstab", "auto"))))
+    g.add_argument(
+        "--precond",
+        default={"name": "jacobi"},
+        type=preconditioner,
+        metavar="NAME[:OPTION=VALUE,...]",
+        help=f"{', '.join(PRECONDS)} [jacobi]",
+    )
+    g.add_argument("--rtol", default=1e-7, type=real(0), help="of the residual, as recomputed [1e-7]")
+    g.add_argument("--max-iterations", type=whole(0), metavar="N")
+    g.add_argument("--restart", default=30, type=whole(1), metavar="N", help="of gmres and its kin [30]")
+    g.add_argument("--capacitance", action="store_true", help="the capacitance matrix, one solve a conductor")
+    g = p.add_argument_group("where it runs")
+    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
+    g.add_argument("--threads", type=whole(1), metavar="N", help=tools.THREADS)
+    g = p.add_argument_group("what it leaves")
+    g.add_argument(
+        "--json", nargs="?", const="-", type=tools.json_target, metavar="FILE|-", help="write the result as JSON [-]"
+    )
+    g.add_argument("--vtu", type=tools.destination(VIEWS), metavar="FILE", help="mesh and charge density")
+    g.add_argument(
+        "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="two views of the charge density"
+    )
+    g.add_argument("--points", metavar="FILE", help="x y z in lines (.txt, .csv) or an array (.npy)")
+    g.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        type=triple,
+        metavar="X,Y,Z",
+        help="potential and field here, into the JSON; may be said again",
+    )
+    g.add_argument(
+        "--output",
+        type=tools.destination((".npy", ".txt", ".csv")),
+        metavar="FILE",
+        help="with --points: x y z, potential and field",
+    )
+
+
+def run(arguments: argparse.Namespace, tools: Any) -> int:
+    if (arguments.points is None) != (arguments.output is None):
+        raise tools.WrongUse("--points and --output go together")
+    if arguments.merge and not arguments.mend:
+        raise tools.WrongUse("--merge is of --mend")
+    if arguments.gap is not None and not arguments.copies:
+        raise tools.WrongUse("--gap is of --copies")
+    seen = {os.path.realpath(f): f for f in (arguments.mesh, arguments.points) if f and os.path.exists(f)}
+    for name in ("json", "vtu", "plot", "output"):
+        path = getattr(arguments, name)
+        if path and path != "-":
+            if os.path.realpath(path) in seen:
+                raise tools.WrongUse(f"--{name} {path} is named twice, or is an input")
+            seen[os.path.realpath(path)] = path
+    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
+        return launch.run(arguments.ranks, [*tools.own_command(), *arguments.words], arguments.threads)
+    comm = tools.communicator(arguments.ranks)
+    return int(comm.collective(lambda: _here(arguments, comm, tools)))
+
+
+def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
+    """The mesh that was asked for, and what has to be said of it."""
+    from tacit import bem
+
+    generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
+    mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
+    if a.mend:
+        before = len(mesh), len(mesh.vertices)
+        mesh = mesh.mended(a.merge)
+        left_out = before[0] - len(mesh), before[1] - len(mesh.vertices)
+        if any(left_out):
+            notes.append(f"mended: {left_out[0]} triangles and {left_out[1]} vertices left out")
+    elif mesh.faults():
+        from tacit import InputError
+
+        raise InputError(f"{a.mesh}: {mesh.faults()}; --mend leaves them out")
+    notes += mesh.notes()
+    if a.copies:
+        mesh = mesh.copies(a.copies, gap=a.gap, up=a.up)
+    return mesh
+
+
+def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
+    import numpy as np
+
+    from tacit import InputError
+
+    if a.conductors in ("components", "one") or a.conductors in mesh.cell_data or not os.path.exists(a.conductors):
+        return a.conductors
+    try:
+        found = np.load(a.conductors) if a.conductors.endswith(".npy") else np.loadtxt(a.conductors, dtype=np.int64)
+    except ValueError as error:
+        raise InputError(f"{a.conductors}: {error}") from None
+    if found.shape != (len(mesh),):
+        raise InputError(f"{a.conductors}: {found.size} numbers for {len(mesh)} triangles")
+    return found
+
+
+def _points(path: str) -> Any:
+    import numpy as np
+
+    from tacit import InputError
+
+    try:
+        comma = "," if path.endswith(".csv") else None
+        points = np.load(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=comma, ndmin=2)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "iuf":
+        raise InputError(f"{path}: an array of shape {points.shape}; x, y, z of each point are needed")
+    return points.astype(np.float64)
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def preconditioner(text: str) -> dict[str, Any]:
+    """NAME:OPTION=VALUE,... as tacit.solve takes it."""
+    name, colon, rest = text.partition(":")
+    if name not in PRECONDS:
+        close = difflib.get_close_matches(name, PRECONDS, 1, 0.5)
+        hint = f'; did you mean "{close[0]}"?' if close else ""
+        raise argparse.ArgumentTypeError(f'unknown preconditioner "{name}"{hint} ({", ".join(PRECONDS)})')
+    options: dict[str, Any] = {"name": name}
+    for item in rest.split(",") if colon else ():
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
+        options[key.strip().replace("-", "_")] = _value(value.strip())
+    return options
+
+
+def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
+    import numpy as np
+
+    from tacit import _support, bem
+
+    first = comm.rank == 0
+    out = report.console(stderr=a.json == "-", quiet=not first)
+    notes: list[str] = []
+    begin = time.perf_counter()
+    mesh = _support.agreed(comm, lambda: _mesh(a, notes))
+    conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
+    where = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
+    mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
+    system = bem.assemble(
+        mesh,
+        tolerance=a.eps,
+        discretisation=a.discretisation,
+        conductors=conductors,
+        plane=a.plane,
+        quadrature=a.quadrature,
+        measure=a.measure,
+        storage=a.storage,
+        compression=a.compression,
+        admissibility=a.admissibility,
+        eta=a.eta,
+        leaf_size=a.leaf,
+        bisection=a.bisection,
+        scalar=a.scalar,
+        threads=a.threads,
+        comm=comm,
+    )
+    matrix = system.A.report
+    how = {
+        "method": a.method,
+        "precond": a.precond,
+        "rtol": a.rtol,
+        "max_iterations": a.max_iterations,
+        "restart": a.restart,
+    }
+    in_field = any(a.field)
+    potential: Any = a.potential
+    if potential is None:
+        potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
+    charges = system.solve(potential, floating=a.floating, field=a.field, **how)
+    done = charges.converged
+    facts: dict[str, Any] = {
+        "schema": "tacit.bem/1",
+        "command": ["tacit", *a.words],
+        "version": report.version(),
+        "machine": report.machine(),
+        "mesh": a.mesh,
+        "surface": mesh.surface,
+        "unknowns": len(mesh),
+        "conductors": system.conductors,
+        "conductor_triangles": np.bincount(system.conductor),
+        "discretisation": a.discretisation,
+        "ranks": comm.size,
+        "threads": system.threads,
+        "seconds": {
+            "mesh": mesh_seconds,
+            "assembly": system.seconds,
+            "solve": charges.seconds,
+            "product": system.product_seconds(),
+        },
+        "eps": a.eps,
+        "matrix_bytes": matrix["bytes"],
+        "dense_fraction": matrix["dense_fraction"],
+        "mean_rank": matrix["mean_rank"],
+        "max_rank": matrix["max_rank"],
+        "operator_error": matrix["measured_error"],
+        "operator_error_estimated": matrix["estimated_error"],
+        "least_bytes": matrix["least_bytes"],
+        "most_bytes": matrix["most_bytes"],
+        "method": charges.method,
+        "precond": charges.precond,
+        "iterations": charges.iterations,
+        "converged": done,
+        "reason": charges.reason,
+        "advice": charges.advice,
+        "residual_norm": charges.residual_norm,
+        "rtol": a.rtol,
+        "history": charges.history,
+        "potential": charges.potential,
+        "field": a.field,
+        "charge": charges.charge,
+        "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
+        "warnings": [*matrix["warnings"], *charges.warnings],
+        "notes": notes,
+    }
+    if a.capacitance:
+        single = system.conductors == 1 and not in_field and not a.floating and not np.isnan(charges.potential).any()
+        if single and charges.potential[0] != 0:
+            facts["capacitance"] = charges.charge[:, None] / charges.potential[0]
+        else:
+            c = system.capacitance(**how)
+            done = done and c.converged
+            facts["capacitance"] = c.matrix
+            facts["capacitance_asymmetry"] = c.asymmetry
+            facts["capacitance_iterations"] = c.iterations
+            facts["capacitance_residual_norm"] = c.residual_norm
+            facts["seconds"]["capacitance"] = c.seconds
+            facts["converged"] = done
+    if a.at:
+        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
+        facts["at"] = [
+            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
+        ]
+    if where is not None:
+        table = np.column_stack([where, charges.potential_at(where), charges.field_at(where)])
+        if first:
+            with report.replacing(a.output) as temporary:
+                if a.output.endswith(".npy"):
+                    np.save(temporary, table)
+                else:
+                    np.savetxt(temporary, table, delimiter="," if a.output.endswith(".csv") else " ", fmt="%.10g")
+    if first:
+        if a.vtu:
+            charges.write(a.vtu)
+        if a.plot:
+            charges.plot(a.plot, a.up)
+        if a.json:
+            report.write_json(facts, a.json)
+        _show(facts, a, out)
+    return int(tools.OK if done else tools.NOT_CONVERGED)
+
+
+def _numbers(values: Any, most: int = 6) -> str:
+    shown = ", ".join(f"{value:.7g}" for value in values[:most])
+    return shown + (f", .. ({len(values)})" if len(values) > most else "")
+
+
+def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
+    seconds, surface = facts["seconds"], facts["surface"]
+    kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
+    rows: list[tuple[str, str]] = [
+        ("mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"),
+        ("conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"),
+        (
+            "matrix",
+            f"{report.size(facts['matrix_bytes'])}, {100 * facts['dense_fraction']:.2f} % of dense; ranks"
+            f" {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most; error"
+            f" {facts['operator_error']:.1e} on sampled rows",
+        ),
+        (
+            "result",
+            f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}"
+            + ("" if facts["precond"] == "none" else f", {facts['precond']}"),
+        ),
+        ("residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"),
+        ("charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"),
+    ]
+    if "capacitance" in facts:
+        rows += [("capacitance" if i == 0 else "", _numbers(row)) for i, row in enumerate(facts["capacitance"][:6])]
+    rows += [
+        (
+            "at " + ", ".join(f"{c:g}" for c in at["point"]),
+            f"{at['potential']:.7g} V, field {_numbers(at['field'])}",
+        )
+        for at in facts.get("at", ())
+    ]
+    rows.append(
+        (
+            "time",
+            f"mesh {report.seconds(seconds['mesh'])}, assembly {report.seconds(seconds['assembly'])}, solve"
+            f" {report.seconds(seconds['solve'])}; a product {report.seconds(seconds['product'])}",
+        )
+    )
+    rows += [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
+    report.print_facts(rows, out)
+    for text in facts["notes"] + facts["warnings"]:
+        out.print(f"note: {text}", soft_wrap=True)
+    if not facts["converged"] and facts["advice"]:
+        out.print(f"advice: {facts['advice']}", soft_wrap=True)

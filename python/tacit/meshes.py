@@ -1,0 +1,327 @@
+"""Meshes of triangles in space: bodies, files, and whether a surface is fit to be computed on. See :mod:`tacit.bem`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._support import Array, as_array, choose, core, real_number, whole_number
+
+__all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
+
+_OWN_READER = (".pbf", ".pbs", ".obj")
+_FIRST_CORNERS = {"triangle": 3, "triangle6": 3, "triangle7": 3, "triangle10": 3, "quad": 4, "quad8": 4, "quad9": 4}
+
+
+def core_function(name: str) -> Any:
+    """A function of the compiled part that is there where the applications were built, and has no scalar."""
+    start, _, end = name.rpartition("_")
+    return core(start, end)
+
+
+class Mesh:
+    """Triangles in space.
+
+    Parameters
+    ----------
+    vertices : array_like, (n, 3)
+    triangles : array_like of int, (m, 3)
+        Vertex numbers, from 0.
+    cell_data : dict, optional
+        Arrays with one value a triangle: "potential", "gmsh:physical", ..
+
+    Examples
+    --------
+    >>> import tacit
+    >>> mesh = tacit.bem.cube(4)
+    >>> mesh, mesh.surface["closed"]
+    (<Mesh of 192 triangles, 98 vertices>, True)
+    """
+
+    def __init__(self, vertices: Any, triangles: Any, cell_data: dict[str, Any] | None = None) -> None:
+        v, t = as_array(vertices, "vertices"), as_array(triangles, "triangles")
+        if v.ndim != 2 or v.shape[1] != 3 or v.dtype.kind == "c":
+            raise ValueError(f"vertices have shape {v.shape}; real numbers of shape (n, 3) are needed")
+        if t.ndim != 2 or t.shape[1] != 3 or t.dtype.kind not in "iu":
+            raise ValueError(f"triangles have shape {t.shape} of {t.dtype}; whole numbers of shape (m, 3) are needed")
+        if len(t) == 0:
+            raise ValueError("a mesh without triangles")
+        if t.min() < 0 or t.max() >= len(v):
+            raise ValueError(f"triangles name vertices {t.min()} to {t.max()}; there are 0 to {len(v) - 1}")
+        self.vertices: Array = np.ascontiguousarray(v, dtype=np.float64)
+        self.triangles: Array = np.ascontiguousarray(t, dtype=np.int32)
+        self.cell_data: dict[str, Array] = {}
+        for name, values in (cell_data or {}).items():
+            array = np.asarray(values)
+            if len(array) != len(t):
+                raise ValueError(f"cell data {name!r} has {len(array)} values for {len(t)} triangles")
+            self.cell_data[name] = array
+        self._surface: tuple[dict[str, Any], Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self.triangles)
+
+    def __repr__(self) -> str:
+        return f"<Mesh of {len(self)} triangles, {len(self.vertices)} vertices>"
+
+    @property
+    def centroids(self) -> Array:
+        c: Array = self.vertices[self.triangles].mean(axis=1)
+        return c
+
+    @property
+    def normals(self) -> Array:
+        """Half the cross product of two edges: the areas are their lengths."""
+        p = self.vertices[self.triangles]
+        n: Array = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
+        return n
+
+    @property
+    def areas(self) -> Array:
+        a: Array = np.linalg.norm(self.normals, axis=1)
+        return a
+
+    def _looked_at(self) -> tuple[dict[str, Any], Array]:
+        if self._surface is None:
+            self._surface = core_function("bem_inspect")(self.vertices, self.triangles)
+        return self._surface
+
+    @property
+    def surface(self) -> dict[str, Any]:
+        """What the mesh looks like: closed, oriented, components, area, volume, least_area, most_area, longest_edge,
+        low and high (corners of the box); and what may be a mistake: border_edges, crowded_edges (of more than two
+        triangles), flipped_edges, flat_triangles, repeated_triangles, repeated_vertices, unused_vertices, with the
+        first of each. InputError for a coordinate that is not finite.
+        """
+        return self._looked_at()[0]
+
+    @property
+    def component(self) -> Array:
+        """The number of each triangle's component: triangles with vertices (or places of vertices) in common."""
+        return self._looked_at()[1]
+
+    def mended(self, distance: float = 0.0) -> Mesh:
+        """Vertices within `distance` of each other merged (0: at one place), flat and repeated triangles and unused
+        vertices left out, neighbours turned alike, and outwards where a component is closed.
+        """
+        made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
+        vertices, triangles, kept = made[:3]
+        return Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
+
+    def faults(self) -> str:
+        """What no system of equations can be made of, in a sentence; empty when there is nothing."""
+        s, found = self.surface, []
+        if s["flat_triangles"]:
+            found.append(f"{s['flat_triangles']} triangles without area (the first is {s['first_flat_triangle']})")
+        if s["repeated_triangles"]:
+            found.append(
+                f"{s['repeated_triangles']} triangles that repeat others (the first is {s['first_repeated_triangle']})"
+            )
+        return " and ".join(found)
+
+    def notes(self) -> list[str]:
+        """What may be a mistake and does no harm to a single layer."""
+        s, found = self.surface, []
+        if s["repeated_vertices"]:
+            found.append(f"{s['repeated_vertices']} vertices stand at the place of others; they count as one")
+        if s["border_edges"]:
+            found.append(f"the surface is open: {s['border_edges']} edges belong to one triangle only")
+        if s["crowded_edges"]:
+            found.append(f"{s['crowded_edges']} edges belong to more than two triangles")
+        if s["flipped_edges"]:
+            found.append(f"neighbours at {s['flipped_edges']} edges go round in different senses (normals differ)")
+        if s["unused_vertices"]:
+            found.append(f"{s['unused_vertices']} vertices belong to no triangle")
+        return found
+
+    def copies(self, counts: Sequence[int], *, gap: float | None = None, up: str = "z") -> Mesh:
+        """counts[0] x counts[1] copies on a grid across the axis `up`, `gap` between their boxes (default: a tenth of
+        the box's longer side); cell data are repeated.
+        """
+        choose("up", up, ("x", "y", "z"))
+        if len(counts) != 2 or any(whole_number(c, "a count of copies") < 1 for c in counts):
+            raise ValueError(f"copies are {counts!r}; two positive numbers are needed")
+        across = [axis for axis in range(3) if axis != "xyz".index(up)]
+        side = np.subtract(self.surface["high"], self.surface["low"])
+        between = 0.1 * max(side[across]) if gap is None else real_number(gap, "gap")
+        if not between >= 0:
+            raise ValueError(f"gap is {gap}; bodies must not meet")
+        number, pitch = [1, 1, 1], [0.0, 0.0, 0.0]
+        for axis, count in zip(across, counts, strict=True):
+            number[axis], pitch[axis] = int(count), float(side[axis] + between)
+        vertices, triangles = core_function("bem_copies")(self.vertices, self.triangles, number, pitch)
+        many = int(np.prod(number))
+        data = {k: np.concatenate([v] * many) for k, v in self.cell_data.items()}
+        return Mesh(vertices, triangles, data)
+
+    def joined(self, other: Mesh) -> Mesh:
+        """The triangles of this mesh and then those of the other, without cell data."""
+        return Mesh(
+            np.concatenate([self.vertices, other.vertices]),
+            np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))]),
+        )
+
+    def moved(self, by: Sequence[float]) -> Mesh:
+        return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)
+
+    def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
+        """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
+        from . import report
+
+        meshio = _meshio()
+        data = {k: [np.asarray(v)] for k, v in (self.cell_data | (cell_data or {})).items()}
+        made = meshio.Mesh(self.vertices, [("triangle", self.triangles)], cell_data=data)
+        with report.replacing(Path(path)) as temporary:
+            made.write(temporary)
+
+
+def _meshio() -> Any:
+    try:
+        import meshio  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ImportError("this kind of mesh file needs meshio: pip install meshio") from error
+    return meshio
+
+
+def read(path: str | os.PathLike[str]) -> Mesh:
+    """The triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, and what meshio reads (gmsh .msh, .stl,
+    .ply, .vtu, .vtk, .off, ..). Quadrangles are cut in two; of curved elements the corners are taken; other cells are
+    passed over. cell_data: "potential" of a .pbf, what meshio finds ("gmsh:physical", ..).
+
+    Raises
+    ------
+    tacit.InputError
+        Naming the file, for what is no mesh of triangles.
+    FileNotFoundError
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file", str(path))
+    if path.suffix.lower() in _OWN_READER:
+        vertices, triangles, potential = core_function("bem_read")(str(path))
+        if len(triangles) == 0:
+            raise _core.InputError(f"{path}: no triangles")
+        return Mesh(vertices, triangles, {"potential": potential} if len(potential) else None)
+    return _read_by_meshio(path)
+
+
+def _read_by_meshio(path: Path) -> Mesh:
+    meshio = _meshio()
+    said = io.StringIO()
+    try:
+        # It writes what it thinks of a file to the terminal, and ends the program where it can make nothing of it.
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = meshio.read(path)
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split()) if str(error) not in ("", "1") else " ".join(said.getvalue().split())
+        known = "; known suffixes: .pbf .pbs .obj " + " ".join(sorted(meshio.extension_to_filetypes))
+        unknown = path.suffix.lower() not in meshio.extension_to_filetypes
+        raise _core.InputError(
+            f"{path}: not read by meshio: {text or type(error).__name__}{known if unknown else ''}"
+        ) from None
+    points = np.asarray(found.points, dtype=np.float64)
+    if points.ndim == 2 and points.shape[1] == 2:
+        points = np.column_stack([points, np.zeros(len(points))])
+    triangles: list[Array] = []
+    sources: list[tuple[int, Array]] = []
+    for block, cells in enumerate(found.cells):
+        corners = _FIRST_CORNERS.get(cells.type)
+        if corners is None or len(cells.data) == 0:
+            continue
+        data = np.asarray(cells.data)
+        every = np.arange(len(data))
+        triangles.append(data[:, :3])
+        sources.append((block, every))
+        if corners == 4:
+            triangles.append(data[:, [0, 2, 3]])
+            sources.append((block, every))
+    if not triangles:
+        kinds = ", ".join(sorted({c.type for c in found.cells})) or "no cells"
+        hint = "; write the surface of the body, as triangles" if "tetra" in kinds or "hexa" in kinds else ""
+        raise _core.InputError(f"{path}: no triangles, only {kinds}{hint}")
+    cell_data = {
+        name: np.concatenate([np.asarray(blocks[b])[rows] for b, rows in sources])
+        for name, blocks in found.cell_data.items()
+        if all(np.ndim(blocks[b]) == 1 for b, _ in sources)
+    }
+    try:
+        return Mesh(points, np.concatenate(triangles), cell_data)
+    except ValueError as error:
+        raise _core.InputError(f"{path}: {error}") from None
+
+
+def sphere(cuts: int, radius: float = 1.0) -> Mesh:
+    """The icosahedron with every edge cut in `cuts`, on a sphere around 0: 20 cuts^2 nearly equal triangles."""
+    return Mesh(*core_function("bem_geodesic_sphere")(whole_number(cuts, "cuts"), real_number(radius, "radius")))
+
+
+def ring_sphere(wedges: int, rings: int, radius: float = 1.0) -> Mesh:
+    """Circles of latitude, as HACApK's inputs have: 2 wedges rings^2 triangles."""
+    sizes = whole_number(wedges, "wedges"), whole_number(rings, "rings"), real_number(radius, "radius")
+    return Mesh(*core_function("bem_ring_sphere")(*sizes))
+
+
+def sphere_pair(cuts: int, radius: float = 0.25, distance: float = 1.0) -> Mesh:
+    """Two spheres whose centres are `distance` apart on the z axis, 40 cuts^2 triangles."""
+    if not real_number(distance, "distance") > 2 * real_number(radius, "radius"):
+        raise ValueError(f"spheres of radius {radius} whose centres are {distance} apart meet")
+    one = sphere(cuts, radius)
+    return one.moved((0, 0, -distance / 2)).joined(one.moved((0, 0, distance / 2)))
+
+
+def ellipsoid(cuts: int, a: float = 1.0, b: float = 1.0, c: float = 1.0) -> Mesh:
+    """The sphere of :func:`sphere` stretched to the half axes a, b, c along x, y, z."""
+    axes = [real_number(v, "a half axis") for v in (a, b, c)]
+    return Mesh(*core_function("bem_ellipsoid")(whole_number(cuts, "cuts"), axes))
+
+
+def cube(cuts: int, side: float = 1.0, grading: float = 1.0) -> Mesh:
+    """A cube around 0, 12 cuts^2 triangles; with a grading above 1 they are smaller towards edges and corners."""
+    sizes = whole_number(cuts, "cuts"), real_number(side, "side"), real_number(grading, "grading")
+    return Mesh(*core_function("bem_cube")(*sizes))
+
+
+_BODIES = {
+    "sphere": (sphere, ("cuts", "radius")),
+    "ring-sphere": (ring_sphere, ("wedges", "rings", "radius")),
+    "sphere-pair": (sphere_pair, ("cuts", "radius", "distance")),
+    "ellipsoid": (ellipsoid, ("cuts", "a", "b", "c")),
+    "cube": (cube, ("cuts", "side", "grading")),
+}
+
+
+def bodies() -> list[str]:
+    """The names that :func:`body` knows."""
+    return list(_BODIES)
+
+
+def body(text: str) -> Mesh:
+    """A body by its name: "sphere:20", "sphere:20,radius=2", "ring-sphere:13,20", "sphere-pair:20,radius=1,distance=3",
+    "ellipsoid:20,a=2", "cube:20,grading=2". Numbers without a name go by their order.
+    """
+    name, _, rest = text.partition(":")
+    make, known = _BODIES[choose("body", name, tuple(_BODIES))]
+    given: dict[str, float] = {}
+    for place, item in enumerate(part for part in rest.split(",") if part):
+        key, equals, value = item.partition("=") if "=" in item else ("", "", item)
+        if not equals and place >= len(known):
+            raise ValueError(f'"{text}": {name} has {len(known)} numbers: {", ".join(known)}')
+        key = choose(f"number of {name}", key.strip(), known) if equals else known[place]
+        try:
+            number = float(value)
+        except ValueError:
+            raise ValueError(f'"{text}": {key} is "{value}"; a number is needed') from None
+        given[key] = int(number) if number.is_integer() and key in ("cuts", "wedges", "rings") else number
+    if known[0] not in given:
+        raise ValueError(f'"{text}": {name} needs {known[0]}, as in "{name}:20"')
+    made: Mesh = make(**given)  # type: ignore[operator]
+    return made

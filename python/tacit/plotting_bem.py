@@ -1,0 +1,82 @@
+"""Views of the charge on a body."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from tacit import plotting
+
+if TYPE_CHECKING:
+    from tacit.bem import Charges
+
+# What each view looks along, as angles around the axis that is up (from the second axis) and above the horizon.
+VIEWS = ((0.55, 0.25), (0.55 + 3.1416, 0.25))
+
+
+def _turned(points: Any, up: str, turn: float, rise: float) -> Any:
+    """Points as seen: to the right, upwards, and towards the viewer."""
+    import numpy as np
+
+    order = {"z": (0, 1, 2), "y": (2, 0, 1), "x": (1, 2, 0)}[up]  # a right-handed system with `up` last
+    x, y, z = (points[..., axis] for axis in order)
+    right, depth = x * np.cos(turn) + y * np.sin(turn), x * np.sin(turn) - y * np.cos(turn)
+    return np.stack([right, z * np.cos(rise) - depth * np.sin(rise), depth * np.cos(rise) + z * np.sin(rise)], axis=-1)
+
+
+def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> None:
+    """Two opposite views of the charge density: triangles from the back to the front, shaded by where they face."""
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Normalize
+
+    mesh, density = result.system.mesh, np.asarray(result.density, dtype=float)
+    corners = mesh.vertices[mesh.triangles]
+    # By area: the few small triangles at edges and points, where the density has no bound, are not to take all colours.
+    order = np.argsort(density)
+    share = np.cumsum(mesh.areas[order]) / mesh.areas.sum()
+    ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
+    low, high = map(float, density[order[ends]])
+    if low < -0.02 * high or high < -0.02 * low:
+        high = max(-low, high)
+        low, name = -high, "RdBu_r"
+    else:
+        low, high, name = 0.0, high if high > 0 else 1.0, "viridis"
+    shades = Normalize(low, high)
+    colours = colormaps[name](shades(density))
+    with plotting.style():
+        views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
+        sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
+        shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
+        made = plotting.figure(float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4)
+        panels = made.subplots(1, 2, width_ratios=shapes)
+        for panel, seen in zip(panels, views, strict=True):
+            normal = np.cross(seen[:, 1] - seen[:, 0], seen[:, 2] - seen[:, 0])
+            towards = np.abs(normal[:, 2]) / np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
+            front = np.arange(len(seen))
+            if mesh.surface["closed"] and mesh.surface["oriented"] and mesh.surface["volume"] > 0:
+                front = front[normal[:, 2] > 0]
+            front = front[np.argsort(seen[front, :, 2].mean(axis=1), kind="stable")]
+            shaded = colours[front].copy()
+            shaded[:, :3] *= (0.45 + 0.55 * towards[front])[:, None]
+            panel.add_collection(
+                PolyCollection(
+                    seen[front, :, :2], facecolors=shaded, edgecolors=shaded, linewidths=0.15, antialiased=True
+                )
+            )
+            panel.set_aspect("equal")
+            panel.autoscale_view()
+            panel.set_axis_off()
+        volts = ", ".join(f"{v:.4g}" for v in result.potential[:4]) + (", .." if len(result.potential) > 4 else "")
+        total = ", ".join(f"{q:.6g}" for q in result.charge[:4]) + (", .." if len(result.charge) > 4 else "")
+        made.suptitle(f"{len(mesh):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
+        beyond = float(density.min()) < low, float(density.max()) > high
+        extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
+        bar = made.colorbar(
+            ScalarMappable(norm=shades, cmap=name), ax=panels, shrink=0.8, pad=0.02, extend=extend, format="%.3g"
+        )
+        bar.outline.set_visible(False)
+        bar.set_label("charge density, ε₀ V/u")
+        plotting._save(made, os.fspath(path))

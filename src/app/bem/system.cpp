@@ -1,0 +1,54 @@
+#include <tacit/app/bem/system.hpp>
+
+#include <cmath>
+#include <numbers>
+
+namespace tacit::app::bem {
+namespace {
+
+// Entries are computed in double precision and given in the matrix's.
+template <Scalar T, class Layer>
+op::EntryFunction<T> entries_as(const Layer& layer) {
+  return [&layer](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    if constexpr (std::same_as<T, double>) {
+      layer(rows, columns, out);
+    } else {
+      thread_local std::vector<double> wide;
+      wide.resize(rows.size() * columns.size());
+      layer(rows, columns, wide.data());
+      for (std::size_t k = 0; k < wide.size(); ++k) out[k] = T(wide[k]);
+    }
+  };
+}
+
+}  // namespace
+
+template <Scalar T>
+System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
+  comm::collective(comm, [&] {
+    require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
+    if (options.plane) check(mesh, *options.plane);  // in the caller's numbers
+    const op::ClusterTree first(mesh.geometry(), options.tree);
+    order_.assign(first.order().begin(), first.order().end());
+    const Mesh sorted = mesh.reordered(order_);
+    const auto tree = std::make_shared<const op::ClusterTree>(sorted.geometry(), options.tree);
+    weight_.assign(std::size_t(mesh.size()), 1.0);
+    const double accuracy = std::min(0.5, options.quadrature * options.matrix.tolerance);
+    const double factor = 1 / (4 * std::numbers::pi);
+    const auto space = layout::Space::distributed(comm, mesh.size());
+    const auto make = [&](const auto& layer) {
+      matrix_ = std::make_shared<op::HMatrix<T>>(space, tree, entries_as<T>(layer), options.matrix);
+    };
+    if (options.discretisation == Discretisation::galerkin) {
+      for (Local t = 0; t < mesh.size(); ++t) weight_[std::size_t(t)] = std::sqrt(mesh.area(t));
+      make(GalerkinLayer(sorted, accuracy, factor, options.plane));
+    } else {
+      make(SingleLayer(sorted, accuracy, factor, options.plane));
+    }
+  });
+}
+
+template class System<float>;
+template class System<double>;
+
+}  // namespace tacit::app::bem

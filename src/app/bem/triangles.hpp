@@ -1,0 +1,84 @@
+// What the layers have in common: triangles by coordinate, several at a time, and integrals of 1 / r over one of them.
+#pragma once
+
+#include <tacit/app/bem/mesh.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace tacit::app::bem {
+
+constexpr int lanes = 8;
+typedef double Vec __attribute__((vector_size(lanes * sizeof(double))));
+typedef std::int64_t Mask __attribute__((vector_size(lanes * sizeof(double))));
+
+inline Vec load(const double* p) {
+  Vec v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline Vec all(double a) {
+  return Vec{} + a;
+}
+
+// 1 / sqrt(a), to the last bit or two.
+inline Vec reciprocal_root(Vec a) {
+#ifdef __AVX512F__
+  Vec y = (Vec)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)a);
+  for (int step = 0; step < 2; ++step) y += y * (0.5 - 0.5 * a * y * y);
+  return y;
+#else
+  Vec y;
+  for (int i = 0; i < lanes; ++i) y[i] = 1 / std::sqrt(a[i]);
+  return y;
+#endif
+}
+inline bool any(Mask m) {
+  std::int64_t some = 0;
+  for (int i = 0; i < lanes; ++i) some |= m[i];
+  return some != 0;
+}
+
+// Where points of the rules stand: the centroid plus this many times a corner less the centroid. Seven: degree 5, the
+// centroid with weight 9 / 40 among them; three: degree 2.
+constexpr double middle = 0.5;
+constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
+constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
+
+using Corners = std::array<Point, 3>;
+
+inline Point operator-(const Point& a, const Point& b) {
+  return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
+}
+inline Point operator+(const Point& a, const Point& b) {
+  return {a[0] + b[0], a[1] + b[1], a[2] + b[2]};
+}
+inline Point operator*(double s, const Point& a) {
+  return {s * a[0], s * a[1], s * a[2]};
+}
+inline double inner_product(const Point& a, const Point& b) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+inline Point cross(const Point& a, const Point& b) {
+  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+}
+inline double length(const Point& a) {
+  return std::sqrt(inner_product(a, a));
+}
+inline double area_of(const Corners& t) {
+  return length(cross(t[1] - t[0], t[2] - t[0])) / 2;
+}
+
+/// Integral of 1 / |y| over the triangle with corners a, exactly: edges and the solid angle.
+double potential_at_origin(const Corners& a);
+/// Integral of -y / |y|^3: minus the gradient of the above in the point it is seen from. On the triangle itself, where
+/// it jumps, the mean of both sides.
+Point field_at_origin(const Corners& a);
+
+}  // namespace tacit::app::bem

@@ -1,0 +1,506 @@
+"""Boundary elements by what is known: capacitances, eigenvalues, charges in a field; meshes, files, the command."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import needs_mpi
+from cli_support import tacit as run
+from conftest import ROOT
+
+import tacit
+from tacit import bem, meshes
+
+meshio = pytest.importorskip("meshio")
+SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data" / "bem"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no {SHARED}")
+
+
+def pair_capacitance(a: float, d: float) -> tuple[float, float]:
+    """c11 and c12 of two spheres of radius a whose centres are d apart, by images."""
+    b = math.acosh(d / (2 * a))
+    odd = sum(1 / math.sinh((2 * n - 1) * b) for n in range(1, 400) if (2 * n - 1) * b < 700)
+    even = sum(1 / math.sinh(2 * n * b) for n in range(1, 400) if 2 * n * b < 700)
+    return a * math.sinh(b) * odd, -a * math.sinh(b) * even
+
+
+# --- what is known ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discretisation", ["collocation", "galerkin"])
+def test_sphere_is_second_order(discretisation: str) -> None:
+    errors = [
+        1 - bem.solve(bem.sphere(cuts), tolerance=1e-6, discretisation=discretisation, rtol=1e-8).charge[0]
+        for cuts in (3, 6, 12)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(4, abs=0.25)
+    assert errors[1] / errors[2] == pytest.approx(4, abs=0.15)
+    assert errors[2] < 2e-3
+
+
+@pytest.mark.slow
+def test_anchor_sphere() -> None:
+    """10,580 triangles: three other codes agree on 0.9995937."""
+    charges = bem.solve(bem.sphere(23), tolerance=1e-6)
+    assert charges.converged
+    assert charges.charge[0] == pytest.approx(0.9995937, abs=3e-7)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 4])
+def test_eigenvalues_of_the_sphere(degree: int) -> None:
+    """A Y_lm = a / (2 l + 1) Y_lm, m = 0 and m = l, at second order."""
+    errors = []
+    for cuts in (6, 12):
+        system = bem.assemble(bem.sphere(cuts, 2.0), tolerance=1e-6)
+        p = system.mesh.centroids[system.order]
+        p /= np.linalg.norm(p, axis=1)[:, None]
+        worst = 0.0
+        for y in (
+            np.polynomial.legendre.Legendre.basis(degree)(p[:, 2]),
+            ((p[:, 0] + 1j * p[:, 1]) ** degree).real,
+        ):
+            value = (y @ (system.A @ y)) / (y @ y)
+            worst = max(worst, abs(value - 2 / (2 * degree + 1)))
+        errors.append(worst)
+    assert errors[1] < 0.008
+    assert errors[0] / errors[1] > 3
+
+
+@pytest.mark.parametrize(
+    ("axes", "exact"),
+    [((1, 1, 2), 1.3151907222), ((2, 2, 1), 1.6539866863)],
+)
+def test_ellipsoids(axes: tuple[float, float, float], exact: float) -> None:
+    errors = [exact - bem.solve(bem.ellipsoid(cuts, *axes), tolerance=1e-5).charge[0] for cuts in (5, 10)]
+    assert abs(errors[1]) < 5e-3 * exact
+    assert errors[0] / errors[1] == pytest.approx(4, abs=0.5)
+
+
+def test_cube() -> None:
+    """Helsing and Perfekt (2013); small triangles at the edges make up for the singularity there."""
+    graded = bem.solve(bem.cube(10, grading=2.5), tolerance=1e-5, rtol=1e-6).charge[0]
+    even = bem.solve(bem.cube(10), tolerance=1e-5, rtol=1e-6).charge[0]
+    assert graded == pytest.approx(0.6606782, abs=1.5e-3)
+    assert abs(graded - 0.6606782) < abs(even - 0.6606782) / 3
+
+
+@pytest.mark.parametrize(
+    ("a", "d", "within", "order"), [(0.25, 1.0, 0.004, 1.9), (1.0, 3.0, 0.004, 1.9), (1.0, 2.01, 0.06, 0.9)]
+)
+def test_pairs_of_spheres(a: float, d: float, within: float, order: float) -> None:
+    """Second order; less where triangles are larger than the gap."""
+    exact = pair_capacitance(a, d)
+    errors = []
+    for cuts in (5, 10):
+        system = bem.assemble(bem.sphere_pair(cuts, a, d), tolerance=1e-5)
+        c = system.capacitance(rtol=1e-7)
+        assert c.converged
+        assert c.asymmetry < 1e-4
+        errors.append(np.abs(c.matrix - [exact, exact[::-1]]).max() / exact[0])
+    assert errors[1] < within
+    assert np.log2(errors[0] / errors[1]) > order
+    charges = system.solve([1.0, -1.0])
+    assert charges.charge[0] == pytest.approx(c.matrix[0, 0] - c.matrix[0, 1], rel=1e-5)
+    assert abs(charges.charge.sum()) < 1e-5
+
+
+def test_known_values_of_pairs() -> None:
+    assert pair_capacitance(0.25, 1.0) == pytest.approx((0.267955362985243, -0.067309590284364), abs=1e-13)
+    assert pair_capacitance(1.0, 2.01) == pytest.approx((2.136670826375427, -1.442786042250584), abs=1e-12)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("file", "charge"),
+    [("input_sample.pbf", [-0.32841118, 0.32841118]), ("input_1ts.pbf", [9.955107])],
+)
+def test_inputs_of_others(file: str, charge: list[float]) -> None:
+    mesh = bem.read(SHARED / file)
+    charges = bem.solve(mesh, mesh.cell_data["potential"], tolerance=1e-7, rtol=1e-8)
+    np.testing.assert_allclose(charges.charge, charge, rtol=2e-6)
+    assert mesh.surface["closed"]
+
+
+@pytest.mark.slow
+@needs_shared
+def test_human() -> None:
+    mesh = bem.read(SHARED / "human.obj")
+    assert len(mesh) == 26_756
+    charges = bem.solve(mesh)
+    assert charges.charge[0] == pytest.approx(4.0577, abs=2e-4)
+    assert charges.iterations <= 45
+    grid = mesh.copies((2, 1), up="y")
+    assert grid.surface["components"] == 2
+
+
+def test_sphere_in_a_field() -> None:
+    """sigma = 3 eps0 E cos(theta), no field within, a dipole 4 pi eps0 a^3 E without, grounded or floating."""
+    system = bem.assemble(bem.sphere(12, 2.0), tolerance=1e-5)
+    z = system.mesh.centroids[:, 2] / np.linalg.norm(system.mesh.centroids, axis=1)
+    for floating in (False, True):
+        charges = system.solve(field=(0, 0, 5.0), floating=floating, rtol=1e-6)
+        assert charges.converged
+        assert np.abs(charges.density - 15 * z).max() < 0.15
+        assert abs(charges.charge[0]) < 1e-4
+        assert np.abs(charges.field_at([[0.1, 0.2, 0.3], [0, 0.5, -0.5]])).max() < 0.02
+        far = np.array([[3.0, 4.0, 12.0]])
+        dipole = 5 * 8 * far[0, 2] / 13**3
+        assert charges.potential_at(far)[0] == pytest.approx(-5 * 12 + dipole, abs=5e-3)
+    # Held where the field's own potential is not 0.
+    off = system.solve(field=(0, 0, 5.0), origin=(0, 0, 1.0), floating=True, rtol=1e-6)
+    assert off.potential[0] == pytest.approx(5.0, abs=1e-3)
+    charged = system.solve(floating=[0], net_charge=3.0, rtol=1e-6)
+    assert charged.potential[0] == pytest.approx(3 / 2 / (1 - 0.0015), abs=5e-3)
+    assert charged.charge[0] == pytest.approx(3.0)
+
+
+def test_grounded_plane() -> None:
+    """A sphere above it is half of a pair; in a field it is what raises charge out of the ground."""
+    c11, c12 = pair_capacitance(1.0, 3.0)
+    system = bem.assemble(bem.sphere(10).moved((0, 0, 1.5)), tolerance=1e-5, plane=("z", 0))
+    charges = system.solve(1.0, rtol=1e-6)
+    assert charges.charge[0] == pytest.approx(c11 - c12, rel=4e-3)
+    assert charges.potential_at([[0.3, 2.0, 0.0]])[0] == pytest.approx(0, abs=1e-9)
+    assert charges.potential_at([[0, 0, 1.4]])[0] == pytest.approx(1, abs=1e-3)
+    raised = system.solve(field=(0, 0, -1.0))
+    assert raised.charge[0] < 0
+    assert raised.potential_at([[0, 0, 1.5]])[0] == pytest.approx(0, abs=2e-3)
+    with pytest.raises(ValueError, match="along z"):
+        system.solve(field=(1.0, 0, 0))
+    with pytest.raises(tacit.InputError, match="beyond the grounded plane"):
+        bem.assemble(bem.sphere(4), plane=("z", 0))
+
+
+@pytest.mark.parametrize("discretisation", ["collocation", "galerkin"])
+def test_matrix_is_that_of_its_entries(discretisation: str) -> None:
+    """Many tolerances, scalars and admissibilities against the same matrix kept dense; Galerkin's is symmetric."""
+    mesh = bem.sphere_pair(4)
+    kept = bem.assemble(mesh, tolerance=1e-9, admissibility="none", storage="full", discretisation=discretisation)
+    dense = np.column_stack([kept.A @ e for e in np.eye(len(mesh))])
+    if discretisation == "galerkin":
+        np.testing.assert_allclose(dense, dense.T, atol=1e-9 * dense.max())
+        assert np.linalg.eigvalsh(dense).min() > 0
+    for options in (
+        {"tolerance": 1e-3},
+        {"tolerance": 1e-6, "measure": "block"},
+        {"tolerance": 1e-5, "scalar": "float32"},
+    ):
+        system = bem.assemble(mesh, leaf_size=16, discretisation=discretisation, **options)  # type: ignore[arg-type]
+        x = np.cos(np.arange(len(mesh))).astype(system.A.dtype)
+        # Both in the mesh's own order: another leaf size makes another tree.
+        truth, value = np.empty(len(mesh)), np.empty(len(mesh))
+        truth[kept.order] = dense @ x[kept.order]
+        value[system.order] = system.A @ x[system.order]
+        assert np.linalg.norm(value - truth) < 3 * options["tolerance"] * np.linalg.norm(dense)  # type: ignore[operator]
+
+
+def test_galerkin_by_cg_is_collocation_to_the_discretisation() -> None:
+    mesh = bem.ellipsoid(6, 1, 2, 3)
+    one = bem.solve(mesh, discretisation="galerkin", method="cg", rtol=1e-6, tolerance=1e-6)
+    two = bem.solve(mesh, rtol=1e-6)
+    assert one.method == "cg"
+    assert one.charge[0] == pytest.approx(two.charge[0], rel=5e-3)
+    np.testing.assert_allclose(one.density, two.density, rtol=0.1)
+
+
+def test_gauss_and_jumps() -> None:
+    """The field's flux through a sphere around the bodies is their charge; it jumps by sigma on them."""
+    charges = bem.solve(bem.sphere_pair(8, 1.0, 3.0), [2.0, -0.5], rtol=1e-6)
+    around = bem.sphere(12, 5.0)
+    outwards = around.normals
+    flux = float((charges.field_at(around.centroids) * outwards).sum())
+    assert flux / (4 * np.pi) == pytest.approx(charges.charge.sum(), rel=5e-3)
+    mesh = charges.system.mesh
+    n = mesh.normals / mesh.areas[:, None]
+    outside = charges.field_at(mesh.centroids[:50] + 1e-6 * n[:50])
+    np.testing.assert_allclose((outside * n[:50]).sum(axis=1), charges.density[:50], rtol=0.05)
+
+
+# --- problems and conductors ------------------------------------------------------------------------------------------
+
+
+def test_conductors() -> None:
+    mesh = bem.sphere_pair(4)
+    half = np.arange(len(mesh)) // (len(mesh) // 4)
+    assert bem.assemble(mesh).conductors == 2
+    assert bem.assemble(mesh, conductors="one").conductors == 1
+    system = bem.assemble(mesh, conductors=half * 7 - 3)
+    assert system.conductors == 4
+    np.testing.assert_array_equal(system.conductor, half)
+    one, two = system.solve([1, 1, -1, -1]), bem.solve(mesh, [1, -1])
+    assert one.charge[:2].sum() == pytest.approx(two.charge[0])
+    by_triangle = system.solve(np.where(half < 2, 1.0, -1.0))
+    np.testing.assert_allclose(by_triangle.charge, one.charge)
+    assert np.isnan(bem.assemble(mesh, conductors="one").solve(np.where(half < 2, 1.0, -1.0)).potential[0])
+    named = bem.Mesh(mesh.vertices, mesh.triangles, {"part": half})
+    assert bem.assemble(named, conductors="part").conductors == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda m: bem.solve(m, [1, 2, 3]), "one for each of 2 conductors"),
+        (lambda m: bem.solve(m, np.nan), "not finite"),
+        (lambda m: bem.solve(m, floating=[2]), "conductors are 0 to 1"),
+        (lambda m: bem.solve(m, field=(1, 2)), "three numbers"),
+        (lambda m: bem.solve(m, tolerance=2.0), "tolerance"),
+        (lambda m: bem.solve(m, discretisation="nystrom"), "discretisation"),
+        (lambda m: bem.solve(m, conductors="parts"), "components"),
+        (lambda m: bem.solve(m, conductors=[1, 2]), "a whole number for each"),
+        (lambda m: bem.solve(m, plane=("w", 0)), "axis"),
+        (lambda m: bem.solve(m, scalar="complex128"), "float64 or float32"),
+        (lambda m: bem.solve(m, quadrature=0.0), "quadrature"),
+        (lambda m: bem.sphere_pair(3, 1.0, 2.0), "meet"),
+        (lambda m: m.copies((0, 2)), "positive"),
+        (lambda m: m.copies((1, 2), gap=-1.0), "must not meet"),
+        (lambda m: bem.Mesh(m.vertices, m.triangles[:, :2]), "shape"),
+        (lambda m: bem.Mesh(m.vertices[:3], m.triangles), "there are 0 to 2"),
+        (lambda m: bem.solve(m, 1.0).potential_at([1, 2]), r"shape \(n, 3\)"),
+    ],
+)
+def test_wrong_use(call: Callable[[bem.Mesh], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        call(bem.sphere_pair(2))
+
+
+def test_faults_of_meshes() -> None:
+    good = bem.sphere(3)
+    flat = bem.Mesh(good.vertices, np.vstack([good.triangles, [[0, 1, 1]]]))
+    with pytest.raises(tacit.InputError, match=r"1 triangles without area .the first is 180."):
+        bem.solve(flat)
+    twice = bem.Mesh(good.vertices, np.vstack([good.triangles, good.triangles[7, ::-1]]), {"mark": np.arange(181)})
+    with pytest.raises(tacit.InputError, match=r"repeat others .the first is 180."):
+        bem.solve(twice)
+    mended = twice.mended()
+    np.testing.assert_array_equal(mended.cell_data["mark"], np.arange(180))
+    assert mended.surface["closed"]
+    assert mended.surface["oriented"]
+    # Every triangle with corners of its own, as in an STL: one body all the same.
+    loose = bem.Mesh(good.vertices[good.triangles].reshape(-1, 3), np.arange(540).reshape(-1, 3))
+    assert loose.surface["components"] == 1
+    assert "at the place of others" in " ".join(loose.notes())
+    assert bem.solve(loose).charge[0] == pytest.approx(bem.solve(good).charge[0], rel=1e-12)
+    galerkin = [bem.solve(m, discretisation="galerkin").charge[0] for m in (loose, good)]
+    assert galerkin[0] == pytest.approx(galerkin[1], rel=1e-12)
+    wrong = good.vertices.copy()
+    wrong[5, 1] = np.nan
+    with pytest.raises(tacit.InputError, match="vertex 5"):
+        bem.solve(bem.Mesh(wrong, good.triangles))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".stl", ".ply", ".vtu", ".vtk", ".msh", ".off", ".obj"])
+def test_reads_what_meshio_writes(suffix: str, tmp_path: Path) -> None:
+    mesh = bem.sphere_pair(3)
+    path = tmp_path / f"pair{suffix}"
+    options = {"file_format": "gmsh22", "binary": False} if suffix == ".msh" else {}
+    meshio.Mesh(mesh.vertices, [("triangle", mesh.triangles)]).write(path, **options)
+    read = bem.read(path)
+    assert len(read) == len(mesh)
+    assert read.surface["components"] == 2
+    assert read.surface["closed"]
+    np.testing.assert_allclose(np.sort(read.areas), np.sort(mesh.areas), rtol=1e-5)
+
+
+def test_reads_physical_groups_and_quadrangles(tmp_path: Path) -> None:
+    points = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [2, 0, 0], [2, 1, 0.0]])
+    made = meshio.Mesh(
+        points,
+        [("line", np.array([[0, 1]])), ("triangle", np.array([[1, 4, 5]])), ("quad", np.array([[0, 1, 2, 3]]))],
+        cell_data={"gmsh:physical": [np.array([9]), np.array([2]), np.array([1])], "gmsh:geometrical": [[1], [2], [3]]},
+    )
+    made.write(tmp_path / "a.msh", file_format="gmsh22", binary=False)
+    mesh = bem.read(tmp_path / "a.msh")
+    assert len(mesh) == 3
+    np.testing.assert_array_equal(mesh.cell_data["gmsh:physical"], [2, 1, 1])
+    assert mesh.areas.sum() == pytest.approx(1.5)
+
+
+def test_refuses_files(tmp_path: Path) -> None:
+    def refused(name: str, text: str, match: str) -> None:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(tacit.InputError, match=match):
+            bem.read(tmp_path / name)
+
+    refused("a.stl", "nothing", "a.stl: not read by meshio")
+    refused("a.foo", "nothing", "known suffixes: .pbf")
+    refused("a.msh", "nothing", "a.msh: not read by meshio")
+    refused("a.pbf", "3 0 0 0", "a coordinate is missing")
+    refused("a.obj", "v 0 0 0\n", "no triangles")
+    refused("b.obj", "v 0 0 0\nf 1 2 3\n", "line 2 has vertex 2 of 1")
+    with pytest.raises(FileNotFoundError):
+        bem.read(tmp_path / "none.stl")
+    tetra = meshio.Mesh(np.eye(4, 3), [("tetra", np.array([[0, 1, 2, 3]]))])
+    tetra.write(tmp_path / "t.vtu")
+    with pytest.raises(tacit.InputError, match=r"only tetra; write the surface"):
+        bem.read(tmp_path / "t.vtu")
+
+
+def test_writes_and_draws(tmp_path: Path) -> None:
+    charges = bem.solve(bem.sphere_pair(5), [1.0, -2.0])
+    charges.write(tmp_path / "a.vtu")
+    back = bem.read(tmp_path / "a.vtu")
+    np.testing.assert_allclose(back.cell_data["charge_density"], charges.density)
+    np.testing.assert_array_equal(back.cell_data["conductor"], charges.system.conductor)
+    np.testing.assert_array_equal(np.unique(back.cell_data["potential"]), [-2, 1])
+    from PIL import Image
+
+    for up in "xyz":
+        charges.plot(tmp_path / f"{up}.png", up)
+        pixels = np.asarray(Image.open(tmp_path / f"{up}.png").convert("RGB")).reshape(-1, 3)
+        assert len(np.unique(pixels, axis=0)) > 200
+        assert (pixels[:, 0] > pixels[:, 2] + 40).any()  # red, where the charge is positive
+        assert (pixels[:, 2] > pixels[:, 0] + 40).any()
+
+
+def test_bodies_by_name() -> None:
+    assert len(bem.body("sphere:3")) == 180
+    assert bem.body("sphere:3,radius=2").surface["high"][2] == pytest.approx(2, abs=0.2)
+    assert len(bem.body("ring-sphere:5,10,10")) == 1000
+    assert bem.body("ellipsoid:6,a=2,c=3").surface["volume"] == pytest.approx(8 * np.pi, rel=0.05)
+    assert bem.body("cube:4,side=3,grading=2").surface["volume"] == pytest.approx(27)
+    assert bem.body("sphere-pair:2,0.5,4").surface["components"] == 2
+    for wrong, text in [
+        ("spher:3", "did you mean"),
+        ("sphere", "needs cuts"),
+        ("sphere:a", "a number"),
+        ("sphere:3,4,5", "2 numbers"),
+        ("cube:3,siide=2", "did you mean"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            bem.body(wrong)
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_agree() -> None:
+    alone = bem.solve(bem.sphere_pair(5), [1, -1], tolerance=1e-6, rtol=1e-8)
+    points = np.array([[0, 0, 0.1], [1, 2, 3.0], [0.1, 0.1, -2]])
+
+    def rank(comm: Any) -> tuple[Any, ...]:
+        charges = bem.solve(bem.sphere_pair(5), [1, -1], tolerance=1e-6, rtol=1e-8, comm=comm, threads=1)
+        return charges.density, charges.charge, charges.potential_at(points), charges.field_at(points)
+
+    for ranks in (2, 3):
+        for density, charge, potential, field in tacit.comm.run_threads(ranks, rank):
+            np.testing.assert_allclose(density, alone.density, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(charge, alone.charge, rtol=1e-6)
+            np.testing.assert_allclose(potential, alone.potential_at(points), atol=1e-6)
+            np.testing.assert_allclose(field, alone.field_at(points), atol=1e-5)
+
+
+def test_ranks_refuse_different_meshes() -> None:
+    def rank(comm: Any) -> str:
+        with pytest.raises(ValueError, match="checksum") as caught:
+            bem.assemble(bem.sphere(3 + comm.rank), comm=comm)
+        return str(caught.value)
+
+    assert len(set(tacit.comm.run_threads(2, rank))) == 1
+
+
+def test_documentation() -> None:
+    for module in (bem, meshes):
+        failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert not failed
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                assert inspect.getdoc(thing), name
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+KEYS = {
+    *("unknowns", "conductors", "seconds", "matrix_bytes", "dense_fraction", "mean_rank", "max_rank"),
+    *("operator_error", "method", "iterations", "converged", "reason", "residual_norm", "charge"),
+}
+
+
+def test_command(tmp_path: Path) -> None:
+    done = run(
+        *("bem", "sphere-pair:6", "--potential", "1,-1", "--eps", "1e-5", "--capacitance", "--json", "-"),
+        *("--vtu", "a.vtu", "--plot", "a.png", "--at", "0,0,0", "--at", "0,0,9", "--rtol", "1e-6"),
+        cwd=tmp_path,
+    )
+    facts = json.loads(done.stdout)
+    assert set(facts) >= KEYS
+    assert set(facts["seconds"]) >= {"mesh", "assembly", "solve", "product"}
+    assert facts["unknowns"] == 40 * 36
+    assert facts["conductors"] == 2
+    assert facts["converged"]
+    assert facts["residual_norm"] <= 1e-6
+    assert 0 < facts["operator_error"] <= 3e-5
+    c11, c12 = pair_capacitance(0.25, 1.0)
+    np.testing.assert_allclose(facts["capacitance"], [[c11, c12], [c12, c11]], rtol=0.02)
+    np.testing.assert_allclose(facts["charge"], [c11 - c12, c12 - c11], rtol=0.02)
+    assert facts["at"][0]["potential"] == pytest.approx(0, abs=1e-4)
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    assert len(bem.read(tmp_path / "a.vtu")) == facts["unknowns"]
+    assert "capacitance" in done.stderr
+
+
+def test_command_in_a_field(tmp_path: Path) -> None:
+    bem.cube(3).write(tmp_path / "cube.stl")
+    np.savetxt(tmp_path / "p.txt", [[0, 0, 5.0], [0.1, 0, 0]])
+    run(
+        *("bem", "cube.stl", "--copies", "2x2", "--gap", "1", "--field", "0,0,1", "--plane", "z=-2"),
+        *("--floating", "0,3", "--points", "p.txt", "--output", "q.csv", "--json", "a.json", "--eps", "1e-3"),
+        *("--discretisation", "galerkin", "--method", "gmres"),
+        cwd=tmp_path,
+    )
+    facts = json.loads((tmp_path / "a.json").read_text())
+    assert facts["conductors"] == 4
+    assert facts["method"] == "gmres"
+    charge, potential = np.array(facts["charge"]), np.array(facts["potential"])
+    assert np.abs(charge[[0, 3]]).max() < 1e-6
+    assert charge[1] == pytest.approx(charge[2], rel=1e-2)
+    assert charge[1] > 0.5
+    assert potential[1] == 0
+    assert potential[0] < -0.5
+    assert np.loadtxt(tmp_path / "q.csv", delimiter=",").shape == (2, 7)
+
+
+def test_command_not_converged_and_refused(tmp_path: Path) -> None:
+    facts = json.loads(run("bem", "cube:4", "--max-iterations", "1", "--json", "-", code=3).stdout)
+    assert not facts["converged"]
+    assert facts["reason"] == "max_iterations"
+    (tmp_path / "flat.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 2 0 0\nf 1 2 3\nf 1 2 4\n")
+    assert "--mend leaves them out" in run("bem", "flat.obj", code=4, cwd=tmp_path).stderr
+    assert "1 triangles and 1 vertices left out" in run("bem", "flat.obj", "--mend", cwd=tmp_path).stdout
+    assert "is open" in run("bem", "flat.obj", "--mend", cwd=tmp_path).stdout
+    for words, code, text in [
+        (("bem", "none.stl"), 4, "no such file"),
+        (("bem", "spher:3"), 2, "did you mean"),
+        (("bem", "sphere:3", "--plane", "z"), 2, "z=0"),
+        (("bem", "sphere:3", "--plane", "z=0"), 4, "beyond the grounded plane"),
+        (("bem", "sphere:3", "--potential", "1,2"), 2, "conductors"),
+        (("bem", "sphere:3", "--copies", "2"), 2, "2x2"),
+        (("bem", "sphere:3", "--gap", "1"), 2, "--copies"),
+        (("bem", "sphere:3", "--points", "p.txt"), 2, "--output"),
+        (("bem", "sphere:3", "--precond", "jacoby"), 2, "did you mean"),
+        (("bem", "sphere:3", "--methd", "cg"), 2, "did you mean"),
+        (("bem", "sphere:3", "--json", "a.vtu", "--vtu", "a.vtu"), 2, "named twice"),
+    ]:
+        assert text in run(*words, code=code, cwd=tmp_path).stderr, words
+
+
+@pytest.mark.parametrize("ranks", [pytest.param(n, marks=needs_mpi) for n in (2, 3)])
+def test_command_on_ranks(ranks: int) -> None:
+    words = ("bem", "sphere-pair:5", "--potential", "1,-1", "--eps", "1e-6", "--json", "-", "--at", "0,0,2")
+    alone, facts = (json.loads(run(*words, *more).stdout) for more in ((), ("--ranks", ranks)))
+    assert facts["ranks"] == ranks
+    np.testing.assert_allclose(facts["charge"], alone["charge"], rtol=1e-5)
+    assert facts["at"][0]["potential"] == pytest.approx(alone["at"][0]["potential"], rel=1e-4)
+    assert abs(facts["iterations"] - alone["iterations"]) <= 2
