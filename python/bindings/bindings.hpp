@@ -25,6 +25,7 @@ void bind_layout(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);
+void bind_hmatrix_precond(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_poisson(nb::module_& m);

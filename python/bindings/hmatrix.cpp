@@ -21,7 +21,8 @@ op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& b
   const double* p = points.data();
   for (std::size_t i = 0; i < points.size() / 3; ++i, p += 3) g.points.push_back({p[0], p[1], p[2]});
   const double* b = boxes.data();
-  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6) g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
+  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6)
+    g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
   return g;
 }
 
@@ -49,6 +50,10 @@ HMatrixWish wish_of(const nb::dict& d) {
   m.compress.recompress = nb::cast<bool>(d["recompress"]);
   m.compress.verify = nb::cast<bool>(d["verify"]);
   m.compress.max_rank = nb::cast<Local>(d["max_rank"]);
+  m.compress.cut_rank = nb::cast<Local>(d["cut_rank"]);
+  m.symmetry = is("symmetry", "symmetric")   ? op::Symmetry::symmetric
+               : is("symmetry", "hermitian") ? op::Symmetry::hermitian
+                                             : op::Symmetry::none;
   m.storage = is("storage", "full")     ? op::StoragePrecision::full
               : is("storage", "single") ? op::StoragePrecision::single
                                         : op::StoragePrecision::automatic;
@@ -84,13 +89,52 @@ nb::dict report_of(const op::HMatrixReport& r) {
   return d;
 }
 
+nb::dict batches_of(const op::BatchReport& r) {
+  nb::dict d;
+  d["tasks"] = r.tasks;
+  d["bytes"] = r.bytes;
+  d["padded_bytes"] = r.padded_bytes;
+  nb::list batches;
+  for (const auto& b : r.batches) {
+    nb::dict one;
+    one["list"] = b.list;
+    one["tasks"] = b.last - b.first;
+    one["rows"] = nb::make_tuple(b.least_rows, b.most_rows);
+    one["columns"] = nb::make_tuple(b.least_columns, b.most_columns);
+    one["numbers"] = b.numbers;
+    one["stored"] = b.stored;
+    one["seconds"] = b.seconds;
+    one["thread_blocks"] = nb::make_tuple(b.working, b.started);
+    batches.append(one);
+  }
+  d["batches"] = batches;
+  return d;
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using release = nb::gil_scoped_release;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
   nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
-      .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); });
+      .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); })
+      .def("use_batches",
+           [](HMatrix& a, const std::string& order, bool ranges, Local count, std::vector<Local> least, bool padded,
+              int queues) {
+             op::BatchOptions o;
+             o.order = order == "none"      ? op::TaskOrder::none
+                       : order == "rows"    ? op::TaskOrder::rows
+                       : order == "grouped" ? op::TaskOrder::grouped
+                                            : op::TaskOrder::columns;
+             o.cut = ranges ? op::BatchCut::ranges : op::BatchCut::count;
+             o.count = count, o.ranges = std::move(least), o.padded = padded, o.queues = queues;
+             a.use_batches(o);
+           })
+      .def("use_own_product", &HMatrix::use_own_product)
+      .def_prop_ro("batches", [](const HMatrix& a) -> nb::object {
+        if (!a.batches()) return nb::none();
+        return batches_of(*a.batches());
+      });
   // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
   m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
                                         const Columns<double>& boxes, const Columns<double>& sources,
@@ -100,9 +144,9 @@ void bind_scalar(nb::module_& m) {
     release free;
     return comm::collective(comm, [&] {
       const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), wish.tree);
-      const auto columns =
-          sources.size() == 0 ? rows
-                              : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
+      const auto columns = sources.size() == 0
+                               ? rows
+                               : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
       const Space range = Space::distributed(comm, rows->size());
       const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
         call_python(comm.size(), [&] {
