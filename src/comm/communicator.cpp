@@ -349,7 +349,6 @@ void State::help_others() {
 
 void State::look_around() {
   check();
-  help_others();
   if (!settling && !agreeing && Call::innermost() && time_to_ask()) ask_user();
 }
 

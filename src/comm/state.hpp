@@ -170,6 +170,7 @@ struct State : std::enable_shared_from_this<State> {
           if (condition()) return;
           progress();
         }
+        if (spins % 4 == 3) help_others();  // on a busy machine a turn of this loop may take long
         if (spins % 64 == 63) look_around();
         // With tasks there is something to do meanwhile.
         if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;
