@@ -90,6 +90,18 @@ TEST(Projector, HasTheLengthOfEveryRayInEveryPixel) {
     }
 }
 
+TEST(Projector, KnowsItsEntriesBeforehand) {
+  std::vector<double> angles;
+  for (int i = 0; i < 50; ++i) angles.push_back(i * 3.6 + 0.3);
+  for (const auto& g : {geometry(60, 40, 80, angles, 40), geometry(40, 40, 60, angles, 28, 1.4),
+                        geometry(30, 30, 80, angles, 40, 0.3), geometry(40, 40, 40, angles, 500)}) {
+    const Projector projector(g);
+    const auto a = projector.matrix<float>(Communicator::self());
+    const bool all = g.pixel < 1.4;  // of the image is seen, or nothing; its corners count too little otherwise
+    EXPECT_NEAR(projector.expected_entries(), double(a->entries()), (all ? 0.03 : 0.2) * double(a->entries()));
+  }
+}
+
 TEST(Projector, RefusesWhatIsNoGeometry) {
   EXPECT_THROW(Projector(geometry(0, 5, 5, {0}, 2)), Error);
   EXPECT_THROW(Projector(geometry(5, 5, 0, {0}, 2)), Error);
