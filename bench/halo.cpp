@@ -2,7 +2,8 @@
 // mpiexec.
 //
 // Every rank exchanges with its partner (rank xor 1) as many doubles as make 8, 32, 128, 512 KB, every stride-th
-// element of its vector. Counted: rewriting the vector, packing, the exchange, adding up what arrived (checked). Per
+// element of its vector. Counted: rewriting the vector, packing (by the exchange itself), the exchange, adding up what
+// arrived (checked). Per
 // path and size the least time of many rounds, in microseconds, the largest over the ranks; paths take turns round by
 // round, so that all see the same machine. The first row is the rewriting and packing alone.
 #include <tacit/base/trace.hpp>
@@ -28,7 +29,7 @@ int main(int count, char** words) try {
     else if (word.starts_with("seconds=")) seconds = std::atof(word.c_str() + 8);
     else paths.push_back(comm::path_of(word));
   }
-  if (paths.empty()) paths = {Path::messages, Path::persistent, Path::neighbour, Path::put, Path::shared};
+  if (paths.empty()) paths = {Path::messages, Path::persistent, Path::neighbour, Path::put, Path::shared, Path::gather};
   const auto comm = comm::mpi_world();
   const bool first = comm.rank() == 0;
   const int partner = comm.rank() ^ 1;
@@ -55,11 +56,10 @@ int main(int count, char** words) try {
         ++round;
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = round;
         const int number = e ? e->open() : -1;
-        double* const out = e ? reinterpret_cast<double*>(e->outgoing(number)) : packed;
         const auto& index = pattern->send_index;
-        for (std::size_t i = 0; i < index.size(); ++i) out[i] = x[std::size_t(index[i])];
+        for (std::size_t i = 0; !e && i < index.size(); ++i) packed[i] = x[std::size_t(index[i])];
         if (e) {
-          e->post(number);
+          e->post(number, x.data());
           e->wait(number);
           const auto* in = reinterpret_cast<const double*>(e->incoming(number));
           double sum[4] = {};

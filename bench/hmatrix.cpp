@@ -6,20 +6,28 @@
 //     tolerance=1e-4  leaf=64  eta=3  method=aca+|aca|svd  measure=matrix|block  storage=automatic|single|full
 //     recompress=1  verify=1  quadrature=0.01  (accuracy of the entries, in tolerances)  repeat=20  solve=1e-7 (0:
 //     none)
+//     precond=none,jacobi,block-jacobi:400,hlu:1e-2,inner:1   each is solved with, by bicgstab (block-jacobi:SIZE,
+//     hlu:TOLERANCE[:LEAF[:RANK]], inner:RANK, 20 iterations of bicgstab, scaled by the diagonal)
 //
 // One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/krylov/inner.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/precond/hmatrix/block_diagonal.hpp>
+#include <tacit/precond/hmatrix/hlu.hpp>
+#include <tacit/precond/jacobi.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <numbers>
+#include <sstream>
 #include <string>
 
 #ifdef _OPENMP
@@ -31,9 +39,10 @@ using layout::Vector;
 
 int main(int argc, char** argv) {
   std::map<std::string, std::string> given{
-      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"},    {"leaf", "64"},      {"eta", "3"},    {"method", "aca+"},
-      {"measure", "matrix"},   {"storage", "automatic"}, {"recompress", "1"}, {"verify", "1"}, {"quadrature", "0.01"},
-      {"repeat", "20"},        {"solve", "1e-7"},        {"quantum", "0"}};
+      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"},  {"leaf", "64"},           {"eta", "3"},
+      {"method", "aca+"},      {"measure", "matrix"},  {"storage", "automatic"}, {"recompress", "1"},
+      {"verify", "1"},         {"quadrature", "0.01"}, {"repeat", "20"},         {"solve", "1e-7"},
+      {"quantum", "0"},        {"precond", "none"}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto at = word.find('=');
@@ -155,18 +164,63 @@ int main(int argc, char** argv) {
   std::printf(" \"product_GBps\": %.2f, \"read_GBps\": %.2f%s", r.bytes / best / 1e9, 1e-9 / best_read,
               sum == 0 ? "" : " ");
   if (const double reduction = number("solve"); reduction > 0) {
-    Vector<double> b(space), solution(space);
-    b.assign(potential);
-    krylov::Options solver;
-    solver.method = krylov::Method::bicgstab;
-    solver.rtol = reduction;
-    start = wall_time();
-    const auto report = krylov::solve<double, Host>(A, nullptr, b, solution, solver);
-    const double seconds = wall_time() - start;
-    double charge = 0;
-    for (Local i = 0; i < n; ++i) charge += layer.area(i) * solution.data()[i];
-    std::printf(",\n \"solve\": {\"seconds\": %.3f, \"iterations\": %d, \"reason\": \"%s\"}, \"charge\": %.10f",
-                seconds, report.iterations, krylov::to_string(report.reason), charge);
+    std::printf(",\n \"solves\": [");
+    std::stringstream list(given["precond"]);
+    int count = 0;
+    for (std::string word; std::getline(list, word, ',');) {
+      std::vector<std::string> parts;
+      std::stringstream split(word);
+      for (std::string part; std::getline(split, part, ':');) parts.push_back(part);
+      const auto part = [&](std::size_t i, const char* other) {
+        return std::atof((parts.size() > i ? parts[i] : other).c_str());
+      };
+      double bytes = 0;
+      start = wall_time();
+      const std::clock_t began = std::clock();
+      std::shared_ptr<const op::Operator<double>> P;
+      if (parts[0] == "jacobi") {
+        P = std::make_shared<precond::Jacobi<double, Host>>(A, false);
+      } else if (parts[0] == "block-jacobi") {
+        const auto made = std::make_shared<precond::BlockDiagonal<double>>(
+            A, precond::BlockDiagonalOptions{Local(part(1, "400")), precond::FactorPrecision::automatic});
+        bytes = made->bytes(), P = made;
+      } else if (parts[0] == "hlu") {
+        precond::HluOptions o;
+        o.tolerance = part(1, "1e-2"), o.leaf_size = Local(part(2, "64")), o.rank = Local(part(3, "0"));
+        const auto made = std::make_shared<precond::Hlu<double>>(A, o);
+        bytes = made->report().bytes, P = made;
+        if (!made->note().empty()) std::fprintf(stderr, "%s\n", made->note().c_str());
+      } else if (parts[0] == "inner") {
+        const auto coarse =
+            std::make_shared<op::HMatrix<double>>(A, op::CoarseOptions{Local(part(1, "1")), part(2, "1e-2")});
+        bytes = coarse->report().bytes;
+        P = std::make_shared<krylov::Inner<double>>(coarse,
+                                                    std::make_shared<precond::Jacobi<double, Host>>(*coarse, false));
+      } else if (parts[0] != "none") {
+        std::fprintf(stderr, "what is %s?\n", word.c_str());
+        return 2;
+      }
+      const double set_up = wall_time() - start, set_up_processor = double(std::clock() - began) / CLOCKS_PER_SEC;
+      Vector<double> b(space), solution(space);
+      b.assign(potential);
+      krylov::Options solver;
+      solver.method = krylov::Method::bicgstab;
+      solver.rtol = reduction;
+      start = wall_time();
+      const std::clock_t ended = std::clock();
+      const auto report = krylov::solve<double, Host>(A, P.get(), b, solution, solver);
+      const double seconds = wall_time() - start;
+      double charge = 0;
+      for (Local i = 0; i < n; ++i) charge += layer.area(i) * solution.data()[i];
+      std::printf(
+          "%s\n  {\"precond\": \"%s\", \"set_up\": %.3f, \"set_up_processor\": %.3f, \"MB\": %.2f, \"solve\": %.3f, "
+          "\"solve_processor\": %.3f, \"iterations\": %d, \"reason\": "
+          "\"%s\", \"charge\": %.10f}",
+          count++ ? "," : "", word.c_str(), set_up, set_up_processor, bytes / 1e6, seconds,
+          double(std::clock() - ended) / CLOCKS_PER_SEC, report.iterations, krylov::to_string(report.reason), charge);
+      std::fflush(stdout);
+    }
+    std::printf("]");
   }
   std::printf("}\n");
 }

@@ -26,6 +26,7 @@ void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);
 void bind_bem(nb::module_& m);
+void bind_hmatrix_precond(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_poisson(nb::module_& m);

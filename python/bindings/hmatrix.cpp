@@ -48,6 +48,10 @@ HMatrixWish wish_of(const nb::dict& d) {
   m.compress.recompress = nb::cast<bool>(d["recompress"]);
   m.compress.verify = nb::cast<bool>(d["verify"]);
   m.compress.max_rank = nb::cast<Local>(d["max_rank"]);
+  m.compress.cut_rank = nb::cast<Local>(d["cut_rank"]);
+  m.symmetry = is("symmetry", "symmetric")   ? op::Symmetry::symmetric
+               : is("symmetry", "hermitian") ? op::Symmetry::hermitian
+                                             : op::Symmetry::none;
   m.storage = is("storage", "full")     ? op::StoragePrecision::full
               : is("storage", "single") ? op::StoragePrecision::single
                                         : op::StoragePrecision::automatic;
@@ -84,14 +88,52 @@ nb::dict report_of(const op::HMatrixReport& r) {
   return d;
 }
 
+nb::dict batches_of(const op::BatchReport& r) {
+  nb::dict d;
+  d["tasks"] = r.tasks;
+  d["bytes"] = r.bytes;
+  d["padded_bytes"] = r.padded_bytes;
+  nb::list batches;
+  for (const auto& b : r.batches) {
+    nb::dict one;
+    one["list"] = b.list;
+    one["tasks"] = b.last - b.first;
+    one["rows"] = nb::make_tuple(b.least_rows, b.most_rows);
+    one["columns"] = nb::make_tuple(b.least_columns, b.most_columns);
+    one["numbers"] = b.numbers;
+    one["stored"] = b.stored;
+    one["seconds"] = b.seconds;
+    one["thread_blocks"] = nb::make_tuple(b.working, b.started);
+    batches.append(one);
+  }
+  d["batches"] = batches;
+  return d;
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using release = nb::gil_scoped_release;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
-  nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str()).def_prop_ro("report", [](const HMatrix& a) {
-    return report_of(a.report());
-  });
+  nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
+      .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); })
+      .def("use_batches",
+           [](HMatrix& a, const std::string& order, bool ranges, Local count, std::vector<Local> least, bool padded,
+              int queues) {
+             op::BatchOptions o;
+             o.order = order == "none"      ? op::TaskOrder::none
+                       : order == "rows"    ? op::TaskOrder::rows
+                       : order == "grouped" ? op::TaskOrder::grouped
+                                            : op::TaskOrder::columns;
+             o.cut = ranges ? op::BatchCut::ranges : op::BatchCut::count;
+             o.count = count, o.ranges = std::move(least), o.padded = padded, o.queues = queues;
+             a.use_batches(o);
+           })
+      .def("use_own_product", &HMatrix::use_own_product)
+      .def_prop_ro("batches", [](const HMatrix& a) -> nb::object {
+        if (!a.batches()) return nb::none();
+        return batches_of(*a.batches());
+      });
   // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
   m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
                                         const Columns<double>& boxes, const Columns<double>& sources,

@@ -158,6 +158,14 @@ void bind_scalar(nb::module_& m) {
              r.levels = s.take_levels();
              return to_dict(r)["levels"];
            })
+      .def("take_bottom",
+           [](const M& s) {
+             const auto r = s.take_bottom();
+             nb::dict d;
+             d["bottom"] = r.name, d["bottom_solves"] = r.solves, d["bottom_iterations"] = r.iterations;
+             d["bottom_failures"] = r.failures, d["warnings"] = r.warnings;
+             return d;
+           })
       // (this rank's part of x, report)
       .def(
           "solve",

@@ -140,6 +140,12 @@ class Stencil_float64(Operator_float64):
 class HMatrix_float64(Operator_float64):
     @property
     def report(self) -> dict[str, Any]: ...
+    def use_batches(
+        self, order: str, ranges: bool, count: int, least: list[int], padded: bool, queues: int, /
+    ) -> None: ...
+    def use_own_product(self) -> None: ...
+    @property
+    def batches(self) -> dict[str, Any] | None: ...
 
 def hmatrix_float64(
     comm: Communicator,
@@ -151,6 +157,27 @@ def hmatrix_float64(
     options: dict[str, Any],
     /,
 ) -> HMatrix_float64: ...
+
+# hmatrix_precond.cpp
+
+class Hlu_float64(Operator_float64):
+    @property
+    def report(self) -> dict[str, Any]: ...
+
+class BlockDiagonal_float64(Operator_float64):
+    @property
+    def report(self) -> dict[str, Any]: ...
+
+class Inner_float64(Operator_float64):
+    @property
+    def report(self) -> dict[str, Any]: ...
+
+def hlu_float64(a: HMatrix_float64, tolerance: float, rank: int, leaf_size: int, precision: str, /) -> Hlu_float64: ...
+def block_diagonal_float64(a: HMatrix_float64, size: int, precision: str, /) -> BlockDiagonal_float64: ...
+def coarse_hmatrix_float64(a: HMatrix_float64, rank: int, tolerance: float, /) -> HMatrix_float64: ...
+def inner_float64(
+    a: Operator_float64, precond: Operator_float64 | None, options: Options, hermitian: bool, /
+) -> Inner_float64: ...
 def csr_float64(
     comm: Communicator,
     rows: list[int],

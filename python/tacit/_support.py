@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -129,6 +130,17 @@ def as_array(value: Any, what: str) -> Array:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{what} has elements of type {array.dtype}; numbers are needed")
     return array
+
+
+def load_arrays(path: str | os.PathLike[str]) -> Any:
+    """What numpy.load reads from a .npy (an array) or .npz file (a dict of arrays). InputError where it cannot."""
+    try:
+        found = np.load(path)
+        return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
+        raise _core.InputError(f"{path}: no arrays of NumPy's ({error})") from None
 
 
 def as_vector(value: Any, what: str) -> Array:

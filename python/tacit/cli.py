@@ -621,6 +621,7 @@ def reconstruct(arguments: argparse.Namespace) -> int:
 
 
 def infer(arguments: argparse.Namespace) -> int:
+    cli_apps.check_infer(arguments, WrongUse)
     return cli_apps.infer_here(arguments)
 
 

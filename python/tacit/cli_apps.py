@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import math
 import os
@@ -149,10 +150,9 @@ class Line:
 
 def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
-    import numpy as np
-
+    from tacit import InputError, report, scans, tomography
     from tacit import comm as _comm
-    from tacit import report, scans, tomography
+    from tacit._support import load_arrays
 
     first = world.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)
@@ -182,7 +182,9 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     if not low < high <= scan.slices:
         raise ValueError(f"--slices {low}:{high} of a scan with slices 0 to {scan.slices - 1}")
     centre = scans.centre_of(scan, arguments.centre)
-    start = np.load(arguments.start) if arguments.start else None
+    start = load_arrays(arguments.start) if arguments.start else None
+    if isinstance(start, dict):
+        raise InputError(f"{arguments.start}: one array (.npy) is needed")
     read_seconds = time.perf_counter() - begin
 
     begin = time.perf_counter()
@@ -222,7 +224,10 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     history: dict[int, Any] = {}
     interrupted = False
     stream = scans.ahead(scan.read, ranges)
+    keys = contextlib.ExitStack()
     try:
+        # Ctrl-C between two batches counts as well: it ends the next one at its start.
+        keys.enter_context(tomography.interrupts())
         for _ in range(rounds):
             before = time.perf_counter()
             item = next(stream, None)
@@ -258,6 +263,8 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
                 )
                 interrupted = result.interrupted
                 found = (a - low, result.images, result.residual, result.iterations, result.end, result.final_residual)
+            # Where a rank has failed the others hear of it here, not in a gather that looks for nothing.
+            world.all_min(1)
             parts = [found] if leaders is None else leaders.gather(found) if world.rank % data == 0 else None
             for part in parts or []:
                 if part is None or not first:
@@ -273,14 +280,17 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
                 target.close(keep=False)
         raise
     finally:
+        keys.close()
         line.end()
         scan.close()
     solve_seconds = time.perf_counter() - begin - waited
     for target in (writer, preview):
         if target:
             target.close()
+    spoilt: list[int] = []
     if first:
         order = sorted(history)
+        spoilt = [low + i for i in order if history[i][2] == "non_finite"]
         facts = {
             "schema": "tacit.reconstruct/1",
             "command": ["tacit", *arguments.words],
@@ -302,7 +312,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
             "iterations": [history[i][1] for i in order],
             "residual_history": [[float(v) for v in history[i][0] if not math.isnan(v)] for i in order],
             "residual": [history[i][3] for i in order],
-            "reason": "interrupted" if interrupted else "done",
+            "reason": "interrupted" if interrupted else "non_finite" if spoilt else "done",
             "reasons": [history[i][2] for i in order],
             "output": arguments.output,
             "preview": arguments.preview,
@@ -310,7 +320,11 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
         if arguments.json:
             report.write_json(facts, arguments.json)
         show(facts, out)
-    return 130 if interrupted else 0
+    if spoilt:
+        named = ", ".join(map(str, spoilt[:8])) + (", .." if len(spoilt) > 8 else "")
+        out.print(f"not reconstructed, as their numbers are not finite: slices {named}", soft_wrap=True)
+    wrong = bool(world.all_max_real(float(len(spoilt))))
+    return 130 if interrupted else 3 if wrong else 0
 
 
 def _left(spent: float, done: int, now: int, state: Any, slices: int) -> float:
@@ -342,7 +356,7 @@ def show(facts: dict[str, Any], out: Any) -> None:
     for name in ("output", "preview"):
         if facts[name]:
             out.print(f"{name} {facts[name]}", soft_wrap=True)
-    if facts["reason"] != "done":
+    if facts["reason"] == "interrupted":
         out.print("interrupted: images are those of the moment", soft_wrap=True)
 
 
@@ -361,6 +375,11 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
         seen.add(os.path.realpath(f))
     if arguments.nonnegative and arguments.method != "sirt":
         raise wrong("--nonnegative is of sirt")
+
+
+def check_infer(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:
+    if arguments.weights and arguments.classes:
+        raise wrong("--classes is of a generated net; --weights FOLDER brings its own")
 
 
 # --- infer ------------------------------------------------------------------------------------------------------------
@@ -404,6 +423,7 @@ def infer_here(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from tacit import InputError, inference, report
+    from tacit._support import load_arrays
 
     out = report.console(stderr=arguments.json == "-")
     begin = time.perf_counter()
@@ -425,8 +445,8 @@ def infer_here(arguments: argparse.Namespace) -> int:
     else:
         classes = None
         if arguments.classes:
-            found = np.load(arguments.classes)
-            if "row_class" not in getattr(found, "files", ()):
+            found = load_arrays(arguments.classes)
+            if not isinstance(found, dict) or "row_class" not in found:
                 raise InputError(f'{arguments.classes}: no array "row_class"')
             classes = found["row_class"]
         net = inference.radixnet(
@@ -460,7 +480,7 @@ def infer_here(arguments: argparse.Namespace) -> int:
         "peak_memory_bytes": peak_memory(),
         "reason": "interrupted" if r.interrupted else "done",
         "categories": [int(c) + 1 for c in r.categories],
-        "output": arguments.output,
+        "output": None if r.interrupted else arguments.output,
     }
     if truth is not None:
         facts["truth"] = {
@@ -468,7 +488,7 @@ def infer_here(arguments: argparse.Namespace) -> int:
             "common": int(np.isin(r.categories, truth).sum()),
             "equal": bool(np.array_equal(r.categories, truth)),
         }
-    if arguments.output:
+    if arguments.output and not r.interrupted:  # what is alive halfway is no category
         with report.replacing(arguments.output) as temporary:
             if arguments.output.endswith(".npy"):
                 np.save(temporary, r.categories)

@@ -181,14 +181,17 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
             comm=comm,
         )
         x, done = result.x, result.converged
-        levels = M._handle.take_levels()
+        done_below = M.take_report()
+        levels = done_below["levels"]
         facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
         facts |= {"converged": done, "reason": result.reason, "residual_norm": result.residual_norm, "norm": a.norm}
         facts |= {"history": list(map(float, result.history)), "counts": result.counts, "levels": levels}
+        facts |= {k: done_below[k] for k in ("bottom", "bottom_solves", "bottom_iterations", "bottom_failures")}
+        facts["advice"] = result.advice
         bottom = sum(level["seconds"]["bottom"] for level in levels)
         facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": bottom}
         facts["dofs_per_second"] = A.shape[0] / result.seconds["solve"]
-        facts["warnings"] = list(result.warnings)
+        facts["warnings"] = [*result.warnings, *done_below["warnings"]]
     facts["error_norm"] = None
     if problem.exact is not None:
         facts["error_norm"] = _largest(comm, x - problem.exact)

@@ -14,7 +14,7 @@ PRECONDS = ("none", "jacobi")
 FORMS = ("stencil", "csr")
 PARTS = ("slices", "boxes")
 SOLUTIONS = ("bump", "sine")
-PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared")
+PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared", "gather", "gaspi")
 SCHEDULES = ("auto", "overlapped", "synchronous", "split", "jobs")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import InputError, _core
-from ._support import Array, as_array, choose, using_threads
+from ._support import Array, as_array, choose, load_arrays, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -279,6 +279,11 @@ def _triples(path: Path) -> tuple[Array, Array, Array]:
         table = np.zeros((0, 3))
     if table.shape[1] != 3:
         raise InputError(f"{path}: lines of three numbers are needed, found {table.shape[1]}")
+    whole = table[:, :2]
+    wrong = ~(np.isfinite(table).all(1) & ((whole == np.floor(whole)) & (whole < 2**31)).all(1))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InputError(f"{path}: entry {k + 1} is {table[k].tolist()}; two whole numbers and a value are needed")
     return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2].astype(np.float32)
 
 
@@ -296,23 +301,27 @@ def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool
     if not file.exists():
         raise FileNotFoundError(f"{file}: no such file")
     if file.suffix in (".npy", ".npz"):
-        try:
-            found = np.load(file)
-        except ValueError as error:
-            raise InputError(f"{file}: {error}") from None
-        packed = False
-        if isinstance(found, np.lib.npyio.NpzFile):
-            packed = "bits" in found.files
-            found = found["bits" if packed else found.files[0]]
+        found, packed = load_arrays(file), False
+        if isinstance(found, dict):
+            packed = "bits" in found
+            if not packed and len(found) != 1:
+                raise InputError(f'{file}: arrays {", ".join(found) or "of no name"}; "bits" or a single one is needed')
+            found = found["bits"] if packed else next(iter(found.values()))
         wanted = (neurons + 7) // 8 if packed else neurons
         if found.ndim != 2 or found.shape[1] != wanted:
             raise InputError(f"{file}: an array of shape {found.shape} where (images, {wanted}) is needed")
+        if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
+            raise InputError(f"{file}: an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
         return found, packed
     row, column, value = _triples(file)
     if len(row) and (row.min() < 1 or column.min() < 1 or column.max() > neurons):
         raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
-    images = np.zeros((int(row.max()) if len(row) else 0, neurons), np.float32)
+    count = int(row.max()) if len(row) else 0
+    if np.isin(value, (0, 1)).all():  # an eighth of a byte a neuron, and not four
+        at, bit = column - 1, value.astype(np.uint8)
+        bits = np.zeros((count, (neurons + 7) // 8), np.uint8)
+        np.bitwise_or.at(bits, (row - 1, at // 8), bit << (7 - at % 8).astype(np.uint8))
+        return bits, True
+    images = np.zeros((count, neurons), np.float32)
     images[row - 1, column - 1] = value
-    if np.isin(images, (0, 1)).all():
-        return np.packbits(images.astype(bool), axis=1), True
     return images, False

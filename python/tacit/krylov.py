@@ -428,7 +428,7 @@ def solve(
         gmres and its relatives: vectors in a cycle.
     side : str
         gmres and its relatives: "right" or "left"; gmres: "flexible" (for a preconditioner that changes from call to
-        call).
+        call; taken by itself for "inner").
     orthogonalisation : str
         gmres: "one-reduction", "cgs", "cgs2" or "mgs". ca-gmres: "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2" or
         "two-stage".
@@ -470,7 +470,7 @@ def solve(
         number). The numbers are the same.
     path : str, optional
         How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
-        "neighbour", "put", "shared". The numbers are the same. Default: as ``comm.path`` says.
+        "neighbour", "put", "shared", "gather", "gaspi". The numbers are the same. Default: as ``comm.path`` says.
     relaxation : float
         richardson: omega.
     lambda_min, lambda_max : float, optional
@@ -697,6 +697,12 @@ def _solve(
         name, options, symmetric = agreed(on, lambda: _precond.named(ready.precond))
     else:
         M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
+    if not on_device and isinstance(M, _precond.Reporting) and M.name.startswith("inner"):
+        # No linear map: only these two methods are exact with it.
+        if ready.options.method == "auto":
+            ready.options.method = "gmres"
+        if ready.options.method == "gmres" and ready.options.side == "right":
+            ready.options.side = "flexible"
     hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
     column = len(np.shape(b)) == 2
 

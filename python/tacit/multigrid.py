@@ -118,9 +118,12 @@ class Cells:
         """A vector (whole, or this rank's part) as an array indexed [x, y, z], on every rank; `fill` where there is no
         cell. Collective.
         """
-        part = as_vector(own, "a vector of cells")
-        places = layout.gather(self._handle.places(), self.comm)
-        if len(part) != self.count or self.comm.size == 1:
+        part = agreed(self.comm, lambda: as_vector(own, "a vector of cells"))
+        own_places = self._handle.places()
+        counts = [int(n) for n in layout.gather(np.array([len(own_places)]), self.comm)]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
+        places = layout.gather(own_places, self.comm)
+        if not layout.is_whole(self.comm, len(part), offsets, "a vector of cells"):
             part = layout.gather(part, self.comm)
         grid = np.full(int(np.prod(self.shape)), fill, part.dtype)
         grid[places] = part
@@ -390,6 +393,11 @@ class Multigrid(Operator):
     def levels(self) -> int:
         return int(self._handle.levels)
 
+    def take_report(self) -> dict[str, Any]:
+        """What levels and bottom have done since the last solve or the last call: levels, bottom, bottom_solves,
+        bottom_iterations, bottom_failures, warnings, as in :class:`Result`. Of cycles as a preconditioner."""
+        return {"levels": self._handle.take_levels(), **self._handle.take_bottom()}
+
     def solve(
         self,
         f: Any,
@@ -476,7 +484,7 @@ def multigrid(
     bottom_reduction, bottom_norm, bottom_max_iterations
         A bottom solve reduces its residual by this factor, in this norm ("max", "2").
     step, basis, powers, depth
-        Of the Krylov bottom, as in :func:`tacit.solve`.
+        Of the Krylov bottom, as in :func:`tacit.solve`; refused where `bottom` names none.
     smallest_box : int, optional
         An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for "U"]
     agglomerate_below : int, optional

@@ -356,11 +356,123 @@ class Stencil(Operator):
 class HMatrix(Operator):
     """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
 
-    __slots__ = ("tolerance",)
+    __slots__ = ("symmetry", "tolerance")
 
-    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float) -> None:
+    def __init__(
+        self,
+        handle: Any,
+        comm: _core.Communicator,
+        dtype: npt.DTypeLike,
+        tolerance: float,
+        symmetry: str = "none",
+    ) -> None:
         super().__init__(handle, comm, dtype)
         self.tolerance = tolerance  #: the relative error that was asked for
+        self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as it was made
+
+    def is_hermitian(self) -> bool:
+        return self.symmetry == "hermitian" or (self.symmetry == "symmetric" and self.dtype.kind != "c")
+
+    def use_batches(
+        self,
+        order: str = "grouped",
+        cut: str = "ranges",
+        count: int = 20000,
+        ranges: Sequence[int] = (8, 32),
+        padded: bool = False,
+        queues: int = 1,
+    ) -> dict[str, Any]:
+        """Products (not adjoint ones) from now on by batches of small matrix-vector products, as GPU libraries do
+        them: the variants of Yamazaki et al. (2018), to compare with. The same numbers to rounding.
+
+        Parameters
+        ----------
+        order : str
+            Of the tasks of a list: "none", "rows" (ascending), "grouped" (rows in groups of 8, then columns) or
+            "columns" (where they begin).
+        cut : str
+            "count": a batch has `count` tasks; "ranges": also rows of one range.
+        ranges : sequence of int
+            The least rows of each range but the first.
+        padded : bool
+            All tasks of a batch as large as its largest.
+        queues : int
+            Batches go round over so many threads. With several, parts of y are added atomically: the order, and the
+            last bits, change.
+
+        Returns
+        -------
+        dict
+            Of this rank: ``tasks``, ``bytes``, ``padded_bytes``, and ``batches``, each with its ``list`` (0: dense
+            blocks and factors V; 1: factors U), ``tasks``, ``rows`` and ``columns`` (least, most), ``numbers``,
+            ``stored`` (with padding), ``thread_blocks`` (with work, started; 32 rows each) and ``seconds`` in the last
+            product: ``A.batches`` afterwards. Local; a copy of the matrix.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 500)
+        >>> A = tacit.hmatrix(x, lambda i, j: 1 / (0.01 + np.abs(x[i, None] - x[None, j])))
+        >>> y = A @ x
+        >>> plan = A.use_batches(order="rows", padded=True)
+        >>> bool(np.allclose(A @ x, y)), plan["padded_bytes"] >= plan["bytes"]
+        (True, True)
+        """
+        self._handle.use_batches(
+            choose("order", order, ("none", "rows", "grouped", "columns")),
+            choose("cut", cut, ("count", "ranges")) == "ranges",
+            whole_number(count, "count"),
+            [whole_number(r, "ranges") for r in ranges],
+            bool(padded),
+            whole_number(queues, "queues"),
+        )
+        plan = self.batches
+        assert plan is not None
+        return plan
+
+    def use_own_product(self) -> None:
+        """The operator's own product again. Local."""
+        self._handle.use_own_product()
+
+    @property
+    def batches(self) -> dict[str, Any] | None:
+        """The plan of :meth:`use_batches` with the seconds of its last product; None without. Local."""
+        plan = self._handle.batches
+        return None if plan is None else dict(plan)
+
+    def coarse(self, rank: int | None = 1, tolerance: float = 1e-2) -> HMatrix:
+        """A coarse copy to precondition with: the same blocks, those of low rank cut. No entry is asked for again.
+
+        Parameters
+        ----------
+        rank : int or None
+            Low-rank blocks keep at most so many terms; None: any number.
+        tolerance : float
+            They keep what is above this part of their norm.
+
+        Returns
+        -------
+        HMatrix
+            Its report's ``measured_error`` is 0: nothing was measured. Collective.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 1000)
+        >>> A = tacit.hmatrix(x, lambda i, j: 1 / (0.01 + np.abs(x[i, None] - x[None, j])))
+        >>> A.coarse().report["max_rank"]
+        1
+        """
+
+        def look() -> tuple[int, float]:
+            most = 0 if rank is None else whole_number(rank, "rank")
+            if rank is not None and most < 1:
+                raise ValueError(f"rank is {rank}; a positive number is needed")
+            return most, real_number(tolerance, "tolerance")
+
+        most, kept = agreed(self.comm, look)
+        handle = core("coarse_hmatrix", self.dtype.name)(self._handle, most, kept)
+        return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -888,6 +1000,8 @@ def hmatrix(
     recompress: bool = True,
     verify: bool = True,
     max_rank: int | None = None,
+    cut_rank: int | None = None,
+    symmetry: str = "none",
     sampled_rows: int = 32,
     dtype: npt.DTypeLike | None = None,
     comm: Any = None,
@@ -927,6 +1041,12 @@ def hmatrix(
         Singular values of each low-rank block; a look at rows and columns that the crosses left out.
     max_rank : int, optional
         Blocks that need more stay dense.
+    cut_rank : int, optional
+        Low-rank blocks are cut to this rank, whatever the error: a matrix to precondition with, made quickly. (From a
+        finer matrix: :meth:`HMatrix.coarse`.)
+    symmetry : str
+        "symmetric" (A = A^T) or "hermitian": blocks above the diagonal are neither evaluated nor kept, which halves
+        assembly and memory; the sampled rows are compared with their columns. `sources` must be left out. "none".
     sampled_rows : int
         By which the norm is estimated and the error measured.
     dtype : dtype, optional
@@ -944,7 +1064,8 @@ def hmatrix(
     tacit.InputError
         For an entry that is not finite, with its row and column.
     ValueError, TypeError
-        For an option that is not what it has to be; when options, dtype or places are not the same on all ranks.
+        For an option that is not what it has to be; when options, dtype or places are not the same on all ranks; for
+        a symmetry that the matrix does not have.
 
     Warns
     -----
@@ -988,10 +1109,15 @@ def hmatrix(
             "recompress": bool(recompress),
             "verify": bool(verify),
             "max_rank": 0 if max_rank is None else whole_number(max_rank, "max_rank"),
+            "cut_rank": 0 if cut_rank is None else whole_number(cut_rank, "cut_rank"),
+            "symmetry": choose("symmetry", symmetry, ("none", "symmetric", "hermitian")),
             "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
         }
-        if max_rank is not None and options["max_rank"] < 1:
-            raise ValueError(f"max_rank is {max_rank}; a positive number is needed")
+        for name, given in (("max_rank", max_rank), ("cut_rank", cut_rank)):
+            if given is not None and given < 1:
+                raise ValueError(f"{name} is {given}; a positive number is needed")
+        if symmetry != "none" and sources is not None:
+            raise ValueError(f"symmetry={symmetry!r} with sources; rows and columns must be the same points")
         return places, scalar, options
 
     places, scalar, options = agreed(on, look)
@@ -1010,7 +1136,9 @@ def hmatrix(
             raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
         return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
 
-    A = HMatrix(core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, options["tolerance"])
+    A = HMatrix(
+        core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, options["tolerance"], options["symmetry"]
+    )
     if on.rank == 0:
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -13,7 +13,23 @@ ilu0, ic0          incomplete factors of each rank's block (ic0: Hermitian posit
 spai, fsai         a sparse approximate inverse: an apply is a product (fsai: for cg)         local
 polynomial         a polynomial in the matrix: no reductions, as parallel as the matrix       kind, degree, lambda_min,
                                                                                               lambda_max, relaxation
+inner              a few iterations of another method; for bicgstab, and gmres with           method, iterations, rtol,
+                   side="flexible"                                                            precond, rank, tolerance
 ================== ========================================================================== ========================
+
+Of :func:`tacit.hmatrix` operators there are:
+
+================== ========================================================================== ========================
+jacobi             divides by the diagonal                                                    absolute
+block-jacobi       inverts the near field of clusters of at most `size` points (400)          size, precision
+hlu                approximate triangular factors in hierarchical form: the strong one, a     tolerance, rank,
+                   direct solver where its tolerance is small. On several ranks of each       leaf_size, precision
+                   rank's diagonal block
+inner              20 iterations of bicgstab on a copy of rank one (the paper's), scaled by   as above
+                   its diagonal
+================== ========================================================================== ========================
+
+`precision` is "auto" (single where the tolerance allows it: the factors are approximate anyway), "single" or "full".
 """
 
 from __future__ import annotations
@@ -23,17 +39,48 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._support import agreed, choose, core, refuse_unknown
-from .op import Csr, Operator, as_operator, stored
+from ._support import agreed, choose, core, real_number, refuse_unknown, whole_number
+from .op import Csr, HMatrix, Operator, as_operator, stored
 
-__all__ = ["build", "make", "names"]
+__all__ = ["Reporting", "build", "inner", "make", "names"]
 
 # Those that are Hermitian positive definite when the matrix is, so that cg may use them.
 _SYMMETRIC = {"none", "jacobi", "block-jacobi", "ilu0", "ic0", "fsai", "polynomial"}
 
 
+def _value(given: Any) -> Any:
+    """What a text of the command line stands for."""
+    if not isinstance(given, str):
+        return given
+    for number in (int, float):
+        try:
+            return number(given)
+        except ValueError:
+            pass
+    return None if given == "none" else given
+
+
+class Reporting(Operator):
+    """A preconditioner that tells how it was made, or how its solves went."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, handle: Any, A: Operator) -> None:
+        super().__init__(handle, A.comm, A.dtype)
+        self._kept = A
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Of "hlu" ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
+        ``replaced_pivots``, ``precision``, ``seconds``, ``note``; of "block-jacobi" ``bytes``, ``blocks``, ``note``;
+        of "inner" ``solves`` so far, their ``iterations``, how many ``stopped`` before these were done,
+        ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
+        """
+        return dict(self._handle.report)
+
+
 def names() -> list[str]:
-    """The names that ``precond=`` knows.
+    """The names that ``precond=`` knows for stored matrices; those of H-matrices are in the module's text.
 
     Examples
     --------
@@ -55,8 +102,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
 
     Parameters
     ----------
-    A : Csr or Stencil
-        A Stencil is assembled for it, except by "jacobi".
+    A : Csr, Stencil or HMatrix
+        A Stencil is assembled for it, except by "jacobi" and "inner".
     name : str
     **options
         See the table above.
@@ -99,9 +146,119 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
             return choose("absolute", _text(options.get("absolute", False)), ["false", "true"]) == "true"
 
         return Operator(core("jacobi", scalar)(A._handle, agreed(A.comm, absolute)), A.comm, A.dtype)
+    if chosen == "inner":
+        known = ("method", "iterations", "rtol", "precond", "rank", "tolerance")
+        agreed(
+            A.comm,
+            lambda: refuse_unknown("precond 'inner'", {k: v for k, v in options.items() if k not in known}, known),
+        )
+        return inner(A, **options)
+    if isinstance(A, HMatrix):
+        return _of_hmatrix(A, chosen, options)
+    if chosen == "hlu":
+        raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
     A = stored(A, f"the preconditioner {chosen!r}")
     handle = core("precondition", scalar)(A._handle, chosen, {key: _text(value) for key, value in options.items()})
     return Operator(handle, A.comm, A.dtype)
+
+
+def _of_hmatrix(A: HMatrix, name: str, options: dict[str, Any]) -> Operator:
+    known: dict[str, dict[str, Any]] = {
+        "hlu": {"tolerance": 1e-2, "rank": None, "leaf_size": 64},
+        "block-jacobi": {"size": 400},
+    }
+
+    def look() -> list[Any]:
+        choose("preconditioner of an H-matrix", name, ["jacobi", "inner", *known])
+        values: dict[str, Any] = {**known[name], "precision": "auto"}
+        refuse_unknown(f"precond {name!r}", {k: v for k, v in options.items() if k not in values}, values)
+        values |= options
+        values["precision"] = choose("precision", values["precision"], ("auto", "single", "full"))
+        for key in ("rank", "leaf_size", "size"):
+            if key not in values:
+                continue
+            given = values[key]
+            values[key] = 0 if key == "rank" and given is None else whole_number(given, key)
+            if values[key] < 1 and not (key == "rank" and given is None):
+                raise ValueError(f"{key} is {given}; a positive number is needed")
+        if "tolerance" in values:
+            values["tolerance"] = real_number(values["tolerance"], "tolerance")
+        return list(values.values())
+
+    values = agreed(A.comm, look)
+    made = core("hlu" if name == "hlu" else "block_diagonal", A.dtype.name)(A._handle, *values)
+    return Reporting(made, A)
+
+
+def inner(
+    A: Operator,
+    *,
+    method: str = "bicgstab",
+    iterations: int = 20,
+    rtol: float = 0.0,
+    precond: Any = None,
+    rank: int | None = 1,
+    tolerance: float = 1e-2,
+) -> Reporting:
+    """A few iterations of a method as a preconditioner (inner-outer iteration, variable preconditioning).
+
+    Parameters
+    ----------
+    A : Operator
+        What the iterations solve with. Of an H-matrix a coarse copy is made first.
+    method : str
+        Any of :func:`tacit.methods` but "auto".
+    iterations : int
+        At most so many for each solve.
+    rtol : float
+        A solve ends earlier where its residual has fallen by this.
+    precond : optional
+        Of the inner iterations. Default: "jacobi" for an H-matrix, else none.
+    rank, tolerance
+        Of the coarse copy, see :meth:`tacit.HMatrix.coarse`; rank=None and tolerance=0: the matrix itself.
+
+    Returns
+    -------
+    Reporting
+        Not linear: for bicgstab, and gmres with side="flexible" (which :func:`tacit.solve` takes by itself). Each use
+        costs a solve. Collective.
+
+    References
+    ----------
+    Ida, Iwashita, Mifune, Takahashi (2016), doi 10.1109/TMAG.2015.2464104.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.poisson((30, 30))
+    >>> P = tacit.precond.inner(A, method="cg", iterations=10)
+    >>> r = tacit.solve(A, np.ones(900), method="gmres", side="flexible", precond=P)
+    >>> r.converged, P.report["iterations"] == 10 * P.report["solves"]
+    (True, True)
+    """
+
+    def look() -> tuple[_core.Options, float]:
+        o = _core.Options()
+        o.method = choose("method", method, [m for m in _core.method_names() if m != "auto"])
+        o.max_iterations = whole_number(iterations, "iterations")
+        if iterations < 1:
+            raise ValueError(f"iterations is {iterations}; a positive number is needed")
+        o.rtol = real_number(rtol, "rtol")
+        if not 0 <= o.rtol < 1:
+            raise ValueError(f"rtol is {rtol}; a number >= 0 and below 1 is needed")
+        o.history, o.fallbacks = False, False
+        return o, real_number(tolerance, "tolerance")
+
+    o, kept = agreed(A.comm, look)
+    matrix = A
+    if isinstance(A, HMatrix) and not (rank is None and kept == 0):
+        matrix = A.coarse(rank, kept)
+    if precond is None and isinstance(A, HMatrix):
+        precond = "jacobi"
+    M, symmetric = build(matrix, precond)
+    hermitian = symmetric and matrix.is_hermitian()
+    handle = core("inner", A.dtype.name)(matrix._handle, None if M is None else M._handle, o, hermitian)
+    return Reporting(handle, matrix)
 
 
 def named(given: Any) -> tuple[str, dict[str, str], bool]:
@@ -131,7 +288,10 @@ def build(
     `renumbered`: the matrix in the user's numbers, where `A` has others, and the numbers. Collective.
     """
     if given is None or isinstance(given, (str, dict)):
-        name, options, symmetric = agreed(A.comm, lambda: named(given))
+        name, texts, symmetric = agreed(A.comm, lambda: named(given))
+        options: dict[str, Any] = dict(texts)
+        if name == "inner" or isinstance(A, HMatrix):
+            options = {k: _value(v) for k, v in given.items() if k != "name"} if isinstance(given, dict) else {}
         return make(A, name, **options), symmetric
     users = A if renumbered is None else renumbered[0]
     if isinstance(given, Operator):

@@ -50,41 +50,61 @@ class DataExchange(Scan):
         except OSError as error:
             raise InputError(f"{path}: not an HDF5 file ({error})") from None
         self.path = path
-        group = self.file.get("exchange")
-        if group is None or "data" not in group:
+        self.data = self._dataset("data")
+        if self.data is None:
             raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
-        self.data = group["data"]
         if self.data.ndim != 3 or 0 in self.data.shape:
             raise InputError(
                 f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
             )
         rows, self.slices, self.detectors = self.data.shape
-        self.white, self.dark = (group.get(name) for name in ("data_white", "data_dark"))
+        self.white, self.dark = (self._dataset(name) for name in ("data_white", "data_dark"))
         for name, frames in (("data_white", self.white), ("data_dark", self.dark)):
             if frames is not None and (frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]):
                 raise InputError(
                     f"{path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors})"
                     " is needed"
                 )
-        theta = group.get("theta")
+        theta = self._dataset("theta")
         if theta is None:
             self.angles = np.arange(rows) * np.pi / rows
         else:
-            self.angles = np.asarray(theta[:], np.float64).reshape(-1)
+            self.angles = np.asarray(theta[()], np.float64).reshape(-1)
+            if len(self.angles) != rows:
+                raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
+            if not np.isfinite(self.angles).all():
+                raise InputError(f"{path}: /exchange/theta has angles that are not finite")
             unit = theta.attrs.get("units", b"")
             unit = unit.decode() if isinstance(unit, bytes) else str(unit)
             # Degrees by the standard; files without units hold radians where they stay below a turn.
             if not (unit.startswith("rad") or (not unit and np.abs(self.angles).max() <= 2 * np.pi)):
                 self.angles = np.deg2rad(self.angles)
-        if len(self.angles) != rows:
-            raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
+
+    def _dataset(self, name: str) -> Any:
+        """/exchange/name, or nothing."""
+        import h5py
+
+        group = self.file.get("exchange")
+        found = group.get(name) if isinstance(group, h5py.Group) else None
+        if found is None:
+            return None
+        if not isinstance(found, h5py.Dataset) or found.dtype.kind not in "iuf":
+            raise InputError(f"{self.path}: /exchange/{name} is no dataset of numbers")
+        return found
 
     def read(self, first: int, last: int) -> Array:
         rows = slice(first, last)
-        data = np.asarray(self.data[:, rows], np.float32)
-        if self.white is not None:
-            none = np.zeros((0, *data.shape[1:]), np.float32)
-            data = normalise(data, self.white[:, rows], none if self.dark is None else self.dark[:, rows])
+        try:
+            data = np.asarray(self.data[:, rows], np.float32)
+            white = None if self.white is None else self.white[:, rows]
+            dark = np.zeros((0, *data.shape[1:]), np.float32) if self.dark is None else self.dark[:, rows]
+        except OSError as error:
+            raise InputError(f"{self.path}: slices {first} to {last - 1} cannot be read ({error})") from None
+        if white is not None:
+            try:
+                data = normalise(data, white, dark)
+            except ValueError as error:
+                raise InputError(f"{self.path}: slices {first} to {last - 1}: {error}") from None
         return np.ascontiguousarray(data.transpose(1, 0, 2))
 
     def close(self) -> None:
@@ -101,6 +121,8 @@ class Raw(Scan):
         self.path = sinogram
         rows, self.detectors = shape
         self.angles = np.fromfile(theta, "<f4").astype(np.float64)
+        if not np.isfinite(self.angles).all():
+            raise InputError(f"{theta}: angles that are not finite")
         if len(self.angles) != rows:
             raise InputError(f"{theta}: {len(self.angles)} angles where --shape says {rows}")
         size, one = os.path.getsize(sinogram), 4 * rows * self.detectors
@@ -122,7 +144,10 @@ def centre_of(scan: Scan, wish: str | None) -> float:
     if wish != "auto":
         return float(wish)
     middle = scan.slices // 2
-    return find_centre(scan.read(middle, middle + 1)[0], scan.angles)
+    try:
+        return find_centre(scan.read(middle, middle + 1)[0], scan.angles)
+    except ValueError as error:
+        raise InputError(f"{scan.path}: slice {middle}: {error}") from None
 
 
 def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:

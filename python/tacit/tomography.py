@@ -206,19 +206,25 @@ class Reconstruction:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether Ctrl-C was pressed meanwhile; it raises nothing the first time."""
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """A function that tells whether Ctrl-C was pressed meanwhile; it raises nothing the first time. Within another such
+    context: that one's."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
         return
     before = signal.getsignal(signal.SIGINT)
+    around = getattr(before, "pressed", None)
+    if around is not None:
+        yield around.is_set
+        return
 
     def note(number: int, frame: Any) -> None:
         if pressed.is_set() and callable(before):
             before(number, frame)
         pressed.set()
 
+    note.pressed = pressed  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, note)
     try:
         yield pressed.is_set
@@ -320,7 +326,7 @@ def reconstruct(
         images = np.zeros((len(b), *P.image_shape), P.dtype)
         parts: list[dict[str, Any]] = []
         ended = False
-        with _interrupts() as pressed:
+        with interrupts() as pressed:
             for first in range(0, len(b), batch):
                 rows = range(first, min(len(b), first + batch))
                 done_share = first / len(b)
@@ -347,9 +353,10 @@ def reconstruct(
                 )
                 images[first : first + k] = part["images"].reshape(k, *P.image_shape)
                 parts.append(part)
-                if ended:
+                # One rank's wish is everybody's, and here they all know of it.
+                if "callback" in part["end"]:
                     break
-            interrupted = pressed()
+            interrupted = bool(P.comm.all_max_real(float(pressed())))
     length = max(len(p["residual"]) for p in parts)
 
     def joined(name: str) -> Array:
@@ -380,19 +387,32 @@ def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
     Parameters
     ----------
     data : array_like, (angles, ..., detectors)
-        Counts.
+        Counts. What is no number stays so.
     white, dark : array_like, (frames, ..., detectors)
         Frames with the beam and without the sample, and without the beam. An empty one counts as 1, as 0.
     least : float
-        Transmissions below it (dead pixels) count as this.
+        Transmissions below it count as this.
+
+    Notes
+    -----
+    Dead bins, where white is not above dark, know nothing: they take the transmission that lies linearly between those
+    of the next live ones. ValueError for a line of the detector without a live bin.
     """
     counts = np.asarray(data, np.float32)
     light = np.asarray(white, np.float32)
     none = np.asarray(dark, np.float32)
     light = light.mean(0) if light.size else np.ones(counts.shape[1:], np.float32)
     none = none.mean(0) if none.size else np.zeros(counts.shape[1:], np.float32)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.nan_to_num((counts - none) / (light - none), nan=least, posinf=1.0, neginf=least)
+    dead = ~(light > none)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = np.asarray((counts - none) / (light - none))
+    lines, bins = dead.reshape(-1, dead.shape[-1]), np.arange(dead.shape[-1])
+    if lines.all(1).any():
+        raise ValueError("white frames are not above the dark ones in any bin of a line of the detector")
+    for line in np.flatnonzero(lines.any(1)):
+        gone = lines[line]
+        for row in share.reshape(len(share), *lines.shape)[:, line]:
+            row[gone] = np.interp(bins[gone], bins[~gone], row[~gone])
     return np.asarray(-np.log(np.maximum(share, np.float32(least))), np.float32)
 
 
@@ -417,6 +437,8 @@ def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: f
     t = np.asarray(angles, np.float64)
     if len(t) != rows:
         raise ValueError(f"{len(t)} angles for a sinogram of {rows} rows")
+    if not np.isfinite(s).all():
+        raise ValueError("the sinogram has values that are not finite: no axis can be found in it")
     reach = n / 4 if search is None else float(search)
     s = s - s.mean()
     # Outside of the wedge |frequency along the detector| >= |order along the angle| / (pi n) a whole turn has nothing.

@@ -4,6 +4,7 @@
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
+#include <mutex>
 
 // PyPI's OpenBLAS has a prefix before every name.
 #ifndef TACIT_LAPACK
@@ -42,7 +43,94 @@ TACIT_LAPACK_SVD(double, dgesdd, , )
 TACIT_LAPACK_SVD(std::complex<float>, cgesdd, TACIT_COMMA float* rwork, TACIT_COMMA rwork)
 TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_COMMA rwork)
 
+#define TACIT_BLAS(T, gemm_name, trsm_name, getrf_name)                                                                \
+  extern "C" void TACIT_LAPACK(gemm_name)(const char*, const char*, const int*, const int*, const int*, const T*,      \
+                                          const T*, const int*, const T*, const int*, const T*, T*, const int*,        \
+                                          std::size_t, std::size_t);                                                   \
+  extern "C" void TACIT_LAPACK(trsm_name)(const char*, const char*, const char*, const char*, const int*, const int*,  \
+                                          const T*, const T*, const int*, T*, const int*, std::size_t, std::size_t,    \
+                                          std::size_t, std::size_t);                                                   \
+  extern "C" void TACIT_LAPACK(getrf_name)(const int*, const int*, T*, const int*, int*, int*);                        \
+  namespace {                                                                                                          \
+  void call_gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, \
+               T* c, int ldc) {                                                                                        \
+    if (m == 0 || n == 0) return;                                                                                      \
+    TACIT_LAPACK(gemm_name)(&op_a, &op_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);                 \
+  }                                                                                                                    \
+  void call_trsm(char side, char triangle, char op, char diagonal, int m, int n, const T* a, int lda, T* b, int ldb) { \
+    const T one(1);                                                                                                    \
+    if (m == 0 || n == 0) return;                                                                                      \
+    TACIT_LAPACK(trsm_name)(&side, &triangle, &op, &diagonal, &m, &n, &one, a, &lda, b, &ldb, 1, 1, 1, 1);             \
+  }                                                                                                                    \
+  bool call_lu(T* a, int n, int lda, int* pivots) {                                                                    \
+    int info = 0;                                                                                                      \
+    if (n == 0) return true;                                                                                           \
+    TACIT_LAPACK(getrf_name)(&n, &n, a, &lda, pivots, &info);                                                          \
+    for (int i = 0; i < n; ++i) --pivots[i];                                                                           \
+    return info == 0;                                                                                                  \
+  }                                                                                                                    \
+  }
+TACIT_BLAS(float, sgemm, strsm, sgetrf)
+TACIT_BLAS(double, dgemm, dtrsm, dgetrf)
+TACIT_BLAS(std::complex<float>, cgemm, ctrsm, cgetrf)
+TACIT_BLAS(std::complex<double>, zgemm, ztrsm, zgetrf)
+
+// There where the BLAS is OpenBLAS, in the system's and in PyPI's names.
+extern "C" {
+__attribute__((weak)) void openblas_set_num_threads(int);
+__attribute__((weak)) int openblas_get_num_threads(void);
+__attribute__((weak)) void scipy_openblas_set_num_threads(int);
+__attribute__((weak)) int scipy_openblas_get_num_threads(void);
+}
+
 namespace tacit::lapack {
+
+template <Scalar T>
+void gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
+          int ldc) {
+  call_gemm(op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+template <Scalar T>
+void trsm(char side, char triangle, char op, char diagonal, int m, int n, const T* a, int lda, T* b, int ldb) {
+  call_trsm(side, triangle, op, diagonal, m, n, a, lda, b, ldb);
+}
+template <Scalar T>
+bool lu(T* a, int n, int lda, int* pivots) {
+  return call_lu(a, n, lda, pivots);
+}
+#define TACIT_INSTANTIATE(T)                                                                              \
+  template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int);             \
+  template void trsm(char, char, char, char, int, int, const T*, int, T*, int);                           \
+  template bool lu(T*, int, int, int*);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+namespace {
+std::mutex one_thread_mutex;
+int one_thread_users = 0, one_thread_before = 0;  // users at once; what the first of them found
+
+int blas_threads() {
+  if (openblas_get_num_threads) return openblas_get_num_threads();
+  return scipy_openblas_get_num_threads ? scipy_openblas_get_num_threads() : 1;
+}
+void set_blas_threads(int n) {
+  if (openblas_set_num_threads) openblas_set_num_threads(n);
+  else if (scipy_openblas_set_num_threads) scipy_openblas_set_num_threads(n);
+}
+}  // namespace
+
+OneThread::OneThread() {
+  const std::lock_guard lock(one_thread_mutex);
+  if (one_thread_users++ > 0) return;
+  one_thread_before = blas_threads();
+  if (one_thread_before > 1) set_blas_threads(1);
+}
+OneThread::~OneThread() {
+  const std::lock_guard lock(one_thread_mutex);
+  if (--one_thread_users == 0 && one_thread_before > 1) set_blas_threads(one_thread_before);
+}
 
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n) {
   require(n >= 0 && h.size() >= std::size_t(n) * n, "eigenvalues of ", n, " x ", n, " in ", h.size(), " numbers");

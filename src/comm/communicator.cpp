@@ -252,8 +252,8 @@ void State::progress() {
   } guard(in_progress_);
   for (auto& s : slots)
     if (s->busy) advance(*s);
-  if (unwritten > 0) [[unlikely]]
-    for (Exchange* exchange : exchanges) exchange->write_on();
+  if (owed > 0) [[unlikely]]
+    for (Exchange* exchange : exchanges) exchange->help();
 }
 
 bool State::push_on() {
@@ -322,10 +322,29 @@ void State::check() {
   };
   const State* failed_one = hears(*this) ? this : nullptr;
   // A rank that has failed in a call around will not come to this one: the outermost failure counts.
-  for (const Call* call = Call::innermost(); call; call = call->outer)
+  for (const Call* call = firm ? nullptr : Call::innermost(); call; call = call->outer)
     if (call->state != this && hears(*call->state) && (!settling || call->state->cuts_short()))
       failed_one = call->state;
   if (failed_one) throw PeerFailure(failed_one);
+}
+
+thread_local std::vector<std::weak_ptr<State>> helping;
+
+void State::owe(int parts) {
+  if (parts <= 0) return;
+  if (owed == 0 && std::none_of(helping.begin(), helping.end(), [&](const auto& w) { return w.lock().get() == this; }))
+    helping.push_back(weak_from_this());
+  owed += parts;
+}
+
+void State::help_others() {
+  if (helping.empty()) [[likely]] return;
+  std::erase_if(helping, [](const auto& w) {
+    const auto s = w.lock();
+    return !s || s->owed == 0;
+  });
+  for (std::size_t i = 0; i < helping.size(); ++i)
+    if (const auto s = helping[i].lock(); s && s.get() != this && !s->failed) s->push_on();
 }
 
 void State::look_around() {
@@ -464,6 +483,8 @@ void State::settle(const Notice* own) {
   chosen = notices[{old_epoch, int(lowest)}];
   notices.erase(notices.begin(), notices.lower_bound({epoch, 0}));
   if (epoch + 1 >= epochs) {  // the last tags: fresh ones
+    const Firm none_turns_back(*this);  // the transport's own call cannot be left
+    reduce(Global(0), Operation::min);
     transport = transport->duplicate();
     notices.clear();
     epoch = 0;
@@ -544,7 +565,7 @@ Communicator::Communicator(std::shared_ptr<Transport> transport)
 const char* Communicator::kind() const { return state_->transport->kind(); }
 Communicator Communicator::duplicate() const {
   // The transport's own call can wait for ever: nobody begins it before all are here.
-  agree();
+  meet();
   const auto turn = state_->turns->take();
   Communicator copy(state_->transport->duplicate());
   copy.state_->algorithm = state_->algorithm;
@@ -744,6 +765,18 @@ void Communicator::agree() const {
     ~Agreeing() { flag = before; }
   } const agreeing(state_->agreeing);
   reduce(Global(0), Operation::max);
+}
+
+void Communicator::all_least(std::span<std::int64_t> values) const {
+  if (size_ == 1) return;
+  state_->wait_until([] { return true; });  // who is in trouble turns back now
+  const State::Firm none_turns_back(*state_);
+  start(values.data(), values.size(), Number::int64, Operation::min, false).wait(values.data());
+}
+
+void Communicator::meet() const {
+  std::int64_t nothing = 0;
+  all_least({&nothing, 1});
 }
 
 void Communicator::fail(std::exception_ptr error) const {

@@ -6,6 +6,7 @@
 #include <tacit/base/trace.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace tacit::comm {
@@ -54,7 +55,9 @@ Exchange::~Exchange() {
   for (int i = 0; route_ && i < 2; ++i) {
     auto& slot = route_->slots[i];
     try {
-      if (slot.open && !slot.abandoned) close(slot.number);
+      // An abandoned one too: neighbours may wait for what could not be sent yet, and a later exchange must not take
+      // its messages. Not where an exception has left it: then nobody knows what they will do.
+      if (slot.open && !slot.dropped) slot.abandoned ? finish(i) : close(slot.number);
     } catch (...) {  // the communicator fails; what is still under way is given up below
       comm_.state_->swallow();
     }
@@ -75,8 +78,8 @@ bool Exchange::push_on() {
   return route_ && route_->push_on();
 }
 
-void Exchange::write_on() {
-  if (route_) route_->write_on();
+void Exchange::help() {
+  if (route_) route_->help();
 }
 
 void Exchange::give_up() noexcept {
@@ -126,13 +129,16 @@ void Exchange::choose_route() {
     if (route_ && !now && (!found_ || *found_ == route_->path())) return;
     wanted = found_.value_or(Path::messages);
     if (now) {
+      clear_abandoned();
       if (!comm_.all(!in_use())) return;  // two at once: later
       wanted = *(found_ = fastest());
     }
   }
   if (route_ && route_->path() == wanted) return;
   // All ranks come here; one may still hold an exchange that others have closed.
+  clear_abandoned();
   if (route_ && !comm_.all(!in_use())) return;
+  agree_on(wanted);
   std::string why;
   make_route(wanted, why);
   if (!why.empty() && !own_path_ && s.path == Path::automatic)
@@ -142,8 +148,34 @@ void Exchange::choose_route() {
                 message("exchanges cannot travel by the path \"", to_string(wanted), "\": ", why));
 }
 
+void Exchange::clear_abandoned() {
+  for (int i = 0; route_ && i < 2; ++i)
+    if (route_->slots[i].open && route_->slots[i].abandoned) finish(i);
+}
+
+// Ranks that have chosen differently would wait for each other in different ways.
+void Exchange::agree_on(Path path) const {
+  if (comm_.size() == 1) return;
+  const auto& s = *comm_.state_;
+  std::uint64_t code = std::uint64_t(path);
+  if ((path == Path::shared || path == Path::gather) && s.topology_given) {
+    code = 1099511628211u * (code + 1);
+    for (int r = 0; r < comm_.size(); ++r)
+      code = (code ^ std::uint64_t(s.topology->group(r, s.topology->levels() - 2))) * 1099511628211u;
+  }
+  const auto positive = std::int64_t(code & 0x7fffffffffffffffu);
+  std::int64_t both[2] = {positive, -positive};
+  comm_.start(both, 2, Number::int64, Operation::max, false).wait(both);
+  if (both[0] == -both[1]) return;
+  std::string paths;
+  for (const int p : comm_.all_gather(int(path)))
+    paths += (paths.empty() ? "" : ", ") + std::string(to_string(Path(p)));
+  throw Error(ErrorKind::usage, message("ranks have chosen different paths or levels for one exchange (paths by rank: ",
+                                        paths, "); all have to choose the same"));
+}
+
 Path Exchange::fastest() {
-  constexpr Path candidates[] = {Path::messages, Path::persistent, Path::shared};
+  constexpr Path candidates[] = {Path::messages, Path::persistent, Path::shared, Path::gather};
   auto& s = *comm_.state_;
   // Exchanges of about the same size find the same.
   Global bytes = 0;
@@ -161,6 +193,11 @@ Path Exchange::fastest() {
   } const uncounted{s.counters, s.counters};
   Path best = Path::messages;
   double least = 0;
+  // A vector, of which only what is sent is touched.
+  const auto& index = pattern_->send_index;
+  const std::size_t length = index.empty() ? 0 : std::size_t(*std::max_element(index.begin(), index.end())) + 1;
+  const auto x = std::make_unique_for_overwrite<std::byte[]>(length * element_bytes_);
+  std::uint64_t read = 0;
   for (const Path path : candidates) {
     Exchange trial(comm_, pattern_, element_bytes_, path);
     std::string why;
@@ -168,10 +205,12 @@ Path Exchange::fastest() {
     if (!why.empty()) continue;
     const auto once = [&] {
       const double from = wall_time();
+      for (const Local i : index) std::memset(x.get() + std::size_t(i) * element_bytes_, 1, element_bytes_);
       const int number = trial.open();
-      std::fill_n(trial.outgoing(number), pattern_->send_index.size() * element_bytes_, std::byte(1));
-      trial.post(number);
+      trial.post(number, x.get());
       trial.wait(number);
+      const std::byte* const in = trial.incoming(number);
+      for (std::size_t b = 0; b < pattern_->ghosts.size() * element_bytes_; b += 32) read += std::uint64_t(in[b]);
       trial.close(number);
       return wall_time() - from;
     };
@@ -184,6 +223,7 @@ Path Exchange::fastest() {
     // Another path has to be worth the change.
     if (path == Path::messages || time < 0.95 * least) least = time, best = path;
   }
+  [[maybe_unused]] volatile const std::uint64_t used = read;
   s.fastest[size] = best;
   return best;
 }
@@ -216,13 +256,24 @@ const std::byte* Exchange::incoming(int number) {
 }
 
 void Exchange::post(int number) {
+  send(number, nullptr);
+}
+
+void Exchange::post(int number, const void* owned) {
+  static const std::byte nothing{};
+  const auto* const from = static_cast<const std::byte*>(owned);
+  send(number, from ? from : &nothing);  // a rank without elements
+}
+
+void Exchange::send(int number, const std::byte* owned) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
+  require(!owned || slot->forward, "only a forward exchange packs what it sends; fill outgoing() of this one");
   auto& s = *comm_.state_;
   s.begin();
   const auto turn = s.turns->take();
   try {
-    route_->post(*slot);
+    route_->post(*slot, owned);
   } catch (...) {
     route_->give_up(*slot);
     s.keep_error();
@@ -291,7 +342,9 @@ void Exchange::finish(int which) {
 void Exchange::abandon(int number) noexcept {
   if (auto* const slot = find(route_, number)) {
     slot->abandoned = true;
-    if (std::uncaught_exceptions() > slot->uncaught) comm_.state_->drop_unfinished();
+    slot->dropped = std::uncaught_exceptions() > slot->uncaught || std::current_exception();
+    route_->let_go(*slot);
+    if (slot->dropped) comm_.state_->drop_unfinished();
   }
 }
 

@@ -46,11 +46,23 @@ std::vector<std::shared_ptr<void>>& kept() {
 
 class MpiWindow final : public Window {
  public:
-  MpiWindow(MPI_Comm comm, std::size_t bytes) : bytes_(bytes) {
+  /// Collective and cannot be left; nothing but MPI's own calls may fail here.
+  void make(MPI_Comm comm, std::size_t bytes) {
     check_mpi(MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm, &base_, &window_), "MPI_Win_allocate");
+    bytes_ = bytes;
+    comm_ = comm;
     MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN);
     check_mpi(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
-    comm_ = comm;
+    usable_ = true;
+  }
+  /// Not after an error of make().
+  bool usable() const { return usable_; }
+  /// What others have put is seen by plain reads.
+  bool unified() const {
+    int* model = nullptr;
+    int found = 0;
+    MPI_Win_get_attr(window_, MPI_WIN_MODEL, &model, &found);
+    return found && *model == MPI_WIN_UNIFIED;
   }
   std::size_t bytes() const { return bytes_; }
   void clear() {
@@ -88,6 +100,7 @@ class MpiWindow final : public Window {
   void* base_ = nullptr;
   std::size_t bytes_ = 0;
   unsigned looked_ = 0;
+  bool usable_ = false;
 };
 
 class MpiNeighbourhood final : public Neighbourhood {
@@ -236,7 +249,7 @@ class MpiTransport final : public Transport {
   std::vector<int> node() override {
     return node_;
   }
-  std::shared_ptr<Window> make_window(std::size_t bytes) override;
+  std::shared_ptr<Window> make_window(std::size_t bytes, const AllLeast& all_least) override;
   std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> sources, std::span<const int> destinations,
                                                     std::size_t element_bytes) override;
   std::optional<Arrival> probe(int tag) override {
@@ -371,16 +384,29 @@ class MpiTransport final : public Transport {
 
 // MPI frees windows collectively, and ranks drop exchanges in any order: windows stay with the transport, and are used
 // anew when all ranks have dropped theirs, which is found out when the next one is made.
-std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes) {
-  std::vector<char> fits;
-  for (const auto& w : windows_) fits.push_back(w.use_count() == 1 && w->bytes() >= bytes);
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, fits.data(), int(fits.size()), MPI_CHAR, MPI_MIN, comm_), "MPI_Allreduce");
+std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLeast& all_least) {
+  // What may fail on one rank alone stands before the agreement that all will come to MPI_Win_allocate.
+  windows_.reserve(windows_.size() + 1);
+  auto fresh = std::make_shared<MpiWindow>();
+  std::vector<std::int64_t> fits(windows_.size() + 1);
+  for (std::size_t i = 0; i < windows_.size(); ++i)
+    fits[i] = windows_[i].use_count() == 1 && windows_[i]->usable() && windows_[i]->bytes() >= bytes;
+  all_least(fits);  // its last place is there for ranks that have made none yet
   const auto found = std::find(fits.begin(), fits.end(), 1);
-  if (found == fits.end()) windows_.push_back(std::make_shared<MpiWindow>(comm_, bytes));
-  const auto window = found == fits.end() ? windows_.back() : windows_[std::size_t(found - fits.begin())];
-  window->clear();
-  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");  // nobody writes before all are clear
-  return window;
+  std::shared_ptr<MpiWindow> window;
+  {
+    const auto turn = process_turns()->take();
+    if (found != fits.end()) {
+      window = windows_[std::size_t(found - fits.begin())];
+    } else {
+      window = windows_.emplace_back(std::move(fresh));
+      window->make(comm_, bytes);
+    }
+    window->clear();
+  }
+  std::int64_t unified = window->unified();
+  all_least({&unified, 1});  // nobody writes before all are clear
+  return unified ? window : nullptr;
 }
 
 std::shared_ptr<Neighbourhood> MpiTransport::make_neighbourhood(std::span<const int> sources,

@@ -3,12 +3,14 @@
 
 namespace tacit::comm {
 namespace {
-constexpr Names<Path, 6> paths{{{{Path::automatic, "auto"},
+constexpr Names<Path, 8> paths{{{{Path::automatic, "auto"},
                                  {Path::messages, "messages"},
                                  {Path::persistent, "persistent"},
                                  {Path::neighbour, "neighbour"},
                                  {Path::put, "put"},
-                                 {Path::shared, "shared"}}}};
+                                 {Path::shared, "shared"},
+                                 {Path::gather, "gather"},
+                                 {Path::gaspi, "gaspi"}}}};
 }
 Path path_of(std::string_view name) {
   return paths.value(name, "path");

@@ -13,8 +13,13 @@
 #if defined(__unix__) || defined(__APPLE__)
 #define TACIT_HAVE_SHM
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#endif
+#ifdef __linux__
+#include <dirent.h>
 #endif
 
 namespace tacit::comm::detail {
@@ -45,8 +50,44 @@ std::string fresh_name() {
   const long process = 0;
 #endif
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  return message("/tacit-", process, "-", count++, "-", (unsigned long long)(now));
+  return message("/tacit_", process, "-", count++, "-", (unsigned long long)(now));
 }
+
+#ifdef TACIT_HAVE_SHM
+// Who makes a segment holds a lock on it until its name is gone. A name without a lock is of a process that was killed
+// in between; the next one that makes a segment takes it away.
+void sweep() {
+#ifdef __linux__
+  DIR* const folder = opendir("/dev/shm");
+  if (!folder) return;
+  while (const dirent* const entry = readdir(folder)) {
+    const std::string name = entry->d_name;
+    if (!name.starts_with("tacit_")) continue;
+    const int file = shm_open(("/" + name).c_str(), O_RDWR, 0600);
+    if (file < 0) continue;  // another user's
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) shm_unlink(("/" + name).c_str());
+    close(file);
+  }
+  closedir(folder);
+#endif
+}
+
+// A new segment's file, locked; negative on an error.
+int make_file(std::string& name) {
+  for (int attempt = 0;; ++attempt) {
+    name = fresh_name();
+    const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (file < 0 && (errno != EEXIST || attempt == 100)) return file;
+    if (file < 0) continue;
+    // Until it is locked, others may take it for one that was left behind.
+    struct stat now;
+    const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if ((locked && fstat(file, &now) == 0 && now.st_nlink > 0) || attempt == 100) return file;
+    shm_unlink(name.c_str());
+    close(file);
+  }
+}
+#endif
 
 }  // namespace
 
@@ -64,18 +105,19 @@ std::shared_ptr<Segment> Segment::create(std::size_t bytes, bool between_process
     return s;
   }
 #ifdef TACIT_HAVE_SHM
-  const int file = shm_open(s->name_.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  sweep();
+  const int file = make_file(s->name_);
   if (file < 0) fail("shm_open", bytes);
+  s->file_ = file;
   s->mapped_ = s->named_ = true;
   // Room that is only promised would end in a SIGBUS.
-  const int code = posix_fallocate(file, 0, off_t(bytes));
+  int code = EINTR;
+  while (code == EINTR) code = posix_fallocate(file, 0, off_t(bytes));
   if (code != 0) {
-    close(file);
     errno = code;
     fail("posix_fallocate", bytes);
   }
   void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
   if (p == MAP_FAILED) fail("mmap", bytes);
   s->data_ = static_cast<std::byte*>(p);
   return s;
@@ -122,6 +164,8 @@ void Segment::forget() noexcept {
   }
 #ifdef TACIT_HAVE_SHM
   shm_unlink(name_.c_str());
+  if (file_ >= 0) close(file_);
+  file_ = -1;
 #endif
 }
 

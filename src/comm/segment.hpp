@@ -29,6 +29,7 @@ class Segment {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   bool mapped_ = false, named_ = false;
+  int file_ = -1;  // while it has a name: its lock says that its maker lives
 };
 
 }  // namespace tacit::comm::detail

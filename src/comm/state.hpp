@@ -71,7 +71,11 @@ struct State : std::enable_shared_from_this<State> {
   Counters counters;
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
   std::vector<Exchange*> exchanges;
-  int unwritten = 0;  // parts of exchanges whose windows were not free yet
+  // Parts of exchanges that neighbours wait for and only this rank can move: those whose windows were not free when they
+  // were posted, and those that it has to fetch. It does so whenever it polls or waits, on whatever communicator.
+  int owed = 0;
+  void owe(int parts);
+  void help_others();
   int under_way = 0;  // exchanges that are posted and not closed
   Path path = Path::automatic;
   std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
@@ -89,6 +93,7 @@ struct State : std::enable_shared_from_this<State> {
   int failures = 0;            // settled so far
   int settled_within = 0;      // failures of other communicators since the last one here, while a call was open here
   bool agreeing = false;       // in the agreement that ends a call
+  bool firm = false;           // in one that nobody leaves for what happens on other communicators
   int leaving = 0;             // on its way out: level of the call that all ranks leave
   Notice chosen;               // and what they throw there
   std::uint64_t agreement = 0;  // of the last failure, while nothing has been done since
@@ -100,6 +105,16 @@ struct State : std::enable_shared_from_this<State> {
   // This rank's own error, met where nothing may be thrown (poll(), destructors) or not yet agreed upon: what waits
   // throws it until the ranks have settled, for what was under way cannot be completed.
   std::exception_ptr error;
+
+  struct Firm {
+    bool &agreeing, &firm;
+    const bool before[2];
+    explicit Firm(State& s)
+        : agreeing(s.agreeing), firm(s.firm),
+          before{std::exchange(s.agreeing, true), std::exchange(s.firm, true)} {}
+    Firm(const Firm&) = delete;
+    ~Firm() { agreeing = before[0], firm = before[1]; }
+  };
 
   int tag(int channel) const { return epoch % epochs * channels + channel; }
   static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
@@ -155,6 +170,7 @@ struct State : std::enable_shared_from_this<State> {
           if (condition()) return;
           progress();
         }
+        if (spins % 4 == 3) help_others();  // on a busy machine a turn of this loop may take long
         if (spins % 64 == 63) look_around();
         // With tasks there is something to do meanwhile.
         if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;

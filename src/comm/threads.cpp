@@ -121,7 +121,7 @@ class ThreadTransport final : public Transport {
     return all;
   }
   bool one_process() const override { return true; }
-  std::shared_ptr<Window> make_window(std::size_t bytes) override;
+  std::shared_ptr<Window> make_window(std::size_t bytes, const AllLeast&) override;
   void send_notice(const Notice& notice) override {
     for (int r = 0; r < size(); ++r)
       if (r != rank_) {
@@ -153,7 +153,7 @@ class ThreadTransport final : public Transport {
   int duplicated_ = 0, windows_ = 0;
 };
 
-std::shared_ptr<Window> ThreadTransport::make_window(std::size_t bytes) {
+std::shared_ptr<Window> ThreadTransport::make_window(std::size_t bytes, const AllLeast&) {
   auto part = std::make_unique<std::uint64_t[]>((bytes + 7) / 8 + 1);
   std::shared_ptr<Field> field;
   const int order = windows_++;

@@ -7,13 +7,16 @@
 #include <set>
 #include <sstream>
 
-#ifdef __linux__
+#ifdef TACIT_HAVE_HWLOC
+#include <hwloc.h>
+#elif defined(__linux__)
 #include <sched.h>
 #endif
 
 namespace tacit::comm {
 namespace {
 
+#ifndef TACIT_HAVE_HWLOC
 // "0-3,8" as numbers.
 std::vector<int> numbers_of(const std::string& text) {
   std::vector<int> all;
@@ -54,6 +57,7 @@ int numa_domain() {
   return -1;
 #endif
 }
+#endif
 
 // Numbers 0, 1, ... for equal keys, in the order of their first ranks.
 template <class Key>
@@ -107,20 +111,80 @@ Topology Topology::given(int ranks, const std::string& text) {
 }
 
 Topology Topology::detect(const Communicator& comm) {
-  if (const char* const levels = std::getenv("TACIT_LEVELS"); levels && *levels) return given(comm.size(), levels);
-  Topology t;
+  // Ranks may have been started with different environments: the first one's counts.
+  const char* const mine = std::getenv("TACIT_LEVELS");
+  const std::string levels = comm.broadcast(mine ? mine : "", 0);
+  if (!levels.empty()) return given(comm.size(), levels);
   if (comm.size() == 1) return given(1, std::span<const int>());
   const auto node = comm.transport().node();
-  const auto first = comm.all_gather(Global(node.empty() ? comm.rank() : *std::min_element(node.begin(), node.end())));
-  const auto domain = comm.all_gather(Global(comm.transport().one_process() ? -1 : numa_domain()));
-  std::vector<std::pair<Global, Global>> both;
-  for (std::size_t r = 0; r < first.size(); ++r) both.emplace_back(first[r], domain[r]);
-  Level nodes{"node", group_of(first)}, numa{"numa", group_of(both)};
-  const bool bound = std::find(domain.begin(), domain.end(), -1) == domain.end();
-  if (bound && numa.group != nodes.group) t.level_.push_back(std::move(numa));
-  t.level_.push_back(std::move(nodes));
-  t.level_.push_back({"global", std::vector<int>(std::size_t(comm.size()), 0)});
+  const auto firsts = comm.all_gather(node.empty() ? comm.rank() : *std::min_element(node.begin(), node.end()));
+  auto places = comm.all_gather(comm.transport().one_process() ? Place{} : here());
+  const auto nodes = group_of(firsts);
+  for (std::size_t r = 0; r < places.size(); ++r) places[r].node = nodes[r];
+  return of(places);
+}
+
+Topology Topology::of(std::span<const Place> places) {
+  require(!places.empty(), "a topology of no ranks");
+  const auto level = [&](const char* name, int Place::*member) {
+    std::vector<std::pair<int, int>> keys;
+    bool known = true;
+    for (const auto& p : places) keys.emplace_back(p.node, p.*member), known = known && p.*member >= 0;
+    return known ? Level{name, group_of(keys)} : Level{name, {}};
+  };
+  std::vector<int> node_of;
+  for (const auto& p : places) node_of.push_back(p.node);
+  const Level nodes{"node", group_of(node_of)};
+  Level numa = level("numa", &Place::numa), socket = level("socket", &Place::socket);
+  for (auto* l : {&numa, &socket})
+    if (l->group == nodes.group) l->group.clear();
+  if (socket.group == numa.group) socket.group.clear();
+  if (!numa.group.empty() && !socket.group.empty()) {
+    const auto nests = [](const Level& inner, const Level& outer) {
+      std::map<int, int> around;
+      for (std::size_t r = 0; r < inner.group.size(); ++r)
+        if (around.try_emplace(inner.group[r], outer.group[r]).first->second != outer.group[r]) return false;
+      return true;
+    };
+    if (!nests(numa, socket)) {
+      if (nests(socket, numa)) std::swap(socket, numa);
+      else socket.group.clear();
+    }
+  }
+  Topology t;
+  for (auto* l : {&numa, &socket})
+    if (!l->group.empty()) t.level_.push_back(std::move(*l));
+  t.level_.push_back(nodes);
+  t.level_.push_back({"global", std::vector<int>(places.size(), 0)});
   return t;
+}
+
+Topology::Place Topology::here() {
+  Place place;
+#ifdef TACIT_HAVE_HWLOC
+  hwloc_topology_t machine;
+  if (hwloc_topology_init(&machine) != 0) return place;
+  const hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+  if (hwloc_topology_load(machine) == 0 && bound && hwloc_get_cpubind(machine, bound, HWLOC_CPUBIND_THREAD) == 0) {
+    // The only object of this type that it may run on. Memories of one domain (fast and slow) count as one.
+    const auto only = [&](hwloc_obj_type_t type) {
+      hwloc_obj_t found = nullptr;
+      for (hwloc_obj_t o = nullptr; (o = hwloc_get_next_obj_by_type(machine, type, o));) {
+        if (!o->cpuset || !hwloc_bitmap_intersects(o->cpuset, bound)) continue;
+        if (found && !hwloc_bitmap_isequal(found->cpuset, o->cpuset)) return -1;
+        if (!found) found = o;
+      }
+      return found ? int(found->logical_index) : -1;
+    };
+    place.socket = only(HWLOC_OBJ_PACKAGE);
+    place.numa = only(HWLOC_OBJ_NUMANODE);
+  }
+  hwloc_bitmap_free(bound);
+  hwloc_topology_destroy(machine);
+#else
+  place.numa = numa_domain();
+#endif
+  return place;
 }
 
 int Topology::groups(int level) const {

@@ -25,7 +25,7 @@ void run_team(const std::function<void(int)>& f) {
     try {
       f(thread);
     } catch (...) {
-      if (thread != 0) throw;  // ends the program: promised not to be
+      if (thread != 0) std::terminate();  // promised not to be
       error = std::current_exception();
     }
   };
@@ -35,8 +35,10 @@ void run_team(const std::function<void(int)>& f) {
     guarded(0);
   } else {
 #ifdef _OPENMP
-#pragma omp parallel
-    guarded(omp_get_thread_num());
+    // OpenMP may give fewer threads than it said (thread limits, dynamic teams): all parts are done nevertheless.
+    const int parts = team_size();
+#pragma omp parallel num_threads(parts)
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) guarded(part);
 #else
     guarded(0);
 #endif

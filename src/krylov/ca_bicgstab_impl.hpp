@@ -54,7 +54,7 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
   std::string step_down() override {
-    if (!std::exchange(lost_, false) || !step_.halve()) return {};
+    if (!std::exchange(lost_, false) || too_short_ || !step_.halve()) return {};
     return message("from there its blocks are of ", step_.most(), step_.most() == 1 ? " iteration" : " iterations");
   }
 
@@ -75,6 +75,11 @@ class CaBicgstab final : public Iteration<T, M> {
     drift_.begin(norm_);
     ratio_ = 1;
     best_norm_ = std::numeric_limits<double>::infinity();
+    // Residuals may wait for about as many iterations as a plane grid is wide.
+    trial_ = std::max(64, int(2 * std::sqrt(std::min(double(r.space().size()), 1e12))));
+    trial_norm_ = least_norm_ = norm_;
+    trial_at_ = monitor.iterations();
+    trial_blocks_ = 0;
     first_ = true;
     new_shadow_ = anew_ = false;
     p_is_r_ = true;
@@ -168,8 +173,23 @@ class CaBicgstab final : public Iteration<T, M> {
     const bool lost = done < s && (went == Went::lost || went == Went::blurred);
     lost_ = lost && s > 1;
     more = leave_block(run, monitor, done, went, more, late);
-    if (more) tell(monitor, s, step_.after(s, lost ? done : s, noise_));
+    if (more) {
+      tell(monitor, s, step_.after(s, lost ? done : s, noise_));
+      if (costs_more(monitor.iterations())) more = monitor.end(Outcome::too_bold);
+    }
     return more;
+  }
+
+  /// Blocks have been short for a while, and to no avail: bicgstab needs half the products.
+  bool costs_more(int iterations) {
+    if (!adapts_) return false;
+    ++trial_blocks_;
+    least_norm_ = std::min(least_norm_, norm_);
+    if (iterations - trial_at_ < trial_) return false;
+    const double short_of = std::min(3.0, 0.75 * step_.most());
+    too_short_ = short_of * trial_blocks_ > iterations - trial_at_ && least_norm_ > 0.1 * trial_norm_;
+    trial_at_ = iterations, trial_blocks_ = 0, trial_norm_ = least_norm_;
+    return too_short_;
   }
 
   /// One iteration in coordinates.
@@ -338,7 +358,8 @@ class CaBicgstab final : public Iteration<T, M> {
 
   op::Powers powers_;
   bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true;
-  bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;
+  bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true, too_short_ = false;
+  int trial_ = 0, trial_at_ = 0, trial_blocks_ = 0;
   Step step_;
   Shifts<T> shifts_;
   Bases<T> bases_;
@@ -350,6 +371,7 @@ class CaBicgstab final : public Iteration<T, M> {
   const W* g_ = nullptr;  // (r0, Y_i)
   W rho_{}, between_{};
   double norm_ = 0, start_ = 0, best_norm_ = 0, r0_norm_ = 0, least_ = tiny, noise_ = 0, A_norm_ = 0, ratio_ = 1;
+  double trial_norm_ = 0, least_norm_ = 0;
 };
 
 template <Scalar T, Memory M>

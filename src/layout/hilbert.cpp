@@ -20,6 +20,35 @@ Global hilbert_place(Global side, Global x, Global y) {
   return place;
 }
 
+namespace {
+
+// Cell (u, v) of a square stands at (x + xu u + xv v, y + yu u + yv v).
+struct Square {
+  Global x, y, xu, xv, yu, yv;
+};
+
+// Along the curve through a square of `size` cells, the reverse of hilbert_place; quarters outside are left out.
+void walk(const Square& q, Global size, Local width, Local height, std::vector<Local>& order) {
+  const Global end = size - 1;
+  if (q.x + std::min<Global>(0, (q.xu + q.xv) * end) >= width ||
+      q.y + std::min<Global>(0, (q.yu + q.yv) * end) >= height)
+    return;
+  if (size == 1) return order.push_back(Local(q.x) + width * Local(q.y));
+  const Global h = size / 2;
+  const auto at = [&](Global u, Global v) {
+    return Square{q.x + q.xu * u + q.xv * v, q.y + q.yu * u + q.yv * v, q.xu, q.xv, q.yu, q.yv};
+  };
+  const auto swapped = [](Square s, Global sign) {
+    return Square{s.x, s.y, sign * s.xv, sign * s.xu, sign * s.yv, sign * s.yu};
+  };
+  walk(swapped(at(0, 0), 1), h, width, height, order);
+  walk(at(0, h), h, width, height, order);
+  walk(at(h, h), h, width, height, order);
+  walk(swapped(at(size - 1, h - 1), -1), h, width, height, order);
+}
+
+}  // namespace
+
 std::vector<Local> hilbert_order(Local width, Local height, Global side) {
   require(width >= 0 && height >= 0, "a rectangle of ", width, " x ", height, " cells");
   const Local n = checked_cast<Local>(Global(width) * height, "the number of cells");
@@ -27,16 +56,9 @@ std::vector<Local> hilbert_order(Local width, Local height, Global side) {
           side, " around ", width, " x ", height, " cells; a power of two is needed");
   if (side == 0)
     for (side = 1; side < std::max(width, height);) side *= 2;
-  std::vector<std::pair<Global, Local>> cells(static_cast<std::size_t>(n));
-#pragma omp parallel for schedule(static)
-  for (Local y = 0; y < height; ++y)
-    for (Local x = 0; x < width; ++x) {
-      const Local cell = x + width * y;
-      cells[std::size_t(cell)] = {hilbert_place(side, x, y), cell};
-    }
-  std::sort(cells.begin(), cells.end());
-  std::vector<Local> order(cells.size());
-  for (std::size_t i = 0; i < cells.size(); ++i) order[i] = cells[i].second;
+  std::vector<Local> order;
+  order.reserve(std::size_t(n));
+  walk({0, 0, 1, 0, 0, 1}, std::max<Global>(side, 1), width, height, order);
   return order;
 }
 

@@ -33,7 +33,7 @@ struct Csr<T, M>::Parts {
     std::vector<Local> rows;
   };
   std::vector<Group> groups;
-  Tuner tuner;
+  std::map<int, Tuner> tuners;  // by number of columns
   Format format;
 };
 
@@ -130,7 +130,6 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
   const int k = x.columns();
   auto& e = exchange(k);
   const int slot = e.open(!backward);
-  T* const out = reinterpret_cast<T*>(e.outgoing(slot));
   if (!backward) {
     const Span span("pack", "op");
     if constexpr (std::same_as<M, Host>) {
@@ -149,8 +148,14 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
         exec::settle();
       }
     }
-    pack<T, M>(x.data(), parts_->send_index, k, out);
+    if constexpr (std::same_as<M, Host>) {
+      e.post(slot, x.data());
+      return slot;
+    } else {
+      pack<T, M>(x.data(), parts_->send_index, k, reinterpret_cast<T*>(e.outgoing(slot)));
+    }
   } else {
+    T* const out = reinterpret_cast<T*>(e.outgoing(slot));
     build_adjoint();
     exec::settle();
     const std::size_t n = std::size_t(pattern_->ghost_count()) * k;
@@ -237,7 +242,7 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
     }
   }
   const Tuner::Clock clock(
-      std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuner : nullptr,
+      std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
       this->schedule(), this->range().local_size());
   if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
   if (backward) {

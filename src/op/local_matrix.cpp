@@ -626,16 +626,6 @@ LocalRows<T> RowList<T, M>::rows(Local total, Local columns) const {
 }
 
 template <Scalar T, Memory M>
-void pack(const T* x, const exec::Array<Local, M>& index, int columns, T* out) {
-  const std::size_t n = index.size();
-  if (columns == 1) {
-    for (std::size_t i = 0; i < n; ++i) out[i] = x[index[i]];
-  } else {
-    for (std::size_t i = 0; i < n; ++i) std::copy_n(x + std::ptrdiff_t(index[i]) * columns, columns, out + i * columns);
-  }
-}
-
-template <Scalar T, Memory M>
 void unpack_add(const T* in, const exec::Array<Local, M>& index, int columns, T* y) {
   for (std::size_t i = 0; i < index.size(); ++i)
     for (int c = 0; c < columns; ++c) y[std::ptrdiff_t(index[i]) * columns + c] += in[i * columns + c];
@@ -668,7 +658,6 @@ LocalRows<T> adjoint(const LocalRows<T>& a) {
 #define TACIT_INSTANTIATE(T)                                                             \
   template class LocalMatrix<T, Host>;                                                   \
   template class RowList<T, Host>;                                                       \
-  template void pack<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*);       \
   template void unpack_add<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*); \
   template void receive<T, Host>(const T*, std::size_t, exec::Array<T, Host>&);          \
   template LocalRows<T> adjoint<T>(const LocalRows<T>&);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <iterator>
+#include <numeric>
 #include <thread>
 
 namespace tacit::op {
@@ -105,29 +107,48 @@ Tuner::Clock::~Clock() {
   if (tuner_ && std::uncaught_exceptions() == uncaught_) tuner_->took(wall_time() - began_);
 }
 
+namespace {
+// What a way takes, of its samples: the mean of the faster half. What else the machine does makes only the others
+// longer.
+double typical(std::vector<double> seconds) {
+  const auto half = seconds.begin() + std::ptrdiff_t((seconds.size() + 1) / 2);
+  std::nth_element(seconds.begin(), half - 1, seconds.end());
+  return std::accumulate(seconds.begin(), half, 0.0) / double(half - seconds.begin());
+}
+// A way this much slower than the best is not tried again after so many passes; later, what is left differs by noise.
+constexpr double too_slow[] = {1.25, 1.1, 1.05, 1.03};
+constexpr int passes = 8;
+}  // namespace
+
 Schedule Tuner::next(int threads) {
   using How = Schedule::How;
   if (ways_.empty()) {
-    ways_ = {{How::overlapped, 1, 0}, {How::synchronous, 1, 0}, {How::jobs, 1, 0}};
-    if (threads > 1) ways_.push_back({How::split, 1, 0});
-    if (threads > 4) ways_.push_back({How::split, 2, 0});
-    times_.resize(ways_.size());
+    for (const Schedule& way : {Schedule{How::overlapped}, Schedule{How::synchronous}, Schedule{How::jobs}})
+      ways_.push_back({way, {}});
+    if (threads > 1) ways_.push_back({{How::split, 1, 0}, {}});
+    if (threads > 4) ways_.push_back({{How::split, 2, 0}, {}});
   }
-  return ways_[std::size_t(decided_ ? best_ : product_ % int(ways_.size()))];
+  return ways_[way_].schedule;
 }
 
 void Tuner::took(double seconds) {
   if (decided_) return;
-  const int ways = int(ways_.size());
-  times_[std::size_t(product_ % ways)][std::size_t(product_ / ways)] = seconds;
-  if (++product_ < ways * rounds) return;
-  std::vector<double> median;
-  for (auto& t : times_) {
-    std::sort(t.begin() + 1, t.end());  // the first is warm-up
-    median.push_back(t[rounds / 2 + 1]);
-  }
-  best_ = int(std::min_element(median.begin(), median.end()) - median.begin());
-  decided_ = true;
+  // The first of a few: the ranks that are waited for have just done theirs in another way.
+  if (product_++ > 0) ways_[way_].seconds.push_back(seconds);
+  if (product_ <= in_a_row) return;
+  product_ = 0;
+  if (++way_ < ways_.size()) return;
+  std::vector<double> times;
+  for (const auto& way : ways_) times.push_back(typical(way.seconds));
+  const double best = *std::min_element(times.begin(), times.end());
+  const double limit = best * too_slow[std::min<std::size_t>(std::size_t(pass_), std::size(too_slow) - 1)];
+  const bool last = ++pass_ == passes;
+  std::vector<Way> left;
+  for (std::size_t w = 0; w < ways_.size(); ++w)
+    if (last ? times[w] == best && left.empty() : times[w] <= limit) left.push_back(std::move(ways_[w]));
+  ways_ = std::move(left);
+  way_ = 0;
+  decided_ = ways_.size() == 1;
 }
 
 }  // namespace tacit::op

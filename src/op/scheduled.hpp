@@ -5,7 +5,6 @@
 #include <tacit/exec/jobs.hpp>
 #include <tacit/op/schedule.hpp>
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -33,7 +32,8 @@ struct Pieces {
 /// split waits last. Throws what waiting throws.
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces);
 
-/// Finds the fastest schedule while products are made: each way in turn, a few times, by the clock of this rank.
+/// Finds the fastest schedule while products of one number of columns are made, by the clock of this rank: a few
+/// products in each way, then again without those that are much slower, until one is left or the rest differ by noise.
 class Tuner {
  public:
   /// How the next product is to be made.
@@ -61,10 +61,14 @@ class Tuner {
   };
 
  private:
-  static constexpr int rounds = 7;
-  std::vector<Schedule> ways_;
-  std::vector<std::array<double, rounds>> times_;
-  int product_ = 0, best_ = 0;
+  static constexpr int in_a_row = 3;  // after one that is not counted
+  struct Way {
+    Schedule schedule;
+    std::vector<double> seconds;
+  };
+  std::vector<Way> ways_;
+  std::size_t way_ = 0;
+  int product_ = 0, pass_ = 0;
   bool decided_ = false;
 };
 

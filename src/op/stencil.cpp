@@ -163,7 +163,7 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
       for (Global i = 0; i < slab; ++i) needed.push_back(s * slab + i);
 
     parts_.reset(
-        new Parts{part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}});
+        new Parts{part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}});
     Parts& p = *parts_;
     if (part.below.where == Part::Where::ghost) p.lowest_inner = 1;
     if (part.above.where == Part::Where::ghost) p.highest_inner = std::max(p.lowest_inner, part.nz - 1);
@@ -178,10 +178,6 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     }
     p.pattern = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
-    for (Local i : p.pattern->send_index) {
-      if (!p.sent.empty() && p.sent.back().first + p.sent.back().second == i) ++p.sent.back().second;
-      else p.sent.emplace_back(i, 1);
-    }
     // Made here and not at the first product, which a rank that fails may never come to: ranks count alike.
     if (comm.size() > 1) exchange(1);
 
@@ -209,13 +205,9 @@ comm::Exchange& Stencil<T>::exchange(int columns) const {
 template <Scalar T>
 int Stencil<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool) const {
   if (this->domain().comm().size() == 1) return -1;
-  const std::size_t k = std::size_t(x.columns());
   auto& e = exchange(x.columns());
   const int token = e.open();
-  T* out = reinterpret_cast<T*>(e.outgoing(token));
-  for (const auto& [first, count] : parts_->sent)
-    out = std::copy_n(x.data() + std::size_t(first) * k, std::size_t(count) * k, out);
-  e.post(token);
+  e.post(token, x.data());
   return token;
 }
 
@@ -234,7 +226,7 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
                   Trace::on() ? std::int64_t(cost().bytes) * k : 0);
   if (token < 0) return p.run(x.data(), nullptr, y.data(), k, adjoint, 0, p.slabs, comm);
   auto& e = exchange(k);
-  const Tuner::Clock clock(this->has_schedules() && !adjoint && !exec::Tasks::current() ? &parts_->tuner : nullptr,
+  const Tuner::Clock clock(this->has_schedules() && !adjoint && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
                            this->schedule(), this->range().local_size());
   const auto how = clock.runs() ? clock.schedule().how : Schedule::How::overlapped;
   if (how == Schedule::How::split || how == Schedule::How::jobs) {

@@ -376,20 +376,19 @@ struct Stencil<T>::Parts {
   std::unique_ptr<stencils::Kernel<T>> kernel[2];  // product, adjoint product
   std::unique_ptr<stencils::Kernel<Real>> real_kernel[2];
   std::shared_ptr<const comm::Pattern> pattern;
-  std::vector<std::pair<Local, Local>> sent;  // runs of the elements to send: first, count
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
-  // Ghosts of as many levels as sweeps() goes on by, x and f of each point.
+  // Ghosts of as many levels as sweeps() goes on by, x and f (and the diagonal) of each point.
   struct Deep {
     std::shared_ptr<const comm::Pattern> pattern;
     std::unique_ptr<comm::Exchange> exchange;
     Global low = 0;  // the first slab of the ghosts and own slabs together
-    std::vector<T> x_below, x_above, f_below, f_above;
+    std::vector<T> x_below, x_above, f_below, f_above, d_below, d_above;
   };
-  std::map<int, Deep> deep;
+  std::map<std::pair<int, bool>, Deep> deep;           // by steps, and whether the diagonal varies
   std::ptrdiff_t slabs = 0;                            // that this rank owns; on a line, one made of its points
   std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs between them read no ghost
 
-  Tuner tuner;
+  std::map<int, Tuner> tuners;  // by number of columns
 
   /// f(kernel, x, ghosts, y, columns), with complex columns as twice as many real ones where the weights are real.
   template <class F>

@@ -66,11 +66,12 @@ struct Wide {
 };
 
 // A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a
-// register's; the squares of f - A x are added to `squares`. Lines do not overlap.
-template <bool Middle, class S>
+// register's; the squares of f - A x are added to `squares`. Lines do not overlap. Varying: the scale of each point
+// stands in `scales`.
+template <bool Middle, bool Varying, class S>
 __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp,
-                                         const Table<S>& t, const S* f, S omega, S scale, std::ptrdiff_t n,
-                                         const typename Wide<S>::V& last_lanes, S* __restrict out,
+                                         const Table<S>& t, const S* f, S omega, S scale, const S* scales,
+                                         std::ptrdiff_t n, const typename Wide<S>::V& last_lanes, S* __restrict out,
                                          typename Wide<S>::V& squares) {
   const S c = t[slot(0, 0, 0)], xl = t[slot(-1, 0, 0)], xr = t[slot(1, 0, 0)], yl = t[slot(0, -1, 0)],
           yr = t[slot(0, 1, 0)], zl = t[slot(0, 0, -1)], zr = t[slot(0, 0, 1)];
@@ -86,7 +87,8 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
     if constexpr (Middle) sum += yr * W::load(yp + i);
     sum += zr * W::load(zp + i);
     const V r = W::load(f + i) - sum;
-    W::store(out + i, x + omega * (scale * r));
+    if constexpr (Varying) W::store(out + i, x + omega * (W::load(scales + i) * r));
+    else W::store(out + i, x + omega * (scale * r));
     return r;
   };
   // Neighbours on the line come from the registers before and after, as far as these lie on it.
@@ -111,8 +113,18 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
 
 // The same after v = A x.
 template <class S>
-double step(const S* x, const S* v, const S* f, S omega, S scale, std::ptrdiff_t n, S* __restrict out) {
+double step(const S* x, const S* v, const S* f, S omega, S scale, const S* scales, std::ptrdiff_t n,
+            S* __restrict out) {
   double squares = 0;
+  if (scales) {
+#pragma omp simd reduction(+ : squares)
+    for (std::ptrdiff_t i = 0; i < n; ++i) {
+      const S r = f[i] - v[i];
+      squares += double(r) * double(r);
+      out[i] = x[i] + omega * (scales[i] * r);
+    }
+    return squares;
+  }
 #pragma omp simd reduction(+ : squares)
   for (std::ptrdiff_t i = 0; i < n; ++i) {
     const S r = f[i] - v[i];
@@ -140,9 +152,10 @@ class Wave {
   Wave(const Part& part, const Kernel<S>& kernel, int steps, S omega, S scale)
       : part_(part), kernel_(kernel), steps_(steps), omega_(omega), scale_(scale) {}
 
-  /// Lines [y0, y1) of slabs [z0, z1) take all steps; result to `to` (own slabs); squares of each step.
-  void run(const Slabs<S>& x, const Slabs<S>& f, S* to, std::ptrdiff_t y0, std::ptrdiff_t y1, Global z0, Global z1,
-           double* squares) const {
+  /// Lines [y0, y1) of slabs [z0, z1) take all steps; result to `to` (own slabs); squares of each step. `d`: the
+  /// diagonal, where it varies.
+  void run(const Slabs<S>& x, const Slabs<S>& f, const Slabs<S>* d, S* to, std::ptrdiff_t y0, std::ptrdiff_t y1,
+           Global z0, Global z1, double* squares) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const Global all = part_.axes.n[2];
     // Of step c: what the steps after it read.
@@ -186,14 +199,14 @@ class Wave {
         const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
         const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z),
                                    z + 1 < all ? version(c, z + 1) : nullptr};
-        const S* const right_side = f.at(z);
+        const S *const right_side = f.at(z), *const diagonal = d ? d->at(z) : nullptr;
         S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : version(c + 1, z);
         const std::ptrdiff_t to_next = last ? nx : pitch;
         typename W::V counted{}, beside{};  // squares of lines of this tile, and of those around it
         double sum = 0;
         for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l) {
           const bool own = inside && l >= y0 && l < y1;
-          const S* const f_line = right_side + l * nx;
+          const S *const f_line = right_side + l * nx, *const d_line = diagonal ? diagonal + l * nx : nullptr;
           S* const out_line = out + l * to_next;
           if (fast) {
             const S* const none = kernel_.nothing();
@@ -203,14 +216,15 @@ class Wave {
                                                                             slabs[2] ? slabs[2] + l * pitch : none;
             const auto& table = kernel_.table_of(1, l, z);
             auto& squares_of = own ? counted : beside;
+            const auto with = [&]<bool Middle, bool Varying>() {
+              star_step<Middle, Varying>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, d_line, nx, last_lanes,
+                                         out_line, squares_of);
+            };
             if (part_.axes.real[1])
-              star_step<true>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line,
-                              squares_of);
-            else
-              star_step<false>(line, ym, yp, zm, zp, table, f_line, omega_, scale_, nx, last_lanes, out_line,
-                               squares_of);
+              d_line ? with.template operator()<true, true>() : with.template operator()<true, false>();
+            else d_line ? with.template operator()<false, true>() : with.template operator()<false, false>();
           } else {
-            const double s = any_line(slabs, pitch, f_line, l, z, v, out_line);
+            const double s = any_line(slabs, pitch, f_line, d_line, l, z, v, out_line);
             if (own) sum += s;
           }
         }
@@ -221,7 +235,7 @@ class Wave {
 
  private:
   // A line of any shape, its ends as they are.
-  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, std::ptrdiff_t l, Global z, S* v,
+  double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, const S* d, std::ptrdiff_t l, Global z, S* v,
                   S* out) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const S* lines[9];
@@ -231,7 +245,7 @@ class Wave {
         lines[3 * sz + 1 + sy] = there ? slabs[sz] + (l + sy) * pitch : nullptr;
       }
     kernel_.line_of(lines, l, z, v);
-    return step(lines[4], v, f, omega_, scale_, nx, out);
+    return step(lines[4], v, f, omega_, scale_, d, nx, out);
   }
 
   const Part& part_;
@@ -252,16 +266,18 @@ int Stencil<T>::sweeps_at_once() const {
 }
 
 template <Scalar T>
-void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Host>& x, Vector<T, Host>& other,
-                        std::span<double> squares) const {
+void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
+                        Vector<T, Host>& other, std::span<double> squares) const {
   const int steps = int(squares.size());
   require(steps >= 1 && steps <= sweeps_at_once() && sweeps_at_once() > 1, steps,
           " sweeps at once of a stencil that does ", sweeps_at_once());
-  for (const auto* v : {&f, static_cast<const Vector<T, Host>*>(&x), static_cast<const Vector<T, Host>*>(&other)})
-    require(v->space() == this->domain() && v->columns() == 1, "sweeps of a stencil with vectors of another space");
+  for (const auto* v :
+       {&f, static_cast<const Vector<T, Host>*>(&x), static_cast<const Vector<T, Host>*>(&other), scaling})
+    require(!v || (v->space() == this->domain() && v->columns() == 1),
+            "sweeps of a stencil with vectors of another space");
   if constexpr (!is_complex<T>) {
     const exec::Tasks::InOrder in_order(true);
-    const Span span("stencil sweeps", "op", Trace::on() ? std::int64_t(3 * x.size() * sizeof(T)) : 0);
+    const Span span("stencil sweeps", "op", Trace::on() ? std::int64_t((scaling ? 4 : 3) * x.size() * sizeof(T)) : 0);
     Parts& p = *parts_;
     const auto& part = p.part;
     const auto& space = this->domain();
@@ -275,7 +291,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
     typename Parts::Deep* deep = nullptr;
     int number = -1;
     if (comm.size() > 1) {
-      deep = &p.deep[steps];
+      deep = &p.deep[{steps, scaling != nullptr}];
       if (!deep->exchange) {
         std::shared_ptr<const comm::Pattern> pattern;
         comm::collective(comm, [&] {
@@ -287,15 +303,19 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
               comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
         });
         deep->pattern = pattern;
-        deep->exchange = std::make_unique<comm::Exchange>(comm, pattern, 2 * sizeof(T));
+        deep->exchange = std::make_unique<comm::Exchange>(comm, pattern, (scaling ? 3 : 2) * sizeof(T));
         const auto below = std::size_t(last > first ? (first - low) * slab : 0),
                    above = std::size_t(last > first ? (high - last) * slab : 0);
-        deep->x_below.resize(below), deep->f_below.resize(below);
-        deep->x_above.resize(above), deep->f_above.resize(above);
+        for (auto* values : {&deep->x_below, &deep->f_below}) values->resize(below);
+        for (auto* values : {&deep->x_above, &deep->f_above}) values->resize(above);
+        if (scaling) deep->d_below.resize(below), deep->d_above.resize(above);
       }
       number = deep->exchange->open();
       T* out = reinterpret_cast<T*>(deep->exchange->outgoing(number));
-      for (const Local i : deep->pattern->send_index) *out++ = x.data()[i], *out++ = f.data()[i];
+      for (const Local i : deep->pattern->send_index) {
+        *out++ = x.data()[i], *out++ = f.data()[i];
+        if (scaling) *out++ = scaling->data()[i];
+      }
       deep->exchange->post(number);
     }
     const auto slabs = [&](const T* own, std::vector<T> Parts::Deep::*below, std::vector<T> Parts::Deep::*above) {
@@ -304,6 +324,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
     };
     const auto xs = slabs(x.data(), &Parts::Deep::x_below, &Parts::Deep::x_above);
     const auto fs = slabs(f.data(), &Parts::Deep::f_below, &Parts::Deep::f_above);
+    const auto ds = slabs(scaling ? scaling->data() : nullptr, &Parts::Deep::d_below, &Parts::Deep::d_above);
     const auto& kernel = *p.real_kernel[0];
     kernel.prepare();
     const Wave<T> wave(part, kernel, steps, omega, scale);
@@ -327,8 +348,8 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
       }
       exec::each(items.size(), items.size() > 1, [&](std::size_t i) {
         const std::ptrdiff_t c = items[i] / tiles, t = items[i] % tiles;
-        wave.run(xs, fs, other.data(), part.ny * t / tiles, part.ny * (t + 1) / tiles, chunk_at(c), chunk_at(c + 1),
-                 sums.data() + items[i] * steps);
+        wave.run(xs, fs, scaling ? &ds : nullptr, other.data(), part.ny * t / tiles, part.ny * (t + 1) / tiles,
+                 chunk_at(c), chunk_at(c + 1), sums.data() + items[i] * steps);
         if (exec::may_poll()) comm.poll();
       });
     };
@@ -336,8 +357,14 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, Vector<T, Ho
     if (deep) {
       deep->exchange->wait(number);
       const T* in = reinterpret_cast<const T*>(deep->exchange->incoming(number));
-      for (std::size_t i = 0; i < deep->x_below.size(); ++i) deep->x_below[i] = *in++, deep->f_below[i] = *in++;
-      for (std::size_t i = 0; i < deep->x_above.size(); ++i) deep->x_above[i] = *in++, deep->f_above[i] = *in++;
+      const auto take = [&](std::vector<T>& xs_of, std::vector<T>& fs_of, std::vector<T>& ds_of) {
+        for (std::size_t i = 0; i < xs_of.size(); ++i) {
+          xs_of[i] = *in++, fs_of[i] = *in++;
+          if (scaling) ds_of[i] = *in++;
+        }
+      };
+      take(deep->x_below, deep->f_below, deep->d_below);
+      take(deep->x_above, deep->f_above, deep->d_above);
     }
     run(false);
     if (deep) deep->exchange->close(number);
@@ -350,9 +377,9 @@ template int Stencil<float>::sweeps_at_once() const;
 template int Stencil<double>::sweeps_at_once() const;
 template int Stencil<std::complex<float>>::sweeps_at_once() const;
 template int Stencil<std::complex<double>>::sweeps_at_once() const;
-#define TACIT_INSTANTIATE(T)                                                                         \
-  template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, Vector<T, Host>&, Vector<T, Host>&, \
-                                   std::span<double>) const;
+#define TACIT_INSTANTIATE(T)                                                                               \
+  template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, const Vector<T, Host>*, Vector<T, Host>&, \
+                                   Vector<T, Host>&, std::span<double>) const;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -353,7 +353,7 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
 // An L-shaped set of boxes, as a level of an adaptive mesh: known values on the faces to where nothing is.
 TEST(Multigrid, BoxesOfAnyShape) {
   const op::Field exact = [](double x, double y, double z) { return std::exp(x) * std::sin(3 * y) + z * z; };
-  double error[2];
+  double error[2], root[2];  // largest, root of the mean square
   std::vector<double> first;
   for (int i = 0; i < 2; ++i) {
     const Global n = 24 << i;
@@ -381,14 +381,17 @@ TEST(Multigrid, BoxesOfAnyShape) {
           layout::subtract(u, expected, b);
           const double most = layout::max_norm(b);
           const auto grid = whole(*A, u);
-          if (comm.rank() == 0 || test::under_mpi()) error[i] = most;
+          const double square = layout::norm(b) / std::sqrt(double(A->range().size()));
+          if (comm.rank() == 0 || test::under_mpi()) error[i] = most, root[i] = square;
           if (comm.rank() != 0) return;
           if (first.size() != grid.size()) first = grid;
           EXPECT_LE(largest_difference(grid, first), 1e-9);
         },
         {3, 4});
   }
-  EXPECT_GT(std::log2(error[0] / error[1]), 1.7) << error[0] << " " << error[1];
+  // Linear ghosts leave terms of h^3 at the sides: 1.53, 1.77, 1.89 and 1.85, 1.94, 1.98 from 12 to 96 cells.
+  EXPECT_GT(std::log2(error[0] / error[1]), 1.76) << error[0] << " " << error[1];
+  EXPECT_GT(std::log2(root[0] / root[1]), 1.93) << root[0] << " " << root[1];
 }
 
 TEST(Multigrid, SingularSystems) {
@@ -487,7 +490,7 @@ TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
   on_ranks(
       [](const Communicator& comm) {
         Problem p;
-        p.n = {32, 32, 32};
+        p.n = {24, 24, 24};
         p.beta = bubble;
         const auto A = make(comm, p);
         const auto f =
@@ -506,19 +509,14 @@ TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
               EXPECT_EQ(report.iterations, iterations);
               return comm.counters() - before;
             };
-            const int first = 2 * s - 1, more = 2;
+            // After 1 + 2 + .. + s / 2. By iteration 23 (r0, r) has fallen to some 1e-8 |r0| |r|; where it comes near
+            // 1e-10, about iteration 30 here, rounding cuts blocks short, whatever s and the basis are.
+            const int first = s - 1, more = 2;
             const auto c = counts(first + more * s) - counts(first);
             const int extra = norm == krylov::Norm::max ? 1 : 0;
-            const int values = (4 * s + 1) * (4 * s + 4) / 2 + extra;
-            if (s < 8) {
-              EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
-              EXPECT_LE(c.reduction_values, more * values) << s;
-              EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
-            } else {  // rounding may cut a block of 8 short: each is still one sum and 2 s exchanges at most
-              const auto sums = c.reductions / (1 + extra);
-              EXPECT_LE(c.reduction_values, sums * values) << s;
-              EXPECT_LE(c.exchanges, comm.size() > 1 ? sums * 2 * s : 0) << s;
-            }
+            EXPECT_EQ(c.reductions, more * (1 + extra)) << s;
+            EXPECT_EQ(c.reduction_values, more * ((4 * s + 1) * (4 * s + 4) / 2 + extra)) << s;
+            EXPECT_EQ(c.exchanges, comm.size() > 1 ? more * 2 * s : 0) << s;
           }
       },
       {2, 3});

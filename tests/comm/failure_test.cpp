@@ -7,6 +7,7 @@
 
 #include "support/communicators.hpp"
 #include "support/faulty.hpp"
+#include "support/group.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -25,6 +26,7 @@
 using namespace tacit;
 using namespace std::chrono_literals;
 using comm::Communicator;
+using test::Group;
 using test::on_ranks;
 
 namespace {
@@ -95,31 +97,6 @@ void exchange_once(comm::Exchange& e) {
 struct AtEnd {
   std::function<void()> f;
   ~AtEnd() { f(); }
-};
-
-// The first ranks of a transport, as a communicator of their own.
-class Group final : public comm::Transport {
- public:
-  Group(std::shared_ptr<comm::Transport> all, int size) : all_(std::move(all)), size_(size) {}
-  int rank() const override { return all_->rank(); }
-  int size() const override { return size_; }
-  const char* kind() const override { return all_->kind(); }
-  comm::Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
-    return all_->send(to, tag, data, bytes);
-  }
-  comm::Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
-    return all_->receive(from, tag, data, bytes);
-  }
-  bool test(comm::Ticket& ticket) override { return all_->test(ticket); }
-  void cancel(comm::Ticket& ticket, std::shared_ptr<void> keep) override { all_->cancel(ticket, std::move(keep)); }
-  std::optional<Arrival> probe(int tag) override { return all_->probe(tag); }
-  void send_notice(const comm::Notice& notice) override { all_->send_notice(notice); }  // nobody else listens
-  std::optional<comm::Notice> poll_notice() override { return all_->poll_notice(); }
-  std::shared_ptr<Transport> duplicate() override { throw std::logic_error("not in these tests"); }
-
- private:
-  std::shared_ptr<comm::Transport> all_;
-  int size_;
 };
 
 // Has as few tags as a transport may have.

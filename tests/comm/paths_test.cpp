@@ -24,7 +24,7 @@ using test::on_ranks;
 namespace {
 
 std::vector<Path> all_paths(const Communicator& c) {
-  std::vector<Path> all{Path::automatic, Path::messages, Path::persistent, Path::put, Path::shared};
+  std::vector<Path> all{Path::automatic, Path::messages, Path::persistent, Path::put, Path::shared, Path::gather};
   if (std::string(c.kind()) == "mpi") all.push_back(Path::neighbour);
   return all;
 }
@@ -92,6 +92,19 @@ void once(Exchange& e, bool forward, Global first, int epoch, int k, bool by_nei
   e.close(number);
 }
 
+// Packed by the exchange itself, from a vector that is written anew each time.
+void in_one_go(Exchange& e, const Some& some, Global first, int epoch, int k) {
+  static thread_local std::vector<double> x;
+  x.resize(std::size_t(some.partition.end(e.comm().rank()) - first) * std::size_t(k));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = value(first + Global(i / std::size_t(k)), epoch) + double(i % std::size_t(k));
+  const int number = e.open();
+  e.post(number, x.data());
+  e.wait(number);
+  check(e, number, true, first, epoch, k);
+  e.close(number);
+}
+
 const std::initializer_list<int> many = {1, 2, 3, 4, 6, 8};
 
 TEST(Paths, BringTheSameBitsBothWays) {
@@ -99,7 +112,7 @@ TEST(Paths, BringTheSameBitsBothWays) {
       [](const Communicator& c) {
         for (const std::vector<int>& levels : {std::vector<int>{}, {1}, {2}, {2, 2}, {3}})
           for (const Path path : all_paths(c)) {
-            if (!levels.empty() && path != Path::shared) continue;
+            if (!levels.empty() && path != Path::shared && path != Path::gather) continue;
             SCOPED_TRACE(to_string(path));
             const Communicator d = c.duplicate();
             d.use(comm::Topology::given(d.size(), levels));
@@ -111,16 +124,17 @@ TEST(Paths, BringTheSameBitsBothWays) {
               Exchange e(d, some.pattern, 8 * std::size_t(k));
               const auto before = d.counters();
               for (int epoch = 0; epoch < 12; ++epoch) once(e, epoch % 3 != 2, first, epoch, k, epoch % 2 == 1);
+              for (int epoch = 0; epoch < 6; ++epoch) in_one_go(e, some, first, epoch, k);
               const auto spent = d.counters() - before;
               const auto& p = *some.pattern;
-              EXPECT_EQ(spent.exchanges, 12);
-              EXPECT_EQ(spent.messages, std::int64_t(8 * p.send_ranks.size() + 4 * p.receive_ranks.size()));
+              EXPECT_EQ(spent.exchanges, 18);
+              EXPECT_EQ(spent.messages, std::int64_t(14 * p.send_ranks.size() + 4 * p.receive_ranks.size()));
               EXPECT_EQ(spent.bytes,
-                        std::int64_t((8 * p.send_index.size() + 4 * p.ghosts.size()) * 8 * std::size_t(k)));
+                        std::int64_t((14 * p.send_index.size() + 4 * p.ghosts.size()) * 8 * std::size_t(k)));
               if (path != Path::automatic && d.size() > 1) {
                 EXPECT_EQ(e.path(), path);
               }
-              if (path == Path::shared && d.size() > 1) {
+              if ((path == Path::shared || path == Path::gather) && d.size() > 1) {
                 int inside = 0;
                 for (int r : p.send_ranks) inside += d.topology().same_node(r, d.rank());
                 EXPECT_EQ(e.window_neighbours(), inside);
@@ -166,6 +180,37 @@ TEST(Paths, LetTwoExchangesEndInAnyOrder) {
             end(h);
             auto m = start();
             end(g), end(m);
+          }
+        }
+      },
+      many);
+}
+
+// Closed in another order than posted, and by every rank in its own: a slot's grant may be overtaken by the next one.
+TEST(Paths, EndInTurnsForLong) {
+  on_ranks(
+      [](const Communicator& c) {
+        for (const Path path : all_paths(c)) {
+          SCOPED_TRACE(to_string(path));
+          const Communicator d = c.duplicate();
+          d.use(path);
+          const Some some(d, 1);
+          const Global first = some.partition.begin(d.rank());
+          Exchange e(d, some.pattern, 8);
+          int epoch = 0;
+          for (int i = 0; i < 100; ++i) {
+            int number[2], at[2];
+            for (const int k : {0, 1}) {
+              number[k] = e.open(), at[k] = epoch++;
+              pack(e, number[k], true, first, at[k], 1);
+              e.post(number[k]);
+            }
+            const int before = (d.rank() + i) % 2;
+            for (const int k : {before, 1 - before}) {
+              e.wait(number[k]);
+              check(e, number[k], true, first, at[k], 1);
+              e.close(number[k]);
+            }
           }
         }
       },
@@ -255,7 +300,6 @@ TEST(Paths, OutliveFailures) {
       [](const Communicator& c) {
         if (c.size() == 1) return;
         for (const Path path : all_paths(c)) {
-          if (path == Path::neighbour) continue;  // below
           SCOPED_TRACE(to_string(path));
           const Communicator d = c.duplicate();
           d.use(path);
@@ -289,7 +333,7 @@ TEST(Paths, OutliveFailures) {
             } catch (const Error& error) {
               text = error.what();
             }
-            EXPECT_LT(std::chrono::steady_clock::now() - from, 3s);  // with more ranks than cores
+            EXPECT_LT(std::chrono::steady_clock::now() - from, 10s);  // with more ranks than cores, on a busy machine
             EXPECT_NE(text.find(message("place ", place)), std::string::npos) << text;
             for (int epoch = 0; epoch < 4; ++epoch) once(e, true, first, 10 * place + epoch, 1);
           }
@@ -302,7 +346,7 @@ TEST(Paths, InjectedFaultsNeverHang) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
-        for (const Path path : {Path::shared, Path::put, Path::persistent}) {
+        for (const Path path : {Path::shared, Path::gather, Path::put, Path::persistent}) {
           // MPI makes windows in a call that cannot be left: a fault in the agreement before it is one of the last
           // agreement.
           if (path == Path::put && test::under_mpi()) continue;

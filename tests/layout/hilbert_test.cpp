@@ -24,6 +24,10 @@ TEST(Hilbert, OrdersRectanglesOfAnySize) {
     const auto order = layout::hilbert_order(width, height);
     EXPECT_EQ(order.size(), std::size_t(width * height));
     EXPECT_EQ(std::set<Local>(order.begin(), order.end()).size(), order.size());
+    const auto wide = layout::hilbert_order(width, height, 256);
+    for (std::size_t i = 1; i < wide.size(); ++i)
+      ASSERT_LT(layout::hilbert_place(256, wide[i - 1] % width, wide[i - 1] / width),
+                layout::hilbert_place(256, wide[i] % width, wide[i] / width));
   }
   EXPECT_THROW(layout::hilbert_order(-1, 3), Error);
   EXPECT_THROW(layout::hilbert_order(1 << 20, 1 << 20), Error);

@@ -54,4 +54,33 @@ TEST(Richardson, FollowsTheClosedForm) {
       {1, 2, 3, 7});
 }
 
+// At walls without flux the diagonal is another one: several steps at once are those one by one there too.
+TEST(Richardson, TakesSeveralStepsAtOnceWithADiagonalThatVaries) {
+  on_ranks(
+      [](const Communicator& c) {
+        const Grid grid({20, 17, 23}, {op::Boundary::dirichlet, op::Boundary::neumann, op::Boundary::neumann});
+        const op::Stencil<double> A(c, grid, op::laplacian<double>(3));
+        const auto P = std::make_shared<precond::Jacobi<double>>(A);
+        Vector<double> b(A.range()), x(A.range()), y(A.range());
+        for (std::size_t i = 0; i < b.size(); ++i) b.data()[i] = std::cos(0.1 * double(A.range().begin() + Global(i)));
+        const auto solve = [&](std::optional<int> sweeps, Vector<double>& solution) {
+          krylov::Options o;
+          o.method = krylov::Method::richardson, o.rtol = 0, o.max_iterations = 40, o.sweeps = sweeps,
+          o.fallbacks = false;
+          layout::fill(solution, 0.0);
+          return krylov::solve<double, Host>(A, P.get(), b, solution, o, true);
+        };
+        const auto before = c.counters();
+        const auto several = solve(std::nullopt, x);
+        const auto half = c.counters();
+        const auto one = solve(1, y);
+        const auto after = c.counters();
+        ASSERT_EQ(several.history.size(), one.history.size());
+        for (std::size_t k = 0; k < one.history.size(); ++k) EXPECT_NEAR(several.history[k], one.history[k], 1e-13);
+        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x.data()[i], y.data()[i], 1e-12);
+        EXPECT_LT((half - before).reductions, (after - half).reductions / 2);  // several were taken at once
+      },
+      {1, 2, 3});
+}
+
 }  // namespace

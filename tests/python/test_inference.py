@@ -64,6 +64,56 @@ def test_refuses_what_does_not_fit() -> None:
             call()
 
 
+def test_what_is_no_number_is_refused() -> None:
+    net = inference.radixnet(64, 3, radices=(2, 2, 2))
+    for bad in (np.nan, np.inf):
+        images = np.ones((20, 64))
+        images[7, 5] = bad
+        with pytest.raises(tacit.InputError, match=r"input 7 .* neuron 5"):
+            net.infer(images, bias=-0.1)
+        weights = sp.csr_array(np.eye(4))
+        weights.data[2] = bad
+        for weight_bytes in (0, 1):
+            with pytest.raises(tacit.InputError, match=r"layer 1 .* neuron 2 to 2"):
+                inference.network([sp.eye_array(4), weights], weight_bytes=weight_bytes).infer(images[:1, :4], bias=-1)
+
+
+def test_files_that_cannot_be_right(tmp_path: Path) -> None:
+    def file(name: str, text: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    for path in (
+        file("fraction.tsv", "1\t1\t1\n1.5\t2\t1\n"),
+        file("nan.tsv", "1\tnan\t1\n"),
+        file("value.tsv", "1\t1\tnan\n"),
+        file("huge.tsv", "1e300\t1\t1\n"),
+        file("far.tsv", "1\t65\t1\n"),
+        file("zero.tsv", "0\t1\t1\n"),
+        file("two.tsv", "1\t1\n"),
+        file("words.tsv", "a\tb\tc\n"),
+        file("empty.npy", b""),
+        file("junk.npz", b"PK\x03\x04 no zip"),
+        file("junk.npy", b"\x93NUMPY no array"),
+    ):
+        with pytest.raises(tacit.InputError):
+            inference.read_images(path, 64)
+    np.savez(tmp_path / "floats.npz", bits=np.zeros((2, 8)))
+    np.save(tmp_path / "words.npy", np.array([["a"] * 64]))
+    for name in ("floats.npz", "words.npy"):
+        with pytest.raises(tacit.InputError):
+            inference.read_images(tmp_path / name, 64)
+    images, packed = inference.read_images(file("good.tsv", "2\t1\t1\n2\t10\t1\n3\t64\t0\n"), 64)
+    assert packed
+    expected = np.zeros((3, 64))
+    expected[1, [0, 9]] = 1
+    np.testing.assert_array_equal(np.unpackbits(images, axis=1), expected)
+    images, packed = inference.read_images(file("numbers.tsv", "2\t3\t0.5\n"), 64)
+    assert not packed
+    assert images[1, 2] == 0.5
+
+
 def test_command_line(tmp_path: Path) -> None:
     layers = [inference.radixnet_layer(k, 64, radices=(2, 2)) for k in range(4)]
     for k, w in enumerate(layers):
@@ -128,6 +178,7 @@ def test_command_line(tmp_path: Path) -> None:
             4,
         ),
         (["infer", str(tmp_path / "truth.tsv"), "--neurons", "64"], 4),
+        (["infer", str(tmp_path / "images.tsv"), "--weights", str(tmp_path), "--classes", str(tmp_path / "c.npz")], 2),
     ):
         assert run(*words).returncode == code
 
@@ -151,5 +202,15 @@ def test_official_network() -> None:
     np.testing.assert_array_equal(r.categories, oracle["categories"])
     np.testing.assert_allclose(r.sums, oracle["sums"], rtol=1e-5)
     np.testing.assert_array_equal(r.alive[:12], oracle["alive_exact"])
-    assert np.abs(r.alive[12:] - oracle["alive"][12:]).max() <= 2
+    # Two images come to stand on the fixed point 2 y - 0.3 = y of every neuron, from where a rounding error doubles in
+    # each layer: doubles leave it after layer 55, floats after 24; exact arithmetic never does.
+    layers = np.flatnonzero(r.alive != oracle["alive"])
+    np.testing.assert_array_equal(layers, [2, 3, *range(24, 55)])  # after 3 and 4 doubles do not cancel
+    np.testing.assert_array_equal(r.alive[24:55], oracle["alive"][24:55] - 2)
+    early = tacit.inference.radixnet(layers=14, classes=classes).infer(official.images(), keep_outputs=True)
+    still = np.setdiff1d(
+        early.categories, tacit.inference.radixnet(layers=25, classes=classes).infer(official.images()).categories
+    )
+    there = [k for k in still if np.abs(early.outputs[early.categories == k] - 0.3).max() < 2e-3]  # type: ignore[index]
+    assert there == [21473, 48776]
     assert np.isin(r.categories, official.truth()).sum() >= 1750

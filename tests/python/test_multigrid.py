@@ -89,14 +89,17 @@ def test_projection_has_no_failed_bottom(bottom: str) -> None:
         assert result.bottom_failures == 0
 
 
-@pytest.mark.parametrize("shape", [(64, 64, 64), (96, 64, 80)])
-def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...]) -> None:
-    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres."""
+@pytest.mark.parametrize(("shape", "cycles"), [((64, 64, 64), 15), ((96, 64, 80), 29)])
+def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...], cycles: int) -> None:
+    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres. Cells of
+    96 x 64 x 80 are half as long again along one axis as along another, where points are smoothed less: 0.40 a cycle
+    instead of 0.21.
+    """
     cells = mg.cells(shape, "periodic")
     A = mg.finite_volume(cells, 1.0, 0.1, beta=lambda x, y, z: 1 + 9 * (x > 0.5))
     result = mg.solve(A, A.sample(lambda x, y, z: np.sin(2 * np.pi * x) + y))
     assert result.converged
-    assert result.cycles <= 30
+    assert result.cycles <= cycles
 
 
 def test_gravity_as_by_fourier_transform() -> None:
@@ -116,8 +119,8 @@ def test_easy_diffusion_has_few_bottom_iterations() -> None:
         result = mg.solve(p.A, p.f, cycle="U", smallest_box=2, bottom=bottom)
         assert result.converged
         counts[bottom] = result.cycles, result.bottom_iterations
-    assert counts["bicgstab"][0] == counts["ca-bicgstab"][0]
-    assert counts["ca-bicgstab"][1] <= 1.1 * counts["bicgstab"][1] + counts["bicgstab"][0]
+    # Solves of 4 or 5 iterations: blocks of 1, 2, 4 are left as soon as the residual is small enough.
+    assert counts["ca-bicgstab"] == counts["bicgstab"]
 
 
 def test_ranks_share_cells() -> None:
@@ -138,6 +141,28 @@ def test_ranks_share_cells() -> None:
         np.testing.assert_allclose(grid, expected, atol=1e-12 * np.abs(expected).max() * 100)
 
 
+def test_one_rank_may_have_all_cells() -> None:
+    def body(comm: object) -> tuple[float, bool]:
+        cells = mg.cells((4, 4), "dirichlet", boxes=4, comm=comm)
+        A = mg.finite_volume(cells, 1.0)
+        f = A.sample(lambda x, y: x)
+        result = mg.solve(A, f)
+        grid = A.to_grid(f)
+        assert np.array_equal(A.to_grid(A.from_grid(grid)), grid)
+        return float(grid.sum()), result.converged
+
+    assert tacit.comm.run_threads(2, body) == [(8.0, True)] * 2
+
+
+def test_a_mean_that_nothing_solves_is_told() -> None:
+    A = mg.finite_volume(mg.cells((16, 16)))
+    assert A.singular
+    result = mg.solve(A, np.ones(256) + np.linspace(-1, 1, 256))
+    assert result.converged
+    assert "no u solves" in result.warnings[0]
+    assert not mg.solve(A, np.linspace(-1, 1, 256)).warnings
+
+
 def test_wrong_use_is_refused() -> None:
     cells = mg.cells((8, 8))
     A = mg.finite_volume(cells, 1.0)
@@ -151,6 +176,8 @@ def test_wrong_use_is_refused() -> None:
         mg.solve(A, np.ones(63))
     with pytest.raises(tacit.UsageError, match="ca-cg"):
         mg.multigrid(A, bottom="bicgstab", step=4)
+    with pytest.raises(tacit.UsageError, match="direct"):
+        mg.multigrid(A, bottom="direct", step=4)
     with pytest.raises(ValueError, match="periodic"):
         mg.cells((8, 8), "periodical")
     with pytest.raises(tacit.UsageError, match="one end"):
@@ -172,5 +199,11 @@ def test_command_line(tmp_path: Path) -> None:
     assert facts["levels"][0]["cells"] == [16, 16, 16]
     assert facts["dofs_per_second"] > 0
     assert (tmp_path / "m.png").stat().st_size > 10000
+    run("multigrid", "--n", "16", "--precondition", "cg", "--bottom", "ca-cg", "--levels", "2", "--json", out)
+    facts = json.loads(out.read_text())
+    assert facts["bottom"] == "ca-cg"
+    assert facts["bottom_iterations"] > facts["bottom_solves"] == facts["cycles"] > 0
+    for key in ("unknowns", "cycle", "converged", "reason", "residual_norm", "error_norm", "dofs_per_second", "counts"):
+        assert key in facts
     run("multigrid", "--n", "8", "--max-cycles", "1", code=3)
     run("multigrid", "--cycle", "X", code=2)

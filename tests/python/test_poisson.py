@@ -52,6 +52,7 @@ def test_paths_and_schedules_change_no_bit() -> None:
                 ("shared", "jobs"),
                 ("persistent", "split"),
                 ("put", "synchronous"),
+                ("gather", "jobs"),
             ]
         ]
         assert comm.path == "auto"

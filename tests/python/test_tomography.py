@@ -59,20 +59,21 @@ def test_adjoint(dtype: str) -> None:
     assert "17 x 40" in repr(P)
 
 
-@pytest.mark.parametrize("method", ["cgls", "sirt"])
-def test_reconstructs_a_disc(method: str) -> None:
+@pytest.mark.parametrize(("method", "error"), [("cgls", 0.02), ("sirt", 0.04)])
+def test_reconstructs_a_disc(method: str, error: float) -> None:
     image = disc(48)
     P = tomography.projector(angles_of(60), 48)
     seen = []
     r = tomography.reconstruct(
         P.project(image), projector=P, method=method, iterations=40, callback=lambda s: seen.append(s.iteration)
     )
-    assert np.abs(r.images - image).mean() < 0.05
+    assert np.abs(r.images - image).mean() < error
     assert seen == list(range(41))
     assert r.end == ["iterations"]
     assert not r.interrupted
     assert r.residual.shape == (41, 1)
-    assert r.final_residual[0] == pytest.approx(r.residual[-1, 0], rel=1e-2)
+    assert r.final_residual[0] == pytest.approx(r.residual[-1, 0], rel=1e-4)
+    assert (np.diff(r.residual[:, 0]) <= 0).all()
 
 
 def test_batches_do_not_matter() -> None:
@@ -184,7 +185,7 @@ def test_command_line(tmp_path: Path, suffix: str) -> None:
         with Image.open(out) as stack:
             found = np.stack([np.array(stack) for i in range(stack.n_frames) if stack.seek(i) is None])
     assert found.shape == images.shape
-    assert np.abs(found - images).mean() < 0.2 * images.mean()
+    assert np.abs(found - images).mean() < 0.12 * images.mean()
     facts = json.loads((tmp_path / "r.json").read_text())
     assert facts["slices"] == 5
     assert facts["image_shape"] == [32, 32]
@@ -209,7 +210,7 @@ def test_grid_of_ranks(tmp_path: Path) -> None:
         *("--ranks", "4", "--grid", "2x2", "--threads", "1", "--output", str(out), "--json", str(tmp_path / "r.json")),
     )
     assert done.returncode == 0, done.stderr
-    assert np.abs(np.load(out) - images).mean() < 0.2 * images.mean()
+    assert np.abs(np.load(out) - images).mean() < 0.12 * images.mean()
     assert json.loads((tmp_path / "r.json").read_text())["grid"] == [2, 2]
 
 
@@ -249,6 +250,134 @@ def test_interrupt_keeps_what_there_is() -> None:
         assert r.interrupted
         assert 2 <= r.iterations[0] < 50
         assert np.abs(r.images).max() > 0
+
+
+def test_one_ranks_wish_ends_all_batches() -> None:
+    def rank(comm: Any) -> Any:
+        P = tomography.projector(angles_of(12), 16, comm=comm)
+        b = P.project(np.stack([disc(16)] * 5))
+        r = tomography.reconstruct(
+            b, projector=P, batch=1, iterations=6, callback=lambda s: comm.rank == 1 and s.slices.start == 2
+        )
+        return r.end, r.iterations
+
+    first, second = tacit.comm.run_threads(2, rank)
+    assert first == second
+    assert first[0] == ["iterations"] * 2 + ["callback"] * 3
+    assert first[1] == [6, 6, 0, 0, 0]
+
+
+def test_ctrl_c_counts_within_and_between(request: pytest.FixtureRequest) -> None:
+    found = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, found))
+    with tomography.interrupts() as outer:
+        signal.raise_signal(signal.SIGINT)  # raises nothing
+        assert outer()
+        P = tomography.projector(angles_of(10), 12)
+        r = tomography.reconstruct(P.project(np.stack([disc(12)] * 3)), projector=P, batch=1)
+        assert r.interrupted
+        assert r.end == ["callback"] * 3
+    with tomography.interrupts() as pressed:
+        signal.raise_signal(signal.SIGINT)
+        assert pressed()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_scales_do_not_matter() -> None:
+    for dtype, factors in (("float64", (2.0**-700, 2.0**700)), ("float32", (2.0**-90, 2.0**90))):
+        P = tomography.projector(angles_of(20), 24, dtype=dtype)
+        b = P.project(disc(24))
+        for method in ("cgls", "sirt"):
+            one = tomography.reconstruct(b, projector=P, method=method, iterations=5)
+            for factor in factors:
+                r = tomography.reconstruct(b * P.dtype.type(factor), projector=P, method=method, iterations=5)
+                assert r.end == ["iterations"]
+                np.testing.assert_array_equal(r.images, one.images * P.dtype.type(factor))
+                np.testing.assert_allclose(r.residual / factor, one.residual, rtol=1e-12)
+                np.testing.assert_allclose(r.final_residual[0] / factor, one.final_residual[0], rtol=1e-12)
+
+
+def test_rays_far_away_meet_nothing() -> None:
+    for centre, pixel in ((1e13, 1.0), (-1e13, 1.0), (8.0, 1e-12), (8.0, 1e12)):
+        P = tomography.projector(angles_of(8), 16, centre=centre, pixel=pixel)
+        assert P.nnz == (0 if pixel != 1e12 else P.nnz)
+        assert np.isfinite(P.project(np.ones((16, 16)))).all()
+
+
+def test_dead_bins_lie_between_live_ones() -> None:
+    rng = np.random.default_rng(0)
+    data, white, dark = rng.uniform(20, 90, (7, 2, 9)), np.full((3, 2, 9), 100.0), np.full((2, 2, 9), 10.0)
+    share = (data - 10) / 90
+    expected = -np.log(share)
+    np.testing.assert_allclose(tomography.normalise(data, white, dark), expected, rtol=1e-5)
+    white[:, 1, 4] = 10  # between live ones
+    white[:, 1, 0] = 5  # at an end
+    found = tomography.normalise(data, white, dark)
+    np.testing.assert_allclose(found[:, 0], expected[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(found[:, 1, 4], -np.log((share[:, 1, 3] + share[:, 1, 5]) / 2), rtol=1e-5)
+    np.testing.assert_allclose(found[:, 1, 0], expected[:, 1, 1], rtol=1e-5)
+    np.testing.assert_allclose(tomography.normalise(data[:, 1], white[:, 1], dark[:, 1]), found[:, 1], rtol=1e-5)
+    data[2, 0, 3] = np.nan
+    assert np.isnan(tomography.normalise(data, white, dark)[2, 0, 3])
+    with pytest.raises(ValueError, match="dark"):
+        tomography.normalise(data, dark, dark)
+
+
+def test_scans_that_cannot_be_right(tmp_path: Path) -> None:
+    """One error with one line, never a traceback, and never images said to be done."""
+    from tacit import scans
+
+    def changed(name: str, change: Any) -> str:
+        path = tmp_path / f"{name}.h5"
+        scan(path, n=16, slices=3)
+        with h5py.File(path, "r+") as f:
+            change(f["exchange"])
+        return str(path)
+
+    def replace(key: str, value: Any) -> Any:
+        def change(group: Any) -> None:
+            del group[key]
+            if value is not None:
+                group[key] = value
+
+        return change
+
+    def spoil(group: Any) -> None:
+        group["data"][5, 1, 3] = np.nan
+
+    def subgroup(group: Any) -> None:
+        del group["data_white"]
+        group.create_group("data_white")
+
+    truncated = changed("truncated", lambda group: None)
+    Path(truncated).write_bytes(Path(truncated).read_bytes()[:9000])
+    bad_angles = np.rad2deg(angles_of(40))
+    bad_angles[3] = np.nan
+    for path in (
+        truncated,
+        changed("angles", replace("theta", bad_angles)),
+        changed("few", replace("theta", np.zeros(0))),
+        changed("words", replace("data", np.array([b"a", b"b"]))),
+        changed("flat", replace("data", np.zeros((40, 16)))),
+        changed("none", replace("data", None)),
+        changed("dark", replace("data_white", np.full((2, 3, 16), 10.0))),
+        changed("shape", replace("data_white", np.full((2, 3, 15), 10.0))),
+        changed("group", subgroup),
+    ):
+        with pytest.raises(tacit.InputError):
+            scans.DataExchange(path).read(0, 3)
+    done = run("reconstruct", str(tmp_path / "dark.h5"))
+    assert done.returncode == 4, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    out = tmp_path / "r.json"
+    done = run("reconstruct", changed("nan", spoil), "--json", str(out), "--output", str(tmp_path / "o.npy"))
+    assert done.returncode == 3, done.stderr
+    facts = json.loads(out.read_text())
+    assert facts["reason"] == "non_finite"
+    assert facts["reasons"] == ["iterations", "non_finite", "iterations"]
+    assert np.isfinite(np.load(tmp_path / "o.npy")).all()
+    assert "slices 1" in done.stdout
 
 
 @pytest.mark.slow

@@ -43,7 +43,9 @@ class FaultyTransport : public comm::Transport {
   std::shared_ptr<comm::Transport> duplicate() override { return inner_->duplicate(); }
   std::vector<int> node() override { return inner_->node(); }
   bool one_process() const override { return inner_->one_process(); }
-  std::shared_ptr<comm::Window> make_window(std::size_t bytes) override { return inner_->make_window(bytes); }
+  std::shared_ptr<comm::Window> make_window(std::size_t bytes, const comm::AllLeast& all_least) override {
+    return inner_->make_window(bytes, all_least);
+  }
 
  private:
   void strike() {

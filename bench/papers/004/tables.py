@@ -23,7 +23,8 @@ PAPER = {
     "2": "paper, 1 to 16 nodes (6 threads a socket): SS 179.7 93.2 50.3 30.6 21.3   AS 2 205.7 119.7 61.1 31.1 15.4   AD 2 196.6 99.2 51.8 28.5 15.5 s",
     "3": "paper, 1 to 16 nodes, ms an iteration: PETSc 263 128 69 41 25   GPI 207 108 58 33 18 (other preconditioners)",
     "4": "paper, 1 to 16 nodes: PETSc 552 300 167 100 69 s, GPI 426 220 118 64 34 s; GPI / PETSc 0.77 0.73 0.71 0.64 0.49",
-    "5": "paper, Cray XE6, 1 to 16 nodes, 301^3: PETSc 476 251 144 80 39 s, GPI 552 285 145 73 41 s; 1.16 1.14 1.01 0.91 1.05",
+    "5": "paper, Cray XE6, 1 to 16 nodes, 301^3: PETSc 476 251 144 80 39 s, GPI 552 285 145 73 41 s; 1.16 1.14 1.01 0.91 1.05\n"
+    "paper, Cray XE6, 4 to 32 nodes, 501^3: PETSc 624 356 215 108 s, GPI 692 351 194 111 s; 1.11 0.99 0.90 1.03",
 }
 
 

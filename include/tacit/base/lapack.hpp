@@ -23,4 +23,27 @@ void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R);
 template <Scalar T>
 bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh);
 
+/// C := alpha op(A) op(B) + beta C, C m x n, op(A) m x k; op is 'N', 'T' or 'C'. Local. BLAS gemm.
+template <Scalar T>
+void gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
+          int ldc);
+
+/// B := op(A)^-1 B (side 'L') or B op(A)^-1 ('R'), A triangular ('L' or 'U'), its diagonal 'U'nit or 'N'ot; B m x n.
+/// Local. BLAS trsm.
+template <Scalar T>
+void trsm(char side, char triangle, char op, char diagonal, int m, int n, const T* a, int lda, T* b, int ldb);
+
+/// P A = L U of an n x n matrix in place, rows exchanged; pivots[i] (from 0): row i and that one changed places. Local.
+/// False where a pivot is exactly 0: U has a 0 there, and all else is done. LAPACK getrf.
+template <Scalar T>
+bool lu(T* a, int n, int lda, int* pivots);
+
+/// While it lives, OpenBLAS (where it is one) uses the calling thread alone: for calls from threads of our own.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+};
+
 }  // namespace tacit::lapack

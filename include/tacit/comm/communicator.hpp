@@ -52,7 +52,9 @@ enum class Path {
   persistent,  ///< the same, set up once
   neighbour,   ///< one neighbourhood collective (MPI only)
   put,         ///< written one-sidedly into the neighbour's window, then a flag (MPI's RMA; threads: memory)
-  shared       ///< on a node: packed, copied into the neighbour's shared memory, then a flag; off it, messages
+  shared,      ///< on a node: packed, copied into the neighbour's shared memory, then a flag; off it, messages
+  gather,      ///< on a node: a flag, then the neighbour reads this rank's vector where it stands; off it, messages
+  gaspi        ///< written one-sidedly together with a notification (where Tacit was built with a GASPI library)
 };
 Path path_of(std::string_view name);
 const char* to_string(Path path);
@@ -68,6 +70,7 @@ struct PeerFailure : std::exception {
 
 class Exchange;
 namespace detail {
+class Route;
 struct State;
 struct SumSlot;
 
@@ -240,6 +243,9 @@ class Communicator {
 
   /// All ranks come here in the normal case; throws PeerFailure instead if one failed. Ends comm::collective.
   void agree() const;
+  /// The same, and whoever has come does not turn back, whatever happens on other communicators: before calls of the
+  /// transport that cannot be left. Nothing that may fail stands between the two.
+  void meet() const;
   /// Tells all ranks of `error` (or joins them, after a PeerFailure), gives up what is pending, waits until all are
   /// here, and throws on every rank the error of the lowest failing one, out of the innermost call that all of them are
   /// in; a PeerFailure where this call lies within that one. A single rank rethrows the original.
@@ -249,9 +255,11 @@ class Communicator {
 
  private:
   friend class Exchange;
+  friend class detail::Route;
   template <class F>
   friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
   void leave() const;
+  void all_least(std::span<std::int64_t> values) const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
   void count_local_sum(std::size_t values) const;
   void progress() const;

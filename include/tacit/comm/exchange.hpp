@@ -59,6 +59,10 @@ class Exchange {
   std::byte* outgoing(int number);
   /// Posts the messages. Counts one exchange, one message a neighbour, whatever the path.
   void post(int number);
+  /// Packs and posts a forward exchange of the owned elements that stand at `owned`, in host memory: outgoing() is not
+  /// to be filled. Faster than packing first: what is next to each other is copied once. They must stay as they are until
+  /// close() (path gather: neighbours read them where they stand).
+  void post(int number, const void* owned);
   /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
   /// last. Waits.
   int wait_any(int number);
@@ -85,9 +89,12 @@ class Exchange {
   Path fastest();
   bool in_use() const;
   void finish(int slot);
+  void clear_abandoned();
+  void agree_on(Path path) const;
   void give_up() noexcept;  // the communicator has failed
   bool push_on();           // true while a message is under way
-  void write_on();
+  void help();              // with what neighbours wait for
+  void send(int number, const std::byte* owned);
   Communicator comm_;
   std::shared_ptr<const Pattern> pattern_;
   std::size_t element_bytes_;

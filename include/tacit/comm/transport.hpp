@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -56,6 +57,8 @@ class Window {
                      std::uint64_t value) = 0;
   /// A flag of this rank's window.
   virtual std::uint64_t read(std::size_t flag) = 0;
+  /// What write() sends may stand anywhere; else, in this rank's window.
+  virtual bool sends_from_anywhere() const { return true; }
 };
 
 /// An exchange with all neighbours as one operation of the library below.
@@ -66,6 +69,10 @@ class Neighbourhood {
   virtual Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
                        std::span<const std::int32_t> in_offsets) = 0;
 };
+
+/// At each place the least of what the ranks have there. Collective; can be left when a rank fails before it comes to it,
+/// and by nobody after that.
+using AllLeast = std::function<void(std::span<std::int64_t>)>;
 
 enum class Operation { sum, min, max };
 enum class Number { float32, float64, int64 };
@@ -129,10 +136,11 @@ class Transport {
   virtual std::vector<int> node() { return {rank()}; }
   /// Whether ranks of a node are threads of one process. Local.
   virtual bool one_process() const { return false; }
-  // Collective, and these two may wait for ever: called when all ranks are known to come.
+  // Collective. A call of the library below that cannot be left is entered right after an `all_least` and nothing else.
   /// One-sided communication of the library below; null where there is none. All bytes are zero.
-  virtual std::shared_ptr<Window> make_window(std::size_t /*bytes*/) { return nullptr; }
-  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`.
+  virtual std::shared_ptr<Window> make_window(std::size_t /*bytes*/, const AllLeast& /*all_least*/) { return nullptr; }
+  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`. May wait for ever:
+  /// called when all ranks are known to come.
   virtual std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> /*sources*/,
                                                             std::span<const int> /*destinations*/,
                                                             std::size_t /*element_bytes*/) {

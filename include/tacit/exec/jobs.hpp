@@ -12,8 +12,9 @@ namespace tacit::exec {
 
 /// Threads that run_team() will have: OpenMP's, or those of the race checker's executor (Tasks::use).
 int team_size();
-/// f(thread) on every thread of the team, from 0, which is the calling one. They live on between calls (OpenMP keeps its
-/// team). What thread 0 throws is thrown when all have come back; others may not throw.
+/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of the team, which live on between calls (OpenMP
+/// keeps its team). Where the system gives fewer threads they do several in turn: 0 and then others on the calling one, so f
+/// may wait for f(0) and for no other. What f(0) throws is thrown when all have come back; others may not throw.
 void run_team(const std::function<void(int thread)>& f);
 
 /// Jobs in lists. Thread-safe.

@@ -50,7 +50,7 @@ struct ChebyshevPointwise {
 /// d_{k+1} = d_k + omega P (f - A d_k), f = r on entry. With P = Jacobi: the iteration of Stoyanov and Pfreundt (2014).
 /// An iteration: 1 product, 1 apply of P, 1 reduction; 5 vectors of traffic beside the product's when P is diagonal.
 /// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A can do
-/// several steps in one pass (Operator::sweeps) and P is a multiple of the identity, up to `sweeps` of them are done at once:
+/// several steps in one pass (Operator::sweeps) and P is diagonal, up to `sweeps` of them are done at once:
 /// then 1 reduction for them all, and a claim may be so much later.
 template <Scalar T, Memory M>
 void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int sweeps = 1) {
@@ -66,26 +66,25 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int s
   if (const int most = std::min(sweeps, A.sweeps_at_once()); most > 1 && (!P || scaling)) {
     std::vector<T> s;
     if (scaling) s = scaling->to_host();
-    // The multiple that P is, which all ranks know.
+    // Whether P is a multiple of the identity, and which.
     double known[2] = {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (const T value : s) known[0] = std::max(known[0], double(real(value))), known[1] = std::max(known[1], -double(real(value)));
     if (!scaling) known[0] = 1, known[1] = -1;
     space.start_sum(known, 2, comm::Operation::max).wait(known);
-    if (known[0] == -known[1]) {
-      std::vector<double> squares;
-      std::size_t next = 0;
-      while (monitor.go_on(norm)) {
-        if (next == squares.size()) {
-          squares.resize(std::size_t(std::min(most, monitor.max_iterations() - monitor.iterations())));
-          next = 0;
-          A.sweeps(f, omega, T(real_t<T>(known[0])), d, v, squares);
-          for (std::size_t c = 0; c < squares.size() && P; ++c) P->count_apply();
-          space.sum(squares.data(), squares.size());
-        }
-        norm = std::sqrt(squares[next++]);
+    const auto* const varying = known[0] == -known[1] ? nullptr : scaling;
+    std::vector<double> squares;
+    std::size_t next = 0;
+    while (monitor.go_on(norm)) {
+      if (next == squares.size()) {
+        squares.resize(std::size_t(std::min(most, monitor.max_iterations() - monitor.iterations())));
+        next = 0;
+        A.sweeps(f, omega, T(real_t<T>(known[0])), varying, d, v, squares);
+        for (std::size_t c = 0; c < squares.size() && P; ++c) P->count_apply();
+        space.sum(squares.data(), squares.size());
       }
-      return;
+      norm = std::sqrt(squares[next++]);
     }
+    return;
   }
   bool fresh = true;
   while (monitor.go_on(norm)) {

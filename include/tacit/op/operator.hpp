@@ -60,7 +60,14 @@ class [[nodiscard]] Product {
     }
   }
   void wait() {
-    if (const auto* a = std::exchange(a_, nullptr)) a->end(*x_, *y_, adjoint_, token_);
+    const auto* const a = std::exchange(a_, nullptr);
+    if (!a) return;
+    try {
+      a->end(*x_, *y_, adjoint_, token_);
+    } catch (...) {  // x and y may be gone soon
+      a->abandon(token_);
+      throw;
+    }
   }
   /// Forgets the product without a message, after a failure.
   void give_up() noexcept {
@@ -142,10 +149,11 @@ class Operator {
   /// all ranks.
   virtual int sweeps_at_once() const { return 1; }
   /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
-  /// x := x + omega (scale r). One column each; `other` is written over. Counts squares.size() applies. The iterates are
-  /// those of single steps to rounding. Error(usage) where there is no kernel.
-  virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, Vector<T, M>& /*x*/, Vector<T, M>& /*other*/,
-                      std::span<double> /*squares*/) const {
+  /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same choice on
+  /// all ranks). One column each; `other` is written over. Counts squares.size() applies. The iterates are those of single
+  /// steps to rounding. Error(usage) where there is no kernel.
+  virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, const Vector<T, M>* /*scaling*/,
+                      Vector<T, M>& /*x*/, Vector<T, M>& /*other*/, std::span<double> /*squares*/) const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no kernel for several sweeps"));
   }
 

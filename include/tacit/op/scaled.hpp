@@ -57,9 +57,10 @@ class Scaled final : public Operator<T, M> {
     if (after_ != 1) layout::scale(T(after_), y);
   }
   void abandon(int token) const noexcept override {
-    flights_[token].product->give_up();
-    flights_[token].product.reset();
-    flights_[token].busy = false;
+    auto& flight = flights_[token];
+    if (flight.product) flight.product->give_up();
+    flight.product.reset();
+    flight.busy = false;
   }
 
  private:

@@ -107,6 +107,7 @@ class TiledMatrix {
 
  private:
   void encode(Local begin, Local end, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
+  void encode_runs(Local begin, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
   Local rows_ = 0, columns_ = 0;
   int block_rows_ = 128, tile_ = 0, stages_ = 1;
   bool in_order_ = false;

@@ -4,6 +4,7 @@
 #include <tacit/base/trace.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <future>
@@ -44,6 +45,13 @@ struct Network::Parts {
     require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(),
             "layer ", l, " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ",
             layer.start.back(), " by its row starts");
+    for (std::size_t i = 0; i < layer.weight.size(); ++i) {
+      if (std::isfinite(layer.weight[i])) continue;
+      const auto j =
+          std::upper_bound(layer.start.begin(), layer.start.end(), std::int64_t(i)) - layer.start.begin() - 1;
+      throw Error(ErrorKind::input, message("layer ", l, " has a weight of ", layer.weight[i], " from neuron ",
+                                            layer.input[i], " to ", j, " (counted from 0)"));
+    }
     op::TiledOptions o;
     o.values = values;
     o.format = op::TiledFormat::list;
@@ -206,7 +214,12 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
               to.inputs.push_back(begin + c);
               if (dense) {
                 const float* from = dense + std::size_t(begin + c) * rows;
-                for (std::size_t i = 0; i < rows; ++i) in[i * std::size_t(k) + std::size_t(c)] = from[i];
+                for (std::size_t i = 0; i < rows; ++i) {
+                  if (!std::isfinite(from[i]))
+                    throw Error(ErrorKind::input, message("input ", begin + c, " has ", from[i], " for neuron ", i,
+                                                          " (counted from 0); finite numbers are needed"));
+                  in[i * std::size_t(k) + std::size_t(c)] = from[i];
+                }
               } else {
                 const std::uint8_t* from = bits + std::size_t(begin + c) * ((rows + 7) / 8);
                 for (std::size_t i = 0; i < rows; ++i)
@@ -239,11 +252,12 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             for (std::size_t j = 0; j < neurons; ++j) {
               const float* const row = out.data() + j * columns;
 #pragma omp simd
-              for (std::size_t c = 0; c < columns; ++c) most[c] = std::max(most[c], row[c]);
+              for (std::size_t c = 0; c < columns; ++c)
+                most[c] = row[c] <= 0 ? most[c] : 1.0F;  // what is no number is alive
             }
             alive.clear();
             for (int c = 0; c < k; ++c)
-              if (!(most[std::size_t(c)] <= 0)) alive.push_back(c);  // what is no number is alive
+              if (most[std::size_t(c)] > 0) alive.push_back(c);
             if (o.report_layers) {
               auto& report = reports[q * depth + std::size_t(l - first)];
               report.alive = Global(alive.size());

@@ -14,7 +14,7 @@ class Krylov final : public precond::Bottom<T> {
       : all_(A),
         options_(std::move(options)),
         gathered_(A->boxes().ranks_in_use() <= 1 && A->range().comm().size() > 1) {
-    if (gathered_) a_ = A->alone();
+    if (gathered_) a_ = A->alone(), solver_ = A->boxes().patches().empty() ? 0 : A->boxes().owner(0);
     else a_ = std::move(A);
   }
   std::string name() const override { return krylov::to_string(options_.method); }
@@ -25,17 +25,24 @@ class Krylov final : public precond::Bottom<T> {
       outcome = solve_here(*a_, f, u);
       return outcome;
     }
-    double told[2] = {0, 0};  // iterations, failures
+    double told[3] = {0, 0, 0};  // iterations, failures, letters of warnings
+    std::string all;
     if (a_) {
       layout::Vector<T> here(a_->range()), there(a_->range());
       std::copy_n(f.data(), f.size(), here.data());
       outcome = solve_here(*a_, here, there);
       std::copy_n(there.data(), there.size(), u.data());
-      told[0] = outcome.iterations, told[1] = outcome.solved ? 0 : 1;
+      for (const auto& w : outcome.warnings) all += w + '\n';
+      told[0] = outcome.iterations, told[1] = outcome.solved ? 0 : 1, told[2] = double(all.size());
     }
-    f.space().start_sum(told, 2).wait(told);
+    f.space().start_sum(told, 3).wait(told);
     outcome.iterations = int(told[0]);
     outcome.solved = told[1] == 0;
+    if (told[2] == 0) return outcome;
+    all = all_->range().comm().broadcast(all, solver_);
+    outcome.warnings.clear();
+    for (std::size_t at = 0, end; at < all.size(); at = end + 1)
+      end = all.find('\n', at), outcome.warnings.push_back(all.substr(at, end - at));
     return outcome;
   }
 
@@ -70,6 +77,7 @@ class Krylov final : public precond::Bottom<T> {
   std::shared_ptr<const op::FiniteVolume<T>> a_;
   krylov::Options options_;
   bool gathered_;
+  int solver_ = 0;  // the rank that has all cells
 };
 
 }  // namespace
@@ -83,9 +91,14 @@ std::vector<std::string> bottom_names() {
 
 template <Scalar T>
 precond::MakeBottom<T> make_bottom(const BottomOptions& options) {
+  const auto& k = options.krylov;
+  const bool automatic = options.name == "automatic" || options.name == "auto";
+  if (automatic || options.name == "smoother" || options.name == "direct")
+    require(!k.step && !k.basis && !k.powers && !k.depth, "step, basis, powers and depth are options of a Krylov ",
+            "bottom that is named; the bottom is \"", options.name, "\"");
   if (options.name == "smoother") return {};
   if (options.name == "direct") return precond::direct_bottom<T>();
-  if (options.name == "automatic" || options.name == "auto") {
+  if (automatic) {
     return [options](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<precond::Bottom<T>> {
       const bool small = A->range().size() <= 512 || (A->boxes().ranks_in_use() <= 1 && A->range().size() <= 1024);
       if (small) return precond::direct_bottom<T>()(A);

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+
+#include <unistd.h>
 
 namespace tacit::app::tomography {
 
@@ -30,6 +33,11 @@ inline double distance(const Angle& a, double x, double y, double r) {
 
 constexpr double shortest = 1e-8;   // lengths that count, in pixels
 constexpr double parallel = 1e-10;  // below: a ray along an axis
+
+double physical_memory() {
+  const auto pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+  return pages > 0 && size > 0 ? double(pages) * double(size) : std::numeric_limits<double>::infinity();
+}
 
 std::vector<Local> inverse(const std::vector<Local>& order) {
   std::vector<Local> place(order.size());
@@ -97,10 +105,11 @@ void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
     const double at = steep ? top - l : l + left;
     const double cross = (r - at * other) * inverse;  // where the ray meets the line of centres
     const double middle = steep ? cross - left : top - cross;
-    const double low = std::max(std::ceil(middle - reach), double(steep ? box.left : box.top));
-    const double high = std::min(std::floor(middle + reach), double(steep ? box.right : box.bottom) - 1);
-    const auto end = Local(high);
-    for (auto m = Local(low); m <= end; ++m) {
+    // Within the box, then a whole number: a ray may pass far outside of what numbers of pixels reach.
+    const double least = steep ? box.left : box.top, most = steep ? box.right : box.bottom;
+    const auto first = Local(std::clamp(std::ceil(middle - reach), least, most));
+    const auto last = Local(std::clamp(std::floor(middle + reach), least - 1, most - 1));
+    for (Local m = first; m <= last; ++m) {
       const Local x = steep ? m : l, y = steep ? l : m;
       const double part = a.length(distance(a, x + left, top - y, r));
       if (part > shortest) f(x + g.width * y, part * g.pixel);
@@ -153,10 +162,32 @@ void Projector::pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const
   }
 }
 
+double Projector::expected_entries() const {
+  const auto& g = geometry_;
+  double shadows = 0;
+  for (const Angle& a : angles_) {
+    const double half = 0.5 * g.pixel * (g.width * std::abs(a.cos) + g.height * std::abs(a.sin));
+    const double seen = std::min(half, g.detectors - g.centre) - std::max(-half, -g.centre);
+    shadows += 2 * a.half * g.pixel * std::clamp(seen / (2 * half), 0.0, 1.0);
+  }
+  return double(g.pixels()) * shadows;
+}
+
 template <class T>
 std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
                                                     const op::TiledSpmmOptions& options) const {
   return comm::collective(comm, [&] {
+    // Both directions, each with a byte an entry at least beside the values.
+    const auto how = options.matrix.values;
+    const double width = how == op::Values::full ? sizeof(T) : how == op::Values::single ? 4 : 2;
+    const double needed = 2 * (width + 1) * expected_entries() / comm.size(), there = physical_memory();
+    if (needed > there)
+      throw Error(ErrorKind::environment,
+                  message("a projector of ", geometry_.rays(), " rays through ", geometry_.pixels(),
+                          " pixels has some ", expected_entries(), " entries: ", needed / 1e9,
+                          " GB a rank, but the "
+                          "machine has ",
+                          there / 1e9, " GB; take more ranks, larger pixels or 16-bit values"));
     const auto range = layout::Space::distributed(comm, geometry_.rays());
     const auto domain = layout::Space::distributed(comm, geometry_.pixels());
     const auto begin = Local(domain.begin()), end = Local(domain.end());

@@ -115,11 +115,14 @@ class Corner {
 template <class T>
 class Run {
  public:
-  Run(const op::Operator<T, Host>& a, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options)
+  /// `units`: of the numbers of each slice.
+  Run(const op::Operator<T, Host>& a, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options,
+      Numbers units)
       : A(a),
         b_(b),
         x_(x),
         o(options),
+        units_(std::move(units)),
         slices(b.columns()),
         r(b.space(), b.columns()),
         q(b.space(), b.columns()),
@@ -153,7 +156,7 @@ class Run {
       return d * d;
     });
     add_up(q.space(), last);
-    for (const double v : last) slices.result.final_residual.push_back(std::sqrt(v));
+    for (std::size_t c = 0; c < slices.k; ++c) slices.result.final_residual.push_back(std::sqrt(last[c]) * units_[c]);
     slices.result.seconds = wall_time() - begin_;
     return std::move(slices.result);
   }
@@ -162,7 +165,7 @@ class Run {
   void record(const Numbers& residual2, const Numbers& gradient2) {
     Numbers residual(slices.k), gradient(slices.k);
     for (std::size_t c = 0; c < slices.k; ++c)
-      residual[c] = std::sqrt(residual2[c]), gradient[c] = std::sqrt(gradient2[c]);
+      residual[c] = std::sqrt(residual2[c]) * units_[c], gradient[c] = std::sqrt(gradient2[c]) * units_[c];
     slices.result.residual.push_back(std::move(residual));
     slices.result.gradient.push_back(std::move(gradient));
   }
@@ -219,7 +222,8 @@ class Run {
       for (std::size_t c = 0; c < slices.k; ++c)
         alpha[c] = slices.on[c] && qq[c] > 0 && std::isfinite(g[c] / qq[c]) ? T(g[c] / qq[c]) : T(0);
       const T* const a = alpha.data();
-      each_element(x_, [=](std::size_t i, int c) { xp[i] += a[c] * pp[i]; });
+      // A slice that has ended stands still, also where its direction is no number.
+      each_element(x_, [=](std::size_t i, int c) { xp[i] = a[c] != T(0) ? xp[i] + a[c] * pp[i] : xp[i]; });
       auto rr = column_sums(r, [=](std::size_t i, int c) {
         const T v = rp[i] - a[c] * qp[i];
         rp[i] = v;
@@ -263,7 +267,7 @@ class Run {
       const T* const w = step.data();
       const bool positive = o.nonnegative;
       each_element(x_, [=](std::size_t i, int c) {
-        const T v = xp[i] + w[c] * C[i / k] * sp[i];
+        const T v = w[c] != T(0) ? xp[i] + w[c] * C[i / k] * sp[i] : xp[i];
         xp[i] = positive && w[c] != T(0) && v < T(0) ? T(0) : v;
       });
       A.apply(x_, r);
@@ -285,12 +289,33 @@ class Run {
   const Vector<T>& b_;
   Vector<T>& x_;
   const ReconstructOptions& o;
+  Numbers units_;
   Slices slices;
   Vector<T> r, q, s;
   std::unique_ptr<Vector<T>> best_;
   std::vector<Corner> corner_;
   double begin_;
 };
+
+// The largest magnitude of each slice; NaN where something is none.
+template <class T>
+Numbers largest(const Vector<T>& v) {
+  const auto k = std::size_t(v.columns());
+  Numbers most(k, 0.0);
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const double a = std::abs(double(v.data()[i]));
+    double& m = most[i % k];
+    m = a <= m || m != m ? m : a;
+  }
+  v.space().start_sum(most.data(), k, comm::Operation::max).wait(most.data());
+  return most;
+}
+
+template <class T>
+void times_powers(Vector<T>& v, const std::vector<int>& exponent) {
+  const std::size_t k = exponent.size();
+  for (std::size_t i = 0; i < v.size(); ++i) v.data()[i] = T(std::ldexp(double(v.data()[i]), exponent[i % k]));
+}
 
 }  // namespace
 
@@ -327,7 +352,25 @@ ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b
             " and a tolerance of ", options.tolerance);
     require(!options.nonnegative || options.method == Method::sirt, "only sirt keeps images from becoming negative");
     require(A.fault().empty(), A.fault());
-    return Run<T>(A, b, x, options).run();
+    // Squares and products of numbers far from 1 leave the range: a power of two of its own brings such a slice back.
+    constexpr int far = sizeof(T) == 4 ? 60 : 300;
+    Numbers most = largest(b), units(most.size(), 1.0);
+    const Numbers starts = largest(x);
+    std::vector<int> up(most.size(), 0), down(most.size(), 0);
+    bool scaled = false;
+    for (std::size_t c = 0; c < most.size(); ++c) {
+      if (most[c] == 0) most[c] = starts[c];
+      const int exponent = most[c] > 0 && std::isfinite(most[c]) ? std::ilogb(most[c]) : 0;
+      if (std::abs(exponent) <= far) continue;
+      scaled = true, up[c] = -exponent, down[c] = exponent, units[c] = std::ldexp(1.0, exponent);
+    }
+    if (!scaled) return Run<T>(A, b, x, options, std::move(units)).run();
+    Vector<T> near_b(b), near_x(x);
+    times_powers(near_b, up), times_powers(near_x, up);
+    auto result = Run<T>(A, near_b, near_x, options, std::move(units)).run();
+    times_powers(near_x, down);
+    layout::copy(near_x, x);
+    return result;
   });
 }
 

@@ -145,7 +145,7 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVol
       constant = constant && beta.empty() && d.uniform(axis);
       each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
         const Kind kind = kind_of(boxes_, boxes_.own(p), at, axis);
-        if (kind == Kind::flux) return;
+        if (kind == Kind::flux || kind == Kind::none) return;
         const double value = beta.empty() ? 1.0 : double(beta[i]);
         faces_[ax][i] =
             T(c.b * value * face_area(d, at, axis) / (face_distance(boxes_, boxes_.own(p), at, axis, kind) * unit_));
@@ -243,7 +243,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
       const CellBox& b = boxes_.own(p);
       if (at[ax] != b.lower[ax] && at[ax] != b.upper[ax]) return;
       const Kind kind = kind_of(boxes_, at, axis);
-      if (kind == Kind::inner || !(kind == Kind::value ? value : flux)) return;
+      if (kind == Kind::inner || kind == Kind::none || !(kind == Kind::value ? value : flux)) return;
       const double g =
           (kind == Kind::value ? value : flux)(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis));
       const Cell in = at[ax] == b.lower[ax] ? at : below(at, axis);
@@ -383,7 +383,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
                 else c[u] = up(a, at[u]);
               }
               const Kind kind = end ? kind_of(m.boxes_, cb, c, axis) : Kind::inner;
-              if (kind == Kind::flux) continue;
+              if (kind == Kind::flux || kind == Kind::none) continue;
               const double ratio =
                   face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
               const double one = double(from[x + nf[0] * (y + nf[1] * z)]);

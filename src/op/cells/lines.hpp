@@ -42,12 +42,13 @@ Cell below(Cell c, int axis) {
   return c;
 }
 
-// What a face has on its two sides.
-enum class Kind { inner, value, flux };
+// What a face has on its two sides; none: the same cell, a period long.
+enum class Kind { inner, value, flux, none };
 Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
   const auto a = std::size_t(axis);
   const Domain& d = boxes.domain();
   const Global at = above[a], n = d.cells(axis);
+  if (couples_itself(d, axis)) return Kind::none;
   if ((at == 0 || at == n) && !d.periodic(axis))
     return d.boundary[a][at != 0] == Boundary::dirichlet ? Kind::value : Kind::flux;
   return boxes.index(above) >= 0 && boxes.index(below(above, axis)) >= 0 ? Kind::inner : Kind::value;

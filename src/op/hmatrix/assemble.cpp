@@ -117,6 +117,7 @@ struct Sample {
   int exponent;
   double size2;
   Wide<T> random, ones;
+  double unlike2;  // of the row less the column, where the matrix is said to be symmetric
 };
 
 // Compression of the blocks of one HMatrix, with all that ranks have to agree on. Collective throughout.
@@ -132,6 +133,8 @@ class Assembly {
         entry_(entry),
         leaves_(block_tree(rows, columns, this->options.admissibility)) {
     for (const Block& b : leaves_) wanted_ += bytes_wanted(b);
+    if (this->options.symmetry != Symmetry::none)
+      std::erase_if(leaves_, [](const Block& b) { return b.column_begin > b.row_begin; });
     take_samples();
   }
 
@@ -150,6 +153,9 @@ class Assembly {
   using R = real_t<T>;
   // Numbers whose squares, and sums of those, stay in the range: 2^-safe to 2^safe.
   static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / 8;
+
+  // How many places of A a block stands for.
+  double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
 
   void take_samples();
   void compress_own();
@@ -171,6 +177,7 @@ template <Scalar T>
 void Assembly<T>::take_samples() {
   const Local m = rows_.size(), n = columns_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
   std::vector<T> row(static_cast<std::size_t>(n));
+  std::vector<T> column(options.symmetry == Symmetry::none ? 0 : std::size_t(n));
   std::vector<Global> all(static_cast<std::size_t>(n));
   std::iota(all.begin(), all.end(), Global(0));
   std::vector<Sample<T>> own;
@@ -183,7 +190,7 @@ void Assembly<T>::take_samples() {
     for (Local j = 0; j < n; ++j)
       if (!is_finite(row[std::size_t(j)]))
         throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
-    Sample<T> sample{p, exponent_of(row.data(), row.size()), 0, 0, 0};
+    Sample<T> sample{p, exponent_of(row.data(), row.size()), 0, 0, 0, 0};
     // 2^-exponent is a number, be it a subnormal one, and so is its inverse.
     if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
     const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
@@ -192,6 +199,15 @@ void Assembly<T>::take_samples() {
       sample.size2 += abs2(a);
       sample.random += a * sign_of(j);
       sample.ones += a;
+    }
+    if (options.symmetry != Symmetry::none) {
+      entry_(all, {&index, 1}, column.data());
+      evaluated += n;
+      for (Local j = 0; j < n; ++j) {
+        const T mirror =
+            options.symmetry == Symmetry::hermitian ? conj(column[std::size_t(j)]) : column[std::size_t(j)];
+        sample.unlike2 += abs2(Wide<T>(row[std::size_t(j)] * unit) - Wide<T>(mirror * unit));
+      }
     }
     own.push_back(sample);
   }
@@ -212,6 +228,21 @@ void Assembly<T>::take_samples() {
   for (const auto& sample : samples) spread += (size2(sample) - mean) * (size2(sample) - mean);
   spread = k > 1 ? std::sqrt(spread / (k * (k - 1))) : 0;
   norm_ = std::sqrt(std::max(mean - spread, mean / 4) * m);
+
+  if (options.symmetry == Symmetry::none) return;
+  double unlike2 = 0;
+  const Sample<T>* worst = nullptr;
+  for (const auto& sample : samples) {
+    if (!(sample.unlike2 <= 0) && (!worst || !(sample.unlike2 / sample.size2 <= worst->unlike2 / worst->size2)))
+      worst = &sample;
+    if (sample.exponent != none) unlike2 += std::ldexp(sample.unlike2, 2 * (sample.exponent - exponent));
+  }
+  if (!(std::sqrt(unlike2 / k) <= options.tolerance * std::sqrt(mean)))
+    throw Error(ErrorKind::usage,
+                message("the matrix is not ", options.symmetry == Symmetry::hermitian ? "hermitian" : "symmetric",
+                        ": row and column ", rows_.order()[std::size_t(worst->position)], " differ by ",
+                        std::sqrt(worst->unlike2 / worst->size2), " of the row's norm, and the tolerance is ",
+                        options.tolerance));
 }
 
 template <Scalar T>
@@ -345,7 +376,10 @@ void Assembly<T>::run() {
     compress_own();
     double bytes = 0;
     error2 = norm2 = 0;
-    for (const auto& p : packed) bytes += p.bytes(), error2 += p.error * p.error, norm2 += p.norm * p.norm;
+    for (const auto& p : packed) {
+      const double times = places(p.block);
+      bytes += p.bytes(), error2 += times * p.error * p.error, norm2 += times * p.norm * p.norm;
+    }
     const auto sums = sum_over_ranks(comm_, std::vector<double>{error2, norm2});
     error2 = sums[0], norm2 = sums[1];
     if (again < 3 && leaves_the_range()) {
@@ -353,7 +387,7 @@ void Assembly<T>::run() {
       packed.clear();
       continue;
     }
-    if (options.measure == ErrorMeasure::matrix && attempt < 2 &&
+    if (options.measure == ErrorMeasure::matrix && options.compress.cut_rank == 0 && attempt < 2 &&
         error2 > options.tolerance * options.tolerance * norm2 && norm2 < norm_ * norm_) {
       norm_ = std::sqrt(norm2);  // the sample had promised more
       packed.clear();
@@ -369,6 +403,56 @@ void Assembly<T>::run() {
 
 }  // namespace
 
+// What came out, and its storage; numbers of `packed` are in units of 2^exponent.
+template <Scalar T>
+template <class Packed>
+void HMatrix<T>::describe(std::vector<Packed> packed, int exponent) {
+  const auto& comm = this->range().comm();
+  const int m = parts_->rows->size(), n = parts_->columns->size();
+  const bool square = parts_->rows == parts_->columns;
+  largest_ = 0;
+  report_.rows = m, report_.columns = n;
+  std::vector<Global> counts(2), ranks;
+  parts_->touched.assign(static_cast<std::size_t>(n), 0);
+  if (two_sided()) std::fill_n(parts_->touched.begin() + parts_->first, parts_->count, char(1));
+  parts_->diagonal.resize(std::size_t(square ? parts_->count : 0), T(0));
+  for (auto& p : packed) {
+    largest_ = std::max(largest_, p.dense ? p.largest : p.norm);
+    if (p.dense || p.rank > 0)
+      std::fill(parts_->touched.begin() + p.block.column_begin, parts_->touched.begin() + p.block.column_end, char(1));
+    if (!p.diagonal.empty())
+      std::copy(p.diagonal.begin(), p.diagonal.end(),
+                parts_->diagonal.begin() + (std::max(p.block.row_begin, p.block.column_begin) - parts_->first));
+    ++counts[p.dense ? 0 : 1];
+    if (p.dense) continue;
+    if (ranks.size() <= std::size_t(p.rank)) ranks.resize(std::size_t(p.rank) + 1);
+    ++ranks[std::size_t(p.rank)];
+  }
+  largest_ = std::min(std::ldexp(comm.all_max(largest_), exponent), double(std::numeric_limits<real_t<T>>::max()));
+  ranks.resize(std::size_t(comm.all_max(Global(ranks.size()))));
+  ranks = sum_over_ranks(comm, ranks);
+  counts = sum_over_ranks(comm, counts);
+  report_.dense_blocks = counts[0], report_.low_rank_blocks = counts[1];
+  for (std::size_t r = 0; r < ranks.size(); ++r) report_.mean_rank += double(r) * double(ranks[r]);
+  if (counts[1] > 0) report_.mean_rank /= double(counts[1]);
+  report_.max_rank = std::max(0, int(ranks.size()) - 1);
+  report_.ranks = std::move(ranks);
+
+  parts_->storage =
+      std::make_unique<detail::Storage<T>>(parts_->first, parts_->count, n, std::move(packed), two_sided());
+  const auto own = parts_->storage->bytes();
+  const auto bytes = sum_over_ranks(comm, std::vector<double>{own[detail::native], own[detail::single],
+                                                              own[detail::fixed], parts_->storage->index_bytes()});
+  // Where the scalar is single already its own precision is counted as such.
+  const bool is_single = std::is_same_v<real_t<T>, float>;
+  report_.full_bytes = is_single ? 0 : bytes[0];
+  report_.single_bytes = bytes[1] + (is_single ? bytes[0] : 0);
+  report_.fixed_bytes = bytes[2];
+  report_.index_bytes = bytes[3];
+  report_.bytes = bytes[0] + bytes[1] + bytes[2];
+  report_.dense_fraction = report_.bytes / (double(m) * n * sizeof(T));
+}
+
 template <Scalar T>
 void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
   const Span span("hmatrix assembly", "op");
@@ -380,70 +464,35 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
     parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
     parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
     const int m = parts_->rows->size(), n = parts_->columns->size();
-
-    // What came out.
     report_ = {};
-    largest_ = 0;
-    report_.rows = m, report_.columns = n;
     report_.least_bytes = assembly.least_bytes, report_.most_bytes = assembly.most_bytes;
-    std::vector<Global> counts(2);
-    std::vector<Global> ranks;
-    parts_->touched.assign(static_cast<std::size_t>(n), 0);
-    parts_->diagonal.assign(std::size_t(parts_->rows == parts_->columns ? parts_->count : 0), T(0));
-    for (auto& p : assembly.packed) {
-      largest_ = std::max(largest_, p.dense ? p.largest : p.norm);
-      if (p.dense || p.rank > 0)
-        std::fill(parts_->touched.begin() + p.block.column_begin, parts_->touched.begin() + p.block.column_end,
-                  char(1));
-      if (!p.diagonal.empty())
-        std::copy(p.diagonal.begin(), p.diagonal.end(),
-                  parts_->diagonal.begin() + (std::max(p.block.row_begin, p.block.column_begin) - parts_->first));
-      ++counts[p.dense ? 0 : 1];
-      if (p.dense) continue;
-      if (ranks.size() <= std::size_t(p.rank)) ranks.resize(std::size_t(p.rank) + 1);
-      ++ranks[std::size_t(p.rank)];
-    }
-    largest_ =
-        std::min(std::ldexp(comm.all_max(largest_), assembly.exponent), double(std::numeric_limits<real_t<T>>::max()));
-    ranks.resize(std::size_t(comm.all_max(Global(ranks.size()))));
-    ranks = sum_over_ranks(comm, ranks);
-    counts = sum_over_ranks(comm, counts);
-    report_.dense_blocks = counts[0], report_.low_rank_blocks = counts[1];
-    for (std::size_t r = 0; r < ranks.size(); ++r) report_.mean_rank += double(r) * double(ranks[r]);
-    if (counts[1] > 0) report_.mean_rank /= double(counts[1]);
-    report_.max_rank = std::max(0, int(ranks.size()) - 1);
-    report_.ranks = std::move(ranks);
     report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent);
     report_.estimated_error = assembly.norm2 > 0 ? std::sqrt(assembly.error2 / assembly.norm2) : 0;
     report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * n);
-
-    parts_->storage = std::make_unique<detail::Storage<T>>(parts_->first, parts_->count, n, std::move(assembly.packed));
-    const auto own_bytes = parts_->storage->bytes();
-    const auto bytes =
-        sum_over_ranks(comm, std::vector<double>{own_bytes[detail::native], own_bytes[detail::single],
-                                                 own_bytes[detail::fixed], parts_->storage->index_bytes()});
-    // Where the scalar is single already its own precision is counted as such.
-    const bool is_single = std::is_same_v<real_t<T>, float>;
-    report_.full_bytes = is_single ? 0 : bytes[0];
-    report_.single_bytes = bytes[1] + (is_single ? bytes[0] : 0);
-    report_.fixed_bytes = bytes[2];
-    report_.index_bytes = bytes[3];
-    report_.bytes = bytes[0] + bytes[1] + bytes[2];
-    report_.dense_fraction = report_.bytes / (double(m) * n * sizeof(T));
+    parts_->diagonal.clear();
+    describe(std::move(assembly.packed), assembly.exponent);
 
     // The sampled rows again, as the operator has them. By their own norms: a product may cancel.
-    std::vector<T> x(static_cast<std::size_t>(n)), y(static_cast<std::size_t>(parts_->count));
+    std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided() ? n : parts_->count));
     std::vector<double> error(2), size(3);
     for (int which = 0; which < 2; ++which) {
       for (Local j = 0; j < n; ++j) x[std::size_t(j)] = which == 0 ? T(real_t<T>(sign_of(j))) : T(1);
-      parts_->storage->multiply(x.data(), parts_->columns->order(), y.data(), 1, comm);
-      for (const auto& s : assembly.samples) {
+      std::vector<Wide<T>> found(assembly.samples.size());
+      if (two_sided()) {
+        multiply_both(x.data(), y.data(), 1, false);
+        for (std::size_t s = 0; s < found.size(); ++s) found[s] = Wide<T>(y[std::size_t(assembly.samples[s].position)]);
+        found = sum_over_ranks(comm, found);
+      } else {
+        parts_->storage->multiply(x.data(), parts_->columns->order(), y.data(), 1, comm);
+      }
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto& s = assembly.samples[i];
         if (s.position < parts_->first || s.position >= parts_->first + parts_->count) continue;
+        if (!two_sided()) found[i] = Wide<T>(y[std::size_t(s.position - parts_->first)]);
         const bool zero = s.exponent == none;
         const int e = zero ? assembly.exponent : s.exponent;
         const auto square = [&](const Wide<T>& v) { return abs2(shifted(v, e - assembly.exponent)); };
-        const Wide<T> exact = which == 0 ? s.random : s.ones,
-                      ours = shifted(Wide<T>(y[std::size_t(s.position - parts_->first)]), -e);
+        const Wide<T> exact = which == 0 ? s.random : s.ones, ours = shifted(found[i], -e);
         error[std::size_t(which)] += square(ours - exact);
         size[std::size_t(which)] += square(exact);
         if (which == 0 && !zero) size[2] += std::ldexp(s.size2, 2 * (e - assembly.exponent));
@@ -454,7 +503,7 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
     report_.measured_error = relative(error[0], size[2]);
     report_.measured_error_ones = relative(error[1], std::max(size[1], size[2]));
 
-    if (report_.measured_error <= acceptable * options_.tolerance) return;
+    if (report_.measured_error <= acceptable * options_.tolerance || options_.compress.cut_rank > 0) return;
     const bool by_crosses = options_.compress.method != Compression::svd && report_.low_rank_blocks > 0;
     if (round == 0 && by_crosses && options_.compress.verify) {
       auto& compress = assembly.options.compress;
@@ -472,6 +521,67 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
   }
 }
 
+// What is left of each block, by its own norm.
+template <Scalar T>
+void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
+  const auto& comm = this->range().comm();
+  std::vector<detail::Packed<T>> packed;
+  double error2 = 0, norm2 = 0, bytes = 0;
+  for (auto& m : fine.parts_->storage->unpack([](const Block&) { return true; })) {
+    Compressed<T> c;
+    c.rows = m.block.rows(), c.columns = m.block.columns();
+    c.dense = m.dense;
+    const auto length = [](const T* v, Local n) {
+      double sum = 0;
+      for (Local i = 0; i < n; ++i) sum += double(abs2(v[i]));
+      return std::sqrt(sum);
+    };
+    if (m.dense) {
+      c.norm = length(m.u.data(), Local(m.u.size()));
+    } else {
+      std::vector<double> sizes;
+      for (Local k = 0; k < m.rank; ++k)
+        sizes.push_back(length(m.u.data() + std::size_t(k) * c.rows, c.rows) *
+                        length(m.v.data() + std::size_t(k) * c.columns, c.columns));
+      for (const double size : sizes) c.norm = std::hypot(c.norm, size);
+      Local kept = coarse.rank > 0 ? std::min(m.rank, coarse.rank) : m.rank;
+      double tail = 0;
+      for (Local k = m.rank; k > kept; --k) tail = std::hypot(tail, sizes[std::size_t(k) - 1]);
+      while (kept > 0 && std::hypot(tail, sizes[std::size_t(kept) - 1]) <= coarse.tolerance * c.norm)
+        tail = std::hypot(tail, sizes[std::size_t(--kept)]);
+      c.rank = kept;
+      c.error = tail;
+      c.orthonormal = fine.options_.compress.recompress;
+      m.u.resize(std::size_t(kept) * std::size_t(c.rows)), m.v.resize(std::size_t(kept) * std::size_t(c.columns));
+      c.v = std::move(m.v);
+      for (Local k = 0; k < kept; ++k) {
+        T *const u = m.u.data() + std::size_t(k) * c.rows, *const v = c.v.data() + std::size_t(k) * c.columns;
+        const double a = length(u, c.rows), b = length(v, c.columns);
+        c.sigma.push_back(real_t<T>(a * b));
+        for (Local i = 0; i < c.rows && a > 0; ++i) u[i] *= real_t<T>(1 / a);
+        for (Local i = 0; i < c.columns && b > 0; ++i) v[i] *= real_t<T>(1 / b);
+      }
+    }
+    c.u = std::move(m.u);
+    auto p = detail::pack(m.block, c, storage_share * coarse.tolerance * c.norm, options_.storage);
+    if (c.dense)
+      for (const T& a : c.u) p.largest = std::max(p.largest, double(std::abs(a)));
+    const double places = two_sided() && !m.block.is_diagonal() ? 2 : 1;
+    error2 += places * p.error * p.error, norm2 += places * c.norm * c.norm, bytes += p.bytes();
+    packed.push_back(std::move(p));
+  }
+  const auto sums = sum_over_ranks(comm, std::vector<double>{error2, norm2});
+  report_ = {};
+  report_.norm = std::sqrt(sums[1]);
+  report_.estimated_error = std::hypot(fine.report_.estimated_error, sums[1] > 0 ? std::sqrt(sums[0] / sums[1]) : 0);
+  report_.least_bytes = -comm.all_max(-bytes), report_.most_bytes = comm.all_max(bytes);
+  describe(std::move(packed), 0);
+}
+
+template void HMatrix<float>::coarsen(const HMatrix<float>&, const CoarseOptions&);
+template void HMatrix<double>::coarsen(const HMatrix<double>&, const CoarseOptions&);
+template void HMatrix<std::complex<float>>::coarsen(const HMatrix<std::complex<float>>&, const CoarseOptions&);
+template void HMatrix<std::complex<double>>::coarsen(const HMatrix<std::complex<double>>&, const CoarseOptions&);
 template void HMatrix<float>::assemble(const EntryFunction<float>&);
 template void HMatrix<double>::assemble(const EntryFunction<double>&);
 template void HMatrix<std::complex<float>>::assemble(const EntryFunction<std::complex<float>>&);

@@ -132,6 +132,8 @@ class Crosses {
     limit_ = Local(std::min<double>(std::min(m_, n_), options.recompress ? 1.5 * even + 1 : even));
     if (options.max_rank > 0)
       limit_ = std::min(limit_, options.recompress ? options.max_rank + options.max_rank / 2 + 2 : options.max_rank);
+    enough_ = std::min(m_, n_);
+    if (options.cut_rank > 0) enough_ = std::min(enough_, options.cut_rank + (options.recompress ? 2 : 0));
   }
 
   // False when the rank passes the limit.
@@ -140,7 +142,7 @@ class Crosses {
     for (;;) {
       const bool done = options_.method == Compression::aca_plus ? with_references() : with_partial_pivots(next);
       if (!done) return false;
-      if (!options_.verify) return true;
+      if (!options_.verify || options_.cut_rank > 0) return true;
       next = worst_of_sample();
       if (next < 0) return true;
       // The stopping rule was fooled: the cross through the worst row found, then on as before. Where only rounding is
@@ -243,7 +245,7 @@ class Crosses {
   // Bebendorf's rule: the next row is where the last column was largest; stop when a cross is small beside their sum.
   bool with_partial_pivots(Local row) {
     for (int empty = 0; empty < spare();) {
-      if (rank_ >= std::min(m_, n_)) return true;
+      if (rank_ >= enough_) return true;
       if (rank_ >= limit_) return false;
       if (row < 0 || row_used_[std::size_t(row)]) row = unused(row_used_, hash_);
       if (row < 0) return true;
@@ -266,7 +268,7 @@ class Crosses {
     double row_noise = 0, column_noise = 0;
     std::vector<T> ref_row(static_cast<std::size_t>(n_)), ref_column(static_cast<std::size_t>(m_));
     for (int empty = 0; empty < spare();) {
-      if (rank_ >= std::min(m_, n_)) return true;
+      if (rank_ >= enough_) return true;
       if (rank_ >= limit_) return false;
       if (j_ref < 0) {
         j_ref = unused(column_used_, hash_);
@@ -391,7 +393,7 @@ class Crosses {
 
   static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
   Entries<T>& block_;
-  Local m_, n_, limit_ = 0, rank_ = 0;
+  Local m_, n_, limit_ = 0, enough_ = 0, rank_ = 0;
   Tolerance tolerance_;
   const CompressOptions& options_;
   std::vector<T> u_, v_;
@@ -468,7 +470,7 @@ double size_of(const std::vector<real_t<T>>& sigma) {
 }
 
 template <Scalar T>
-bool recompress(Compressed<T>& b, double allowed, Norm norm) {
+bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   const Local r = b.rank;
   if (r == 0) return true;
   std::vector<T> ru, rv, small(std::size_t(r) * r);
@@ -485,7 +487,8 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm) {
   std::vector<real_t<T>> sigma(static_cast<std::size_t>(r));
   if (!lapack::svd(small.data(), r, r, left.data(), sigma.data(), right.data())) return false;
   double error;
-  const Local k = cut(sigma, allowed, norm, error);
+  Local k = cut(sigma, allowed, norm, error);
+  for (; cut_rank > 0 && k > cut_rank; --k) error = std::hypot(error, double(sigma[std::size_t(k) - 1]));
   b.norm = size_of<T>(sigma);
   b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
   std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of what LAPACK gives
@@ -498,13 +501,14 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm) {
 }
 
 template <Scalar T>
-void by_svd(Compressed<T>& b, double allowed, Norm norm) {
+void by_svd(Compressed<T>& b, double allowed, Norm norm, Local cut_rank = 0) {
   const Local m = b.rows, n = b.columns, k = std::min(m, n);
   std::vector<T> a = b.u, u(std::size_t(m) * k), vh(std::size_t(k) * n);
   std::vector<real_t<T>> sigma(static_cast<std::size_t>(k));
   if (!lapack::svd(a.data(), m, n, u.data(), sigma.data(), vh.data())) return;
   double error;
-  const Local r = cut(sigma, allowed, norm, error);
+  Local r = cut(sigma, allowed, norm, error);
+  for (; cut_rank > 0 && r > cut_rank; --r) error = std::hypot(error, double(sigma[std::size_t(r) - 1]));
   if (Global(r) * (Global(m) + n) >= Global(m) * n) return;
   u.resize(std::size_t(m) * r);
   b.u = std::move(u);
@@ -571,7 +575,7 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
                        Tolerance tolerance, const CompressOptions& options) {
   if (options.method == Compression::svd) {
     auto b = evaluate(entry, rows, columns);
-    by_svd(b, std::hypot(cross_share, cut_share) * tolerance.of(b.norm), options.truncation);
+    by_svd(b, std::hypot(cross_share, cut_share) * tolerance.of(b.norm), options.truncation, options.cut_rank);
     if (options.max_rank > 0 && b.rank > options.max_rank) {
       const Global seen = b.entries;
       b = evaluate(entry, rows, columns);
@@ -593,7 +597,7 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
     for (T& v : b.v) v = conj(v);
     b.entries = block.evaluated();
     if (options.recompress) {
-      fits = recompress(b, cut_share * tolerance.of(b.norm), options.truncation);
+      fits = recompress(b, cut_share * tolerance.of(b.norm), options.truncation, options.cut_rank);
     } else {
       b.sigma.resize(std::size_t(b.rank));
       for (Local l = 0; l < b.rank; ++l) {
@@ -608,7 +612,7 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
     fits = fits && Global(b.rank) * (Global(b.rows) + b.columns) < Global(b.rows) * b.columns &&
            (options.max_rank == 0 || b.rank <= options.max_rank);
   }
-  if (fits && Global(b.rows) * b.columns <= options.settled) {
+  if (fits && options.cut_rank == 0 && Global(b.rows) * b.columns <= options.settled) {
     settle(b, evaluate(entry, rows, columns), tolerance, options);
   } else if (!fits) {
     const Global seen = block.evaluated();

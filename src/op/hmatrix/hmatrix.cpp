@@ -29,6 +29,9 @@ HMatrix<T>::HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree
     require(options.sampled_rows >= 1, "an hmatrix whose norm is to be estimated by ", options.sampled_rows, " rows");
     require(options.compress.max_rank >= 0, "an hmatrix of rank at most ", options.compress.max_rank);
     require(options.balance_rounds >= 0, "an hmatrix balanced in ", options.balance_rounds, " rounds");
+    require(options.compress.cut_rank >= 0, "an hmatrix cut to rank ", options.compress.cut_rank);
+    require(options.symmetry == Symmetry::none || (rows == columns && this->range() == this->domain()),
+            "a symmetric hmatrix needs one cluster tree and one space for rows and columns");
     parts_->rows = std::move(rows);
     parts_->columns = std::move(columns);
     assemble(entry);
@@ -41,70 +44,142 @@ template <Scalar T>
 HMatrix<T>::~HMatrix() = default;
 
 template <Scalar T>
+HMatrix<T>::HMatrix(const HMatrix& fine, const CoarseOptions& coarse)
+    : Operator<T, Host>(fine.range(), fine.domain()), options_(fine.options_), parts_(std::make_unique<Parts>()) {
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    const Span span("hmatrix coarse copy", "op");
+    const double start = wall_time();
+    require(coarse.rank >= 0, "a coarse hmatrix of rank ", coarse.rank);
+    require(coarse.tolerance > 0 && coarse.tolerance < 1, "a coarse hmatrix with a tolerance of ", coarse.tolerance,
+            "; a number above 0 and below 1 is needed");
+    options_.tolerance = coarse.tolerance;
+    parts_->rows = fine.parts_->rows;
+    parts_->columns = fine.parts_->columns;
+    parts_->cuts = fine.parts_->cuts;
+    parts_->first = fine.parts_->first;
+    parts_->count = fine.parts_->count;
+    parts_->diagonal = fine.parts_->diagonal;
+    coarsen(fine, coarse);
+    exchange_patterns();
+    report_.set_up_seconds = comm.all_max(wall_time() - start);
+  });
+}
+
+template <Scalar T>
 std::pair<Local, Local> HMatrix<T>::own_rows() const {
   return {parts_->first, parts_->first + parts_->count};
+}
+
+template <Scalar T>
+const OwnRows<T>& HMatrix<T>::rows() const {
+  return *parts_->own_rows;
+}
+
+template <Scalar T>
+std::shared_ptr<const ClusterTree> HMatrix<T>::row_tree() const {
+  return parts_->rows;
+}
+
+template <Scalar T>
+const std::vector<T>& HMatrix<T>::own_diagonal() const {
+  return parts_->diagonal;
+}
+
+template <Scalar T>
+std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(const Block&)>& wanted) const {
+  require(parts_->rows == parts_->columns, "the square part of an hmatrix whose rows and columns have two trees");
+  const Local first = parts_->first, last = first + parts_->count;
+  const bool both = two_sided();
+  const auto clipped = [&](Block b) {
+    b.column_begin = std::max(b.column_begin, first), b.column_end = std::min(b.column_end, last);
+    return b;
+  };
+  const auto turned = [](const Block& b) {
+    return Block{b.column_begin, b.column_end, b.row_begin, b.row_end, b.admissible};
+  };
+  const auto asks = [&](const Block& b) { return !wanted || wanted(b); };
+  auto found = parts_->storage->unpack([&](const Block& whole) {
+    const Block b = clipped(whole);
+    return b.column_begin < b.column_end && (asks(b) || (both && !b.is_diagonal() && asks(turned(b))));
+  });
+  std::vector<BlockMatrix<T>> blocks;
+  for (auto& m : found) {
+    const Block b = clipped(m.block);
+    if (b.columns() < m.block.columns()) {
+      const std::size_t height = std::size_t(m.dense ? b.rows() : m.block.columns()),
+                        skip = std::size_t(b.column_begin - m.block.column_begin), kept = std::size_t(b.columns());
+      if (m.dense) {
+        m.u = {m.u.begin() + std::ptrdiff_t(skip * height), m.u.begin() + std::ptrdiff_t((skip + kept) * height)};
+      } else {
+        std::vector<T> v(kept * std::size_t(m.rank));
+        for (std::size_t k = 0; k < std::size_t(m.rank); ++k)
+          std::copy_n(m.v.begin() + std::ptrdiff_t(k * height + skip), kept, v.begin() + std::ptrdiff_t(k * kept));
+        m.v = std::move(v);
+      }
+      m.block = b;
+    }
+    if (both && !b.is_diagonal() && asks(turned(b))) {
+      // The other triangle: U V^H becomes V U^H, or its conjugate.
+      const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
+      BlockMatrix<T> mirror{turned(b), m.dense, m.rank, {}, {}};
+      if (m.dense) {
+        mirror.u.resize(m.u.size());
+        const std::size_t rows = std::size_t(b.rows()), columns = std::size_t(b.columns());
+        for (std::size_t j = 0; j < columns; ++j)
+          for (std::size_t i = 0; i < rows; ++i)
+            mirror.u[j + i * columns] = conjugates ? m.u[i + j * rows] : conj(m.u[i + j * rows]);
+      } else {
+        mirror.u = m.v, mirror.v = m.u;
+        if (conjugates)
+          for (auto* part : {&mirror.u, &mirror.v})
+            for (T& a : *part) a = conj(a);
+      }
+      blocks.push_back(std::move(mirror));
+    }
+    if (asks(b)) blocks.push_back(std::move(m));
+  }
+  return blocks;
 }
 
 template <Scalar T>
 void HMatrix<T>::exchange_patterns() {
   const auto& comm = this->range().comm();
   auto& parts = *parts_;
+  parts.own_rows = std::make_unique<OwnRows<T>>(this->range(), parts.rows, parts.cuts);
   if (comm.size() == 1) return;
-  const Local first = parts.first, last = parts.first + parts.count;
   if (this->range().is_replicated()) {
-    const auto others = [&](const std::vector<Global>& cuts) {
-      std::vector<Global> all;
-      const Global begin = cuts[std::size_t(comm.rank())], end = cuts[std::size_t(comm.rank()) + 1];
-      for (Global p = 0; p < cuts.back(); ++p)
-        if (p < begin || p >= end) all.push_back(p);
-      return all;
-    };
-    parts.row_pattern =
-        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, parts.cuts, others(parts.cuts)));
     const auto shares = layout::Partition::blocks(parts.columns->size(), comm.size());
     parts.column_cuts.assign(shares.offsets().begin(), shares.offsets().end());
+    std::vector<Global> others;
+    const Global begin = shares.begin(comm.rank()), end = shares.end(comm.rank());
+    for (Global p = 0; p < shares.size(); ++p)
+      if (p < begin || p >= end) others.push_back(p);
     parts.column_pattern =
-        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, parts.column_cuts, others(parts.column_cuts)));
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, parts.column_cuts, std::move(others)));
   } else {
-    const auto ghosts = [&](const Space& space, const ClusterTree& tree, Local from, Local to, auto&& wanted) {
-      std::vector<std::pair<Global, Local>> found;  // (index, position)
-      for (Local p = from; p < to; ++p) {
-        const Global i = tree.order()[std::size_t(p)];
-        if ((i < space.begin() || i >= space.end()) && wanted(p)) found.emplace_back(i, p);
-      }
-      std::sort(found.begin(), found.end());
-      return found;
-    };
-    const auto row = ghosts(this->range(), *parts.rows, first, last, [](Local) { return true; });
-    const auto column = ghosts(this->domain(), *parts.columns, 0, parts.columns->size(),
-                               [&](Local p) { return parts.touched[std::size_t(p)] != 0; });
-    const auto pattern = [&](const Space& space, const auto& found, std::vector<Local>& at, Local shift) {
-      std::vector<Global> needed;
-      for (const auto& [i, p] : found) needed.push_back(i), at.push_back(p - shift);
-      return std::make_shared<const comm::Pattern>(
-          comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
-    };
-    parts.row_pattern = pattern(this->range(), row, parts.row_at, first);
-    parts.column_pattern = pattern(this->domain(), column, parts.column_at, 0);
-    for (Local p = first; p < last; ++p) {
-      const Global i = parts.rows->order()[std::size_t(p)] - this->range().begin();
-      if (i >= 0 && i < this->range().local_size()) parts.own_row.emplace_back(Local(i), p - first);
-    }
-    parts.own_column.resize(std::size_t(this->domain().local_size()));
+    const Space& space = this->domain();
+    parts.own_column.resize(std::size_t(space.local_size()));
+    std::vector<std::pair<Global, Local>> ghosts;  // (index, position)
     for (Local p = 0; p < parts.columns->size(); ++p) {
-      const Global i = parts.columns->order()[std::size_t(p)] - this->domain().begin();
-      if (i >= 0 && i < this->domain().local_size()) parts.own_column[std::size_t(i)] = p;
+      const Global i = parts.columns->order()[std::size_t(p)];
+      if (i >= space.begin() && i < space.end()) parts.own_column[std::size_t(i - space.begin())] = p;
+      else if (parts.touched[std::size_t(p)]) ghosts.emplace_back(i, p);
     }
+    std::sort(ghosts.begin(), ghosts.end());
+    std::vector<Global> needed;
+    for (const auto& [i, p] : ghosts) needed.push_back(i), parts.column_at.push_back(p);
+    parts.column_pattern = std::make_shared<const comm::Pattern>(
+        comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
   }
-  exchange(true, 1);
-  exchange(false, 1);
+  column_exchange(1);
 }
 
 template <Scalar T>
-comm::Exchange& HMatrix<T>::exchange(bool rows, int columns) const {
-  auto& e = (rows ? parts_->row_exchange : parts_->column_exchange)[columns];
+comm::Exchange& HMatrix<T>::column_exchange(int columns) const {
+  auto& e = parts_->column_exchange[columns];
   if (!e)
-    e = std::make_unique<comm::Exchange>(this->domain().comm(), rows ? parts_->row_pattern : parts_->column_pattern,
+    e = std::make_unique<comm::Exchange>(this->domain().comm(), parts_->column_pattern,
                                          sizeof(T) * std::size_t(columns));
   return *e;
 }
@@ -119,6 +194,111 @@ void put(T* out, const T* in, std::size_t k) {
 }  // namespace
 
 template <Scalar T>
+void HMatrix<T>::use_batches(const BatchOptions& options) {
+  require(!two_sided(), "batches of an hmatrix of which one triangle is kept");
+  (void)plan_batches({}, options);
+  parts_->batched =
+      std::make_unique<detail::BatchedProduct<T>>(parts_->first, parts_->count, parts_->columns->size(),
+                                                  parts_->storage->unpack([](const Block&) { return true; }), options);
+}
+template <Scalar T>
+void HMatrix<T>::use_own_product() {
+  parts_->batched.reset();
+}
+template <Scalar T>
+const BatchReport* HMatrix<T>::batches() const {
+  return parts_->batched ? &parts_->batched->report() : nullptr;
+}
+
+// The own rows of A x, x in the caller's order.
+template <Scalar T>
+void HMatrix<T>::multiply_rows(const T* x, T* rows, int k) const {
+  const auto& comm = this->domain().comm();
+  const auto order = parts_->columns->order();
+  if (parts_->batched) parts_->batched->multiply(x, order, rows, k, comm);
+  else parts_->storage->multiply(x, order, rows, k, comm);
+}
+
+// This rank's blocks in both of their places: x all elements in the caller's order, y all columns by position.
+template <Scalar T>
+void HMatrix<T>::multiply_both(const T* x, T* y, int k, bool backward) const {
+  const auto& comm = this->domain().comm();
+  const auto order = parts_->columns->order();
+  // A = A^T: A^H x is the conjugate of A times the conjugate of x.
+  const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
+  if (!(conjugates && backward)) return parts_->storage->multiply_both(x, order, y, k, conjugates, comm);
+  const std::size_t count = order.size() * std::size_t(k);
+  std::vector<T> turned(count);
+  for (std::size_t i = 0; i < count; ++i) turned[i] = conj(x[i]);
+  parts_->storage->multiply_both(turned.data(), order, y, k, conjugates, comm);
+  for (std::size_t i = 0; i < count; ++i) y[i] = conj(y[i]);
+}
+
+// Sums over ranks of `part`, all columns by position: distributed, to the ranks that own them; replicated, to the ranks
+// that have a share of the columns, and from there to all.
+template <Scalar T>
+int HMatrix<T>::post_sums(int columns) const {
+  auto& parts = *parts_;
+  const auto& comm = this->domain().comm();
+  const std::size_t k = std::size_t(columns);
+  const bool replicated = this->range().is_replicated();
+  auto& e = column_exchange(columns);
+  const int slot = e.open(false);
+  T* const out = reinterpret_cast<T*>(e.outgoing(slot));
+  const auto& ghosts = e.pattern().ghosts;
+  for (std::size_t g = 0; g < ghosts.size(); ++g)
+    put(out + g * k, parts.part.data() + (replicated ? std::size_t(ghosts[g]) : std::size_t(parts.column_at[g])) * k,
+        k);
+  e.post(slot);
+  if (replicated) {
+    const auto begin = std::size_t(parts.column_cuts[std::size_t(comm.rank())]) * k,
+               end = std::size_t(parts.column_cuts[std::size_t(comm.rank()) + 1]) * k;
+    parts.share[slot].assign(parts.part.begin() + std::ptrdiff_t(begin), parts.part.begin() + std::ptrdiff_t(end));
+  }
+  return slot;
+}
+
+template <Scalar T>
+void HMatrix<T>::finish_sums(int columns, int slot, T* y) const {
+  auto& parts = *parts_;
+  const auto& comm = this->domain().comm();
+  const std::size_t k = std::size_t(columns);
+  auto& e = column_exchange(columns);
+  const auto& index = e.pattern().send_index;
+  if (!this->range().is_replicated()) {
+    for (std::size_t i = 0; i < parts.own_column.size(); ++i)
+      put(y + i * k, parts.part.data() + std::size_t(parts.own_column[i]) * k, k);
+    e.wait(slot);
+    const T* const more = reinterpret_cast<const T*>(e.incoming(slot));
+    for (std::size_t i = 0; i < index.size(); ++i)
+      for (std::size_t c = 0; c < k; ++c) y[std::size_t(index[i]) * k + c] += more[i * k + c];
+    e.close(slot);
+    return;
+  }
+  const auto order = parts.columns->order();
+  e.wait(slot);
+  const T* in = reinterpret_cast<const T*>(e.incoming(slot));
+  // The other ranks' parts of the own columns, added in the order of ranks; then everybody's sums to all.
+  auto own = std::move(parts.share[slot]);
+  parts.share.erase(slot);
+  for (std::size_t i = 0; i < index.size(); ++i)
+    for (std::size_t c = 0; c < k; ++c) own[std::size_t(index[i]) * k + c] += in[i * k + c];
+  e.close(slot);
+  const int gather = e.open();
+  T* const out = reinterpret_cast<T*>(e.outgoing(gather));
+  for (std::size_t i = 0; i < index.size(); ++i) put(out + i * k, own.data() + std::size_t(index[i]) * k, k);
+  e.post(gather);
+  const std::size_t begin = std::size_t(parts.column_cuts[std::size_t(comm.rank())]);
+  for (std::size_t p = 0; p < own.size() / k; ++p) put(y + std::size_t(order[begin + p]) * k, own.data() + p * k, k);
+  e.wait(gather);
+  in = reinterpret_cast<const T*>(e.incoming(gather));
+  const auto& ghosts = e.pattern().ghosts;
+  for (std::size_t g = 0; g < ghosts.size(); ++g)
+    put(y + std::size_t(order[std::size_t(ghosts[g])]) * k, in + g * k, k);
+  e.close(gather);
+}
+
+template <Scalar T>
 int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backward) const {
   auto& parts = *parts_;
   const auto& comm = this->domain().comm();
@@ -126,7 +306,8 @@ int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backwar
   const std::size_t k = std::size_t(columns);
   if (comm.size() == 1) return -1;
   if (!this->range().is_replicated()) {
-    auto& e = exchange(backward, columns);
+    if (backward && !two_sided()) return parts.own_rows->start_get(x.data(), columns);
+    auto& e = column_exchange(columns);
     const auto& pattern = e.pattern();
     const int slot = e.open();
     T* const out = reinterpret_cast<T*>(e.outgoing(slot));
@@ -135,57 +316,22 @@ int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backwar
     e.post(slot);
     return slot;
   }
-  const auto row_order = parts.rows->order().subspan(std::size_t(parts.first), std::size_t(parts.count));
-  parts.part.resize(std::size_t(std::max<Global>(parts.count, backward ? parts.columns->size() : 0)) * k);
-  if (!backward) {
-    const Span span("hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
-    parts.storage->multiply(x.data(), parts.columns->order(), parts.part.data(), columns, comm);
-    auto& e = exchange(true, columns);
-    const auto& pattern = e.pattern();
-    const int slot = e.open();
-    T* const out = reinterpret_cast<T*>(e.outgoing(slot));
-    for (std::size_t i = 0; i < pattern.send_index.size(); ++i)
-      put(out + i * k, parts.part.data() + std::size_t(pattern.send_index[i]) * k, k);
-    e.post(slot);
-    for (std::size_t p = 0; p < row_order.size(); ++p)
-      put(y.data() + std::size_t(row_order[p]) * k, parts.part.data() + p * k, k);
-    return slot;
+  const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+  if (two_sided()) {
+    parts.part.resize(std::size_t(parts.columns->size()) * k);
+    multiply_both(x.data(), parts.part.data(), columns, backward);
+    return post_sums(columns);
   }
-  const Span span("hmatrix adjoint", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+  if (!backward) {
+    parts.part.resize(std::size_t(parts.count) * k);
+    multiply_rows(x.data(), parts.part.data(), columns);
+    return parts.own_rows->start_put(parts.part.data(), columns, y.data());
+  }
+  parts.part.resize(std::size_t(parts.columns->size()) * k);
   parts.whole.resize(std::size_t(parts.count) * k);
-  for (std::size_t p = 0; p < row_order.size(); ++p)
-    put(parts.whole.data() + p * k, x.data() + std::size_t(row_order[p]) * k, k);
+  parts.own_rows->finish_get(x.data(), columns, -1, parts.whole.data());
   parts.storage->multiply_adjoint(parts.whole.data(), parts.part.data(), columns, comm);
-  auto& e = exchange(false, columns);
-  const int slot = e.open(false);
-  T* const out = reinterpret_cast<T*>(e.outgoing(slot));
-  for (std::size_t g = 0; g < e.pattern().ghosts.size(); ++g)
-    put(out + g * k, parts.part.data() + std::size_t(e.pattern().ghosts[g]) * k, k);
-  e.post(slot);
-  const auto own = parts.part.begin() + std::ptrdiff_t(std::size_t(parts.column_cuts[std::size_t(comm.rank())]) * k);
-  const std::size_t count =
-      std::size_t(parts.column_cuts[std::size_t(comm.rank()) + 1] - parts.column_cuts[std::size_t(comm.rank())]) * k;
-  parts.share[slot].assign(own, own + std::ptrdiff_t(count));
-  return slot;
-}
-
-// Own rows of a product, in the order of the tree, to the ranks that own them.
-template <Scalar T>
-void HMatrix<T>::deliver(const T* rows, int columns, T* y) const {
-  const auto& parts = *parts_;
-  const std::size_t k = std::size_t(columns);
-  auto& e = exchange(true, columns);
-  const auto& pattern = e.pattern();
-  const int slot = e.open(false);
-  T* const out = reinterpret_cast<T*>(e.outgoing(slot));
-  for (std::size_t g = 0; g < parts.row_at.size(); ++g) put(out + g * k, rows + std::size_t(parts.row_at[g]) * k, k);
-  e.post(slot);
-  for (const auto& [i, p] : parts.own_row) put(y + std::size_t(i) * k, rows + std::size_t(p) * k, k);
-  e.wait(slot);
-  const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
-  for (std::size_t i = 0; i < pattern.send_index.size(); ++i)
-    put(y + std::size_t(pattern.send_index[i]) * k, in + i * k, k);
-  e.close(slot);
+  return post_sums(columns);
 }
 
 template <Scalar T>
@@ -193,109 +339,66 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
   auto& parts = *parts_;
   const auto& comm = this->domain().comm();
   const int columns = x.columns();
-  const std::size_t k = std::size_t(columns);
-  const auto row_order = parts.rows->order();
-  const auto column_order = parts.columns->order();
-  if (slot < 0) {
-    const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op",
-                    Trace::on() ? std::int64_t(cost().bytes) : 0);
-    if (!backward) {
-      parts.part.resize(std::size_t(parts.count) * k);
-      parts.storage->multiply(x.data(), column_order, parts.part.data(), columns, comm);
-      for (std::size_t p = 0; p < row_order.size(); ++p)
-        put(y.data() + std::size_t(row_order[p]) * k, parts.part.data() + p * k, k);
-    } else {
-      parts.whole.resize(row_order.size() * k);
-      parts.part.resize(column_order.size() * k);
-      for (std::size_t p = 0; p < row_order.size(); ++p)
-        put(parts.whole.data() + p * k, x.data() + std::size_t(row_order[p]) * k, k);
-      parts.storage->multiply_adjoint(parts.whole.data(), parts.part.data(), columns, comm);
-      for (std::size_t p = 0; p < column_order.size(); ++p)
-        put(y.data() + std::size_t(column_order[p]) * k, parts.part.data() + p * k, k);
-    }
+  const std::size_t k = std::size_t(columns), n = std::size_t(parts.columns->size());
+  if (slot >= 0 && this->range().is_replicated()) {
+    if (backward || two_sided()) finish_sums(columns, slot, y.data());
+    else parts.own_rows->finish_put(columns, slot, y.data());
     return;
   }
-
-  if (this->range().is_replicated()) {
-    auto& e = exchange(!backward, columns);
-    e.wait(slot);
-    const T* in = reinterpret_cast<const T*>(e.incoming(slot));
-    int gather = slot;
-    if (backward) {
-      // The other ranks' parts of the own columns, added in the order of ranks; then everybody's sums to all.
-      auto own = std::move(parts.share[slot]);
-      parts.share.erase(slot);
-      const auto& index = e.pattern().send_index;
-      for (std::size_t i = 0; i < index.size(); ++i)
-        for (std::size_t c = 0; c < k; ++c) own[std::size_t(index[i]) * k + c] += in[i * k + c];
+  const bool alone = slot < 0;
+  if (backward && !two_sided()) {
+    std::vector<T> rows(std::size_t(parts.count) * k);
+    parts.own_rows->finish_get(x.data(), columns, slot, rows.data());
+    parts.part.resize(n * k);
+    {
+      const Span span("hmatrix adjoint", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+      parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);
+    }
+  } else {
+    const T* all = x.data();
+    if (!alone) {
+      auto& e = column_exchange(columns);
+      e.wait(slot);
+      const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
+      // Elements that no block touches do not come, and stay 0.
+      if (parts.whole.size() != n * k) parts.whole.assign(n * k, T(0));
+      std::copy_n(x.data(), x.size(), parts.whole.data() + std::size_t(this->domain().begin()) * k);
+      const auto& ghosts = e.pattern().ghosts;
+      for (std::size_t g = 0; g < ghosts.size(); ++g)
+        put(parts.whole.data() + std::size_t(ghosts[g]) * k, in + g * k, k);
       e.close(slot);
-      gather = e.open();
-      T* const out = reinterpret_cast<T*>(e.outgoing(gather));
-      for (std::size_t i = 0; i < index.size(); ++i) put(out + i * k, own.data() + std::size_t(index[i]) * k, k);
-      e.post(gather);
-      const std::size_t begin = std::size_t(parts.column_cuts[std::size_t(comm.rank())]);
-      for (std::size_t p = 0; p < own.size() / k; ++p)
-        put(y.data() + std::size_t(column_order[begin + p]) * k, own.data() + p * k, k);
-      e.wait(gather);
-      in = reinterpret_cast<const T*>(e.incoming(gather));
+      all = parts.whole.data();
     }
-    const auto order = backward ? column_order : row_order;
-    const auto& ghosts = e.pattern().ghosts;
-    for (std::size_t g = 0; g < ghosts.size(); ++g)
-      put(y.data() + std::size_t(order[std::size_t(ghosts[g])]) * k, in + g * k, k);
-    e.close(gather);
-    return;
+    const Span span("hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
+    if (two_sided()) {
+      parts.part.resize(n * k);
+      multiply_both(all, parts.part.data(), columns, backward);
+    } else {
+      parts.part.resize(std::size_t(parts.count) * k);
+      multiply_rows(all, parts.part.data(), columns);
+      parts.own_rows->finish_put(columns, parts.own_rows->start_put(parts.part.data(), columns, y.data()), y.data());
+      return;
+    }
   }
-
-  auto& e = exchange(backward, columns);
-  e.wait(slot);
-  const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
-  const Span span(backward ? "hmatrix adjoint" : "hmatrix product", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
-  if (!backward) {
-    // Elements that no block touches do not come, and stay 0.
-    if (parts.whole.size() != column_order.size() * k) parts.whole.assign(column_order.size() * k, T(0));
-    std::copy_n(x.data(), x.size(), parts.whole.data() + std::size_t(this->domain().begin()) * k);
-    const auto& ghosts = e.pattern().ghosts;
-    for (std::size_t g = 0; g < ghosts.size(); ++g) put(parts.whole.data() + std::size_t(ghosts[g]) * k, in + g * k, k);
-    e.close(slot);
-    parts.part.resize(std::size_t(parts.count) * k);
-    parts.storage->multiply(parts.whole.data(), column_order, parts.part.data(), columns, comm);
-    deliver(parts.part.data(), columns, y.data());
-    return;
-  }
-  std::vector<T> rows(std::size_t(parts.count) * k);
-  for (const auto& [i, p] : parts.own_row) put(rows.data() + std::size_t(p) * k, x.data() + std::size_t(i) * k, k);
-  for (std::size_t g = 0; g < parts.row_at.size(); ++g)
-    put(rows.data() + std::size_t(parts.row_at[g]) * k, in + g * k, k);
-  e.close(slot);
-  parts.part.resize(column_order.size() * k);
-  parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);
-  auto& sums = exchange(false, columns);
-  const auto& pattern = sums.pattern();
-  const int other = sums.open(false);
-  T* const out = reinterpret_cast<T*>(sums.outgoing(other));
-  for (std::size_t g = 0; g < parts.column_at.size(); ++g)
-    put(out + g * k, parts.part.data() + std::size_t(parts.column_at[g]) * k, k);
-  sums.post(other);
-  for (std::size_t i = 0; i < parts.own_column.size(); ++i)
-    put(y.data() + i * k, parts.part.data() + std::size_t(parts.own_column[i]) * k, k);
-  sums.wait(other);
-  const T* const more = reinterpret_cast<const T*>(sums.incoming(other));
-  for (std::size_t i = 0; i < pattern.send_index.size(); ++i)
-    for (std::size_t c = 0; c < k; ++c) y.data()[std::size_t(pattern.send_index[i]) * k + c] += more[i * k + c];
-  sums.close(other);
+  if (!alone) return finish_sums(columns, post_sums(columns), y.data());
+  const auto order = parts.columns->order();
+  for (std::size_t p = 0; p < n; ++p) put(y.data() + std::size_t(order[p]) * k, parts.part.data() + p * k, k);
 }
 
 template <Scalar T>
 Cost HMatrix<T>::cost() const {
   Cost c;
   const auto bytes = parts_->storage->bytes();
-  c.flops = parts_->storage->flops();
+  c.flops = parts_->storage->flops() * (two_sided() ? 2 : 1);
   c.bytes = bytes[0] + bytes[1] + bytes[2] + parts_->storage->index_bytes() +
             double(sizeof(T)) * (double(parts_->columns->size()) + parts_->count);
-  if (!parts_->row_pattern) return c;
-  const auto &rows = *parts_->row_pattern, &columns = *parts_->column_pattern;
-  if (this->range().is_replicated()) {
+  if (two_sided()) c.bytes += parts_->storage->factor_bytes();  // V is read before U, and after
+  if (!parts_->column_pattern) return c;
+  const auto &rows = *parts_->own_rows->pattern(), &columns = *parts_->column_pattern;
+  if (two_sided()) {
+    c.messages = double(columns.send_ranks.size() + columns.receive_ranks.size());
+    c.message_bytes = double(columns.send_index.size() + columns.ghosts.size()) * sizeof(T);
+  } else if (this->range().is_replicated()) {
     c.messages = double(rows.send_ranks.size());
     c.message_bytes = double(rows.send_index.size()) * sizeof(T);
   } else {
@@ -308,8 +411,8 @@ Cost HMatrix<T>::cost() const {
 template <Scalar T>
 Cost HMatrix<T>::adjoint_cost() const {
   Cost c = cost();
-  if (!parts_->row_pattern) return c;
-  const auto &rows = *parts_->row_pattern, &columns = *parts_->column_pattern;
+  if (!parts_->column_pattern || two_sided()) return c;
+  const auto &rows = *parts_->own_rows->pattern(), &columns = *parts_->column_pattern;
   if (this->range().is_replicated()) {
     c.messages = double(columns.receive_ranks.size() + columns.send_ranks.size());
     c.message_bytes = double(columns.ghosts.size() + columns.send_index.size()) * sizeof(T);
@@ -335,7 +438,7 @@ std::vector<T> HMatrix<T>::diagonal() const {
     const auto all = comm.size() == 1 ? parts_->diagonal : comm.all_gather(std::span<const T>(parts_->diagonal));
     for (std::size_t p = 0; p < all.size(); ++p) d[std::size_t(order[p])] = all[p];
   } else {
-    deliver(parts_->diagonal.data(), 1, d.data());
+    parts_->own_rows->finish_put(1, parts_->own_rows->start_put(parts_->diagonal.data(), 1, d.data()), d.data());
   }
   return d;
 }

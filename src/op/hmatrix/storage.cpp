@@ -1,4 +1,4 @@
-#include "storage.hpp"
+#include "storage_impl.hpp"
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
@@ -8,51 +8,10 @@
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <type_traits>
 #include <utility>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::op::detail {
 namespace {
-
-constexpr Local panel_rows = 64;
-
-// The part of [0, cost.back()) that is this thread's, as items: those whose cost begins there.
-std::pair<std::size_t, std::size_t> share(const std::vector<std::size_t>& cost) {
-  std::size_t thread = 0, threads = 1;
-#ifdef _OPENMP
-  thread = std::size_t(omp_get_thread_num()), threads = std::size_t(omp_get_num_threads());
-#endif
-  const auto item = [&](std::size_t t) {
-    if (t == threads) return cost.size() - 1;
-    const std::size_t from = cost.back() / threads * t;
-    return std::size_t(std::lower_bound(cost.begin(), cost.end() - 1, from) - cost.begin());
-  };
-  return {item(thread), item(thread + 1)};
-}
-bool first_thread() {
-#ifdef _OPENMP
-  return omp_get_thread_num() == 0;
-#else
-  return true;
-#endif
-}
-
-template <class F>
-void each_format(F&& f) {
-  f(std::integral_constant<int, native>{});
-  f(std::integral_constant<int, single>{});
-  f(std::integral_constant<int, fixed>{});
-}
-
-template <Scalar T>
-real_t<T> part(const T& v, int which) {
-  if constexpr (is_complex<T>) return which == 0 ? v.real() : v.imag();
-  else return which == 0 ? v : real_t<T>(0);
-}
 
 // Real numbers as 16-bit multiples of a unit. A complex array is looked at as one of twice as many real numbers.
 template <Scalar T>
@@ -178,7 +137,7 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
 }
 
 template <Scalar T>
-Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks)
+Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both)
     : first_row_(first_row), rows_(rows), columns_(columns) {
   // Dense blocks by columns, then low-rank ones: what stands beside each other reads neighbouring parts of x.
   std::stable_sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
@@ -224,6 +183,13 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
         panels_.begin());
     for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
   }
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    kept_.push_back({blocks[b].block,
+                     blocks[b].dense,
+                     blocks[b].dense ? 0 : first_factor[b],
+                     first_t[b],
+                     {blocks[b].count[0], blocks[b].count[1], blocks[b].count[2]},
+                     blocks[b].dense ? blocks[b].scale[0] : 1.0});
   std::size_t panel_numbers[formats] = {};
   for (std::size_t i = 0; i < panels_.size(); ++i) {
     Panel& panel = panels_[i];
@@ -244,7 +210,9 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
           for (int g = 0; g < f; ++g) offset += std::uint32_t(p.count[g]), factor += p.count[g] > 0;
           held_.push_back({factor, work_columns_});
         } else {
-          pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
+          // What stands on both sides of the diagonal already is not mirrored.
+          if (!(both && p.block.is_diagonal()))
+            pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
         }
         const double scale = p.dense ? p.scale[0] : 1.0;
         if (runs_.size() > panel.run[f] && runs_.back().offset + runs_.back().count == offset &&
@@ -314,6 +282,13 @@ std::array<double, formats> Storage<T>::bytes() const {
 }
 
 template <Scalar T>
+double Storage<T>::factor_bytes() const {
+  double all = 0;
+  each_format([&](auto f) { all += double(std::get<f>(factor_data_).size()) * sizeof(Stored<f>); });
+  return all;
+}
+
+template <Scalar T>
 double Storage<T>::index_bytes() const {
   return double(runs_.size() * sizeof(Run) + panels_.size() * sizeof(Panel) + factors_.size() * sizeof(Factor) +
                 t_scale_.size() * sizeof(double));
@@ -323,34 +298,6 @@ template <Scalar T>
 void Storage<T>::reserve(int planes) const {
   ld_ = (std::size_t(columns_) + t_scale_.size() + 31) / 16 * 16;
   if (z_.size() < ld_ * planes) z_ = exec::Array<R>(ld_ * planes);
-}
-
-// conj(column) . x from the dot products of real columns with real planes, K planes each.
-template <bool Complex, int K, class R>
-inline void combine(const R* dots, R* out) {
-  if constexpr (!Complex) {
-    for (int k = 0; k < K; ++k) out[k] = dots[k];
-  } else {
-    for (int k = 0; k < K; k += 2) {
-      out[k] = dots[k] + dots[K + k + 1];
-      out[k + 1] = dots[k + 1] - dots[K + k];
-    }
-  }
-}
-
-template <Scalar T>
-template <int F, int K>
-void Storage<T>::project(const Factor& f, std::vector<R>& buffer) const {
-  R* const z = z_.data();
-  buffer.resize(std::size_t(f.count) * parts * K);
-  dots<Stored<F>, R, K>(std::get<F>(factor_data_).data() + f.data, f.rows, std::ptrdiff_t(f.count) * parts, z + f.begin,
-                        std::ptrdiff_t(ld_), buffer.data());
-  for (Local j = 0; j < f.count; ++j) {
-    R t[K];
-    combine<is_complex<T>, K>(buffer.data() + std::size_t(j) * parts * K, t);
-    const std::size_t at = f.t + std::size_t(j);
-    for (int k = 0; k < K; ++k) z[std::size_t(k) * ld_ + at] = R(double(t[k]) * t_scale_[at - std::size_t(columns_)]);
-  }
 }
 
 template <Scalar T>
@@ -411,17 +358,6 @@ void Storage<T>::multiply(const T* x, std::span<const Global> order, T* y, int k
     else if constexpr (!is_complex<T>) forward<1>(x, order, y, k, c, comm), ++c;
   }
 }
-
-// Cells of columns, and what falls on each: the transposed picture of the panels.
-template <Scalar T>
-struct Storage<T>::Adjoint {
-  std::vector<std::size_t> held_start, factor_start, piece_start;  // by factor; by cell; by cell
-  std::vector<std::size_t> work;                                   // of factor f: [held_start[f], held_start[f + 1])
-  std::vector<std::uint32_t> factor;
-  std::vector<Piece> piece;
-  std::vector<std::size_t> cell_cost{0};
-  mutable exec::Array<R> sums;
-};
 
 template <Scalar T>
 void Storage<T>::build_adjoint() const {

@@ -19,6 +19,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -61,8 +63,8 @@ class Storage {
  public:
   using R = real_t<T>;
   /// Rows [first_row, first_row + rows) of a matrix with `columns` columns; `blocks` cover them once, low-rank ones in
-  /// any order. Local.
-  Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks);
+  /// any order. Local. `both`: for multiply_both, over one tree; blocks are those on and below the diagonal.
+  Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both = false);
 
   /// y = A x. x: all elements, in the caller's order, k interleaved columns; order[p]: the element at position p of the
   /// column tree. y: own rows in the order of the row tree, k interleaved.
@@ -70,9 +72,18 @@ class Storage {
   /// y = A^H x of the own rows: x as y above, y: all columns in the order of the tree.
   void multiply_adjoint(const T* x, T* y, int k, const comm::Communicator& comm) const;
 
+  /// y = (B + C) x, B the blocks and C what stands at their mirror places, A^H (`conjugates`: A^T) of each but those of
+  /// the diagonal. x: all elements in the caller's order; y: all columns in the order of the tree, this rank's part of
+  /// the sums. Dense blocks and U are read once, V twice (before U and after).
+  void multiply_both(const T* x, std::span<const Global> order, T* y, int k, bool conjugates,
+                     const comm::Communicator& comm) const;
+  /// The blocks that are wanted, as they are.
+  std::vector<BlockMatrix<T>> unpack(const std::function<bool(const Block&)>& wanted) const;
+
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
   std::array<double, formats> bytes() const;  ///< of matrix numbers
+  double factor_bytes() const;                ///< of these, of V
   double index_bytes() const;                 ///< of everything else that a product reads
   double flops() const { return flops_; }
 
@@ -107,6 +118,9 @@ class Storage {
                const comm::Communicator& comm) const;
   template <int K>
   void backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const;
+  template <int K>
+  void both(const T* x, std::span<const Global> order, T* y, int k, int column, bool conjugates,
+            const comm::Communicator& comm) const;
   template <int F, int K>
   void project(const Factor& f, std::vector<R>& buffer) const;
   void reserve(int planes) const;
@@ -126,6 +140,14 @@ class Storage {
     std::size_t work;
   };
   std::vector<Held> held_;
+  struct Kept {  // a block as it was given, in the order of the panels
+    Block block;
+    bool dense;
+    std::uint32_t first_factor, first_t;
+    Local count[formats];
+    double scale;
+  };
+  std::vector<Kept> kept_;
   std::vector<Piece> pieces_;
   std::size_t work_columns_ = 0;
   double flops_ = 0;

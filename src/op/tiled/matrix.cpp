@@ -55,10 +55,11 @@ struct TiledMatrix<T>::Arena {
   std::vector<Run> run_list;
   std::vector<std::size_t> run_start;
   std::vector<std::uint32_t> run_of, value_of_run, stamp, place, count;
+  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last (an epoch), its place there
   std::uint32_t epoch = 0;
 
   void forget() {
-    run_list = {}, run_start = {};
+    run_list = {}, run_start = {}, seen = {};
     for (auto* v : {&run_of, &value_of_run, &stamp, &place, &count}) *v = {};
   }
   std::byte* allocate(std::size_t bytes_wanted) {
@@ -234,6 +235,85 @@ TiledMatrix<T>::TiledMatrix(TiledMatrix&&) noexcept = default;
 template <class T>
 TiledMatrix<T>& TiledMatrix<T>::operator=(TiledMatrix&&) noexcept = default;
 
+// f(put), where put(at, v) writes number `at` of a block as it is stored.
+template <class T, class F>
+static void with_put(Values how, T scale, std::byte* values, F&& f) {
+  const double inverse = 1.0 / double(scale);  // of a power of two
+  auto* const narrow = reinterpret_cast<std::uint16_t*>(values);
+  if (how == Values::full) f([to = reinterpret_cast<T*>(values)](std::size_t at, T v) { to[at] = v; });
+  else if (how == Values::single)
+    f([to = reinterpret_cast<float*>(values)](std::size_t at, T v) { to[at] = float(v); });
+  else if (how == Values::half)
+    f([=](std::size_t at, T v) { narrow[at] = detail::to_half(float(double(v) * inverse)); });
+  else f([=](std::size_t at, T v) { narrow[at] = detail::to_bfloat16(float(double(v) * inverse)); });
+}
+
+// Runs of a block of a single stage, row by row, so that what a row needs stays in the nearest cache.
+template <class T>
+void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& block, Arena& arena) const {
+  const std::size_t n = in.column.size(), rows = std::size_t(block.rows);
+  auto* const item_start = reinterpret_cast<std::uint32_t*>(arena.allocate((rows + 1) * sizeof(std::uint32_t)));
+  auto* const value_start = reinterpret_cast<std::uint32_t*>(arena.allocate((rows + 1) * sizeof(std::uint32_t)));
+  const std::size_t width = bytes_of(values_, sizeof(T));
+  std::byte* const values = arena.allocate(n * width + 64);  // loads run past the end
+  arena.bytes -= 64;
+  arena.value_bytes += double(n * width);
+  const std::size_t runs = std::size_t(columns_) / detail::run + 1;
+  if (arena.seen.size() < runs) arena.seen.assign(runs, 0), arena.epoch = 0;
+  std::size_t longest = 0;
+  for (std::size_t r = 0; r < rows; ++r) longest = std::max(longest, std::size_t(in.start[r + 1] - in.start[r]));
+  auto& items = arena.count;            // of the block
+  auto& code = arena.run_of;            // of the row's entries: run, place in it
+  auto& value_at = arena.value_of_run;  // of the row's runs
+  items.resize(n + 1), code.resize(longest), value_at.resize(longest + 1), arena.run_list.resize(longest + 1);
+  auto* const list = arena.run_list.data();
+  std::uint64_t* const seen = arena.seen.data();
+  std::size_t count = 0;
+  std::uint32_t value_count = 0;
+  with_put<T>(values_, block.scale, values, [&](auto put) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      item_start[r] = std::uint32_t(count), value_start[r] = value_count;
+      if (++arena.epoch == 0) std::fill(arena.seen.begin(), arena.seen.end(), 0u), arena.epoch = 1;
+      const std::uint64_t epoch = std::uint64_t(arena.epoch) << 32;
+      const auto first = std::size_t(in.start[r]), entries = std::size_t(in.start[r + 1]) - first;
+      const Local* const column = in.column.data() + first;
+      const T* const value = in.value.data() + first;
+      std::uint32_t touched = 0, twice = 0;
+      for (std::size_t i = 0; i < entries; ++i) {
+        const auto c = std::uint32_t(column[i]), chunk = c / detail::run, place = c % detail::run, bit = 1u << place;
+        const std::uint64_t known = seen[chunk];
+        const bool fresh = (known & ~std::uint64_t(0xffffffffu)) != epoch;
+        const std::uint32_t at = fresh ? touched : std::uint32_t(known), mask = fresh ? 0u : list[at].mask;
+        seen[chunk] = epoch | at;
+        twice |= mask & bit;
+        list[at] = {chunk, mask | bit};
+        code[i] = at << 4 | place;
+        touched += fresh;
+      }
+      if (twice)
+        for (std::size_t i = 0; i < entries; ++i)
+          require(std::find(column, column + i, column[i]) == column + i, "row ", begin + Local(r), " has column ",
+                  column[i], " twice");
+      for (std::uint32_t k = 0; k < touched; ++k) {
+        const auto [chunk, mask] = list[k];
+        items[count++] = chunk << 16 | mask;
+        value_at[k] = value_count;
+        value_count += std::uint32_t(std::popcount(mask));
+      }
+      for (std::size_t i = 0; i < entries; ++i) {
+        const std::uint32_t at = code[i] >> 4, below = list[at].mask & ((1u << (code[i] & 15u)) - 1);
+        put(value_at[at] + std::size_t(std::popcount(below)), value[i]);
+      }
+    }
+  });
+  item_start[rows] = std::uint32_t(count), value_start[rows] = value_count;
+  auto* const kept = reinterpret_cast<std::uint32_t*>(arena.allocate(count * sizeof(std::uint32_t) + 64));
+  arena.bytes -= 64;
+  std::copy_n(items.data(), count, kept);
+  block.longest = std::uint32_t(longest);
+  block.items = kept, block.values = values, block.item_start = item_start, block.value_start = value_start;
+}
+
 template <class T>
 void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Block& block, Arena& arena) const {
   const auto rows = std::size_t(end - begin), stages = std::size_t(stages_), segments = rows * stages;
@@ -250,6 +330,7 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
                                                           sizeof(T) == 4 ? 120 : 1000)))
                            : T(1);
   }
+  if (bitmap && stages == 1) return encode_runs(begin, in, block, arena);
 
   // Where each entry goes: item and value starts of segments.
   const std::size_t starts = segments + 1;
@@ -298,7 +379,7 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
       item_start[r + 1] = std::uint32_t(in.start[r + 1] - in.start[r]);
     } else {
       for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
-        ++item_start[std::size_t(in.column[i] / list_stage) * rows + r + 1];
+        ++item_start[(std::uint32_t(in.column[i]) / list_stage) * rows + r + 1];
     }
   }
   for (std::size_t s = 0; s < segments; ++s) {
@@ -347,25 +428,14 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t s = 0; s < stages; ++s) next[s] = item_start[s * rows + r];
       for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
-        const std::uint32_t at = next[stages == 1 ? 0 : column[i] / list_stage]++;
+        const std::uint32_t at = next[stages == 1 ? 0 : std::uint32_t(column[i]) / list_stage]++;
         items[at] = std::uint16_t(column[i]);
         put(at, in.value[i]);
       }
     }
     block.items = items;
   };
-  const double inverse = 1.0 / double(block.scale);  // of a power of two
-  if (values_ == Values::full) fill([to = reinterpret_cast<T*>(values)](std::size_t at, T v) { to[at] = v; });
-  else if (values_ == Values::single)
-    fill([to = reinterpret_cast<float*>(values)](std::size_t at, T v) { to[at] = float(v); });
-  else if (values_ == Values::half)
-    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) {
-      to[at] = detail::to_half(float(double(v) * inverse));
-    });
-  else
-    fill([to = reinterpret_cast<std::uint16_t*>(values), inverse](std::size_t at, T v) {
-      to[at] = detail::to_bfloat16(float(double(v) * inverse));
-    });
+  with_put<T>(values_, block.scale, values, fill);
   block.item_start = item_start;
   block.value_start = value_start;
   block.values = values;

@@ -9,7 +9,7 @@ Level<S>::Level(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allo
   const op::Domain& domain = boxes.domain();
   constant_ = constant_allowed && a_->is_constant() && boxes.is_whole();
   for (int axis = 0; axis < dimensions_; ++axis)
-    odd_seam_ = odd_seam_ || (domain.periodic(axis) && domain.cells(axis) % 2 == 1);
+    odd_seam_ = odd_seam_ || (domain.periodic(axis) && domain.cells(axis) % 2 == 1 && domain.cells(axis) > 1);
   constexpr std::ptrdiff_t align = 64 / std::ptrdiff_t(sizeof(S));
   std::ptrdiff_t size = align;
   const std::ptrdiff_t gy = dimensions_ > 1, gz = dimensions_ > 2;
@@ -43,7 +43,7 @@ Level<S>::Level(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allo
     for (int axis = 0; axis < dimensions_; ++axis) {
       double c = a_->b() / a_->unit_volume();
       for (int o = 0; o < dimensions_; ++o) c = o == axis ? c / domain.width(o, 0) : c * domain.width(o, 0);
-      weight[axis] = c;
+      weight[axis] = op::couples_itself(domain, axis) ? 0 : c;
     }
     weights_ = {S(weight[0]), S(weight[1]), S(weight[2])};
     for (std::size_t i = 0; i < patches_.size(); ++i) {
@@ -73,8 +73,9 @@ Level<S>::Level(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allo
       for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
         for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
           for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
+            // A cell that nothing flows to or from (f is 0 there, or nothing solves it) keeps what it has.
             inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] =
-                diagonal[from] != S(0) ? S(1) / diagonal[from] : S(0);
+                diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
       for (int axis = 0; axis < dimensions_; ++axis) {
         const op::Domain& d = domain;
         const S* c = a_->faces(axis, i);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tacit::precond {
 namespace {
@@ -105,12 +106,19 @@ void check(const MultigridOptions& o) {
 }
 
 template <class T>
-void remove_mean(Vector<T>& v) {
+double remove_mean(Vector<T>& v) {
   double sum = 0;
   for (std::size_t i = 0; i < v.size(); ++i) sum += double(v.data()[i]);
   v.space().start_sum(&sum, 1).wait(&sum);
   const T mean = T(sum / double(v.space().size()));
   for (std::size_t i = 0; i < v.size(); ++i) v.data()[i] -= mean;
+  return double(mean);
+}
+
+// Times 2^exponent.
+template <class T>
+void scale(Vector<T>& v, int exponent) {
+  for (std::size_t i = 0; i < v.size(); ++i) v.data()[i] = T(std::ldexp(double(v.data()[i]), exponent));
 }
 
 }  // namespace
@@ -204,8 +212,12 @@ Multigrid<T>::Multigrid(std::shared_ptr<const op::FiniteVolume<T>> A, const Mult
               " is ", d[i]);
     if constexpr (std::same_as<T, double>)
       if (options_.single_levels) {
-        parts_->single = std::make_unique<mg::Hierarchy<float>>(
-            std::shared_ptr<const op::FiniteVolume<float>>(a_->template cast<float>()), options_, bottom_single);
+        const std::shared_ptr<const op::FiniteVolume<float>> narrow = a_->template cast<float>();
+        for (const float v : narrow->diagonal())
+          require(v >= std::numeric_limits<float>::min() && v <= std::numeric_limits<float>::max(),
+                  "levels in float32 for a diagonal of up to ", a_->largest(),
+                  ": divide the equation by a number of that size");
+        parts_->single = std::make_unique<mg::Hierarchy<float>>(narrow, options_, bottom_single);
         return;
       }
     parts_->own = std::make_unique<mg::Hierarchy<T>>(a_, options_, bottom);
@@ -228,6 +240,15 @@ int Multigrid<T>::levels() const {
 template <Scalar T>
 std::vector<LevelReport> Multigrid<T>::take_levels() const {
   return parts_->with([](auto& h) { return h.take(); });
+}
+
+template <Scalar T>
+BottomReport Multigrid<T>::take_bottom() const {
+  return parts_->with([](auto& h) {
+    BottomReport r{h.bottom_name(), h.bottom_solves, h.bottom_iterations, h.bottom_failures, h.warnings};
+    h.bottom_solves = h.bottom_iterations = h.bottom_failures = 0, h.warnings.clear();
+    return r;
+  });
 }
 
 template <Scalar T>
@@ -257,34 +278,54 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     const auto before = comm.counters();
     MultigridReport report;
     report.norm = options.max_norm ? "max" : "2";
-    parts_->with([&](auto& h) {
-      return h.bottom_solves = h.bottom_iterations = h.bottom_failures = 0, h.warnings.clear(), h.take(), 0;
-    });
+    take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
 
-    // The right-hand side, without its mean where A is singular; what is not needed is not made.
-    std::unique_ptr<Vector<T>> own_f, own_e;
-    if (a_->singular()) {
-      own_f = std::make_unique<Vector<T>>(b);
-      remove_mean(*own_f);
+    const bool singular = a_->singular();
+    const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };
+    Vector<T> r(this->range());
+    const double b_most = layout::max_norm(b);
+    double most = b_most;
+    const bool zero = layout::max_norm(x) == 0;  // its residual takes no product
+    if (!zero) {
+      a_->apply(x, r);
+      layout::subtract(b, r, r);
+      most = std::max(most, layout::max_norm(r));
+    }
+    // Cycles sum up squares and work in narrow numbers: what is far from 1 is brought there by a power of two, exactly.
+    const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
+    const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -1000, 1000) : 0;
+    std::unique_ptr<Vector<T>> own_f, own_u, own_e;
+    if (shift != 0 || singular) own_f = std::make_unique<Vector<T>>(b);
+    if (shift != 0) {
+      own_u = std::make_unique<Vector<T>>(x);
+      scale(*own_f, shift), scale(*own_u, shift);
     }
     const Vector<T>& f = own_f ? *own_f : b;
-    Vector<T> r(this->range());
-    bool fresh = false;  // r is that of x
-    const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };
+    Vector<T>& u = own_u ? *own_u : x;
+    if (singular) {
+      const double removed = std::abs(remove_mean(*own_f)), unit = double(std::numeric_limits<T>::epsilon());
+      if (removed > std::sqrt(unit) * std::ldexp(most, shift))
+        report.warnings.push_back(message("A maps constants to zero, but the mean of f is ",
+                                          std::ldexp(removed, -shift), " (its largest element is ", b_most,
+                                          "): no u solves A u = f; A u = f - mean is what was solved"));
+      if (!zero) remove_mean(u);
+    }
+    bool fresh = false;   // r is that of u
+    bool centred = true;  // u has mean 0 where A is singular
     const auto residual = [&] {
-      a_->apply(x, r);
+      a_->apply(u, r);
       layout::subtract(f, r, r);
       fresh = true;
       return norm(r);
     };
-    report.b_norm = norm(f);
-    const double divisor = report.b_norm > 0 ? report.b_norm : 1;
-    const double goal = std::max(options.rtol * report.b_norm, options.atol);
-    // x = 0 needs no product to know its residual.
-    const bool zero = layout::max_norm(x) == 0;
-    double now = report.b_norm;
+    const double f_norm = options.max_norm && !own_f ? b_most : norm(f);
+    const double divisor = f_norm > 0 ? f_norm : std::ldexp(1.0, shift);
+    report.b_norm = std::ldexp(f_norm, -shift);
+    const double goal = std::max(options.rtol * f_norm, std::ldexp(options.atol, shift));
+    double now = f_norm;
     if (zero) layout::copy(f, r), fresh = true;
+    else if (!own_f) now = norm(r), fresh = true;
     else now = residual();
     const double start = now;
     report.history.push_back(now / divisor);
@@ -302,13 +343,14 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
           report.reason = "converged";
           break;
         }
-        own->finest().store_u({x.data(), x.size()});
+        own->finest().store_u({u.data(), u.size()});
         loaded = false;
+        if (singular) remove_mean(u), centred = true;
         now = residual();
         report.history.back() = now / divisor;
         if (now <= goal) continue;
       }
-      if (now > 1e10 * std::max(start, report.b_norm)) {
+      if (now > 1e10 * std::max(start, f_norm)) {
         report.reason = "diverged";
         report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
         break;
@@ -329,10 +371,11 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
       }
       comm.check_interrupt();
       const Cycle kind = options_.cycle == Cycle::f && report.cycles > 0 ? Cycle::v : options_.cycle;
-      if (own && !(kind == Cycle::f && start != report.b_norm)) {
+      centred = false;
+      if (own && !(kind == Cycle::f && !zero)) {
         if (!loaded) {
           own->finest().load_f({f.data(), f.size()});
-          own->finest().load_u({x.data(), x.size()});
+          own->finest().load_u({u.data(), u.size()});
           loaded = true;
         }
         own->cycle(false, true, kind);
@@ -343,27 +386,31 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
       } else {
         if (!own_e) own_e = std::make_unique<Vector<T>>(this->range());
         parts_->cycle({r.data(), r.size()}, {own_e->data(), own_e->size()}, kind);
-        layout::axpy(T(1), *own_e, x);
+        layout::axpy(T(1), *own_e, u);
+        if (singular) remove_mean(u), centred = true;
         now = residual();
       }
       ++report.cycles;
       report.history.push_back(now / divisor);
-      if (options.callback && options.callback(report.cycles, now / divisor)) {
-        report.reason = "stopped";
-        break;
+      if (options.callback) {
+        const bool stop = options.callback(report.cycles, now / divisor);
+        if (!comm.all(!stop)) {
+          report.reason = "stopped";
+          break;
+        }
       }
     }
-    if (loaded) own->finest().store_u({x.data(), x.size()});
-    if (a_->singular()) remove_mean(x), fresh = false;
+    if (loaded) own->finest().store_u({u.data(), u.size()});
+    if (singular && !centred) remove_mean(u), fresh = false;
     if (!fresh) now = residual();
+    if (own_u) scale(*own_u, -shift), layout::copy(*own_u, x);
     report.residual_norm = now / divisor;
     report.converged = report.reason == "converged";
-    parts_->with([&](auto& h) {
-      report.bottom_solves = h.bottom_solves, report.bottom_iterations = h.bottom_iterations;
-      report.bottom_failures = h.bottom_failures, report.warnings = h.warnings;
-      report.levels = h.take();
-      return 0;
-    });
+    const auto bottom = take_bottom();
+    report.bottom_solves = bottom.solves, report.bottom_iterations = bottom.iterations;
+    report.bottom_failures = bottom.failures;
+    report.warnings.insert(report.warnings.end(), bottom.warnings.begin(), bottom.warnings.end());
+    report.levels = take_levels();
     report.seconds = comm.all_max(wall_time() - started);
     const auto counts = comm.counters() - before;
     report.reductions = counts.reductions, report.exchanges = counts.exchanges;

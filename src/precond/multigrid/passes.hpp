@@ -103,7 +103,7 @@ void Level<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptr
   if (constant_) {
     const S rest = p.diagonal[1][std::size_t(j)] + p.diagonal[2][std::size_t(k)];
     const S inner = rest + S(2) * weights_.x;
-    const S inverse = S(1) / inner;
+    const S inverse = inner != S(0) ? S(1) / inner : S(1);
     const auto d_at = [&](std::ptrdiff_t x) { return rest + p.diagonal[0][std::size_t(x)]; };
     const auto u = around_of(p, half, j, k);
     if (first) {
@@ -114,7 +114,7 @@ void Level<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptr
     // Cell 0 is place 1, cell n - 1 place n.
     for (const std::ptrdiff_t x : {std::ptrdiff_t(0), p.n[0] - 1}) {
       const std::ptrdiff_t place = x + 1, m = place / 2 - first_of(half);
-      if (place % 2 != half || d_at(x) == inner) continue;
+      if (place % 2 != half || d_at(x) == inner || d_at(x) == S(0)) continue;
       own[m] = (f[m] + (first ? S(0) : gather<D>(u, weights_, m))) / d_at(x);
     }
   } else if (first) {
@@ -574,7 +574,8 @@ void Level<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool fr
     const std::ptrdiff_t pieces = n / 4096 + 1;
     exec::each(std::size_t(pieces), threads_for(n) > 1, [&](std::size_t piece) {
       for (std::ptrdiff_t m = n * std::ptrdiff_t(piece) / pieces; m < n * std::ptrdiff_t(piece + 1) / pieces; ++m) {
-        step[m] = a * step[m] + b * (d[m] * r[m]);
+        const S change = b * (d[m] * r[m]);
+        step[m] = i == 0 ? change : a * step[m] + change;  // nothing of an earlier solve: it may have overflowed
         u[m] += step[m];
       }
     });

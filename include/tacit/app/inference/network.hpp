@@ -59,7 +59,7 @@ class Network {
  public:
   /// `layers` many. `weight_bytes`: memory for stored weights; where they need more, layers are made by `source` in
   /// every inference, those of the next group while one is worked on. 0: all are made now and kept. Error(usage) where
-  /// neighbouring layers do not fit.
+  /// neighbouring layers do not fit, Error(input) on weights that are not finite.
   Network(int layers, LayerSource source, op::Values values = op::Values::full, double weight_bytes = 0);
   ~Network();
   Network(Network&&) noexcept;
@@ -72,7 +72,8 @@ class Network {
   /// Runs `count` inputs: `bits`, where neuron i of input c is bit 7 - i % 8 of byte c ceil(inputs() / 8) + i / 8, or
   /// `dense`, where it is element c inputs() + i; the other is null. Product, bias and cut are one pass over the
   /// weights. Inputs whose outputs are all zero are dropped: they stay zero. The same bits for any number of threads;
-  /// panels and groups do not change them either. Error(usage) on a bias above 0 and on both or neither of the inputs.
+  /// panels and groups do not change them either. Error(usage) on a bias above 0 and on both or neither of the inputs,
+  /// Error(input) on inputs that are not finite.
   InferResult infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& options = {}) const;
 
  private:

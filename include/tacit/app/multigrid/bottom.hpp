@@ -15,7 +15,8 @@ struct BottomOptions {
   /// name of a Krylov method.
   std::string name = "automatic";
   /// Of the Krylov method: rtol is the factor by which a bottom solve reduces its residual [1e-3], in the norm `norm`
-  /// [max], within max_iterations [1000]; step, basis, powers and the rest as everywhere.
+  /// [max], within max_iterations [1000]; step, basis, powers and the rest as everywhere, where `name` is such a
+  /// method.
   krylov::Options krylov = defaults();
 
   static krylov::Options defaults() {

@@ -44,10 +44,14 @@ class Projector {
   const std::vector<Local>& pixel_order() const { return pixel_order_; }
 
   /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
-  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Collective.
+  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Collective. Error(environment)
+  /// before anything is built where a rank's share cannot fit the machine's memory.
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
+
+  /// How many entries A has, about: a pixel's shadow, in bins, is the mean number of rays through it.
+  double expected_entries() const;
 
   /// Entries of the rows of A (rays) or of A^T (pixels) at places begin to end - 1, column numbers being places too.
   template <class T>

@@ -55,6 +55,11 @@ struct Domain {
   bool uniform(int axis) const;
 };
 
+/// A periodic axis of one cell, which is its own neighbour: nothing flows along it.
+inline bool couples_itself(const Domain& d, int axis) {
+  return d.periodic(axis) && d.cells(axis) == 1;
+}
+
 /// The boxes of all ranks and what follows from them. Boxes of one rank that make up a larger box are merged (into
 /// patches): they are no places where anything has to be exchanged. Vectors hold the cells of a rank's patches one
 /// after the other, in each the first axis fastest; with a single patch that is the natural order of the grid.

@@ -29,6 +29,8 @@ struct Block {
 
   Local rows() const { return row_end - row_begin; }
   Local columns() const { return column_end - column_begin; }
+  /// Over one tree: holds entries of the diagonal, and so belongs to both triangles.
+  bool is_diagonal() const { return column_begin < row_end && row_begin < column_end; }
 };
 
 /// The leaves of the block tree, depth first: they cover every entry once. Both clusters of a block that is not

@@ -39,6 +39,9 @@ struct CompressOptions {
   Norm truncation = Norm::frobenius;
   /// A block that would need a higher rank is kept dense. 0: no limit but that low rank must be smaller than dense.
   Local max_rank = 0;
+  /// Low-rank blocks are cut to this rank whatever the error: a matrix to precondition with. Two crosses more than that
+  /// are taken, no more is looked at. 0: not cut.
+  Local cut_rank = 0;
 };
 
 /// B = U diag(sigma) V^H + an error whose Frobenius norm was estimated (the columns of U and of V have length 1, and

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
+#include <tacit/op/hmatrix/batched.hpp>
 #include <tacit/op/hmatrix/block_tree.hpp>
 #include <tacit/op/hmatrix/cluster_tree.hpp>
 #include <tacit/op/hmatrix/compress.hpp>
+#include <tacit/op/hmatrix/own_rows.hpp>
 #include <tacit/op/operator.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +32,12 @@ enum class ErrorMeasure {
   block    ///< the same of every block by itself (HACApK, hmat, htool): stricter, and larger
 };
 
+enum class Symmetry {
+  none,
+  symmetric,  ///< A = A^T
+  hermitian   ///< A = A^H
+};
+
 struct HMatrixOptions {
   /// Relative error of the operator, in the Frobenius norm.
   double tolerance = 1e-4;
@@ -36,6 +45,10 @@ struct HMatrixOptions {
   Admissibility admissibility{};
   CompressOptions compress{};
   StoragePrecision storage = StoragePrecision::automatic;
+  /// Not none: only blocks on and below the diagonal are evaluated and kept, and a product takes each for both of its
+  /// places. The rows sampled are compared with their columns: Error(usage) where these differ by more than the
+  /// tolerance. Needs one tree and one space.
+  Symmetry symmetry = Symmetry::none;
   /// Rows of A, at most, by which its norm is estimated before and its error measured after compression. They cost
   /// sampled_rows n entries. Where the error measured is above three tolerances and compress.verify is set, all blocks
   /// are made again with 16 rows and columns looked at in each, and all entries of those below 2^16 (all blocks, where
@@ -46,6 +59,23 @@ struct HMatrixOptions {
   /// Cuts between ranks are moved to equal measured bytes, so many times, where a rank has less than 0.97 of another's;
   /// blocks that change hands are compressed again.
   int balance_rounds = 2;
+};
+
+/// A block of an HMatrix: all entries, or U V^H of low rank.
+template <Scalar T>
+struct BlockMatrix {
+  Block block;
+  bool dense = false;
+  Local rank = 0;
+  std::vector<T> u, v;  ///< rows x rank, columns x rank, by columns, the largest terms first; dense: u has all entries
+};
+
+/// What is left of an HMatrix in a coarse copy.
+struct CoarseOptions {
+  /// Low-rank blocks keep at most so many terms; 0: any number.
+  Local rank = 1;
+  /// They keep what is above this part of their norm (Frobenius), and numbers are stored for this error.
+  double tolerance = 1e-2;
 };
 
 /// What an HMatrix turned out to be, over all ranks.
@@ -94,6 +124,11 @@ class HMatrix final : public Operator<T, Host> {
   HMatrix(const Space& space, const std::shared_ptr<const ClusterTree>& tree, const EntryFunction<T>& entry,
           const HMatrixOptions& options = {})
       : HMatrix(space, space, tree, tree, entry, options) {}
+  /// A coarse copy of `fine`, for preconditioning: the same blocks, spaces and shares of ranks, low-rank ones cut by
+  /// `coarse` (where the fine matrix was recompressed these are the best of their rank). No entry is evaluated; no
+  /// message but sums of the report, whose measured errors are 0 (nothing was measured). Collective. Error(usage)
+  /// unless rank >= 0 and 0 < tolerance < 1.
+  HMatrix(const HMatrix& fine, const CoarseOptions& coarse);
   ~HMatrix() override;
 
   std::string name() const override { return "hmatrix"; }
@@ -114,6 +149,23 @@ class HMatrix final : public Operator<T, Host> {
   const HMatrixOptions& options() const { return options_; }
   /// Positions in the row tree's order that this rank's rows of A have: [first, second).
   std::pair<Local, Local> own_rows() const;
+  /// The same with the way of vectors there and back.
+  const OwnRows<T>& rows() const;
+  /// The square part of A in own_rows() and the same columns, cut into blocks that cover it once; with symmetry both
+  /// triangles. Only those that `wanted` says (empty: all). Local; the memory of what is asked for. Error(usage) unless
+  /// rows and columns have one tree.
+  std::vector<BlockMatrix<T>> own_square(const std::function<bool(const Block&)>& wanted = {}) const;
+  std::shared_ptr<const ClusterTree> row_tree() const;
+  /// The diagonal of the own rows, in the order of the tree; empty over two trees. Local.
+  const std::vector<T>& own_diagonal() const;
+  /// Products (not adjoint ones) from now on by batches of small products in the scalar's own precision, to compare
+  /// with: a copy of the matrix. The same numbers to rounding; with several queues not the same bits each time. Local,
+  /// but ranks that give the same options agree. Error(usage): what plan_batches says; with symmetry.
+  void use_batches(const BatchOptions& options);
+  /// The operator's own product again.
+  void use_own_product();
+  /// This rank's plan and the seconds of its last product; null without batches.
+  const BatchReport* batches() const;
 
  protected:
   int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
@@ -121,10 +173,17 @@ class HMatrix final : public Operator<T, Host> {
 
  private:
   struct Parts;
-  comm::Exchange& exchange(bool rows, int columns) const;
+  comm::Exchange& column_exchange(int columns) const;
   void assemble(const EntryFunction<T>& entry);
+  template <class Packed>
+  void describe(std::vector<Packed> packed, int exponent);
+  void coarsen(const HMatrix& fine, const CoarseOptions& coarse);
   void exchange_patterns();
-  void deliver(const T* rows, int k, T* y) const;
+  bool two_sided() const { return options_.symmetry != Symmetry::none; }
+  void multiply_both(const T* x, T* y, int k, bool adjoint) const;
+  void multiply_rows(const T* x, T* rows, int k) const;
+  int post_sums(int k) const;
+  void finish_sums(int k, int slot, T* y) const;
   HMatrixOptions options_;
   HMatrixReport report_;
   double largest_ = 0;

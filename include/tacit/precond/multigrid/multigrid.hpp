@@ -97,9 +97,16 @@ struct LevelReport {
   std::int64_t half_sweeps = 0, exchanges = 0;
 };
 
+/// What the bottom solver has done; the same on all ranks.
+struct BottomReport {
+  std::string name;
+  int solves = 0, iterations = 0, failures = 0;
+  std::vector<std::string> warnings;
+};
+
 struct MultigridReport {
   bool converged = false;
-  std::string reason;  ///< converged, max_cycles, stagnated, diverged, non_finite
+  std::string reason;  ///< converged, max_cycles, stagnated, diverged, non_finite, stopped
   std::string advice;
   std::string norm;  ///< "2" or "max"
   int cycles = 0;
@@ -118,7 +125,7 @@ struct MultigridSolve {
   double rtol = 1e-10, atol = 0;
   int max_cycles = 50;
   bool max_norm = true;
-  /// Called after each cycle with its number and ||r|| / ||b||; returns true to stop.
+  /// Called after each cycle on every rank with its number and ||r|| / ||b||; true on any rank stops all.
   std::function<bool(int, double)> callback;
 };
 
@@ -144,10 +151,12 @@ class Multigrid final : public op::Operator<T, Host> {
   op::Cost cost() const override;
 
   /// Solves A x = b by cycles from x, until ||b - A x|| <= max(rtol ||b||, atol) (largest magnitude or 2-norm), which
-  /// the operator itself confirms. For a singular A the mean of b and of x is removed. Collective.
+  /// the operator itself confirms. For a singular A the mean of b and of x is removed; `warnings` tells of a mean of b
+  /// that is no rounding. Collective.
   MultigridReport solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options = {}) const;
-  /// What the levels have done since the last call. Local.
+  /// What the levels, the bottom have done since the last call. Local.
   std::vector<LevelReport> take_levels() const;
+  BottomReport take_bottom() const;
   int levels() const;
   const op::FiniteVolume<T>& A() const { return *a_; }
   const MultigridOptions& options() const { return options_; }

@@ -1,0 +1,81 @@
+// Hlu: approximate triangular factors of an H-matrix, in the same form. Grasedyck and Hackbusch 2003, "Construction and
+// arithmetics of H-matrices", doi 10.1007/s00607-003-0019-1.
+#pragma once
+
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include <memory>
+#include <string>
+
+namespace tacit::precond {
+
+using layout::Vector;
+
+/// What factors are made and kept in.
+enum class FactorPrecision {
+  automatic,  ///< single where the tolerance is 1e-5 or more (block diagonals: always), else full
+  single,     ///< float or its complex form
+  full        ///< the scalar's own
+};
+
+struct HluOptions {
+  /// Low-rank blocks are cut here at each step, relative to their norm (Frobenius): 0.3 to 1e-3 to precondition with,
+  /// the operator's own accuracy for a direct solver.
+  double tolerance = 1e-2;
+  /// Low-rank blocks of the operator are taken with at most so many terms; 0: as they are.
+  Local rank = 0;
+  /// Clusters of at most so many rows are not cut: all that lies within two of them is dense.
+  Local leaf_size = 64;
+  FactorPrecision precision = FactorPrecision::automatic;
+};
+
+struct HluReport {
+  double bytes = 0;  ///< of numbers in the factors, all ranks
+  Global dense_blocks = 0, low_rank_blocks = 0;
+  double mean_rank = 0;
+  int max_rank = 0;
+  Global perturbed = 0;  ///< pivots replaced
+  bool single = false;   ///< kept in single precision
+  double seconds = 0;    ///< of the slowest rank
+};
+
+/// y = (L U)^-1 x, L U = the square part of A in each rank's rows and the same columns (all of A on one rank; on
+/// several a block diagonal of such factors, blocks as A is shared out), approximately.
+///
+/// Block LU in the operator's block tree: dense blocks by LAPACK with rows exchanged within a leaf, low-rank ones by
+/// truncated sums and products. Sums into a block are collected and cut when it is needed. A pivot of at most epsilon
+/// times the largest entry of its leaf becomes sqrt(epsilon) times it; note() tells how many. Where factors leave the
+/// range of their precision the rank divides by its diagonal instead; note() tells.
+///
+/// Construction: O(k^2 n log^2 n), local but for agreement on errors and on the report; its memory is that of A in this
+/// precision and again as much while it runs. Threads share the work; any number of them gives the same bits. An apply
+/// reads the factors once for all columns; distributed, elements of x travel to the ranks that have their rows, and
+/// back. Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees.
+template <Scalar T>
+class Hlu final : public op::Operator<T, Host> {
+ public:
+  explicit Hlu(const op::HMatrix<T>& A, const HluOptions& options = {});
+  ~Hlu() override;
+
+  std::string name() const override { return name_; }
+  bool has_adjoint() const override { return true; }
+  op::Cost cost() const override;
+  const HluReport& report() const { return report_; }
+  /// What went wrong and was mended, over all ranks; empty when nothing was.
+  const std::string& note() const { return note_; }
+
+ protected:
+  int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
+  void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Factors;
+  template <Scalar F>
+  struct FactorsIn;
+  HluReport report_;
+  std::string name_, note_;
+  std::unique_ptr<op::OwnRows<T>> rows_;
+  std::unique_ptr<Factors> factors_;
+};
+
+}  // namespace tacit::precond

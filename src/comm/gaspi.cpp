@@ -1,0 +1,182 @@
+#include "gaspi.hpp"
+
+#ifdef TACIT_HAVE_GASPI
+
+#include <GASPI.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+namespace tacit::comm::detail {
+namespace {
+
+// Milliseconds after which a call that should take microseconds is an error.
+constexpr gaspi_timeout_t patience = 30000;
+
+void check(gaspi_return_t code, const char* call) {
+  if (code == GASPI_SUCCESS) [[likely]]
+    return;
+  throw Error(ErrorKind::environment, code == GASPI_TIMEOUT
+                                          ? message(call, " has not ended within ", patience / 1000, " s")
+                                          : message(call, " failed with code ", int(code)));
+}
+
+// A flag counts upwards by small steps; a notification has 32 bits and may not be 0.
+constexpr std::uint64_t wrap = 0xffffffffu;
+gaspi_notification_t notification_of(std::uint64_t value) {
+  return gaspi_notification_t(value % wrap + 1);
+}
+std::uint64_t value_of(gaspi_notification_t notification, std::uint64_t before) {
+  const std::uint64_t low = std::uint64_t(notification) - 1;
+  std::uint64_t value = before / wrap * wrap + low;
+  if (value < before) value += wrap;
+  return value;
+}
+
+constexpr std::size_t flag_bytes = 64;  // flags are so far apart (Route)
+
+class GaspiWindow final : public Window {
+ public:
+  GaspiWindow(gaspi_segment_id_t segment, std::vector<gaspi_rank_t> ranks, std::size_t bytes)
+      : segment_(segment), ranks_(std::move(ranks)), bytes_(bytes) {}
+  bool fits(const std::vector<gaspi_rank_t>& ranks, std::size_t bytes) const {
+    return base_ && ranks_ == ranks && bytes_ >= bytes;
+  }
+  /// For another exchange, when all ranks have ended theirs.
+  void prepare(std::span<const int> peers) {
+    if (!base_) {
+      check(gaspi_segment_alloc(segment_, bytes_, GASPI_MEM_INITIALIZED), "gaspi_segment_alloc");
+      gaspi_pointer_t base = nullptr;
+      check(gaspi_segment_ptr(segment_, &base), "gaspi_segment_ptr");
+      base_ = static_cast<std::byte*>(base);
+    }
+    for (const int peer : peers)
+      if (std::find(registered_.begin(), registered_.end(), peer) == registered_.end()) {
+        check(gaspi_segment_register(segment_, ranks_[std::size_t(peer)], patience), "gaspi_segment_register");
+        registered_.push_back(peer);
+      }
+    for (auto& [flag, value] : seen_) {
+      gaspi_notification_t left = 0;
+      check(gaspi_notify_reset(segment_, gaspi_notification_id_t(flag / flag_bytes), &left), "gaspi_notify_reset");
+      value = 0;
+    }
+  }
+  std::byte* data() override { return base_; }
+  bool sends_from_anywhere() const override { return false; }
+  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
+             std::uint64_t value) override {
+    const gaspi_rank_t rank = ranks_[std::size_t(to)];
+    const auto id = gaspi_notification_id_t(flag / flag_bytes);
+    const auto post = [&] {
+      if (bytes == 0) return gaspi_notify(segment_, rank, id, notification_of(value), queue, patience);
+      const auto from = gaspi_offset_t(static_cast<const std::byte*>(data) - base_);
+      return gaspi_write_notify(segment_, from, rank, segment_, at, bytes, id, notification_of(value), queue, patience);
+    };
+    gaspi_return_t code = post();
+    if (code == GASPI_QUEUE_FULL) {
+      check(gaspi_wait(queue, patience), "gaspi_wait");
+      code = post();
+    }
+    check(code, bytes ? "gaspi_write_notify" : "gaspi_notify");
+    if (bytes) check(gaspi_wait(queue, patience), "gaspi_wait");  // here; nobody there is waited for
+  }
+  std::uint64_t read(std::size_t flag) override {
+    const auto id = gaspi_notification_id_t(flag / flag_bytes);
+    auto& seen = seen_[flag];
+    gaspi_notification_id_t first = 0;
+    if (gaspi_notify_waitsome(segment_, id, 1, &first, GASPI_TEST) == GASPI_SUCCESS) {
+      gaspi_notification_t notification = 0;
+      check(gaspi_notify_reset(segment_, id, &notification), "gaspi_notify_reset");
+      if (notification != 0) seen = value_of(notification, seen);
+    }
+    return seen;
+  }
+
+ private:
+  static constexpr gaspi_queue_id_t queue = 0;
+  gaspi_segment_id_t segment_;
+  std::vector<gaspi_rank_t> ranks_;  // of the communicator's
+  std::size_t bytes_;
+  std::byte* base_ = nullptr;
+  std::vector<int> registered_;
+  std::map<std::size_t, std::uint64_t> seen_;
+};
+
+// A late notification must not meet a segment that is gone: segments stay, and are used again when all ranks have ended
+// the exchange that they were made for.
+std::map<int, std::shared_ptr<GaspiWindow>>& windows() {
+  static auto* const all = new std::map<int, std::shared_ptr<GaspiWindow>>;
+  return *all;
+}
+
+}  // namespace
+
+std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLeast& all_least,
+                                          std::span<const int> peers, std::size_t bytes, std::string& why) {
+  if (std::string(comm.kind()) != "mpi") {
+    why = message("GASPI works between processes; ranks are ", comm.kind(), " here");
+    return nullptr;
+  }
+  gaspi_number_t ready = 0, most = 0;
+  gaspi_rank_t rank = 0;
+  comm.meet();  // gaspi_proc_init waits for all processes
+  try {
+    check(gaspi_initialized(&ready), "gaspi_initialized");
+    if (!ready) {
+      check(gaspi_proc_init(patience), "gaspi_proc_init");
+      std::atexit([] { gaspi_proc_term(patience); });
+    }
+    check(gaspi_proc_rank(&rank), "gaspi_proc_rank");
+    check(gaspi_segment_max(&most), "gaspi_segment_max");
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  const auto ranks = comm.all_gather(rank);
+  // A segment's number is the same on all ranks: one that all have and nobody uses, else one that nobody has.
+  enum : std::int64_t { taken, idle, missing };
+  const auto count = std::size_t(comm.all_min(Global(why.empty() ? most : 0)));
+  std::vector<std::int64_t> state(2 * count);
+  for (std::size_t s = 0; s < count; ++s) {
+    const auto found = windows().find(int(s));
+    state[s] = found == windows().end()                                              ? missing
+               : found->second.use_count() == 1 && found->second->fits(ranks, bytes) ? idle
+                                                                                     : taken;
+    state[count + s] = -state[s];
+  }
+  all_least(state);
+  std::size_t number = count;
+  for (const auto wanted : {idle, missing})
+    for (std::size_t s = 0; s < count && number == count; ++s)
+      if (state[s] == wanted && state[count + s] == -wanted) number = s;
+  if (number == count) {
+    if (why.empty())
+      why = message("all ", count, " segments of GASPI are in use; raise segment_max of its configuration");
+    return nullptr;
+  }
+  auto& window = windows()[int(number)];
+  try {
+    if (!window) window = std::make_shared<GaspiWindow>(gaspi_segment_id_t(number), ranks, bytes);
+    window->prepare(peers);
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  comm.meet();  // nobody writes before all neighbours are prepared
+  return why.empty() ? window : nullptr;
+}
+
+}  // namespace tacit::comm::detail
+
+#else
+
+namespace tacit::comm::detail {
+std::shared_ptr<Window> make_gaspi_window(const Communicator&, const AllLeast&, std::span<const int>, std::size_t,
+                                          std::string& why) {
+  why = "Tacit was built without GASPI (TACIT_GASPI=ON, with GPI-2 installed)";
+  return nullptr;
+}
+}  // namespace tacit::comm::detail
+
+#endif

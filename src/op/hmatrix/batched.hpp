@@ -1,0 +1,43 @@
+// The product of a BatchOptions plan on the host: a queue is a thread.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include <span>
+#include <vector>
+
+namespace tacit::op::detail {
+
+template <Scalar T>
+class BatchedProduct {
+ public:
+  /// Rows [first_row, first_row + rows), `columns` columns, and the blocks that cover them. Local.
+  BatchedProduct(Local first_row, Local rows, Local columns, std::vector<BlockMatrix<T>> blocks,
+                 const BatchOptions& options);
+
+  /// As Storage::multiply. With several queues parts of y are added atomically, in an order that nobody knows.
+  void multiply(const T* x, std::span<const Global> order, T* y, int k, const comm::Communicator& comm) const;
+  const BatchReport& report() const { return report_; }
+
+ private:
+  struct Task {
+    Local rows, columns;  // of the matrix
+    Local stored_rows, stored_columns;
+    Local from, to;   // x (or t) from, y (or t) to
+    bool transposed;  // V: its columns as they stand, t = V^H x
+    std::size_t data;
+  };
+  void run(const Batch& batch, const T* x, T* y, bool atomic) const;
+
+  Local rows_, columns_;
+  std::vector<Task> tasks_[2];
+  exec::Array<T> data_;
+  BatchOptions options_;
+  mutable BatchReport report_;
+  mutable exec::Array<T> z_, sum_;  // x in the order of the tree, then t; y
+  std::size_t ranks_ = 0, pad_ = 0;
+};
+
+}  // namespace tacit::op::detail

@@ -1,0 +1,211 @@
+// Storage: products with blocks in both of their places, and the blocks given back.
+#include "storage_impl.hpp"
+
+#include <complex>
+
+namespace tacit::op::detail {
+
+template <Scalar T>
+template <int K>
+void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, int column, bool conjugates,
+                      const comm::Communicator& comm) const {
+  constexpr int rhs = K / parts;
+  reserve(K);
+  const Adjoint& a = *adjoint_;
+  if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
+  if (a.mirrored.size() < t_scale_.size() * K) a.mirrored = exec::Array<R>(t_scale_.size() * K);
+  const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_), ldt = std::ptrdiff_t(t_scale_.size());
+  R *const w = a.sums.data(), *const z = z_.data(), *const mirrored = a.mirrored.data();
+#pragma omp parallel
+  {
+    const bool polls = first_thread();
+    std::vector<R> buffer;
+#pragma omp for schedule(static)
+    for (std::ptrdiff_t i = 0; i < n; ++i)
+      for (int c = 0; c < rhs; ++c) {
+        const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
+        for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + i] = part(v, p);
+        y[std::size_t(i) * k + column + c] = T(0);
+      }
+    // t = diag(s) V^H x
+    const auto [from, to] = share(factor_cost_);
+    for (std::size_t f = from; f < to; ++f) {
+      const Factor& factor = factors_[f];
+      if (factor.format == native) project<native, K>(factor, buffer);
+      else if (factor.format == single) project<single, K>(factor, buffer);
+      else project<fixed, K>(factor, buffer);
+      if (polls) comm.poll();
+    }
+#pragma omp barrier
+    // y = P [x; t] and w = P^H x, panel by panel: the second finds the panel where the first has brought it.
+    const auto [first, last] = share(panel_cost_);
+    for (std::size_t i = first; i < last; ++i) {
+      const Panel& panel = panels_[i];
+      const std::size_t at = std::size_t(first_row_ + panel.begin);
+      R sum[K * panel_rows] = {}, own[K * panel_rows];
+      for (int p = 0; p < K; ++p)
+        for (Local r = 0; r < panel.rows; ++r) {
+          const R v = z[p * ld + std::ptrdiff_t(at) + r];
+          own[p * panel_rows + r] = conjugates && p % parts == 1 ? -v : v;
+        }
+      each_format([&](auto format) {
+        constexpr int f = format;
+        if (panel.columns[f] == 0) return;
+        const auto* const data = std::get<f>(panel_data_).data() + panel.data[f];
+        multiply_add<Stored<f>, R, K, is_complex<T>>(data, panel.rows, panel.rows, runs_.data() + panel.run[f],
+                                                     runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
+        buffer.resize(panel.columns[f] * parts * K);
+        dots<Stored<f>, R, K>(data, panel.rows, std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows,
+                              buffer.data());
+        for (std::size_t j = 0; j < panel.columns[f]; ++j)
+          combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
+      });
+      for (Local r = 0; r < panel.rows; ++r)
+        for (int c = 0; c < rhs; ++c) {
+          T& out = y[(at + std::size_t(r)) * std::size_t(k) + std::size_t(column + c)];
+          if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
+          else out = sum[c * panel_rows + r];
+        }
+      if (polls) comm.poll();
+    }
+#pragma omp barrier
+    // diag(s) U^H x, block by block: the sum over its panels, from the first to the last.
+    for (std::size_t f = from; f < to; ++f) {
+      const Factor& factor = factors_[f];
+      for (Local j = 0; j < factor.count; ++j) {
+        double s[K] = {};
+        for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
+          for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
+        const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
+        for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
+      }
+    }
+#pragma omp barrier
+    // y += V of it + the dense blocks' parts of w, cell by cell.
+    const auto [cell_from, cell_to] = share(a.cell_cost);
+    for (std::size_t cell = cell_from; cell < cell_to; ++cell) {
+      const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
+      R sum[K * panel_rows] = {};
+      for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
+        const Piece& p = a.piece[i];
+        for (Local j = 0; j < p.count; ++j)
+          for (int c = 0; c < K; ++c)
+            sum[c * panel_rows + p.begin - begin + j] +=
+                R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+      }
+      for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
+        const Factor& factor = factors_[a.factor[i]];
+        const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
+        const Run run{factor.t - std::uint32_t(columns_), std::uint32_t(factor.count), 1};
+        each_format([&](auto format) {
+          constexpr int f = format;
+          if (factor.format != f) return;
+          multiply_add<Stored<f>, R, K, is_complex<T>>(
+              std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
+              &run + 1, mirrored, ldt, sum + (low - begin), panel_rows);
+        });
+      }
+      for (Local r = 0; r < end - begin; ++r)
+        for (int c = 0; c < rhs; ++c) {
+          const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
+          T& out = y[std::size_t(begin + r) * std::size_t(k) + std::size_t(column + c)];
+          if constexpr (is_complex<T>) out += T(value(0), conjugates ? -value(1) : value(1));
+          else out += value(0);
+        }
+      if (polls) comm.poll();
+    }
+  }
+}
+
+template <Scalar T>
+void Storage<T>::multiply_both(const T* x, std::span<const Global> order, T* y, int k, bool conjugates,
+                               const comm::Communicator& comm) const {
+  build_adjoint();
+  for (int c = 0; c < k;) {
+    if (k - c >= 4 / parts) both<4>(x, order, y, k, c, conjugates, comm), c += 4 / parts;
+    else if (k - c >= 2 / parts) both<2>(x, order, y, k, c, conjugates, comm), c += 2 / parts;
+    else if constexpr (!is_complex<T>) both<1>(x, order, y, k, c, conjugates, comm), ++c;
+  }
+}
+
+template <Scalar T>
+std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>& wanted) const {
+  std::vector<BlockMatrix<T>> found;
+  std::vector<std::ptrdiff_t> place(kept_.size(), -1);
+  const auto number = [](const auto* column, std::size_t stride, std::size_t i) {
+    if constexpr (is_complex<T>) return T(R(column[i]), R(column[stride + i]));
+    else return T(column[i]);
+  };
+  // Integers of V as parts of one.
+  constexpr double unit = 1.0 / 32768;
+  for (std::size_t b = 0; b < kept_.size(); ++b) {
+    const Kept& kept = kept_[b];
+    if (!wanted(kept.block)) continue;
+    place[b] = std::ptrdiff_t(found.size());
+    const Local rank = kept.dense ? 0 : kept.count[0] + kept.count[1] + kept.count[2];
+    BlockMatrix<T> m{kept.block, kept.dense, rank, {}, {}};
+    const std::size_t rows = std::size_t(m.block.rows()), columns = std::size_t(m.block.columns());
+    m.u.resize(rows * (m.dense ? columns : std::size_t(rank)));
+    if (!m.dense) {
+      m.v.resize(columns * std::size_t(rank));
+      std::size_t done = 0, factor = kept.first_factor;
+      each_format([&](auto format) {
+        constexpr int f = format;
+        if (kept.count[f] == 0) return;
+        const auto* data = std::get<f>(factor_data_).data() + factors_[factor++].data;
+        for (Local j = 0; j < kept.count[f]; ++j, ++done, data += columns * parts)
+          for (std::size_t i = 0; i < columns; ++i)
+            m.v[done * columns + i] = number(data, columns, i) * R(f == fixed ? unit : 1.0);
+      });
+    }
+    found.push_back(std::move(m));
+  }
+  // Panel by panel, as the constructor went.
+  std::vector<std::vector<std::uint32_t>> of_panel(panels_.size());
+  for (std::size_t b = 0; b < kept_.size(); ++b) {
+    const Local from = kept_[b].block.row_begin - first_row_, to = kept_[b].block.row_end - first_row_;
+    auto p = std::size_t(
+        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
+        panels_.begin());
+    for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
+  }
+  for (std::size_t i = 0; i < panels_.size(); ++i) {
+    const Panel& panel = panels_[i];
+    each_format([&](auto format) {
+      constexpr int f = format;
+      const auto* data = std::get<f>(panel_data_).data() + panel.data[f];
+      for (const std::uint32_t b : of_panel[i]) {
+        const Kept& kept = kept_[b];
+        const std::size_t count = std::size_t(kept.count[f]), height = std::size_t(panel.rows);
+        if (place[b] < 0) {
+          data += count * height * parts;
+          continue;
+        }
+        auto& m = found[std::size_t(place[b])];
+        const std::size_t rows = std::size_t(m.block.rows()),
+                          top = std::size_t(panel.begin + first_row_ - m.block.row_begin);
+        std::size_t before = 0;
+        for (int g = 0; g < f; ++g) before += std::size_t(kept.count[g]);
+        for (std::size_t j = 0; j < count; ++j, data += height * parts) {
+          const double scale = kept.dense ? kept.scale
+                                          : t_scale_[kept.first_t - std::uint32_t(columns_) + before + j] *
+                                                (f == fixed ? 1 / unit : 1.0);
+          for (std::size_t r = 0; r < height; ++r)
+            m.u[(before + j) * rows + top + r] = number(data, height, r) * R(scale);
+        }
+      }
+    });
+  }
+  return found;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                           \
+  template void Storage<T>::multiply_both(const T*, std::span<const Global>, T*, int, bool, const comm::Communicator&) \
+      const;                                                                                                           \
+  template std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>&) const;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op::detail

@@ -1,0 +1,119 @@
+// A matrix in blocks for H-arithmetics: dense, of low rank, or cut into 2 x 2, 1 x 2 or 2 x 1 blocks.
+//
+// What is added to a block waits beside it as a low-rank matrix (`pending`) until the block is needed: then all of it
+// is pushed down, or taken in and cut at the tolerance at once: fewer truncations, and better ones (accumulators: Borm,
+// Christophersen, Kriemann 2019, arXiv:1911.07531).
+#pragma once
+
+#include <tacit/base/types.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace tacit::precond::detail {
+
+/// U V^T (not conjugated), by columns.
+template <Scalar F>
+struct LowRank {
+  Local rows = 0, columns = 0, rank = 0;
+  std::vector<F> u, v;
+
+  void clear() { rank = 0, u.clear(), v.clear(); }
+  /// Adds scale * (rows [row, row + rows) of u) * (rows [column, column + columns) of v)^T, u and v of `k` columns.
+  void append(const F* u_from, Local ldu, const F* v_from, Local ldv, Local k, F scale);
+};
+
+enum class HBlockKind { dense, low, cut };
+
+template <Scalar F>
+struct HBlock {
+  using Kind = HBlockKind;
+  Local row = 0, rows = 0, column = 0, columns = 0;
+  Kind kind = Kind::dense;
+  int down = 1, across = 1;  // children, where it is cut
+  std::unique_ptr<HBlock> child[2][2];
+  F* a = nullptr;            // dense: rows x columns by columns, in memory of others
+  std::vector<int> pivots;   // dense on the diagonal, factorised
+  std::vector<F> inverse_l;  // there: of L and of U, whole matrices, so that solving is multiplying
+  std::vector<F> inverse_u;
+  LowRank<F> low;
+  LowRank<F> pending;
+  Local pending_limit = 16;
+
+  bool is_cut() const { return kind == Kind::cut; }
+  /// Child (i, j); the block itself where it is not cut.
+  HBlock& at(int i, int j) { return is_cut() ? *child[i][j] : *this; }
+  const HBlock& at(int i, int j) const { return is_cut() ? *child[i][j] : *this; }
+  int count_down() const { return is_cut() ? down : 1; }
+  int count_across() const { return is_cut() ? across : 1; }
+};
+
+/// Arithmetics with one relative tolerance (Frobenius norm of what is cut, block by block).
+template <Scalar F>
+class HArithmetic {
+ public:
+  using Block = HBlock<F>;
+  explicit HArithmetic(double tolerance) : tolerance_(tolerance) {}
+
+  /// A = L U in place, rows exchanged within the leaves of the diagonal. To be called by one thread of a parallel
+  /// region: makes tasks. Sums are in one order whatever threads do.
+  void factorise(Block& a);
+  /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. In a parallel region as above, or in none.
+  void solve(const Block& lu, F* x, Local ldx, Local k) const;
+  void solve_transposed(const Block& lu, F* x, Local ldx, Local k) const;
+
+  /// Cuts a low-rank matrix at the tolerance.
+  void truncate(LowRank<F>& b) const;
+  /// A dense matrix (rows x columns, overwritten) in low rank.
+  LowRank<F> compress(F* a, Local rows, Local columns) const;
+
+  /// Pivots that were too small and replaced; a factor that is no number.
+  Global perturbed() const { return perturbed_; }
+  bool failed() const { return failed_; }
+  /// Runs f, which calls the above in a parallel region, and keeps what it throws, in whatever thread, for rethrow().
+  template <class G>
+  void guard(G&& f) const {
+    try {
+      f();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  void flush(Block& b);
+  void add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale);
+  void subtract_product(const Block& a, const Block& b, Block& c);
+  LowRank<F> product(const Block& a, const Block& b) const;
+  void solve_lower(const Block& l, Block& b);
+  void solve_upper(const Block& u, Block& b);
+
+  // Y += alpha A X, and with A^T; X and Y of k columns.
+  void apply(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
+  void apply_transposed(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
+  void lower(const Block& l, F* x, Local ldx, Local k) const;
+  void lower_transposed(const Block& l, F* x, Local ldx, Local k) const;
+  void upper(const Block& u, F* x, Local ldx, Local k) const;
+  void upper_transposed(const Block& u, F* x, Local ldx, Local k) const;
+
+  double tolerance_;
+  template <class G, class H>
+  void together(bool large, G&& g, H&& h) const;
+
+  std::atomic<Global> perturbed_ = 0;
+  mutable std::atomic<bool> failed_ = false;
+  mutable std::mutex mutex_;
+  mutable std::exception_ptr error_;
+};
+
+}  // namespace tacit::precond::detail

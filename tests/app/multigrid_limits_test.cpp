@@ -1,0 +1,268 @@
+// Multigrid at its limits: numbers far from 1, what is no number, singular and tiny systems, ranks that wish
+// differently.
+#include <gtest/gtest.h>
+
+#include <tacit/app/multigrid/bottom.hpp>
+#include <tacit/precond/multigrid/multigrid.hpp>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace tacit;
+using comm::Communicator;
+using layout::Vector;
+using op::Boundary;
+using op::Boxes;
+using op::Domain;
+using op::FiniteVolume;
+using precond::Multigrid;
+using precond::MultigridOptions;
+using precond::Smoother;
+using test::on_ranks;
+
+namespace {
+
+const op::Field wavy = [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; };
+
+template <class T = double>
+std::shared_ptr<const FiniteVolume<T>> make(const Communicator& comm, Domain domain, double a, double b = 1) {
+  const Boxes boxes = Boxes::whole(comm, std::move(domain));
+  return std::make_shared<const FiniteVolume<T>>(
+      boxes, op::coefficients<T>(boxes, a, b, {}, [](double x, double, double) { return 1 + x; }));
+}
+template <class T>
+Vector<T> vector_of(const FiniteVolume<T>& A, const std::vector<T>& values) {
+  Vector<T> v(A.range());
+  v.assign(values);
+  return v;
+}
+template <class T>
+double residual(const FiniteVolume<T>& A, const Vector<T>& f, const Vector<T>& u) {
+  Vector<T> r(A.range());
+  A.apply(u, r);
+  layout::subtract(f, r, r);
+  return layout::max_norm(r);
+}
+
+// A power of two before f is one before u, whatever squares or narrow numbers make of it on the way.
+template <class T>
+void scales(std::initializer_list<int> exponents, bool single_levels) {
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto A = make<T>(comm, Domain::uniform({16, 12, 10}, Boundary::dirichlet), 0);
+        MultigridOptions o;
+        o.single_levels = single_levels;
+        const Multigrid<T> M(A, o, precond::direct_bottom<T>(), precond::direct_bottom<float>());
+        const auto f = vector_of(*A, A->sampled(wavy));
+        for (const bool max_norm : {true, false}) {
+          precond::MultigridSolve s;
+          s.max_norm = max_norm, s.rtol = sizeof(T) == 4 ? 1e-4 : 1e-10;
+          Vector<T> u(A->range());
+          const auto plain = M.solve(f, u, s);
+          ASSERT_TRUE(plain.converged) << plain.reason;
+          for (const int e : exponents) {
+            Vector<T> g(A->range()), v(A->range());
+            for (std::size_t i = 0; i < g.size(); ++i) g.data()[i] = T(std::ldexp(double(f.data()[i]), e));
+            const auto report = M.solve(g, v, s);
+            EXPECT_TRUE(report.converged) << report.reason << " at 2^" << e;
+            EXPECT_EQ(report.cycles, plain.cycles) << e;
+            EXPECT_NEAR(std::ldexp(report.b_norm, -e), plain.b_norm, 1e-6 * plain.b_norm);
+            EXPECT_LE(report.residual_norm, s.rtol);
+            for (std::size_t i = 0; i < v.size(); ++i)
+              ASSERT_NEAR(std::ldexp(double(v.data()[i]), -e), double(u.data()[i]), 1e-5 * std::abs(u.data()[i])) << e;
+          }
+        }
+      },
+      {2});
+}
+
+TEST(MultigridLimits, PowersOfTwoPassThrough) {
+  scales<double>({-660, 660, 990}, false);
+  scales<double>({-660, 660}, true);
+  scales<float>({-80, 100}, false);
+}
+
+TEST(MultigridLimits, LevelsInFloatsHaveTheirRange) {
+  const auto A = make(Communicator::self(), Domain::uniform({8, 8}, Boundary::dirichlet), 0, 1e60);
+  MultigridOptions o;
+  const Multigrid<double> wide(A, o, precond::direct_bottom<double>());
+  o.single_levels = true;
+  EXPECT_THROW(Multigrid<double>(A, o), Error);
+}
+
+// What no u solves is told; what one solves is not.
+TEST(MultigridLimits, TellsOfAMeanThatItRemoves) {
+  on_ranks(
+      [](const Communicator& comm) {
+        for (const auto boundary : {Boundary::periodic, Boundary::neumann}) {
+          const auto A = make(comm, Domain::uniform({16, 16}, boundary), 0);
+          ASSERT_TRUE(A->singular());
+          const Multigrid<double> M(A, {}, precond::direct_bottom<double>());
+          auto values = A->sampled(wavy);
+          Vector<double> f = vector_of(*A, values), u(A->range());
+          const auto with = M.solve(f, u);
+          EXPECT_TRUE(with.converged) << with.reason;
+          ASSERT_EQ(with.warnings.size(), 1u);
+          EXPECT_NE(with.warnings[0].find("no u solves"), std::string::npos);
+          EXPECT_GT(residual(*A, f, u), 0.1);  // and so it is
+          double sum = 0;
+          for (std::size_t i = 0; i < f.size(); ++i) sum += f.data()[i];
+          f.space().start_sum(&sum, 1).wait(&sum);
+          for (std::size_t i = 0; i < f.size(); ++i) f.data()[i] -= sum / 256;
+          // From a start with a large mean, which has to go before anything is confirmed.
+          layout::fill(u, 1e4);
+          const auto without = M.solve(f, u);
+          EXPECT_TRUE(without.converged) << without.reason;
+          EXPECT_TRUE(without.warnings.empty());
+          EXPECT_LE(residual(*A, f, u), 1.001e-10 * layout::max_norm(f));
+        }
+      },
+      {2});
+}
+
+TEST(MultigridLimits, OneRanksWishStopsAll) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), 0);
+        const Multigrid<double> M(A, {}, precond::direct_bottom<double>());
+        Vector<double> u(A->range());
+        precond::MultigridSolve s;
+        s.callback = [&](int cycle, double) { return cycle == 2 && comm.rank() == comm.size() - 1; };
+        const auto report = M.solve(vector_of(*A, A->sampled(wavy)), u, s);
+        EXPECT_EQ(report.reason, "stopped");
+        EXPECT_EQ(report.cycles, 2);
+        EXPECT_FALSE(report.converged);
+      },
+      {3});
+}
+
+TEST(MultigridLimits, ForgetsWhatIsNoNumber) {
+  const auto A = make(Communicator::self(), Domain::uniform({16, 16}, Boundary::dirichlet), 0);
+  const auto f = vector_of(*A, A->sampled(wavy));
+  for (const auto smoother : {Smoother::gauss_seidel, Smoother::chebyshev, Smoother::jacobi, Smoother::l1_jacobi}) {
+    MultigridOptions o;
+    o.smoother = smoother;
+    const Multigrid<double> M(A, o, precond::direct_bottom<double>());
+    for (const double bad : {std::nan(""), double(INFINITY)}) {
+      auto g = f;
+      g.data()[7] = bad;
+      Vector<double> u(A->range());
+      const auto broken = M.solve(g, u);
+      EXPECT_EQ(broken.reason, "non_finite");
+      EXPECT_FALSE(broken.converged);
+      Vector<double> y(A->range());
+      M.apply(g, y);  // as a preconditioner it cannot refuse
+      const auto after = M.solve(f, u = Vector<double>(A->range()));
+      EXPECT_TRUE(after.converged) << to_string(smoother) << ": " << after.reason;
+    }
+  }
+}
+
+// An axis of one cell that is periodic: its cell is its own neighbour, however thin it is.
+TEST(MultigridLimits, APeriodOfOneCellIsNothing) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto on = [&](std::vector<Global> n, std::vector<double> lengths, bool constant) {
+          const std::size_t axes = n.size();
+          const Boxes boxes = Boxes::whole(
+              comm, Domain::uniform(n, {axes, {Boundary::periodic, Boundary::periodic}}, std::move(lengths)));
+          const op::Field beta = [](double x, double, double) { return 2 + std::sin(6 * x); };
+          return std::make_shared<const FiniteVolume<double>>(
+              boxes, op::coefficients<double>(boxes, 1, 1, {}, constant ? op::Field{} : beta));
+        };
+        for (const bool constant : {true, false}) {
+          const auto A = on({64, 1, 1}, {1, 1e-3, 1e-3}, constant), line = on({64}, {1}, constant);
+          const auto rows = A->rows();
+          const auto d = A->diagonal();
+          for (Local i = 0; i < rows.count(); ++i)
+            for (auto e = rows.start[std::size_t(i)]; e < rows.start[std::size_t(i) + 1]; ++e) {
+              const bool own = rows.column[std::size_t(e)] == A->range().begin() + i;
+              if (own) {
+                EXPECT_EQ(rows.value[std::size_t(e)], d[std::size_t(i)]);
+              }
+            }
+          const auto f = vector_of(*A, A->sampled([](double x, double, double) { return std::sin(x); }));
+          for (const auto smoother : {Smoother::gauss_seidel, Smoother::jacobi}) {
+            MultigridOptions o;
+            o.smoother = smoother;
+            int cycles[2];
+            for (const auto& a : {A, line}) {
+              const Multigrid<double> M(a, o, precond::direct_bottom<double>());
+              Vector<double> u(a->range());
+              const auto report = M.solve(vector_of(*a, f.to_host()), u);
+              EXPECT_TRUE(report.converged) << report.reason;
+              cycles[a == line] = report.cycles;
+              EXPECT_LE(residual(*a, f, u), 1.001e-10 * layout::max_norm(f));
+            }
+            EXPECT_EQ(cycles[0], cycles[1]);
+          }
+        }
+      },
+      {2});
+}
+
+// Down to a single cell that nothing flows to or from, with and without a stored diagonal.
+TEST(MultigridLimits, EndsAtOneCell) {
+  for (const auto boundary : {Boundary::neumann, Boundary::periodic})
+    for (const bool constant : {true, false}) {
+      const Boxes boxes = Boxes::whole(Communicator::self(), Domain::uniform({16, 16}, boundary));
+      const auto A = std::make_shared<const FiniteVolume<double>>(
+          boxes, op::coefficients<double>(
+                     boxes, 0, 1, {},
+                     constant ? op::Field{} : [](double x, double y, double) { return 2 + std::sin(6 * x + y); }));
+      for (const bool direct : {true, false}) {
+        MultigridOptions o;
+        o.smallest_box = 1;
+        const Multigrid<double> M(A, o, direct ? precond::direct_bottom<double>() : precond::MakeBottom<double>{});
+        auto values = A->sampled(wavy);
+        double mean = 0;
+        for (const double v : values) mean += v / 256;
+        for (double& v : values) v -= mean;
+        Vector<double> u(A->range());
+        const auto report = M.solve(vector_of(*A, values), u);
+        EXPECT_TRUE(report.converged) << report.reason << " " << report.residual_norm;
+        EXPECT_EQ(report.levels.back().cells[0], 1);
+      }
+    }
+  // One cell in all.
+  const auto A = make(Communicator::self(), Domain::uniform({1}, Boundary::dirichlet), 0);
+  const Multigrid<double> M(A, {}, app::make_bottom<double>({"cg"}));
+  Vector<double> f(A->range()), u(A->range());
+  layout::fill(f, 3.0);
+  EXPECT_TRUE(M.solve(f, u).converged);
+  EXPECT_NEAR(u.data()[0], 3 / A->diagonal()[0], 1e-14);
+}
+
+// Where one rank solves the bottom alone, all ranks tell the same of it.
+TEST(MultigridLimits, AllRanksHearOfABottomThatFails) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), 0);
+        app::BottomOptions bottom{"cg"};
+        bottom.krylov.max_iterations = 1, bottom.krylov.rtol = 1e-8;
+        MultigridOptions o;
+        o.levels = 2;
+        const Multigrid<double> M(A, o, app::make_bottom<double>(bottom));
+        Vector<double> u(A->range());
+        const auto report = M.solve(vector_of(*A, A->sampled(wavy)), u);
+        EXPECT_EQ(report.levels.back().ranks, 1);
+        EXPECT_EQ(report.bottom_failures, report.bottom_solves);
+        ASSERT_FALSE(report.warnings.empty());
+        EXPECT_NE(report.warnings[0].find("bottom cg"), std::string::npos);
+        EXPECT_TRUE(report.converged) << report.reason;  // by the smoother
+      },
+      {3});
+}
+
+TEST(MultigridLimits, RefusesOptionsThatNobodyWouldTake) {
+  for (const std::string name : {"direct", "smoother", "automatic"}) {
+    app::BottomOptions bottom{name};
+    bottom.krylov.step = 4;
+    EXPECT_THROW(app::make_bottom<double>(bottom), Error) << name;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,71 @@
+// Calls of the transport that cannot be left: either all ranks enter them or none.
+#include <gtest/gtest.h>
+#include <tacit/comm/communicator.hpp>
+#include <tacit/comm/exchange.hpp>
+
+#include "support/communicators.hpp"
+#include "support/group.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using namespace tacit;
+using namespace std::chrono_literals;
+using comm::Communicator;
+using test::on_ranks;
+
+namespace {
+
+// What comes to one rank comes late.
+class Late final : public test::Group {
+ public:
+  Late(std::shared_ptr<comm::Transport> all, int size, bool late) : Group(std::move(all), size), late_(late) {}
+  bool test(comm::Ticket& ticket) override {
+    if (late_ && armed && std::chrono::steady_clock::now() < until) return false;
+    return Group::test(ticket);
+  }
+  void arm() { armed = true, until = std::chrono::steady_clock::now() + 400ms; }
+
+ private:
+  bool late_, armed = false;
+  std::chrono::steady_clock::time_point until;
+};
+
+// Ranks 0 and 1 meet before a call that cannot be left, 0 at once, 1 with a delay in which it hears that rank 2 has
+// failed in the call around. Rank 0 is in: so rank 1 has to come, too.
+TEST(Meeting, IsNotLeftForAFailureElsewhere) {
+  on_ranks(
+      [](const Communicator& c) {
+        if (c.size() != 3) return;
+        const auto transport = std::make_shared<Late>(c.transport().duplicate(), 2, c.rank() == 1);
+        const Communicator around = c.duplicate();
+        bool came = c.rank() == 2;
+        std::string text;
+        {
+          const Communicator two(transport);
+          try {
+            comm::collective(around, [&] {
+              if (c.rank() == 2) {
+                std::this_thread::sleep_for(100ms);
+                throw Error(ErrorKind::input, "rank 2 has had enough");
+              }
+              comm::collective(two, [&] {
+                transport->arm();
+                two.meet();
+                came = true;
+              });
+              (void)around.all_sum(Global(1));
+            });
+          } catch (const Error& e) {
+            text = e.what();
+          }
+        }
+        EXPECT_TRUE(came);
+        EXPECT_NE(text.find("rank 2 has had enough"), std::string::npos) << text;
+        (void)c.all_sum(Global(1));
+      },
+      {3});
+}
+
+}  // namespace

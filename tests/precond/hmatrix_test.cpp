@@ -1,0 +1,333 @@
+// Preconditioners of H-matrices: factors, block diagonals, inner methods.
+#include <gtest/gtest.h>
+#include <tacit/krylov/inner.hpp>
+#include <tacit/precond/hmatrix/block_diagonal.hpp>
+#include <tacit/precond/hmatrix/hlu.hpp>
+#include <tacit/precond/jacobi.hpp>
+
+#include "op/hmatrix_cases.hpp"
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+
+#include <complex>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+using namespace tacit;
+using namespace tacit::op;
+using comm::Communicator;
+using layout::Vector;
+using namespace tacit::test;
+using Complex = std::complex<double>;
+
+namespace {
+
+template <class T>
+Vector<T> minus(const Vector<T>& a, const Vector<T>& b) {
+  Vector<T> c(a.space(), a.columns());
+  for (std::size_t i = 0; i < a.size(); ++i) c.data()[i] = a.data()[i] - b.data()[i];
+  return c;
+}
+
+// Not symmetric: 1 / r with rows of different size.
+template <class T>
+EntryFunction<T> uneven(const Geometry& g) {
+  return [plain = kernel<T>(g)](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    plain(rows, columns, out);
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        out[i + j * rows.size()] *= real_t<T>(1 + 0.3 * double(rows[i] % 7));
+  };
+}
+
+// (P x, y) = (x, P^H y)
+template <class T>
+double adjoint_gap(const Operator<T>& P) {
+  const auto& space = P.range();
+  const auto x = test::vector_of<T>(space, 1), y = test::vector_of<T>(space, 2);
+  Vector<T> Px(space), Py(space);
+  P.apply(x, Px);
+  P.apply_adjoint(y, Py);
+  return double(std::abs(layout::dot(y, Px) - layout::dot(Py, x))) / (layout::norm(Px) * layout::norm(y));
+}
+
+template <class T>
+void columns_are_single_ones(const Operator<T>& P, double tolerance) {
+  const auto& space = P.range();
+  const auto X = test::vector_of<T>(space, 3, 3);
+  Vector<T> Y(space, 3), one(space), y(space);
+  P.apply(X, Y);
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[i * 3 + c];
+    const auto before = space.comm().counters();
+    P.apply(one, y);
+    const auto after = space.comm().counters();
+    EXPECT_EQ(double(after.messages - before.messages), P.cost().messages);
+    EXPECT_EQ(double(after.bytes - before.bytes), P.cost().message_bytes);
+    const double size = layout::norm(y);
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_LE(std::abs(y.data()[i] - Y.data()[i * 3 + c]), tolerance * size);
+  }
+}
+
+template <class T>
+void factors_invert(Symmetry symmetry) {
+  const Geometry g = sphere(500);
+  const auto entry = symmetry == Symmetry::none ? uneven<T>(g) : kernel<T>(g);
+  HMatrixOptions options;
+  options.tolerance = 1e-5;
+  options.symmetry = symmetry;
+  const auto space = Space::distributed(Communicator::self(), 500);
+  for (const auto bisection : {Bisection::median, Bisection::midpoint}) {
+    const HMatrix<T> A(space, tree_of(g, leaves(16, bisection)), entry, options);
+    ASSERT_GT(A.report().low_rank_blocks, 0);
+    const auto x = test::vector_of<T>(space, 1);
+    Vector<T> b(space), y(space);
+    A.apply(x, b);
+    double last = 1;
+    for (const double tolerance : {1e-1, 1e-3, 1e-5, 1e-8}) {
+      const precond::Hlu<T> P(A, {tolerance, 0, 16, precond::FactorPrecision::full});
+      P.apply(b, y);
+      const double error = layout::norm(minus(y, x)) / layout::norm(x);
+      EXPECT_LE(error, std::min(300 * tolerance, 0.7)) << tolerance;
+      EXPECT_LE(error, last);
+      last = error;
+      EXPECT_LE(adjoint_gap(P), 1e-11);
+      EXPECT_EQ(P.note(), "");
+      EXPECT_FALSE(P.report().single);
+    }
+    columns_are_single_ones(precond::Hlu<T>(A, {1e-3, 0, 16, precond::FactorPrecision::full}), 1e-10);
+    // In single precision to single precision.
+    const precond::Hlu<T> single(A, {1e-5, 0, 40, precond::FactorPrecision::automatic});
+    EXPECT_TRUE(single.report().single);
+    single.apply(b, y);
+    EXPECT_LE(layout::norm(minus(y, x)), 1e-2 * layout::norm(x));
+    EXPECT_LE(adjoint_gap(single), 1e-4);
+  }
+}
+TEST(Hlu, InvertsToItsTolerance) {
+  factors_invert<double>(Symmetry::none);
+  factors_invert<Complex>(Symmetry::symmetric);
+}
+
+#ifdef _OPENMP
+TEST(Hlu, DoesNotDependOnTheNumberOfThreads) {
+  const Geometry g = sphere(1000);
+  const auto space = Space::distributed(Communicator::self(), 1000);
+  const HMatrix<double> A(space, tree_of(g, leaves(24)), uneven<double>(g));
+  const auto x = test::vector_of<double>(space, 5);
+  const int before = omp_get_max_threads();
+  std::vector<std::vector<double>> results;
+  for (const int threads : {1, 2, 4}) {
+    omp_set_num_threads(threads);
+    const precond::Hlu<double> P(A, {1e-2, 0, 24, precond::FactorPrecision::automatic});
+    const precond::BlockDiagonal<double> D(A, {100, precond::FactorPrecision::automatic});
+    Vector<double> y(space);
+    P.apply(x, y);
+    results.push_back(y.to_host());
+    D.apply(x, y);
+    results.push_back(y.to_host());
+  }
+  omp_set_num_threads(before);
+  for (std::size_t i = 2; i < results.size(); ++i) EXPECT_EQ(results[i], results[i % 2]);
+}
+#endif
+
+// On several ranks both are inverses of diagonal blocks, in the order of the tree; vectors may lie anywhere.
+template <class T>
+void inverts_blocks(bool replicated, Symmetry symmetry) {
+  const Geometry g = sphere(270);
+  const auto entry = symmetry == Symmetry::none ? uneven<T>(g) : kernel<T>(g);
+  const auto exact = dense(entry, 270, 270);
+  on_ranks(
+      [&](const Communicator& comm) {
+        HMatrixOptions options;
+        options.tolerance = 1e-9;
+        options.symmetry = symmetry;
+        const auto space = replicated ? Space::replicated(comm, 270) : Space::distributed(comm, 270);
+        const HMatrix<T> A(space, tree_of(g, leaves(16)), entry, options);
+        const auto order = A.row_tree()->order();
+        const auto cuts = A.rows().cuts();
+        const precond::Hlu<T> P(A, {1e-8, 0, 16, precond::FactorPrecision::full});
+        const precond::BlockDiagonal<T> D(A, {1000, precond::FactorPrecision::full}),
+            small(A, {32, precond::FactorPrecision::full});
+        EXPECT_GE(D.blocks(), comm.size() > 10 ? 1 : comm.size());
+        EXPECT_GT(small.blocks(), D.blocks());
+        // b = (block diagonal of A) x, from the entries.
+        const auto whole = test::whole_vector<T>(270, 1);
+        std::vector<T> b(270, T(0));
+        for (int r = 0; r < comm.size(); ++r)
+          for (Global p = cuts[std::size_t(r)]; p < cuts[std::size_t(r) + 1]; ++p)
+            for (Global q = cuts[std::size_t(r)]; q < cuts[std::size_t(r) + 1]; ++q) {
+              const auto i = std::size_t(order[std::size_t(p)]), j = std::size_t(order[std::size_t(q)]);
+              b[i] += exact[i + 270 * j] * whole[j];
+            }
+        Vector<T> x(space), right(space), y(space);
+        for (std::size_t i = 0; i < x.size(); ++i)
+          x.data()[i] = whole[std::size_t(space.begin()) + i], right.data()[i] = b[std::size_t(space.begin()) + i];
+        P.apply(right, y);
+        EXPECT_LE(layout::norm(minus(y, x)), 1e-5 * layout::norm(x));
+        D.apply(right, y);
+        EXPECT_LE(layout::norm(minus(y, x)), 1e-6 * layout::norm(x));
+        for (const Operator<T>* op : {static_cast<const Operator<T>*>(&P), static_cast<const Operator<T>*>(&D),
+                                      static_cast<const Operator<T>*>(&small)}) {
+          EXPECT_LE(adjoint_gap(*op), 1e-10);
+          columns_are_single_ones(*op, 1e-10);
+        }
+      },
+      {1, 2, 3, 5});
+}
+TEST(HMatrixPreconditioners, InvertDiagonalBlocksOnRanks) {
+  inverts_blocks<double>(false, Symmetry::none);
+  inverts_blocks<double>(true, Symmetry::symmetric);
+  inverts_blocks<Complex>(false, Symmetry::symmetric);
+}
+
+TEST(HMatrixPreconditioners, TakeOddMatrices) {
+  on_ranks(
+      [](const Communicator& comm) {
+        for (const Global n : {1, 2, 7}) {  // fewer points than ranks
+          const Geometry few = sphere(n);
+          const auto space = Space::distributed(comm, n);
+          const HMatrix<double> A(space, tree_of(few), kernel<double>(few));
+          const precond::Hlu<double> P(A, {1e-6, 0, 4, precond::FactorPrecision::full});
+          const precond::BlockDiagonal<double> D(A, {3, precond::FactorPrecision::full});
+          Vector<double> x(space), b(space), y(space);
+          layout::fill(x, 1.0);
+          A.apply(x, b);
+          P.apply(b, y);
+          if (comm.size() == 1) {
+            EXPECT_LE(layout::norm(minus(y, x)), 1e-10);
+          }
+          D.apply(b, y);
+          EXPECT_TRUE(std::isfinite(layout::norm(y)));
+        }
+        // Nothing but zeros, and two rows that are one: pivots are replaced, and told.
+        const Geometry g = sphere(96);
+        const EntryFunction<double> zero = [](auto r, auto c, double* out) {
+          std::fill_n(out, r.size() * c.size(), 0.0);
+        };
+        const EntryFunction<double> twice = [&g, plain = kernel<double>(g)](auto r, auto c, double* out) {
+          plain(r, c, out);
+          for (std::size_t j = 0; j < c.size(); ++j)
+            for (std::size_t i = 0; i < r.size(); ++i)
+              if (r[i] == 40) {
+                const Global other = 39;
+                plain(std::span(&other, 1), c.subspan(j, 1), out + i + j * r.size());
+              }
+        };
+        const auto space = Space::distributed(comm, 96);
+        Vector<double> x(space), y(space);
+        layout::fill(x, 1.0);
+        for (const auto* entry : {&zero, &twice}) {
+          const HMatrix<double> A(space, tree_of(g, {Bisection::median, 96, 0}), *entry);
+          const precond::Hlu<double> P(A, {1e-3, 0, 96, precond::FactorPrecision::full});
+          const precond::BlockDiagonal<double> D(A, {96, precond::FactorPrecision::full});
+          if (comm.size() == 1 || entry == &zero) {
+            EXPECT_NE(P.note().find("replaced"), std::string::npos) << P.note();
+            EXPECT_NE(D.note().find("replaced"), std::string::npos) << D.note();
+          }
+          for (const Operator<double>* op :
+               {static_cast<const Operator<double>*>(&P), static_cast<const Operator<double>*>(&D)}) {
+            op->apply(x, y);
+            EXPECT_TRUE(std::isfinite(layout::norm(y)));
+          }
+        }
+      },
+      {1, 4});
+}
+
+TEST(HMatrixPreconditioners, RefuseWhatTheyCannotUse) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const Geometry g = sphere(40), sources = sphere(40);
+        const auto space = Space::distributed(comm, 40);
+        const HMatrix<double> A(space, tree_of(g), kernel<double>(g)),
+            two(space, space, tree_of(g), tree_of(sources), kernel<double>(g));
+        using precond::Hlu, precond::BlockDiagonal;
+        EXPECT_THROW(Hlu<double>(A, {0.0}), Error);
+        EXPECT_THROW(Hlu<double>(A, {1.0}), Error);
+        EXPECT_THROW(Hlu<double>(A, {1e-2, -1}), Error);
+        EXPECT_THROW(Hlu<double>(A, {1e-2, 0, 0}), Error);
+        EXPECT_THROW(Hlu<double>{two}, Error);
+        EXPECT_THROW(BlockDiagonal<double>(A, {0}), Error);
+        EXPECT_THROW(BlockDiagonal<double>{two}, Error);
+      },
+      {1, 2});
+}
+
+// Points of two very different densities: badly conditioned without a preconditioner.
+Geometry clustered(Global n) {
+  Geometry g = sphere(n);
+  for (std::size_t i = 0; i < g.points.size(); i += 2)
+    g.points[i] = {1.5 + 0.02 * g.points[i][0], 0.02 * g.points[i][1], 0.02 * g.points[i][2]};
+  return g;
+}
+template <class T>
+EntryFunction<T> charges(const Geometry& g) {
+  return [points = g.points](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) {
+        const double size = i % 2 == 0 ? 1e-3 : 5e-2;
+        *out++ = T(1 / std::hypot(distance(points[std::size_t(i)], points[std::size_t(j)]), i == j ? size : 0));
+      }
+  };
+}
+
+TEST(HMatrixPreconditioners, SaveIterations) {
+  const Geometry g = clustered(700);
+  const auto entry = charges<double>(g);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto space = Space::distributed(comm, 700);
+        const auto A = std::make_shared<const HMatrix<double>>(space, tree_of(g, leaves(32)), entry);
+        const auto b = test::vector_of<double>(space, 4);
+        const auto iterations = [&](const Operator<double>* P, krylov::Method method = krylov::Method::bicgstab) {
+          krylov::Options o;
+          o.method = method;
+          o.side = method == krylov::Method::gmres ? krylov::Side::flexible : krylov::Side::right;
+          o.rtol = 1e-7;
+          o.fallbacks = false;
+          Vector<double> x(space), Ax(space);
+          const auto report = krylov::solve<double, Host>(*A, P, b, x, o);
+          EXPECT_TRUE(report.converged()) << report.detail;
+          A->apply(x, Ax);
+          EXPECT_LE(layout::norm(minus(Ax, b)), 1.01e-7 * layout::norm(b));
+          return report.iterations;
+        };
+        const int plain = iterations(nullptr);
+        const precond::BlockDiagonal<double> D(*A, {200, precond::FactorPrecision::automatic});
+        const precond::Hlu<double> P(*A, {1e-2, 0, 32, precond::FactorPrecision::automatic});
+        const int blocks = iterations(&D), factors = iterations(&P);
+        EXPECT_LT(blocks, plain);
+        EXPECT_LE(factors, comm.size() == 1 ? 5 : blocks + 5);
+        // The paper's: a matrix of rank one, 20 iterations inside.
+        const auto coarse = std::make_shared<const HMatrix<double>>(*A, CoarseOptions{1, 1e-2});
+        const auto jacobi = std::make_shared<const precond::Jacobi<double, Host>>(*coarse, false);
+        for (const auto outer : {krylov::Method::bicgstab, krylov::Method::gmres})
+          for (const auto method : {krylov::Method::bicgstab, krylov::Method::gmres, krylov::Method::ca_gmres}) {
+            if (comm.size() > 1 && outer != method) continue;
+            auto inner = krylov::Inner<double>::defaults();
+            inner.method = method;
+            const krylov::Inner<double> Q(coarse, jacobi, inner);
+            EXPECT_LE(iterations(&Q, outer), plain / 4) << Q.name();
+            EXPECT_GT(Q.report().solves, 0);
+            EXPECT_LE(Q.report().iterations, 20 * Q.report().solves);
+            EXPECT_LT(Q.report().worst, 1);
+          }
+        // Columns one by one.
+        const krylov::Inner<double> Q(coarse, jacobi);
+        const auto X = test::vector_of<double>(space, 3, 2);
+        Vector<double> Y(space, 2), one(space), y(space);
+        Q.apply(X, Y);
+        for (std::size_t c = 0; c < 2; ++c) {
+          for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[2 * i + c];
+          Q.apply(one, y);
+          for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y.data()[i], Y.data()[2 * i + c]);
+        }
+      },
+      {3});
+}
+
+}  // namespace
