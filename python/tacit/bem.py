@@ -231,7 +231,7 @@ class System:
                 options["hmatrix"],
             )
         self.weight: Array = weight
-        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance)
+        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"]["symmetry"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
 
     def __repr__(self) -> str:
