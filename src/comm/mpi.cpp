@@ -106,7 +106,8 @@ class MpiWindow final : public Window {
 class MpiNeighbourhood final : public Neighbourhood {
  public:
   MpiNeighbourhood(MPI_Comm comm, std::span<const int> sources, std::span<const int> destinations,
-                   std::size_t element_bytes) {
+                   std::size_t element_bytes, std::shared_ptr<const bool> failed)
+      : failed_(std::move(failed)) {
     check_mpi(MPI_Dist_graph_create_adjacent(comm, int(sources.size()), sources.data(), MPI_UNWEIGHTED,
                                              int(destinations.size()), destinations.data(), MPI_UNWEIGHTED,
                                              MPI_INFO_NULL, 0, &comm_),
@@ -120,7 +121,7 @@ class MpiNeighbourhood final : public Neighbourhood {
     const auto turn = process_turns()->take();
     if (finalized()) return;
     MPI_Type_free(&element_);
-    MPI_Comm_free(&comm_);
+    if (!*failed_) MPI_Comm_free(&comm_);  // else as the transport's own: messages may be on their way
   }
   Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
                std::span<const std::int32_t> in_offsets) override;
@@ -130,6 +131,7 @@ class MpiNeighbourhood final : public Neighbourhood {
   MPI_Datatype element_ = MPI_BYTE;
   std::shared_ptr<std::vector<int>> counts_[2];  // of the operations under way
   int forth_ = 0;
+  std::shared_ptr<const bool> failed_;
 };
 
 class MpiTransport final : public Transport {
@@ -146,11 +148,13 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override {
     const auto turn = process_turns()->take();
     if (finalized()) return;
+    // What a failure has left on its way finds no receiver: MPICH ends the program for it, Open MPI hands it to the next
+    // communicator with this one's number.
+    if (*failed_) return;
 #ifdef MPICH_VERSION
-    // MPICH ends the program where messages that nobody will receive are left.
     int left = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &left, MPI_STATUS_IGNORE);
-    if (failed_ || left) return;
+    if (left) return;
 #endif
     MPI_Comm_free(&comm_);
   }
@@ -292,7 +296,7 @@ class MpiTransport final : public Transport {
                   "or use engine polling"));
   }
   void send_notice(const Notice& notice) override {
-    failed_ = true;
+    *failed_ = true;
     const std::int64_t numbers[6] = {notice.rank,  notice.epoch,  notice.position, std::int64_t(notice.kind),
                                      notice.depth, notice.settled};
     auto buffer = std::make_shared<std::string>(reinterpret_cast<const char*>(numbers), sizeof numbers);
@@ -311,7 +315,7 @@ class MpiTransport final : public Transport {
     if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, comm_, &flag, &status) != MPI_SUCCESS || !flag) return {};
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    failed_ = true;
+    *failed_ = true;
     std::string buffer(std::size_t(bytes), '\0');
     MPI_Recv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, notice_tag, comm_, MPI_STATUS_IGNORE);
     std::int64_t numbers[6];
@@ -377,7 +381,8 @@ class MpiTransport final : public Transport {
   }
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  bool failed_ = false;  // here or elsewhere: messages may have been given up
+  // Here or elsewhere: messages may have been given up.
+  std::shared_ptr<bool> failed_ = std::make_shared<bool>(false);
   std::vector<int> node_;
   std::vector<std::shared_ptr<MpiWindow>> windows_;
 };
@@ -412,7 +417,7 @@ std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLe
 std::shared_ptr<Neighbourhood> MpiTransport::make_neighbourhood(std::span<const int> sources,
                                                                 std::span<const int> destinations,
                                                                 std::size_t element_bytes) {
-  return std::make_shared<MpiNeighbourhood>(comm_, sources, destinations, element_bytes);
+  return std::make_shared<MpiNeighbourhood>(comm_, sources, destinations, element_bytes, failed_);
 }
 
 Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> out_offsets, void* in,

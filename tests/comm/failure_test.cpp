@@ -243,6 +243,7 @@ TEST(Failure, DropsWhatWasBegunOnAnotherCommunicatorAndSaysSo) {
       const Communicator d = c.duplicate(), e = c.duplicate();
       // Others may still be in this call when the last rank has failed: they finish it.
       comm::Exchange exchange(d, comm::collective(d, [&] { return ring(d); }), 8);
+      comm::collective(d, [&] { exchange_once(exchange); });  // ranks agree upon the path when it is first opened
       const std::string text = thrown(e, [&] {
         if (last(e)) {
           comm::PendingSum pending;
