@@ -137,10 +137,11 @@ op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const 
 
 /// Rank two and a diagonal, over points on a line: all that an hmatrix compresses is compressed to rounding.
 template <class T>
-OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicated) {
-  const auto value = [m, n](Global i, Global j) {
-    return number<T>(20, std::uint64_t(i)) * number<T>(21, std::uint64_t(j)) +
-           number<T>(22, std::uint64_t(i)) * number<T>(23, std::uint64_t(j)) + T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
+OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicated, bool symmetric = false) {
+  const std::uint64_t other = symmetric ? 0 : 1;
+  const auto value = [m, n, other](Global i, Global j) {
+    return number<T>(20, std::uint64_t(i)) * number<T>(20 + other, std::uint64_t(j)) +
+           number<T>(22, std::uint64_t(i)) * number<T>(22 + other, std::uint64_t(j)) + T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
   };
   const auto line = [](Global count) {
     op::Geometry g;
@@ -159,6 +160,7 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
             const auto range = space(m);
             op::HMatrixOptions options;
             options.tolerance = 4 * epsilon<T>();
+            if (symmetric) options.symmetry = op::Symmetry::symmetric;
             const op::EntryFunction<T> entry = [=](auto i, auto j, T* out) {
               for (const Global c : j)
                 for (const Global r : i) *out++ = value(r, c);
@@ -365,6 +367,8 @@ std::vector<OperatorCase<T>> operator_cases() {
   cases.push_back(hmatrix_case<T>("of one", 1, 1, false));
   cases.push_back(hmatrix_case<T>("square, replicated", 53, 53, true));
   cases.push_back(hmatrix_case<T>("wide, replicated", 38, 61, true));
+  cases.push_back(hmatrix_case<T>("one triangle", 53, 53, false, true));
+  cases.push_back(hmatrix_case<T>("one triangle, replicated", 41, 41, true, true));
   return cases;
 }
 

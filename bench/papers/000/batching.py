@@ -1,6 +1,6 @@
 """The product of an H-matrix as batches of small products: figures 7, 8 and 9 of the BiCGStab paper, on this processor.
 
-    python bench/papers/000/batching.py [--points 12000] [--count 2000] [--repeat 5] [--out FOLDER]
+    python bench/papers/000/batching.py [--points 8000] [--count 2000] [--repeat 5] [--out FOLDER]
 
 A pair of spheres, 1 / r, blocks as HACApK makes them (leaves of 15, min diameter <= 2 distances, ACA+ to 1e-3 of each block,
 no recompression, float64). Fig. 9: Gflop/s of one product for each way of batching, a queue being a thread; beside it the
@@ -59,7 +59,7 @@ def best_of(A, x, repeat):
 
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--points", type=int, default=12000)
+    words.add_argument("--points", type=int, default=8000)
     words.add_argument("--count", type=int, default=2000, help="tasks of a batch: the paper's 20K, for fewer blocks")
     words.add_argument("--repeat", type=int, default=5)
     words.add_argument("--out", default=".")
