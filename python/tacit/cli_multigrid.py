@@ -33,6 +33,17 @@ BOTTOMS = (
 )
 
 
+# Options of one problem.
+_OF_PROBLEM = {
+    "coefficient": "helmholtz",
+    "boundary": "helmholtz",
+    "rhs": "helmholtz",
+    "jump": "projection",
+    "ell": "projection",
+    "growth": "gravity",
+}
+
+
 def add(p: argparse.ArgumentParser, tools: Any) -> None:
     """The command's arguments; `tools`: the parsers of tacit.cli."""
     whole, real, choice, one_of = tools.whole, tools.real, tools.choice, tools.one_of
@@ -47,6 +58,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--ell", action="store_true", help="projection: on an L-shaped level")
     g.add_argument("--growth", default=0.1, type=real(0), help="gravity: how far matter has clustered [0.1]")
     g.add_argument("--boxes", type=whole(1), metavar="N", help="cells of a box along each axis [one box a rank]")
+    p.set_defaults(problem_defaults={name: p.get_default(name) for name in _OF_PROBLEM})
     g = p.add_argument_group("method")
     g.add_argument("--cycle", default="V", type=one_of("cycle", CYCLES), metavar="NAME", help="V, W, F, U [V]")
     choice(g, "--smoother", "smoother", SMOOTHERS)
@@ -82,6 +94,9 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
 def run(arguments: argparse.Namespace, tools: Any) -> int:
     if arguments.axes > 3:
         raise tools.WrongUse(f"--axes {arguments.axes}: 1, 2 or 3 axes are needed")
+    for name, problem in _OF_PROBLEM.items():
+        if problem != arguments.problem and getattr(arguments, name) != arguments.problem_defaults[name]:
+            raise tools.WrongUse(f"--{name} is of --problem {problem}, and this is {arguments.problem}")
     if arguments.problem == "gravity" and arguments.axes != 3:
         raise tools.WrongUse("--problem gravity has three axes")
     if arguments.problem == "projection" and arguments.axes == 1:

@@ -207,3 +207,12 @@ def test_command_line(tmp_path: Path) -> None:
         assert key in facts
     run("multigrid", "--n", "8", "--max-cycles", "1", code=3)
     run("multigrid", "--cycle", "X", code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [("--growth 0.3", "growth"), ("--problem gravity --jump 3", "jump"), ("--problem diffusion --ell", "ell"),
+     ("--problem gravity --coefficient bubble", "coefficient"), ("--problem projection --rhs manufactured", "rhs")],
+)  # fmt: skip
+def test_options_of_another_problem_are_refused(words: str, option: str) -> None:
+    assert f"--{option} is of --problem" in run("multigrid", *words.split(), code=2).stderr
