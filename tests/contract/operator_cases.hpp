@@ -141,7 +141,8 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
   const std::uint64_t other = symmetric ? 0 : 1;
   const auto value = [m, n, other](Global i, Global j) {
     return number<T>(20, std::uint64_t(i)) * number<T>(20 + other, std::uint64_t(j)) +
-           number<T>(22, std::uint64_t(i)) * number<T>(22 + other, std::uint64_t(j)) + T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
+           number<T>(22, std::uint64_t(i)) * number<T>(22 + other, std::uint64_t(j)) +
+           T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
   };
   const auto line = [](Global count) {
     op::Geometry g;
@@ -179,7 +180,8 @@ OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpm
             const auto range = spread_space(comm, a.rows, rows);
             const bool same = a.rows == a.columns && rows == columns;
             const auto domain = same ? range : spread_space(comm, a.columns, columns);
-            if (split == op::Split::rows) return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
+            if (split == op::Split::rows)
+              return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
             const auto transposed = a.adjoint().rows_of(domain);
             std::vector<Global> touched(transposed.column);
             std::sort(touched.begin(), touched.end());
@@ -353,14 +355,25 @@ std::vector<OperatorCase<T>> operator_cases() {
     cases.push_back(tiled_case<T>("list", irregular, list, Split::rows));
     cases.push_back(tiled_case<T>("bitmap", irregular, bitmap, Split::rows));
     cases.push_back(tiled_case<T>("list, by columns", irregular, list, Split::columns));
+    op::TiledSpmmOptions clustered;
+    clustered.clusters = layout::ClusterOptions{layout::Clustering::greedy, 8};
+    cases.push_back(tiled_case<T>("in clusters", irregular, clustered, Split::rows));
+    clustered.matrix.format = op::TiledFormat::plain;
+    cases.push_back(tiled_case<T>("plain, in clusters, by columns", irregular, clustered, Split::columns));
     cases.push_back(tiled_case<T>("wide, by columns, groups of 2 and 4", wide, grouped, Split::columns));
     cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
-    cases.push_back(tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
+    cases.push_back(
+        tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
     cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
     cases.push_back(cells_case<T>("line", {13}, {{Boundary::dirichlet, Boundary::neumann}}));
-    cases.push_back(cells_case<T>("plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
-    cases.push_back(cells_case<T>("box", {6, 3, 7}, {{Boundary::neumann, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}, {Boundary::periodic, Boundary::periodic}}));
-    cases.push_back(cells_case<T>("of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
+    cases.push_back(cells_case<T>(
+        "plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
+    cases.push_back(cells_case<T>("box", {6, 3, 7},
+                                  {{Boundary::neumann, Boundary::neumann},
+                                   {Boundary::dirichlet, Boundary::dirichlet},
+                                   {Boundary::periodic, Boundary::periodic}}));
+    cases.push_back(cells_case<T>(
+        "of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
   }
   cases.push_back(hmatrix_case<T>("square", 53, 53, false));
   cases.push_back(hmatrix_case<T>("tall", 61, 38, false));
