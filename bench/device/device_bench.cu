@@ -597,25 +597,7 @@ void hmatrix(const std::string& name, const HProblem& p) {
   std::vector<std::int16_t> fixed(p.factor_count[2] + p.panel_count[2]);
   for (std::size_t i = 0; i < fixed.size(); ++i) fixed[i] = std::int16_t(below(65535, 3, i) - 32767);
   const auto hz = numbers<double>(std::size_t(p.ld), 4);
-  const auto launch = [&](auto&& start, const auto* factors, const auto* panels, const auto* runs, const auto* run_of,
-                          const double* scale, const double* a, const float* b, const std::int16_t* c, double* z,
-                          double* y) {
-    start(Global(p.factors.size()), op::FactorProducts<double, 1>{factors, {a, b, c}, scale, p.n, p.ld, z});
-    start(Global(p.panels.size()),
-          op::PanelProducts<double, 1>{panels,
-                                       runs,
-                                       run_of,
-                                       {a + p.factor_count[0], b + p.factor_count[1], c + p.factor_count[2]},
-                                       p.ld,
-                                       p.n,
-                                       z,
-                                       y});
-  };
-  auto z = hz;
-  std::vector<double> expected(std::size_t(p.n));
-  launch([](Global blocks, const auto& kernel) { exec::launch_serial(blocks, kernel); }, p.factors.data(),
-         p.panels.data(), p.runs.data(), p.run_of.data(), p.scale.data(), native.data(), single.data(), fixed.data(),
-         z.data(), expected.data());
+  const auto expected = p.multiply(native, single, fixed, hz);
   const auto factors = on_device(p.factors);
   const auto panels = on_device(p.panels);
   const auto runs = on_device(p.runs);
@@ -625,8 +607,19 @@ void hmatrix(const std::string& name, const HProblem& p) {
   const auto c = on_device(fixed);
   auto dz = on_device(hz), y = on_device(std::vector<double>(std::size_t(p.n), poison<double>()));
   const auto multiply = [&] {
-    launch([](Global blocks, const auto& kernel) { exec::launch_cuda(blocks, kernel); }, factors.data(), panels.data(),
-           runs.data(), run_of.data(), scale.data(), a.data(), b.data(), c.data(), dz.data(), y.data());
+    exec::launch_cuda(Global(p.factors.size()),
+                      op::FactorProducts<double, 1>{
+                          factors.data(), {a.data(), b.data(), c.data()}, scale.data(), p.n, p.ld, dz.data()});
+    exec::launch_cuda(Global(p.panels.size()),
+                      op::PanelProducts<double, 1>{
+                          panels.data(),
+                          runs.data(),
+                          run_of.data(),
+                          {a.data() + p.factor_count[0], b.data() + p.factor_count[1], c.data() + p.factor_count[2]},
+                          p.ld,
+                          p.n,
+                          dz.data(),
+                          y.data()});
   };
   multiply();
   Result r{"hmatrix", "float64", message(name, ", n=", p.n, ", ", Global(1e-6 * p.bytes), " MB"),

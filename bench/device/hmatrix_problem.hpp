@@ -104,6 +104,37 @@ struct HProblem {
     const std::size_t width[3] = {8, 4, 2};
     for (int f = 0; f < 3; ++f) bytes += double((factor_count[f] + panel_count[f]) * width[f]);
   }
+
+  /// y = P [x; V^T x] on the host; numbers of factors come before those of panels. z holds x.
+  std::vector<double> multiply(const std::vector<double>& native, const std::vector<float>& single,
+                               const std::vector<std::int16_t>& fixed, std::vector<double> z) const {
+    const auto number = [&](int format, std::size_t at) {
+      return format == 0 ? native[at] : format == 1 ? double(single[at]) : double(fixed[at]);
+    };
+#pragma omp parallel for schedule(dynamic, 16)
+    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(factors.size()); ++i) {
+      const op::FactorTask& t = factors[std::size_t(i)];
+      for (std::uint32_t j = 0; j < t.columns; ++j) {
+        double sum = 0;
+        for (std::uint32_t r = 0; r < t.rows; ++r)
+          sum += number(t.format, std::size_t(t.data) + std::size_t(j) * t.rows + r) * z[t.begin + r];
+        z[t.to + j] = sum * scale[t.to + j - std::size_t(n)];
+      }
+    }
+    std::vector<double> y(static_cast<std::size_t>(n));
+#pragma omp parallel for schedule(dynamic, 4)
+    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(panels.size()); ++i) {
+      const op::PanelTask& t = panels[std::size_t(i)];
+      for (int f = 0; f < 3; ++f)
+        for (std::int64_t c = t.column[f]; c < t.column[f + 1]; ++c) {
+          const op::ColumnRun& of = runs[std::size_t(t.run) + run_of[std::size_t(c)]];
+          const double b = of.scale * z[of.offset + std::size_t(c - of.column)];
+          const std::size_t from = factor_count[f] + std::size_t(t.data[f] + (c - t.column[f]) * t.rows);
+          for (int r = 0; r < t.rows; ++r) y[std::size_t(t.begin + r)] += number(f, from + std::size_t(r)) * b;
+        }
+    }
+    return y;
+  }
 };
 
 }  // namespace tacit::device

@@ -9,8 +9,6 @@
 #include "plan.hpp"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 
 namespace tacit::op {
 
@@ -83,53 +81,16 @@ HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matri
     const int count = devices_->size();
     const auto [first, last] = matrix_->own_rows();
     const Local rows = last - first;
-    const Local columns = Local(matrix_->domain().size());
-
-    // Whole blocks to devices.
-    auto blocks = matrix_->storage().blocks([](const Block&) { return true; });
-    std::vector<std::size_t> order(blocks.size());
-    std::iota(order.begin(), order.end(), std::size_t(0));
-    std::vector<int> owner(blocks.size());
-    double all = 0;
-    for (const auto& p : blocks) all += p.bytes();
-    if (options_.deal == BlockDeal::rows) {
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        const Block &p = blocks[a].block, &q = blocks[b].block;
-        return std::pair(p.row_begin, p.column_begin) < std::pair(q.row_begin, q.column_begin);
-      });
-      double before = 0;
-      for (const std::size_t b : order) {
-        const double bytes = blocks[b].bytes();
-        owner[b] = all > 0 ? std::min(count - 1, int((before + bytes / 2) / all * count)) : 0;
-        before += bytes;
-      }
-    } else {
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return blocks[a].bytes() > blocks[b].bytes(); });
-      for (std::size_t i = 0; i < order.size(); ++i) owner[order[i]] = int(i % std::size_t(count));
-    }
-    std::vector<Local> positions(std::size_t(columns), 0);
     const auto tree = matrix_->column_order();
-    for (Local p = 0; p < columns; ++p) positions[std::size_t(p)] = Local(tree[std::size_t(p)]);
-
+    const std::vector<Local> positions(tree.begin(), tree.end());
     Local most = 0;
-    for (int d = 0; d < count; ++d) {
-      std::vector<detail::Packed<T>> own;
-      std::pair<Local, Local> range{rows, 0};
-      double bytes = 0;
-      for (std::size_t b = 0; b < blocks.size(); ++b) {
-        if (owner[b] != d) continue;
-        range.first = std::min(range.first, blocks[b].block.row_begin - first);
-        range.second = std::max(range.second, blocks[b].block.row_end - first);
-        bytes += blocks[b].bytes();
-        own.push_back(std::move(blocks[b]));
-      }
-      if (own.empty()) range = {0, 0};
-      rows_.push_back(range), bytes_.push_back(bytes);
-      if (d > 0) most = std::max(most, range.second - range.first);
-      const detail::Storage<T> storage(first, rows, columns, std::move(own));
-      parts_.push_back(std::make_unique<Part>(*devices_, d, storage.kernel_plan(), positions));
+    int d = 0;
+    for (auto& part : detail::deal_blocks(*matrix_, count, options_.deal)) {
+      rows_.push_back(part.rows), bytes_.push_back(part.bytes);
+      if (d > 0) most = std::max(most, part.rows.second - part.rows.first);
+      parts_.push_back(std::make_unique<Part>(*devices_, d, part.plan, positions));
       partial_.push_back(devices_->template array<T>(d, std::size_t(rows)));
+      ++d;
     }
     scratch_ = devices_->template array<T>(0, std::size_t(most));
     own_.resize(std::size_t(rows)), whole_.resize(std::size_t(matrix_->range().size()));

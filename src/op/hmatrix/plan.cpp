@@ -4,19 +4,10 @@
 
 #include <tacit/base/error.hpp>
 
-namespace tacit::op::detail {
+#include <algorithm>
+#include <numeric>
 
-template <class R>
-double KernelPlan<R>::bytes() const {
-  double all =
-      double(factors.size() * sizeof(FactorTask) + panels.size() * sizeof(PanelTask) + runs.size() * sizeof(ColumnRun) +
-             run_of.size() * sizeof run_of[0] + scale.size() * sizeof(double));
-  const auto add = [&](const auto&... part) { ((all += double(part.size_bytes())), ...); };
-  std::apply(add, factor_numbers), std::apply(add, panel_numbers);
-  return all;
-}
-template struct KernelPlan<float>;
-template struct KernelPlan<double>;
+namespace tacit::op::detail {
 
 template <Scalar T>
 KernelPlan<real_t<T>> Storage<T>::kernel_plan() const {
@@ -66,6 +57,53 @@ KernelPlan<real_t<T>> Storage<T>::kernel_plan() const {
   return plan;
 }
 
+template <Scalar T>
+std::vector<DevicePart<T>> deal_blocks(const HMatrix<T>& matrix, int count, BlockDeal deal) {
+  const auto [first, last] = matrix.own_rows();
+  auto blocks = matrix.storage().blocks([](const Block&) { return true; });
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::vector<int> owner(blocks.size());
+  if (deal == BlockDeal::rows) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const Block &p = blocks[a].block, &q = blocks[b].block;
+      return std::pair(p.row_begin, p.column_begin) < std::pair(q.row_begin, q.column_begin);
+    });
+    double all = 0, before = 0;
+    for (const auto& p : blocks) all += p.bytes();
+    for (const std::size_t b : order) {
+      const double bytes = blocks[b].bytes();
+      owner[b] = all > 0 ? std::min(count - 1, int((before + bytes / 2) / all * count)) : 0;
+      before += bytes;
+    }
+  } else {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return blocks[a].bytes() > blocks[b].bytes(); });
+    for (std::size_t i = 0; i < order.size(); ++i) owner[order[i]] = int(i % std::size_t(count));
+  }
+  std::vector<DevicePart<T>> parts(static_cast<std::size_t>(count));
+  for (int d = 0; d < count; ++d) {
+    DevicePart<T>& part = parts[std::size_t(d)];
+    std::vector<Packed<T>> own;
+    std::pair<Local, Local> rows{last, first};
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+      if (owner[b] != d) continue;
+      rows.first = std::min(rows.first, blocks[b].block.row_begin);
+      rows.second = std::max(rows.second, blocks[b].block.row_end);
+      part.bytes += blocks[b].bytes();
+      own.push_back(std::move(blocks[b]));
+    }
+    if (!own.empty()) part.rows = {rows.first - first, rows.second - first};
+    const auto storage =
+        std::make_shared<const Storage<T>>(first, last - first, Local(matrix.domain().size()), std::move(own));
+    part.plan = storage->kernel_plan();
+    part.storage = storage;
+  }
+  return parts;
+}
+
+template std::vector<DevicePart<float>> deal_blocks(const HMatrix<float>&, int, BlockDeal);
+template std::vector<DevicePart<double>> deal_blocks(const HMatrix<double>&, int, BlockDeal);
 template KernelPlan<float> Storage<float>::kernel_plan() const;
 template KernelPlan<double> Storage<double>::kernel_plan() const;
 

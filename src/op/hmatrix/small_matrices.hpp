@@ -1,15 +1,62 @@
-// Singular values of a small real matrix, by rotations of its columns (one-sided Jacobi; Hestenes 1958, de Rijk 1989,
-// doi 10.1137/0910023): for the dozen columns that recompression meets LAPACK's way is long.
+// What recompression needs of small real matrices: for the dozen columns that it meets LAPACK's way is long.
 #pragma once
+
+#include "kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 namespace tacit::op::detail {
 
+// Ranks of at most so many go the short way.
+inline constexpr int short_rank = 48;
+
+// R with a^H a = R^H R, upper, r x r by columns; false where columns are so close to depending on each other that
+// squares do not tell them apart to `accuracy`.
+inline bool triangle_of_squares(const double* a, int m, int r, double accuracy, std::vector<double>& R) {
+  R.assign(std::size_t(r) * r, 0.0);
+  double part[short_rank * 4];
+  const auto squares = [&]<int K>(std::integral_constant<int, K>, int j) {
+    dots<double, double, K>(a, m, std::min<int>(r, j + K), a + std::size_t(j) * m, m, part);
+    for (int i = 0; i < std::min<int>(r, j + K); ++i)
+      for (int k = 0; k < K; ++k) R[std::size_t(i) + std::size_t(j + k) * r] = part[i * K + k];
+  };
+  int j = 0;
+  for (; j + 4 <= r; j += 4) squares(std::integral_constant<int, 4>{}, j);
+  if (r - j >= 2) squares(std::integral_constant<int, 2>{}, j), j += 2;
+  if (j < r) squares(std::integral_constant<int, 1>{}, j);
+  const double least = std::max(1e-8, 100 * std::numeric_limits<double>::epsilon() / accuracy);
+  for (j = 0; j < r; ++j) {
+    double* const to = R.data() + std::size_t(j) * r;
+    const double square = to[j];
+    for (int i = 0; i <= j; ++i) {
+      const double* const from = R.data() + std::size_t(i) * r;
+      double sum = to[i];
+      for (int l = 0; l < i; ++l) sum -= from[l] * to[l];
+      if (i < j) to[i] = sum / from[i];
+      else if (!(sum > least * square) || !(square > 1e-280)) return false;
+      else to[j] = std::sqrt(sum);
+    }
+    std::fill(to + j + 1, to + r, 0.0);
+  }
+  return true;
+}
+
+// x := R^-1 x, x: r x n by columns.
+inline void solve_triangle(const std::vector<double>& R, int r, double* x, int n) {
+  for (int c = 0; c < n; ++c, x += r)
+    for (int i = r - 1; i >= 0; --i) {
+      double sum = x[i];
+      for (int l = i + 1; l < r; ++l) sum -= R[std::size_t(i) + std::size_t(l) * r] * x[l];
+      x[i] = sum / R[std::size_t(i) + std::size_t(i) * r];
+    }
+}
+
+/// By rotations of columns (one-sided Jacobi; Hestenes 1958, de Rijk 1989, doi 10.1137/0910023):
 /// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; left and right orthogonal to
 /// rounding. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is not finite.
 inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<double>& sigma,
