@@ -95,6 +95,7 @@ class Level {
   void sweep_all(std::span<const Step> steps);
   template <int D>
   void wave(std::span<const Step> steps);
+  void tell_work(const Step& step) const;
   template <int D>
   void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1);
   template <int D>
