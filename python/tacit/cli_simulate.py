@@ -9,8 +9,15 @@ from typing import Any
 from tacit import report
 
 # Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
-REAL = ["ranks", "threads", "levels", "path", "monitor", "plot"]
-DEFAULTS = {"partition": "rows", "ordering": "none", "device": "host", "engine": "polling", "schedule": "auto"}
+REAL = ["ranks", "threads", "levels", "monitor", "plot"]
+DEFAULTS = {
+    "path": "auto",
+    "partition": "rows",
+    "ordering": "none",
+    "device": "host",
+    "engine": "polling",
+    "schedule": "auto",
+}
 TAKEN = ["method", "rtol", "atol", "max_iterations", "restart", "side", "orthogonalisation", "step", "depth", "block"]
 TAKEN += ["tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation", "scalar"]
 

@@ -582,7 +582,7 @@ MachineModel MachineModel::named(std::string_view name) {
       m.latency = 1e-6, m.overhead = 0.2e-6, m.gap = 0.1e-9, m.noise = 0.5e-6;
       break;
     case Known::tsubame:
-      m.latency = 24.75e-6, m.overhead = 2e-6, m.gap = 1e-9;
+      m.latency = 21.5e-6, m.overhead = 2e-6, m.gap = 1e-9;
       m.bandwidth = 2.1e9, m.cache = 1 << 20, m.cache_bandwidth = 8e9, m.flop_rate = 5e9;
       break;
   }
