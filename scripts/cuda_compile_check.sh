@@ -4,7 +4,7 @@
 #   scripts/cuda_compile_check.sh [FILE.cu...]
 #
 # nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into $TACIT_CUDA_VENV (build/cuda-venv).
-# JOBS: files compiled at a time (1). No GPU is needed. The last line is `N passed, N failed`, one for each file.
+# JOBS: files compiled at a time (all processors). No GPU is needed. The last line is `N passed, N failed`, one for each file.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=${TACIT_CUDA_VENV:-$root/build/cuda-venv}
@@ -35,21 +35,16 @@ include=$(dirname "$(dirname "$nvcc")")/include
 [ ! -e "$include/cublas_v2.h" ] || [ ! -e "$include/cusparse.h" ] || rivals=-DTACIT_BENCH_RIVALS
 
 # One file: its log, then its exit code in a file beside it.
-compile() {
-  key=$(echo "$1" | tr / _)
-  # shellcheck disable=SC2086
+export nvcc rivals work
+# shellcheck disable=SC2016  # expanded by the shell that xargs starts
+compile='
+  key=$(echo "$0" | tr / _)
   "$nvcc" -std=c++20 -O3 -gencode arch=compute_90,code=sm_90 -Xptxas=-v -diag-suppress=20013,20015 -Werror=all-warnings \
-    -Xcompiler=-Wall,-Wextra,-Werror,-fopenmp -DTACIT_HAVE_CUDA $rivals -Iinclude -c "$1" -o "$work/$key.o" >"$work/$key.log" 2>&1
-  echo $? >"$work/$key.code"
-}
+    -Xcompiler=-Wall,-Wextra,-Werror,-fopenmp -DTACIT_HAVE_CUDA $rivals -Iinclude -c "$0" -o "$work/$key.o" >"$work/$key.log" 2>&1
+  echo $? >"$work/$key.code"'
 if [ $# -gt 0 ]; then files=$*; else files=$(find src python bench tests -name '*.cu' | sort); fi
-running=0
-for file in $files; do
-  compile "$file" &
-  running=$((running + 1))
-  [ $running -lt "${JOBS:-1}" ] || { wait; running=0; }
-done
-wait
+# shellcheck disable=SC2086  # a list of files
+printf '%s\n' $files | xargs -P "${JOBS:-$(nproc)}" -n 1 sh -c "$compile"
 
 # Lines "registers shared stack spilled-stores spilled-loads kernel" of a log of ptxas.
 usage() {

@@ -4,6 +4,7 @@
 // copy measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every
 // output is poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77:
 // no GPU.
+#include "hmatrix_problem.hpp"
 #include "problems.hpp"
 
 #include <tacit/exec/basis.hpp>
@@ -167,9 +168,9 @@ void blas_gemm(bool transposed, int m, int n, int k, T alpha, const T* a, int ld
     code = cublasCgemm(blas(), operation, CUBLAS_OP_N, m, n, k, (const cuComplex*)&alpha, (const cuComplex*)a, lda,
                        (const cuComplex*)b, ldb, (const cuComplex*)&beta, (cuComplex*)c, ldc);
   else
-    code = cublasZgemm(blas(), operation, CUBLAS_OP_N, m, n, k, (const cuDoubleComplex*)&alpha,
-                       (const cuDoubleComplex*)a, lda, (const cuDoubleComplex*)b, ldb, (const cuDoubleComplex*)&beta,
-                       (cuDoubleComplex*)c, ldc);
+    code =
+        cublasZgemm(blas(), operation, CUBLAS_OP_N, m, n, k, (const cuDoubleComplex*)&alpha, (const cuDoubleComplex*)a,
+                    lda, (const cuDoubleComplex*)b, ldb, (const cuDoubleComplex*)&beta, (cuDoubleComplex*)c, ldc);
   check_blas(code, "cublas gemm");
 }
 
@@ -552,6 +553,114 @@ void halo() {
   add(scatter);
 }
 
+#ifdef TACIT_BENCH_RIVALS
+/// The products of a list, batch by batch of equal shapes: y = A x, or y = A^T x. What several give to one place is not
+/// added up but written to places of its own, which costs the rival less.
+std::function<void()> batches(const std::vector<HProblem::Shape>& shapes, bool transposed, const double* a,
+                              const double* x, double* y, std::vector<exec::Array<const double*, Device>>& kept) {
+  std::map<std::pair<Local, Local>, std::vector<const HProblem::Shape*>> groups;
+  for (const auto& s : shapes) groups[{s.rows, s.columns}].push_back(&s);
+  struct Group {
+    int rows, columns, count;
+    const double *const *a, *const *x;
+    double* const* y;
+  };
+  std::vector<Group> all;
+  std::size_t out = 0;
+  for (const auto& [shape, of] : groups) {
+    std::vector<const double*> pa, px, py;
+    for (const auto* s : of) {
+      pa.push_back(a + s->data), px.push_back(x + s->from), py.push_back(y + out);
+      out += std::size_t(transposed ? shape.second : shape.first);
+    }
+    const auto put = [&](const std::vector<const double*>& p) {
+      kept.push_back(on_device(p));
+      return static_cast<const double* const*>(kept.back().data());
+    };
+    const auto *da = put(pa), *dx = put(px), *dy = put(py);
+    all.push_back({shape.first, shape.second, int(of.size()), da, dx,
+                   const_cast<double* const*>(reinterpret_cast<const double* const*>(dy))});
+  }
+  return [all, transposed] {
+    static const double one = 1, zero = 0;
+    for (const auto& g : all)
+      check_blas(cublasDgemvBatched(blas(), transposed ? CUBLAS_OP_T : CUBLAS_OP_N, g.rows, g.columns, &one, g.a,
+                                    g.rows, g.x, 1, &zero, g.y, 1, g.count),
+                 "cublasDgemvBatched");
+  };
+}
+#endif
+
+void hmatrix(const std::string& name, const HProblem& p) {
+  const auto native = numbers<double>(p.factor_count[0] + p.panel_count[0], 1);
+  const auto single = numbers<float>(p.factor_count[1] + p.panel_count[1], 2);
+  std::vector<std::int16_t> fixed(p.factor_count[2] + p.panel_count[2]);
+  for (std::size_t i = 0; i < fixed.size(); ++i) fixed[i] = std::int16_t(below(65535, 3, i) - 32767);
+  const auto hz = numbers<double>(std::size_t(p.ld), 4);
+  const auto launch = [&](auto&& start, const auto* factors, const auto* panels, const auto* runs, const auto* run_of,
+                          const double* scale, const double* a, const float* b, const std::int16_t* c, double* z,
+                          double* y) {
+    start(Global(p.factors.size()), op::FactorProducts<double, 1>{factors, {a, b, c}, scale, p.n, p.ld, z});
+    start(Global(p.panels.size()),
+          op::PanelProducts<double, 1>{panels,
+                                       runs,
+                                       run_of,
+                                       {a + p.factor_count[0], b + p.factor_count[1], c + p.factor_count[2]},
+                                       p.ld,
+                                       p.n,
+                                       z,
+                                       y});
+  };
+  auto z = hz;
+  std::vector<double> expected(std::size_t(p.n));
+  launch([](Global blocks, const auto& kernel) { exec::launch_serial(blocks, kernel); }, p.factors.data(),
+         p.panels.data(), p.runs.data(), p.run_of.data(), p.scale.data(), native.data(), single.data(), fixed.data(),
+         z.data(), expected.data());
+  const auto factors = on_device(p.factors);
+  const auto panels = on_device(p.panels);
+  const auto runs = on_device(p.runs);
+  const auto run_of = on_device(p.run_of);
+  const auto scale = on_device(p.scale), a = on_device(native);
+  const auto b = on_device(single);
+  const auto c = on_device(fixed);
+  auto dz = on_device(hz), y = on_device(std::vector<double>(std::size_t(p.n), poison<double>()));
+  const auto multiply = [&] {
+    launch([](Global blocks, const auto& kernel) { exec::launch_cuda(blocks, kernel); }, factors.data(), panels.data(),
+           runs.data(), run_of.data(), scale.data(), a.data(), b.data(), c.data(), dz.data(), y.data());
+  };
+  multiply();
+  Result r{"hmatrix", "float64", message(name, ", n=", p.n, ", ", Global(1e-6 * p.bytes), " MB"),
+           "cublasDgemvBatched, not added up"};
+  r.error = error_of(to_host(y), expected);
+  r.bytes = p.bytes;
+  r.seconds = time_of(multiply);
+#ifdef TACIT_BENCH_RIVALS
+  if (single.empty() && fixed.empty()) {
+    std::vector<exec::Array<const double*, Device>> kept;
+    const auto blocks = on_device(numbers<double>(p.block_numbers, 5));
+    std::size_t out = 0;
+    for (const auto* list : {&p.u, &p.dense, &p.v})
+      for (const auto& s : *list) out += std::size_t(std::max(s.rows, s.columns));
+    exec::Array<double, Device> parts(out);
+    const auto first = batches(p.v, true, a.data(), dz.data(), parts.data(), kept),
+               second = batches(p.dense, false, blocks.data(), dz.data(), parts.data(), kept),
+               third = batches(p.u, false, blocks.data(), dz.data(), parts.data(), kept);
+    r.rival_seconds = time_of([&] { first(), second(), third(); });
+  }
+#endif
+  add(r);
+}
+
+void hmatrices() {
+  // As many numbers as those of 10ts and 100ts in double precision, and in the precisions that 1e-4 allows.
+  const int full[3] = {8, 0, 0}, mixed[3] = {0, 2, 4};
+  hmatrix("10ts' size, fp64", HProblem(10400, 64, full, 0));
+  hmatrix("10ts' size, mixed", HProblem(10400, 64, mixed, 2));
+  if (quick) return;
+  hmatrix("100ts' size, fp64", HProblem(101250, 64, full, 0));
+  hmatrix("100ts' size, mixed", HProblem(101250, 64, mixed, 2));
+}
+
 std::string quoted(const std::string& s) {
   std::string q = "\"";
   for (const char c : s) {
@@ -623,6 +732,7 @@ void all() {
   products(banded<double>(n, 2, 6, 16000, 7), message("band, 2 to 6 in a row, n=", n), 1, true);
   halo<double>();
   halo<std::complex<float>>();
+  hmatrices();
 }
 
 }  // namespace

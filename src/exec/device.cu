@@ -44,6 +44,10 @@ cudaStream_t current_stream() noexcept {
   return stream_of_thread;
 }
 
+void set_current_stream(cudaStream_t stream) noexcept {
+  stream_of_thread = stream;
+}
+
 StreamScope::StreamScope(cudaStream_t stream) noexcept : before_(stream_of_thread) {
   stream_of_thread = stream;
 }

@@ -21,6 +21,7 @@ void check_cuda(cudaError_t code, const char* call);
 /// The stream that this host thread's device work goes to, in order. At first the legacy default stream, which orders
 /// the work of all host threads one after another.
 cudaStream_t current_stream() noexcept;
+void set_current_stream(cudaStream_t stream) noexcept;
 
 /// Sends this thread's device work to `stream` while it lives. Arrays that several streams touch are the caller's to
 /// order.

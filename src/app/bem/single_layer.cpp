@@ -12,28 +12,54 @@
 namespace tacit::app::bem {
 namespace {
 
-// 1 / r averaged over a triangle; d: its centroid less the point, u, v: two corners less the centroid.
-Vec mean(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach) {
-  const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-  Vec value = reciprocal_root(r2);
-  const Mask close = r2 < reach[2] * size2;
-  if (!any(close)) return value;
-  const auto orbit = [&](double s) {
-    Vec a = {}, b = {}, c = {};
+// Triangles as they are seen from far away: corners u, v and -(u + v) less the centroid, and moments.
+struct Shape {
+  Vec u[3], v[3];
+  Vec second;    // (|u|^2 + |v|^2 + |u + v|^2) / 24
+  Vec third[2];  // (|u|^2 - |u + v|^2) / 5 and (|v|^2 - |u + v|^2) / 5
+};
+
+// 1 / r averaged over a triangle by seven points; value: that of its centroid. Compiled once: within loops over rows
+// and over columns other products would be fused with sums, and an entry would depend on how it is asked for.
+[[gnu::noinline]] Vec seven_points(const Vec* d, const Vec& value, const Shape& s) {
+  const auto orbit = [&](double t) {
+    Vec x2 = {}, y2 = {}, z2 = {};
     for (int k = 0; k < 3; ++k) {
-      const Vec su = s * u[k], sv = s * v[k];
+      const Vec su = t * s.u[k], sv = t * s.v[k];
       const Vec x = d[k] + su, y = d[k] + sv, z = d[k] - (su + sv);
-      a += x * x, b += y * y, c += z * z;
+      x2 += x * x, y2 += y * y, z2 += z * z;
     }
-    return reciprocal_root(a) + reciprocal_root(b) + reciprocal_root(c);
+    return reciprocal_root(x2) + reciprocal_root(y2) + reciprocal_root(z2);
   };
-  const Mask closer = r2 < reach[1] * size2;
-  const Vec three = orbit(middle) / 3.0;
-  if (any(closer)) {
-    const Vec seven = 0.225 * value + inner_weight * orbit(inner) + outer_weight * orbit(outer);
-    return closer ? seven : close ? three : value;
-  }
-  return close ? three : value;
+  return 0.225 * value + inner_weight * orbit(inner) + outer_weight * orbit(outer);
+}
+
+// 1 / r averaged over a triangle whose centroid is at d, r2 = d . d. The expansion in moments of the triangle up to the
+// third: with a = d . u, b = d . v, c = -(a + b) the mean of (d . x)^2 is (a^2 + b^2 + c^2) / 12, that of (d . x)^3 is
+// (a^3 + b^3 + c^3) / 30, and that of (d . x) |x|^2 the same sum of a |u|^2. `near`: some triangle may be nearer than
+// what quadrature is for.
+inline Vec mean(const Vec* d, Vec r2, const Shape& s, Vec size2, const double* reach, bool& near) {
+  const Vec value = reciprocal_root(r2);
+  near = false;
+  const Below close = below(r2, reach[2] * size2);
+  if (!any(close)) return value;
+  const Vec a = d[0] * s.u[0] + d[1] * s.u[1] + d[2] * s.u[2], b = d[0] * s.v[0] + d[1] * s.v[1] + d[2] * s.v[2];
+  const Vec y2 = value * value, sum = a + b;
+  const Vec odd = a * (sum + s.third[0]) + b * (b + s.third[1]) + y2 * (a * b * sum);
+  const Vec moments = value + value * y2 * (0.25 * y2 * odd - s.second);
+  const Below closer = below(r2, reach[1] * size2);
+  if (!any(closer)) [[likely]]
+    return choose(close, moments, value);
+  near = true;
+  const Vec seven = seven_points(d, value, s);
+  return choose(closer, seven, choose(close, moments, value));
+}
+
+// Stores the first `count` lanes.
+inline void store(Vec v, std::size_t count, double* out) {
+  if (count == lanes) [[likely]]
+    std::memcpy(out, &v, sizeof v);
+  else std::memcpy(out, &v, count * sizeof(double));
 }
 
 // The same of -d / r^3.
@@ -59,10 +85,13 @@ void mean_field(const Vec* d, const Vec* u, const Vec* v, Vec size2, const doubl
 }
 
 bool neighbours(std::span<const Global> index) {
-  if (index.back() - index.front() != Global(index.size()) - 1) return false;
-  for (std::size_t i = 1; i < index.size(); ++i)
-    if (index[i] != index[i - 1] + 1) return false;
-  return true;
+  const Global first = index.front();
+  if (index.back() - first != Global(index.size()) - 1) return false;
+  const Global* const at = index.data();
+  Global different = 0;
+#pragma omp simd reduction(| : different)
+  for (std::size_t i = 0; i < index.size(); ++i) different |= at[i] - first - Global(i);
+  return different == 0;
 }
 
 }  // namespace
@@ -134,28 +163,31 @@ void check(const Mesh& mesh, const GroundedPlane& plane) {
 SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor, const std::optional<GroundedPlane>& plane)
     : factor_(factor), plane_(plane) {
   require(accuracy > 0 && accuracy < 1, "entries of a single layer to a relative accuracy of ", accuracy);
-  // Errors of the rules at distance d of triangles whose longest edge is h, near-equilateral ones: 0.025 (h/d)^2,
-  // 0.0027 (h/d)^3 and 1.6e-4 (h/d)^6; slim triangles are no worse in their longest edge.
+  // Errors at distance d of triangles whose longest edge is h, near-equilateral ones: 0.025 (h/d)^2 of one point,
+  // 0.0045 (h/d)^4 with the moments and 1.6e-4 (h/d)^6 of seven points; slim triangles are at most twice as bad.
   const double seven = std::max(1.5, std::pow(1.6e-4 / accuracy, 1.0 / 6)),
-               three = std::max(seven, std::cbrt(2.7e-3 / accuracy)),
-               one = std::max(three, std::sqrt(0.025 / accuracy));
-  reach_[0] = seven * seven, reach_[1] = three * three, reach_[2] = one * one;
+               moments = std::max(seven, std::pow(4.5e-3 / accuracy, 0.25)),
+               one = std::max(moments, std::sqrt(0.025 / accuracy));
+  reach_[0] = seven * seven, reach_[1] = moments * moments, reach_[2] = one * one;
   if (plane) check(mesh, *plane);
   for (Local t = 0; t < mesh.size(); ++t) {
     const Point c = mesh.centroid(t);
     const auto& corners = mesh.triangles[std::size_t(t)];
-    double longest = 0;
+    double longest = 0, square[3];
     for (std::size_t k = 0; k < 3; ++k) {
       const Point &a = mesh.vertices[std::size_t(corners[k])], &b = mesh.vertices[std::size_t(corners[(k + 1) % 3])];
       double length2 = 0;
       for (std::size_t d = 0; d < 3; ++d) length2 += (a[d] - b[d]) * (a[d] - b[d]);
       longest = std::max(longest, length2);
+      square[k] = inner_product(a - c, a - c);
       if (k < 2)
         for (std::size_t d = 0; d < 3; ++d) corner_[k][d].push_back(a[d] - c[d]);
     }
     for (std::size_t d = 0; d < 3; ++d) x_[d].push_back(c[d]);
     area_.push_back(mesh.area(t));
     size2_.push_back(longest);
+    moment_[0].push_back((square[0] + square[1] + square[2]) / 24);
+    moment_[1].push_back((square[0] - square[2]) / 5), moment_[2].push_back((square[1] - square[2]) / 5);
     if (!(area_.back() > 0) || !std::isfinite(area_.back()))
       throw Error(ErrorKind::input, message("triangle ", t, " has area ", area_.back()));
     if (!plane) continue;
@@ -177,35 +209,35 @@ Corners SingleLayer::seen_from(const Point& p, std::size_t t) const {
 void SingleLayer::row(const Point& p, std::span<const Global> columns, double* out) const {
   const std::size_t n = columns.size();
   const bool packed = neighbours(columns);
-  double buffer[11][lanes];
+  const std::vector<double>* const arrays[] = {
+      &x_[0],         &x_[1],         &x_[2],      &corner_[0][0], &corner_[0][1], &corner_[0][2], &corner_[1][0],
+      &corner_[1][1], &corner_[1][2], &moment_[0], &moment_[1],    &moment_[2],    &area_,         &size2_};
+  constexpr int fields = 14;
+  double buffer[fields][lanes];
   for (std::size_t j = 0; j < n; j += lanes) {
     const std::size_t count = std::min<std::size_t>(lanes, n - j);
-    Vec d[3], u[3], v[3], area, size2;
+    const double* from[fields];
     if (packed && count == lanes) {
-      const std::size_t at = std::size_t(columns[j]);
-      for (int k = 0; k < 3; ++k) {
-        d[k] = load(x_[k].data() + at) - p[std::size_t(k)];
-        u[k] = load(corner_[0][k].data() + at), v[k] = load(corner_[1][k].data() + at);
-      }
-      area = load(area_.data() + at), size2 = load(size2_.data() + at);
+      for (int f = 0; f < fields; ++f) from[f] = arrays[f]->data() + columns[j];
     } else {
-      for (std::size_t l = 0; l < lanes; ++l) {
-        const std::size_t at = std::size_t(columns[j + std::min(l, count - 1)]);
-        for (int k = 0; k < 3; ++k)
-          buffer[k][l] = x_[k][at], buffer[3 + k][l] = corner_[0][k][at], buffer[6 + k][l] = corner_[1][k][at];
-        buffer[9][l] = area_[at], buffer[10][l] = size2_[at];
-      }
-      for (int k = 0; k < 3; ++k)
-        d[k] = load(buffer[k]) - p[std::size_t(k)], u[k] = load(buffer[3 + k]), v[k] = load(buffer[6 + k]);
-      area = load(buffer[9]), size2 = load(buffer[10]);
+      for (std::size_t l = 0; l < lanes; ++l)
+        for (int f = 0; f < fields; ++f) buffer[f][l] = (*arrays[f])[std::size_t(columns[j + std::min(l, count - 1)])];
+      for (int f = 0; f < fields; ++f) from[f] = buffer[f];
     }
-    const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-    const Vec value = mean(d, u, v, size2, reach_) * area * factor_;
-    const Mask near = r2 < reach_[0] * size2;
-    std::memcpy(out + j, &value, count * sizeof(double));
-    if (any(near)) [[unlikely]]
+    Vec d[3];
+    Shape shape;
+    for (int k = 0; k < 3; ++k)
+      d[k] = load(from[k]) - p[std::size_t(k)], shape.u[k] = load(from[3 + k]), shape.v[k] = load(from[6 + k]);
+    shape.second = load(from[9]), shape.third[0] = load(from[10]), shape.third[1] = load(from[11]);
+    const Vec size2 = load(from[13]), r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+    bool close_by;
+    const Vec value = mean(d, r2, shape, size2, reach_, close_by) * (load(from[12]) * factor_);
+    store(value, count, out + j);
+    if (!close_by) [[likely]]
+      continue;
+    if (const Below near = below(r2, reach_[0] * size2); any(near))
       for (std::size_t l = 0; l < count; ++l)
-        if (near[l]) out[j + l] = factor_ * potential_at_origin(seen_from(p, std::size_t(columns[j + l])));
+        if (at(near, l)) out[j + l] = factor_ * potential_at_origin(seen_from(p, std::size_t(columns[j + l])));
   }
 }
 
@@ -213,9 +245,10 @@ void SingleLayer::column(const std::vector<double>* x, std::span<const Global> r
   const std::size_t m = rows.size();
   const bool packed = neighbours(rows);
   double buffer[3][lanes];
-  Vec u[3], v[3];
-  for (int k = 0; k < 3; ++k) u[k] = all(corner_[0][k][j]), v[k] = all(corner_[1][k][j]);
-  const Vec area = all(area_[j]), size2 = all(size2_[j]);
+  Shape shape;
+  for (int k = 0; k < 3; ++k) shape.u[k] = all(corner_[0][k][j]), shape.v[k] = all(corner_[1][k][j]);
+  shape.second = all(moment_[0][j]), shape.third[0] = all(moment_[1][j]), shape.third[1] = all(moment_[2][j]);
+  const Vec weight = all(area_[j] * factor_), size2 = all(size2_[j]);
   for (std::size_t i = 0; i < m; i += lanes) {
     const std::size_t count = std::min<std::size_t>(lanes, m - i);
     Vec d[3];
@@ -227,12 +260,14 @@ void SingleLayer::column(const std::vector<double>* x, std::span<const Global> r
       for (int k = 0; k < 3; ++k) d[k] = x_[k][j] - load(buffer[k]);
     }
     const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-    const Vec value = mean(d, u, v, size2, reach_) * area * factor_;
-    const Mask near = r2 < reach_[0] * size2;
-    std::memcpy(out + i, &value, count * sizeof(double));
-    if (any(near)) [[unlikely]]
+    bool close_by;
+    const Vec value = mean(d, r2, shape, size2, reach_, close_by) * weight;
+    store(value, count, out + i);
+    if (!close_by) [[likely]]
+      continue;
+    if (const Below near = below(r2, reach_[0] * size2); any(near))
       for (std::size_t l = 0; l < count; ++l)
-        if (near[l]) {
+        if (at(near, l)) {
           const std::size_t at = std::size_t(rows[i + l]);
           out[i + l] = factor_ * potential_at_origin(seen_from({x[0][at], x[1][at], x[2][at]}, j));
         }

@@ -39,10 +39,41 @@ inline Vec reciprocal_root(Vec a) {
   return y;
 #endif
 }
+// a < b, lane by lane, in the way that the processor keeps such things.
+#ifdef __AVX512F__
+using Below = __mmask8;
+inline Below below(Vec a, Vec b) {
+  return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
+}
+inline bool any(Below m) {
+  return m != 0;
+}
+inline bool at(Below m, std::size_t l) {
+  return (m >> l & 1) != 0;
+}
+inline Vec choose(Below m, Vec yes, Vec no) {
+  return (Vec)_mm512_mask_blend_pd(m, (__m512d)no, (__m512d)yes);
+}
+#else
+using Below = Mask;
+inline Below below(Vec a, Vec b) {
+  return a < b;
+}
+inline bool at(Below m, std::size_t l) {
+  return m[l] != 0;
+}
+inline Vec choose(Below m, Vec yes, Vec no) {
+  return m ? yes : no;
+}
+#endif
 inline bool any(Mask m) {
+#ifdef __AVX512F__
+  return _mm512_test_epi64_mask((__m512i)m, (__m512i)m) != 0;
+#else
   std::int64_t some = 0;
   for (int i = 0; i < lanes; ++i) some |= m[i];
   return some != 0;
+#endif
 }
 
 // Where points of the rules stand: the centroid plus this many times a corner less the centroid. Seven: degree 5, the

@@ -108,6 +108,21 @@ int exponent_of(const T* v, std::size_t count) {
 }
 
 template <Scalar T>
+double largest_entry(const std::vector<T>& v) {
+  double most = 0;
+  if constexpr (is_complex<T>) {
+    for (const T& a : v) most = std::max(most, double(std::abs(a)));
+  } else {
+    const T* const a = v.data();
+    T largest(0);
+#pragma omp simd reduction(max : largest)
+    for (std::size_t k = 0; k < v.size(); ++k) largest = std::max(largest, std::abs(a[k]));
+    most = double(largest);
+  }
+  return most;
+}
+
+template <Scalar T>
 using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
 // A row of A in units of 2^exponent: its size, and its products with two vectors.
@@ -340,7 +355,7 @@ void Assembly<T>::compress_own() {
       p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
       for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
       if (!made.dense) continue;
-      for (const T& a : made.u) p.largest = std::max(p.largest, double(std::abs(a)));
+      p.largest = largest_entry(made.u);
       if (&rows_ == &columns_)
         for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
           p.diagonal.push_back(
@@ -564,8 +579,7 @@ void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
     }
     c.u = std::move(m.u);
     auto p = detail::pack(m.block, c, storage_share * coarse.tolerance * c.norm, options_.storage);
-    if (c.dense)
-      for (const T& a : c.u) p.largest = std::max(p.largest, double(std::abs(a)));
+    if (c.dense) p.largest = largest_entry(c.u);
     const double places = two_sided() && !m.block.is_diagonal() ? 2 : 1;
     error2 += places * p.error * p.error, norm2 += places * c.norm * c.norm, bytes += p.bytes();
     packed.push_back(std::move(p));

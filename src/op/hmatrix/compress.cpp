@@ -3,6 +3,9 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/lapack.hpp>
 
+#include "kernels.hpp"
+#include "small_svd.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -74,7 +77,20 @@ real_t<T> largest_of(const T* v, Local n) {
 }
 template <Scalar T>
 void axpy(T alpha, const T* x, T* y, Local n) {
+#pragma omp simd
   for (Local i = 0; i < n; ++i) y[i] += alpha * x[i];
+}
+
+// y -= sum over l of c[l] x_l, columns of x behind each other.
+template <Scalar T>
+void subtract(const T* x, Local n, Local columns, T* c, T* y) {
+  if constexpr (is_complex<T>) {
+    for (Local l = 0; l < columns; ++l) axpy(-c[l], x + std::size_t(l) * n, y, n);
+  } else if (columns > 0) {
+    for (Local l = 0; l < columns; ++l) c[l] = -c[l];
+    const detail::Run run{0, std::uint32_t(columns), 1};
+    detail::multiply_add<T, T, 1, false>(x, n, n, &run, &run + 1, c, columns, y, n);
+  }
 }
 
 template <Scalar T>
@@ -128,10 +144,13 @@ class Crosses {
         column_(std::size_t(m_)),
         hash_{std::uint64_t(m_) * 0x10001u + std::uint64_t(n_)} {
     // Low rank is smaller than dense up to here; crosses may take more, where recompression will lower it.
+    tracks_norm_ = tolerance.relative > 0 || !options.recompress;
     const double even = double(m_) * n_ / (double(m_) + n_);
     limit_ = Local(std::min<double>(std::min(m_, n_), options.recompress ? 1.5 * even + 1 : even));
     if (options.max_rank > 0)
       limit_ = std::min(limit_, options.recompress ? options.max_rank + options.max_rank / 2 + 2 : options.max_rank);
+    u_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(m_));
+    v_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(n_));
     enough_ = std::min(m_, n_);
     if (options.cut_rank > 0) enough_ = std::min(enough_, options.cut_rank + (options.recompress ? 2 : 0));
   }
@@ -152,6 +171,7 @@ class Crosses {
   }
 
   Local rank() const { return rank_; }
+  /// Of what the crosses add up to; the root of their squares' sum where nobody needs more.
   double norm() const { return std::sqrt(std::max(norm2_, 0.0)); }
   double error() const { return error_; }
   std::vector<T> take_u() { return std::move(u_); }
@@ -166,20 +186,22 @@ class Crosses {
   // say) nothing else is left, and one such number divided by another is anything.
   double residual_row(Local i, T* out) {
     block_.row(i, out);
-    double met = double(largest_of(out, n_));
-    for (Local l = 0; l < rank_; ++l) {
-      axpy(-u(l)[i], v(l), out, n_);
-      met += double(magnitude(u(l)[i])) * v_most_[std::size_t(l)];
-    }
-    return rounding * met;
+    return residual(out, u_.data() + i, m_, v_, v_most_, n_);
   }
   double residual_column(Local j, T* out) {
     block_.column(j, out);
-    double met = double(largest_of(out, m_));
+    return residual(out, v_.data() + j, n_, u_, u_most_, m_);
+  }
+  double residual(T* out, const T* crosses, Local stride, const std::vector<T>& columns,
+                  const std::vector<double>& most, Local n) {
+    double met = double(largest_of(out, n));
+    coefficient_.resize(std::size_t(rank_));
     for (Local l = 0; l < rank_; ++l) {
-      axpy(-v(l)[j], u(l), out, m_);
-      met += double(magnitude(v(l)[j])) * u_most_[std::size_t(l)];
+      const T c = crosses[std::size_t(l) * stride];
+      coefficient_[std::size_t(l)] = c;
+      met += double(magnitude(c)) * most[std::size_t(l)];
     }
+    subtract(columns.data(), n, rank_, coefficient_.data(), out);
     return rounding * met;
   }
   // Rows without anything in them that are passed over: where rows repeat others, about one of `rank` tells more.
@@ -190,16 +212,23 @@ class Crosses {
     return a != T(0) && magnitude(T(a - b)) <= magnitude(a) / 2;
   }
   static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
+    const T* const v = values.data();
+    const Local n = Local(values.size());
+    // What was used is nearly 0 by now: most often the largest of all is the one.
+    const R most_of_all = largest_of(v, n);
+    constexpr Local some = 64;
+    for (Local from = 0; from < n && most_of_all > 0; from += some) {
+      const Local to = std::min(n, from + some);
+      int here = 0;
+#pragma omp simd reduction(| : here)
+      for (Local i = from; i < to; ++i) here |= magnitude(v[i]) == most_of_all;
+      for (Local i = from; i < to && here != 0; ++i)
+        if (magnitude(v[i]) == most_of_all && !used[std::size_t(i)]) return i;
+    }
     Local at = -1;
     R most(0);
-    // What was used is nearly 0 by now: most often the largest of all is the one.
-#pragma omp simd reduction(max : most)
-    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, magnitude(values[i]));
-    for (std::size_t i = 0; i < values.size() && most > 0; ++i)
-      if (magnitude(values[i]) == most && !used[i]) return Local(i);
-    most = 0;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (!used[i] && (at < 0 || magnitude(values[i]) > most)) at = Local(i), most = magnitude(values[i]);
+    for (Local i = 0; i < n; ++i)
+      if (!used[std::size_t(i)] && (at < 0 || magnitude(v[i]) > most)) at = i, most = magnitude(v[i]);
     return at;
   }
   static Local unused(const std::vector<char>& used, Hash& hash) {
@@ -214,12 +243,19 @@ class Crosses {
 
   // Takes the cross of row_ = R(i, :) and column_ = R(:, j) in; returns norm(u) norm(v).
   double add(Local i, Local j) {
-    const T pivot = column_[std::size_t(i)];
-    for (T& c : column_) c /= pivot;
+    const T pivot = column_[std::size_t(i)], inverse = T(1) / pivot;
+    T* const column = column_.data();
+    if (is_finite(inverse)) {
+#pragma omp simd
+      for (Local k = 0; k < m_; ++k) column[k] *= inverse;
+    } else {
+      for (T& c : column_) c /= pivot;
+    }
     const double size = std::sqrt(norm2(column_.data(), m_) * norm2(row_.data(), n_));
     // norm(S + u v^T)^2 = norm(S)^2 + 2 Re sum_l (u_l^H u)(v_l^H v) + norm(u)^2 norm(v)^2
     double mixed = 0;
-    for (Local l = 0; l < rank_; ++l) mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
+    for (Local l = 0; l < rank_ && tracks_norm_; ++l)
+      mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
     norm2_ += 2 * mixed + size * size;
     u_most_.push_back(double(largest_of(column_.data(), m_)));
     v_most_.push_back(double(largest_of(row_.data(), n_)));
@@ -391,6 +427,7 @@ class Crosses {
     return -1;
   }
 
+  static constexpr Local usual = 16;  // crosses that there is room for at first
   static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
   Entries<T>& block_;
   Local m_, n_, limit_ = 0, enough_ = 0, rank_ = 0;
@@ -399,7 +436,8 @@ class Crosses {
   std::vector<T> u_, v_;
   std::vector<double> u_most_, v_most_;  // largest entries of their columns
   std::vector<char> row_used_, column_used_;
-  std::vector<T> row_, column_;
+  std::vector<T> row_, column_, coefficient_;
+  bool tracks_norm_;
   double norm2_ = 0, error_ = 0;
   Hash hash_;
 };
@@ -447,9 +485,21 @@ void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
 template <Scalar T>
 std::vector<T> multiply(const T* a, const T* b, Local m, Local k, Local n) {
   std::vector<T> c(std::size_t(m) * n);
-  for (Local j = 0; j < n; ++j)
-    for (Local l = 0; l < k; ++l)
-      axpy(b[l + std::size_t(j) * k], a + std::size_t(l) * m, c.data() + std::size_t(j) * m, m);
+  if constexpr (is_complex<T>) {
+    for (Local j = 0; j < n; ++j)
+      for (Local l = 0; l < k; ++l)
+        axpy(b[l + std::size_t(j) * k], a + std::size_t(l) * m, c.data() + std::size_t(j) * m, m);
+  } else if (k > 0) {
+    const detail::Run run{0, std::uint32_t(k), 1};
+    const auto columns = [&]<int K>(std::integral_constant<int, K>, Local j) {
+      detail::multiply_add<T, T, K, false>(a, m, m, &run, &run + 1, b + std::size_t(j) * k, k,
+                                           c.data() + std::size_t(j) * m, m);
+    };
+    Local j = 0;
+    for (; j + 4 <= n; j += 4) columns(std::integral_constant<int, 4>{}, j);
+    if (n - j >= 2) columns(std::integral_constant<int, 2>{}, j), j += 2;
+    if (j < n) columns(std::integral_constant<int, 1>{}, j);
+  }
   return c;
 }
 
@@ -469,10 +519,94 @@ double size_of(const std::vector<real_t<T>>& sigma) {
   return std::sqrt(sum);
 }
 
+// Ranks of at most so many go the short way.
+constexpr Local short_rank = 48;
+
+// R with a^H a = R^H R, upper, r x r by columns; false where columns are so close to depending on each other that
+// squares do not tell them apart to `accuracy`.
+inline bool triangle_of_squares(const double* a, Local m, Local r, double accuracy, std::vector<double>& R) {
+  R.assign(std::size_t(r) * r, 0.0);
+  double part[short_rank * 4];
+  const auto squares = [&]<int K>(std::integral_constant<int, K>, Local j) {
+    detail::dots<double, double, K>(a, m, std::min<Local>(r, j + K), a + std::size_t(j) * m, m, part);
+    for (Local i = 0; i < std::min<Local>(r, j + K); ++i)
+      for (Local k = 0; k < K; ++k) R[std::size_t(i) + std::size_t(j + k) * r] = part[i * K + k];
+  };
+  Local j = 0;
+  for (; j + 4 <= r; j += 4) squares(std::integral_constant<int, 4>{}, j);
+  if (r - j >= 2) squares(std::integral_constant<int, 2>{}, j), j += 2;
+  if (j < r) squares(std::integral_constant<int, 1>{}, j);
+  const double least = std::max(1e-8, 100 * std::numeric_limits<double>::epsilon() / accuracy);
+  for (j = 0; j < r; ++j) {
+    double* const to = R.data() + std::size_t(j) * r;
+    const double square = to[j];
+    for (Local i = 0; i <= j; ++i) {
+      const double* const from = R.data() + std::size_t(i) * r;
+      double sum = to[i];
+      for (Local l = 0; l < i; ++l) sum -= from[l] * to[l];
+      if (i < j) to[i] = sum / from[i];
+      else if (!(sum > least * square) || !(square > 1e-280)) return false;
+      else to[j] = std::sqrt(sum);
+    }
+    std::fill(to + j + 1, to + r, 0.0);
+  }
+  return true;
+}
+
+// x := R^-1 x, x: r x n by columns.
+inline void solve_triangle(const std::vector<double>& R, Local r, double* x, Local n) {
+  for (Local c = 0; c < n; ++c, x += r)
+    for (Local i = r - 1; i >= 0; --i) {
+      double sum = x[i];
+      for (Local l = i + 1; l < r; ++l) sum -= R[std::size_t(i) + std::size_t(l) * r] * x[l];
+      x[i] = sum / R[std::size_t(i) + std::size_t(i) * r];
+    }
+}
+
+// Where to cut, with the error that this leaves.
+template <class R>
+Local cut_at(const std::vector<R>& sigma, double allowed, Norm norm, Local cut_rank, double& error) {
+  Local k = cut(sigma, allowed, norm, error);
+  for (; cut_rank > 0 && k > cut_rank; --k) error = std::hypot(error, double(sigma[std::size_t(k) - 1]));
+  return k;
+}
+
+// From a^H a = R^H R instead of a = Q R: half of the operations, and these in blocks. Q is never formed: its product
+// with the singular vectors is a (R^-1 W). False where this would not be accurate.
+inline bool recompress_by_squares(Compressed<double>& b, double allowed, Norm norm, Local cut_rank) {
+  const Local r = b.rank;
+  std::vector<double> ru, rv;
+  const double accuracy = b.norm > 0 ? 0.01 * allowed / b.norm : 0;
+  if (r > short_rank || !triangle_of_squares(b.u.data(), b.rows, r, accuracy, ru) ||
+      !triangle_of_squares(b.v.data(), b.columns, r, accuracy, rv))
+    return false;
+  // U V^H = Q_u (R_u R_v^H) Q_v^H
+  std::vector<double> small(std::size_t(r) * r), left, right, sigma;
+  for (Local j = 0; j < r; ++j)
+    for (Local l = j; l < r; ++l) {
+      const double c = rv[std::size_t(j) + std::size_t(l) * r];
+      for (Local i = 0; i <= l; ++i)
+        small[std::size_t(i) + std::size_t(j) * r] += ru[std::size_t(i) + std::size_t(l) * r] * c;
+    }
+  if (!detail::small_svd(small.data(), r, left, sigma, right)) return false;
+  double error;
+  const Local k = cut_at(sigma, allowed, norm, cut_rank, error);
+  b.norm = size_of<double>(sigma);
+  solve_triangle(ru, r, left.data(), k);
+  solve_triangle(rv, r, right.data(), k);
+  b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
+  b.v = multiply(b.v.data(), right.data(), b.columns, r, k);
+  keep(b, std::move(sigma), k);
+  b.error = std::hypot(b.error, error);
+  return true;
+}
+
 template <Scalar T>
 bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   const Local r = b.rank;
   if (r == 0) return true;
+  if constexpr (std::same_as<T, double>)
+    if (recompress_by_squares(b, allowed, norm, cut_rank)) return true;
   std::vector<T> ru, rv, small(std::size_t(r) * r);
   orthonormalise(b.u.data(), b.rows, r, ru);
   orthonormalise(b.v.data(), b.columns, r, rv);
@@ -487,8 +621,7 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   std::vector<real_t<T>> sigma(static_cast<std::size_t>(r));
   if (!lapack::svd(small.data(), r, r, left.data(), sigma.data(), right.data())) return false;
   double error;
-  Local k = cut(sigma, allowed, norm, error);
-  for (; cut_rank > 0 && k > cut_rank; --k) error = std::hypot(error, double(sigma[std::size_t(k) - 1]));
+  const Local k = cut_at(sigma, allowed, norm, cut_rank, error);
   b.norm = size_of<T>(sigma);
   b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
   std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of what LAPACK gives
@@ -507,8 +640,7 @@ void by_svd(Compressed<T>& b, double allowed, Norm norm, Local cut_rank = 0) {
   std::vector<real_t<T>> sigma(static_cast<std::size_t>(k));
   if (!lapack::svd(a.data(), m, n, u.data(), sigma.data(), vh.data())) return;
   double error;
-  Local r = cut(sigma, allowed, norm, error);
-  for (; cut_rank > 0 && r > cut_rank; --r) error = std::hypot(error, double(sigma[std::size_t(r) - 1]));
+  const Local r = cut_at(sigma, allowed, norm, cut_rank, error);
   if (Global(r) * (Global(m) + n) >= Global(m) * n) return;
   u.resize(std::size_t(m) * r);
   b.u = std::move(u);

@@ -82,6 +82,16 @@ std::shared_ptr<const ClusterTree> HMatrix<T>::row_tree() const {
 }
 
 template <Scalar T>
+std::span<const Global> HMatrix<T>::column_order() const {
+  return parts_->columns->order();
+}
+
+template <Scalar T>
+const detail::Storage<T>& HMatrix<T>::storage() const {
+  return *parts_->storage;
+}
+
+template <Scalar T>
 const std::vector<T>& HMatrix<T>::own_diagonal() const {
   return parts_->diagonal;
 }

@@ -44,6 +44,7 @@ void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
   for (std::size_t p = 0; p < stride; ++p) {
     const auto* const a = reinterpret_cast<const real_t<T>*>(v) + p;
     S* const out = to.data() + at + p * n;
+#pragma omp simd
     for (std::size_t i = 0; i < n; ++i) {
       if constexpr (std::is_integral_v<S>) out[i] = S(std::int32_t(std::nearbyint(double(a[i * stride]) * per_unit)));
       else out[i] = S(a[i * stride]);

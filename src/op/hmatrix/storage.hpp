@@ -58,6 +58,9 @@ struct Packed {
 template <Scalar T>
 Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage);
 
+template <class R>
+struct KernelPlan;
+
 template <Scalar T>
 class Storage {
  public:
@@ -77,7 +80,11 @@ class Storage {
   /// the sums. Dense blocks and U are read once, V twice (before U and after).
   void multiply_both(const T* x, std::span<const Global> order, T* y, int k, bool conjugates,
                      const comm::Communicator& comm) const;
-  /// The blocks that are wanted, as they are.
+  /// The blocks that are wanted, as they are stored (norms and errors are not).
+  std::vector<Packed<T>> blocks(const std::function<bool(const Block&)>& wanted) const;
+  /// For team kernels (plan.hpp). Real scalars. Local; O(number of columns of all panels).
+  KernelPlan<R> kernel_plan() const;
+  /// The blocks that are wanted, in numbers of T.
   std::vector<BlockMatrix<T>> unpack(const std::function<bool(const Block&)>& wanted) const;
 
   Local rows() const { return rows_; }

@@ -129,38 +129,39 @@ void Storage<T>::multiply_both(const T* x, std::span<const Global> order, T* y, 
 }
 
 template <Scalar T>
-std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>& wanted) const {
-  std::vector<BlockMatrix<T>> found;
+std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)>& wanted) const {
+  std::vector<Packed<T>> found;
   std::vector<std::ptrdiff_t> place(kept_.size(), -1);
-  const auto number = [](const auto* column, std::size_t stride, std::size_t i) {
-    if constexpr (is_complex<T>) return T(R(column[i]), R(column[stride + i]));
-    else return T(column[i]);
-  };
-  // Integers of V as parts of one.
-  constexpr double unit = 1.0 / 32768;
   for (std::size_t b = 0; b < kept_.size(); ++b) {
     const Kept& kept = kept_[b];
     if (!wanted(kept.block)) continue;
     place[b] = std::ptrdiff_t(found.size());
-    const Local rank = kept.dense ? 0 : kept.count[0] + kept.count[1] + kept.count[2];
-    BlockMatrix<T> m{kept.block, kept.dense, rank, {}, {}};
-    const std::size_t rows = std::size_t(m.block.rows()), columns = std::size_t(m.block.columns());
-    m.u.resize(rows * (m.dense ? columns : std::size_t(rank)));
-    if (!m.dense) {
-      m.v.resize(columns * std::size_t(rank));
-      std::size_t done = 0, factor = kept.first_factor;
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (kept.count[f] == 0) return;
-        const auto* data = std::get<f>(factor_data_).data() + factors_[factor++].data;
-        for (Local j = 0; j < kept.count[f]; ++j, ++done, data += columns * parts)
-          for (std::size_t i = 0; i < columns; ++i)
-            m.v[done * columns + i] = number(data, columns, i) * R(f == fixed ? unit : 1.0);
-      });
+    Packed<T> p;
+    p.block = kept.block;
+    p.dense = kept.dense;
+    const std::size_t rows = std::size_t(p.block.rows()), columns = std::size_t(p.block.columns());
+    std::size_t factor = kept.first_factor;
+    each_format([&](auto format) {
+      constexpr int f = format;
+      const std::size_t count = std::size_t(kept.count[f]) * parts;
+      p.count[f] = kept.count[f];
+      if (count == 0) return;
+      auto& data = std::get<f>(p.data);
+      data.resize(count * (rows + (p.dense ? 0 : columns)));
+      if (p.dense) return;
+      p.rank += kept.count[f];
+      std::copy_n(std::get<f>(factor_data_).data() + factors_[factor++].data, count * columns,
+                  data.data() + count * rows);
+    });
+    if (p.dense) {
+      p.scale.assign(1, kept.scale);
+    } else {
+      const auto first = t_scale_.begin() + std::ptrdiff_t(kept.first_t) - columns_;
+      p.scale.assign(first, first + p.rank);
     }
-    found.push_back(std::move(m));
+    found.push_back(std::move(p));
   }
-  // Panel by panel, as the constructor went.
+  // U and dense blocks panel by panel, as the constructor went.
   std::vector<std::vector<std::uint32_t>> of_panel(panels_.size());
   for (std::size_t b = 0; b < kept_.size(); ++b) {
     const Local from = kept_[b].block.row_begin - first_row_, to = kept_[b].block.row_end - first_row_;
@@ -171,30 +172,53 @@ std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Bl
   }
   for (std::size_t i = 0; i < panels_.size(); ++i) {
     const Panel& panel = panels_[i];
+    const std::size_t height = std::size_t(panel.rows);
     each_format([&](auto format) {
       constexpr int f = format;
       const auto* data = std::get<f>(panel_data_).data() + panel.data[f];
       for (const std::uint32_t b : of_panel[i]) {
-        const Kept& kept = kept_[b];
-        const std::size_t count = std::size_t(kept.count[f]), height = std::size_t(panel.rows);
-        if (place[b] < 0) {
-          data += count * height * parts;
-          continue;
+        const std::size_t count = std::size_t(kept_[b].count[f]) * parts;
+        if (place[b] >= 0) {
+          auto& p = found[std::size_t(place[b])];
+          const std::size_t rows = std::size_t(p.block.rows()),
+                            top = std::size_t(panel.begin + first_row_ - p.block.row_begin);
+          for (std::size_t j = 0; j < count; ++j)
+            std::copy_n(data + j * height, height, std::get<f>(p.data).data() + j * rows + top);
         }
-        auto& m = found[std::size_t(place[b])];
-        const std::size_t rows = std::size_t(m.block.rows()),
-                          top = std::size_t(panel.begin + first_row_ - m.block.row_begin);
-        std::size_t before = 0;
-        for (int g = 0; g < f; ++g) before += std::size_t(kept.count[g]);
-        for (std::size_t j = 0; j < count; ++j, data += height * parts) {
-          const double scale = kept.dense ? kept.scale
-                                          : t_scale_[kept.first_t - std::uint32_t(columns_) + before + j] *
-                                                (f == fixed ? 1 / unit : 1.0);
-          for (std::size_t r = 0; r < height; ++r)
-            m.u[(before + j) * rows + top + r] = number(data, height, r) * R(scale);
-        }
+        data += count * height;
       }
     });
+  }
+  return found;
+}
+
+template <Scalar T>
+std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>& wanted) const {
+  std::vector<BlockMatrix<T>> found;
+  // Integers of V as parts of one.
+  constexpr double unit = 1.0 / 32768;
+  for (const auto& p : blocks(wanted)) {
+    BlockMatrix<T> m{p.block, p.dense, p.rank, {}, {}};
+    const std::size_t rows = std::size_t(p.block.rows()), columns = std::size_t(p.block.columns());
+    const auto take = [](const auto* from, std::size_t length, double scale, std::vector<T>& to) {
+      for (std::size_t i = 0; i < length; ++i) {
+        if constexpr (is_complex<T>) to.push_back(T(R(from[i]), R(from[length + i])) * R(scale));
+        else to.push_back(T(from[i]) * R(scale));
+      }
+    };
+    m.u.reserve(rows * (p.dense ? columns : std::size_t(p.rank)));
+    m.v.reserve(p.dense ? 0 : columns * std::size_t(p.rank));
+    std::size_t term = 0;
+    each_format([&](auto format) {
+      constexpr int f = format;
+      const auto* u = std::get<f>(p.data).data();
+      const auto* v = u + rows * std::size_t(p.count[f]) * parts;
+      for (Local j = 0; j < p.count[f]; ++j, u += rows * parts, v += columns * parts) {
+        take(u, rows, p.dense ? p.scale[0] : p.scale[term++] * (f == fixed ? 1 / unit : 1.0), m.u);
+        if (!p.dense) take(v, columns, f == fixed ? unit : 1.0, m.v);
+      }
+    });
+    found.push_back(std::move(m));
   }
   return found;
 }
@@ -202,6 +226,7 @@ std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Bl
 #define TACIT_INSTANTIATE(T)                                                                                           \
   template void Storage<T>::multiply_both(const T*, std::span<const Global>, T*, int, bool, const comm::Communicator&) \
       const;                                                                                                           \
+  template std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)>&) const;                  \
   template std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>&) const;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -31,8 +31,8 @@ void check(const Mesh& mesh, const GroundedPlane& plane);
 ///
 /// Near a triangle exactly, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid angle (Van
 /// Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207); from where they are good to `accuracy` on by quadrature
-/// of degree 5 (7 points), 2 (3 points) and 1, several entries at once: exact forms lose digits far away. An entry is
-/// the same however it is asked for.
+/// of degree 5 (7 points), then by the triangle's moments up to the third, then by the centroid alone, several entries
+/// at once: exact forms lose digits far away. An entry is the same however it is asked for.
 class SingleLayer {
  public:
   /// Error(input) for a triangle without area, with its number, and what check() says of the plane.
@@ -60,11 +60,13 @@ class SingleLayer {
   Point field_of(std::span<const double> density, const Point& p) const;
 
   double factor_;
-  double reach_[3];  // squared distances, in squares of the longest edge, where 7, 3 and 1 points are good enough
+  // Squared distances, in squares of the longest edge, where 7 points, moments and 1 point are good enough.
+  double reach_[3];
   std::optional<GroundedPlane> plane_;
   // By coordinate: centroids, and corners less the centroid (the third is minus the sum of the two).
   std::vector<double> x_[3], corner_[2][3], area_, size2_;
-  std::vector<double> image_[3];  // of the centroids, where there is a plane
+  std::vector<double> moment_[3];  // squared lengths of the three, as their expansion takes them
+  std::vector<double> image_[3];   // of the centroids, where there is a plane
 };
 
 /// This mesh's entries for an hmatrix; the object must outlive its assembly.

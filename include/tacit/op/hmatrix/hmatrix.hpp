@@ -20,6 +20,11 @@
 
 namespace tacit::op {
 
+namespace detail {
+template <Scalar T>
+class Storage;
+}
+
 enum class StoragePrecision {
   automatic,  ///< every column of a factor and every dense block in the lowest of: own, float, 16-bit integers, that
               ///< keeps the tolerance
@@ -156,6 +161,10 @@ class HMatrix final : public Operator<T, Host> {
   /// rows and columns have one tree.
   std::vector<BlockMatrix<T>> own_square(const std::function<bool(const Block&)>& wanted = {}) const;
   std::shared_ptr<const ClusterTree> row_tree() const;
+  /// The element of a vector that stands at each position of the column tree.
+  std::span<const Global> column_order() const;
+  /// This rank's numbers, for what runs the product elsewhere.
+  const detail::Storage<T>& storage() const;
   /// The diagonal of the own rows, in the order of the tree; empty over two trees. Local.
   const std::vector<T>& own_diagonal() const;
   /// Products (not adjoint ones) from now on by batches of small products in the scalar's own precision, to compare

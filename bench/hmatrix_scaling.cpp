@@ -1,0 +1,157 @@
+// How an H-matrix of a single layer grows with the number of triangles, and how ranks share it.
+//
+//   bench_hmatrix_scaling [NAME=VALUE ...]
+//     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, assembly and product per n log2 n
+//     ranks=1,2,4,8,16        ranks (threads of this process, one thread each) of the sphere of `mesh` cuts, replicated
+//                             vectors: rows gathered, bytes, messages, iterations of bicgstab; 0: not
+//     mesh=23  tolerance=1e-4  quadrature=0.05  rtol=1e-7
+//
+// The right-hand side is a uniform field's and a constant's together: iterations on a sphere at one potential reflect
+// the noise of the compression only. Times of ranks are not measured: there are more of them than cores.
+#include <tacit/app/bem/single_layer.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/hmatrix/hmatrix.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+using namespace tacit;
+using layout::Vector;
+
+namespace {
+
+std::map<std::string, std::string> given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},
+                                         {"tolerance", "1e-4"},      {"quadrature", "0.05"},  {"rtol", "1e-7"}};
+
+double number(const char* name) {
+  return std::atof(given[name].c_str());
+}
+std::vector<int> numbers(const char* name) {
+  std::vector<int> values;
+  std::stringstream list(given[name]);
+  for (std::string word; std::getline(list, word, ',');)
+    if (std::atoi(word.c_str()) > 0) values.push_back(std::atoi(word.c_str()));
+  return values;
+}
+
+struct Problem {
+  app::bem::Mesh mesh;
+  std::shared_ptr<const op::ClusterTree> tree;
+  explicit Problem(int cuts) : mesh(app::bem::geodesic_sphere(cuts)) {
+    const op::ClusterTree first(mesh.geometry());
+    mesh = mesh.reordered(first.order());
+    tree = std::make_shared<const op::ClusterTree>(mesh.geometry());
+  }
+};
+
+void growth() {
+  std::printf("%9s %10s %9s | %9s %9s %9s | %11s %11s %11s | %7s %9s\n", "n", "MB", "error", "cpu s", "wall s",
+              "product ms", "B/n log2 n", "ns/n log2 n", "ns/n log2 n", "rank", "GB/s");
+  double least[3] = {1e300, 1e300, 1e300}, most[3] = {};
+  for (const int cuts : numbers("cuts")) {
+    const Problem p(cuts);
+    op::HMatrixOptions options;
+    options.tolerance = number("tolerance");
+    const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
+    const auto space = layout::Space::distributed(comm::Communicator::self(), layer.size());
+    const double start = wall_time();
+    const std::clock_t processor = std::clock();
+    const op::HMatrix<double> A(space, p.tree, app::bem::entries(layer), options);
+    const double wall = wall_time() - start, cpu = double(std::clock() - processor) / CLOCKS_PER_SEC;
+    Vector<double> x(space), y(space);
+    layout::fill(x, 1.0);
+    double product = 1e300;
+    for (int i = 0; i < 15; ++i) {
+      const double begin = wall_time();
+      A.apply(x, y);
+      product = std::min(product, wall_time() - begin);
+    }
+    const auto& r = A.report();
+    const double n = double(layer.size()), unit = n * std::log2(n);
+    const double each[3] = {r.bytes / unit, 1e9 * cpu / unit, 1e9 * product / unit};
+    for (int k = 0; k < 3; ++k) least[k] = std::min(least[k], each[k]), most[k] = std::max(most[k], each[k]);
+    std::printf("%9.0f %10.2f %9.2e | %9.3f %9.3f %9.3f | %11.2f %11.1f %11.3f | %7.2f %9.2f\n", n, r.bytes / 1e6,
+                r.measured_error, cpu, wall, 1e3 * product, each[0], each[1], each[2], r.mean_rank,
+                r.bytes / product / 1e9);
+    std::fflush(stdout);
+  }
+  std::printf("largest over smallest per n log2 n: memory %.3f, assembly %.3f, product %.3f\n", most[0] / least[0],
+              most[1] / least[1], most[2] / least[2]);
+}
+
+void ranks() {
+  const Problem p(int(number("mesh")));
+  op::HMatrixOptions options;
+  options.tolerance = number("tolerance");
+  const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
+  const Local n = layer.size();
+  std::vector<double> b;
+  for (Local t = 0; t < n; ++t) b.push_back(1 + p.mesh.centroid(t)[0] + 0.5 * p.mesh.centroid(t)[2]);
+  std::printf("n = %d, tolerance %g, replicated vectors\n", n, options.tolerance);
+  std::printf("%6s %12s %14s %10s %14s %11s %9s %9s %11s\n", "ranks", "gathered/n", "bytes min/max", "MB", "received B",
+              "iterations", "error", "residual", "same bits");
+  const auto run = [&](const comm::Communicator& comm) {
+    const auto space = layout::Space::replicated(comm, n);
+    const op::HMatrix<double> A(space, p.tree, app::bem::entries(layer), options);
+    Vector<double> rhs(space), x(space);
+    rhs.assign(b);
+    krylov::Options solver;
+    solver.method = krylov::Method::bicgstab;
+    solver.rtol = number("rtol");
+    const auto report = krylov::solve<double, Host>(A, nullptr, rhs, x, solver);
+    const auto [first, last] = A.own_rows();
+    const Global gathered = comm.all_sum(double(last - first));
+    double sum = 0;
+    for (Local i = 0; i < n; ++i) sum += x.data()[i] * (1 + i % 7);
+    const double difference = comm.all_max(sum) + comm.all_max(-sum);
+    const double received = comm.all_max(A.rows().pattern() ? 8.0 * double(A.rows().pattern()->ghosts.size()) : 0);
+    const auto& r = A.report();
+    if (comm.rank() == 0)
+      std::printf("%6d %12.4f %14.4f %10.2f %14.0f %11d %9.2e %9.2e %11s\n", comm.size(), double(gathered) / n,
+                  r.least_bytes / r.most_bytes, r.bytes / 1e6, received, report.iterations, r.measured_error,
+                  report.residual_norm, difference == 0 ? "yes" : "no");
+    std::fflush(stdout);
+  };
+#ifdef _OPENMP
+  omp_set_num_threads(1);
+#endif
+  for (const int count : numbers("ranks")) {
+    if (count == 1) run(comm::Communicator::self());
+    else
+      comm::run_threads(count, [&](const comm::Communicator& comm) {
+#ifdef _OPENMP
+        omp_set_num_threads(1);
+#endif
+        run(comm);
+      });
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto at = word.find('=');
+    if (at == std::string::npos || !given.count(word.substr(0, at))) {
+      std::fprintf(stderr, "what is %s?\n", word.c_str());
+      return 2;
+    }
+    given[word.substr(0, at)] = word.substr(at + 1);
+  }
+  if (!numbers("cuts").empty()) growth();
+  if (!numbers("ranks").empty()) ranks();
+}

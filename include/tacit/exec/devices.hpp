@@ -1,0 +1,255 @@
+// Devices: the accelerators that one process works with, each with a memory of its own, and the ways of vectors between
+// them and the host. Yamazaki et al. 2018, "Analyzing performance of BiCGStab with hierarchical matrix on GPU
+// clusters".
+//
+//   Devices<Host>    virtual ones: host memory, kernels run by this processor. The same code, the same counted copies.
+//   Devices<Device>  CUDA's, for what nvcc compiles.
+#pragma once
+
+#include <tacit/base/error.hpp>
+#include <tacit/exec/memory.hpp>
+#include <tacit/exec/sweep.hpp>
+#include <tacit/exec/team.hpp>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tacit::exec {
+
+/// How vectors go between the devices of a process (the paper's figures 12 and 13).
+enum class DevicePath {
+  host,  ///< through pinned memory of the host; a broadcast goes from the host to every device (the paper's "set")
+  copy,  ///< by the driver's copy from one to another; a broadcast goes to the first device, and on from there
+  peer   ///< the same over direct links
+};
+
+/// What one process of a node has.
+enum class ProcessLayout { per_gpu, per_socket, per_node };
+
+/// The devices of a process: those of number `process` on its node, where devices are numbered socket by socket. Local.
+/// Error(usage) where the layout has no such process, or where sockets do not divide the devices.
+inline std::vector<int> devices_of_process(ProcessLayout layout, int devices, int sockets, int process) {
+  require(devices >= 1 && sockets >= 1 && devices % sockets == 0, devices, " devices on ", sockets, " sockets");
+  const int each = layout == ProcessLayout::per_gpu      ? 1
+                   : layout == ProcessLayout::per_socket ? devices / sockets
+                                                         : devices;
+  require(process >= 0 && process < devices / each, "process ", process, " of a node whose ", devices,
+          " devices are dealt ", each, " at a time");
+  std::vector<int> own;
+  for (int d = 0; d < each; ++d) own.push_back(process * each + d);
+  return own;
+}
+
+/// What went between memories since the group was made.
+struct DeviceTraffic {
+  Global to_devices = 0, to_host = 0, between = 0;  ///< copies of vectors, or parts of them
+  double bytes_to_devices = 0, bytes_to_host = 0, bytes_between = 0;
+  Global scalars = 0;  ///< sums that the host read from a device
+  Global waits = 0;    ///< times that the host waited for a device
+};
+
+namespace detail {
+
+/// The queues of a group: one a device, in which work is done in order. `Use` makes a device the current one.
+template <Memory M>
+class Queues;
+
+template <>
+class Queues<Host> {
+ public:
+  struct Use {
+    ~Use() {}
+  };
+  explicit Queues(const std::vector<int>&) {}
+  Use use(int) const { return {}; }
+  void to_device(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void to_host(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void between(int, int, void* to, const void* from, std::size_t bytes, bool) { std::memcpy(to, from, bytes); }
+  void wait(int) const {}
+  std::byte* staging(std::size_t bytes) {
+    if (staging_.size() < bytes) staging_.resize(bytes);
+    return staging_.data();
+  }
+
+ private:
+  std::vector<std::byte> staging_;
+};
+
+/// src/exec/devices.cu. Copies are enqueued: to_device and between wait for nothing, to_host for nothing but what is
+/// before it in the queue of its device; between() is behind what its source has in its queue.
+template <>
+class Queues<Device> {
+ public:
+  class Use {
+   public:
+    Use(int id, void* stream);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    int id_before_;
+    void* stream_before_;
+  };
+  /// Error(environment) for a device that is not there; direct links are opened where there are any.
+  explicit Queues(const std::vector<int>& ids);
+  ~Queues();
+  Use use(int device) const;
+  void to_device(int device, void* to, const void* from, std::size_t bytes);
+  void to_host(int device, void* to, const void* from, std::size_t bytes);
+  void between(int from_device, int to_device, void* to, const void* from, std::size_t bytes, bool peer);
+  void wait(int device) const;
+  std::byte* staging(std::size_t bytes);  ///< pinned; waits for all queues where it has to grow
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+template <class T>
+struct AddInto {
+  TACIT_HD void operator()(T x, T& y) const { y = y + x; }
+};
+
+}  // namespace detail
+
+/// n elements on one device of a group.
+template <class T, Memory M>
+struct DeviceArray {
+  int device = 0;  ///< its place in the group
+  Array<T, M> array;
+  T* data() { return array.data(); }
+  const T* data() const { return array.data(); }
+  std::size_t size() const { return array.size(); }
+  View<T, M> part(std::size_t from, std::size_t count) { return {array.data() + from, count}; }
+  View<const T, M> part(std::size_t from, std::size_t count) const { return {array.data() + from, count}; }
+};
+
+/// Not to be used by several host threads at once; processes (or ranks that are threads) have groups of their own.
+template <Memory M>
+class Devices {
+ public:
+  /// The devices of these numbers, at least one. Virtual ones have any numbers.
+  explicit Devices(std::vector<int> ids) : ids_(std::move(ids)), queues_(checked(ids_)) {}
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+
+  int size() const { return int(ids_.size()); }
+  int id(int device) const { return ids_[std::size_t(device)]; }
+  const DeviceTraffic& traffic() const { return traffic_; }
+
+  /// n zeros on a device. n elements of the host's.
+  template <class T>
+  DeviceArray<T, M> array(int device, std::size_t n) {
+    const auto use = queues_.use(device);
+    return {device, Array<T, M>(n)};
+  }
+  template <class T>
+  DeviceArray<T, M> array(int device, std::span<const T> host) {
+    auto a = array<T>(device, host.size());
+    if (host.empty()) return a;
+    queues_.to_device(device, a.data(), host.data(), host.size_bytes());
+    queues_.wait(device);
+    return a;
+  }
+
+  /// Runs f() with the device as the current one: sweeps on views of its arrays go there.
+  template <class F>
+  decltype(auto) on(int device, F&& f) const {
+    const auto use = queues_.use(device);
+    return f();
+  }
+  /// Runs a team kernel, whose pointers are of this device, on blocks [0, blocks).
+  template <class Kernel>
+  void launch(int device, Global blocks, const Kernel& kernel) const {
+    if constexpr (std::same_as<M, Host>) {
+      if (blocks > 0) launch_serial(blocks, kernel);
+    } else {
+#ifdef __CUDACC__
+      const auto use = queues_.use(device);
+      launch_cuda(blocks, kernel);
+#else
+      static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");
+#endif
+    }
+  }
+
+  /// One copy from the host; `host` is not to be changed before the device is waited for.
+  template <class T>
+  void to_device(const T* host, DeviceArray<T, M>& to) {
+    ++traffic_.to_devices, traffic_.bytes_to_devices += double(to.size() * sizeof(T));
+    if (to.size() > 0) queues_.to_device(to.device, to.data(), host, to.size() * sizeof(T));
+  }
+  /// `host` is there after wait().
+  template <class T>
+  void to_host(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, T* host) {
+    ++traffic_.to_host, traffic_.bytes_to_host += double(count * sizeof(T));
+    if (count > 0) queues_.to_host(from.device, host, from.data() + first, count * sizeof(T));
+  }
+  /// to[0 .. count) := from[first .. first + count), by the path. Between devices: one copy, or, through the host, two.
+  template <class T>
+  void between(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, DeviceArray<T, M>& to,
+               DevicePath path) {
+    const std::size_t bytes = count * sizeof(T);
+    if (path == DevicePath::host) {
+      T* const staging = reinterpret_cast<T*>(queues_.staging(bytes));
+      to_host(from, first, count, staging);
+      wait(from.device);
+      ++traffic_.to_devices, traffic_.bytes_to_devices += double(bytes);
+      if (count > 0) queues_.to_device(to.device, to.data(), staging, bytes);
+      wait(to.device);  // before somebody else takes the staging memory
+      return;
+    }
+    ++traffic_.between, traffic_.bytes_between += double(bytes);
+    if (count > 0)
+      queues_.between(from.device, to.device, to.data(), from.data() + first, bytes, path == DevicePath::peer);
+  }
+  void wait(int device) {
+    ++traffic_.waits;
+    queues_.wait(device);
+  }
+  /// The host has read the sums of a sweep.
+  void count_scalars(Global n) {
+    traffic_.scalars += n;
+  }
+
+  /// Local all-reduce, first half: first += the part [begin[d], end[d]) of every other device's array, in the order of
+  /// the devices whatever the path. `scratch` is on the first device, as long as the longest part.
+  template <class T>
+  void sum_on_first(std::vector<DeviceArray<T, M>>& parts, std::span<const std::pair<Local, Local>> rows,
+                    DeviceArray<T, M>& scratch, DevicePath path) {
+    for (std::size_t d = 1; d < parts.size(); ++d) {
+      const std::size_t from = std::size_t(rows[d].first), count = std::size_t(rows[d].second) - from;
+      if (count == 0) continue;
+      between(parts[d], from, count, scratch, path);
+      on(0, [&] {
+        sweep(reads(std::as_const(scratch).part(0, count)), updates(parts[0].part(from, count)), writes(),
+              detail::AddInto<T>{});
+      });
+    }
+  }
+  /// The same elements from the host to all devices: a copy to each, or one to the first and one from there to each of
+  /// the others.
+  template <class T>
+  void broadcast(const T* host, std::vector<DeviceArray<T, M>>& to, DevicePath path) {
+    to_device(host, to[0]);
+    for (std::size_t d = 1; d < to.size(); ++d) {
+      if (path == DevicePath::host) to_device(host, to[d]);
+      else between(to[0], 0, to[0].size(), to[d], path);
+    }
+  }
+
+ private:
+  static const std::vector<int>& checked(const std::vector<int>& ids) {
+    require(!ids.empty(), "a group without devices");
+    return ids;
+  }
+  std::vector<int> ids_;
+  mutable detail::Queues<M> queues_;
+  DeviceTraffic traffic_;
+};
+
+}  // namespace tacit::exec

@@ -1,0 +1,84 @@
+// Singular values of a small real matrix, by rotations of its columns (one-sided Jacobi; Hestenes 1958, de Rijk 1989,
+// doi 10.1137/0910023): for the dozen columns that recompression meets LAPACK's way is long.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace tacit::op::detail {
+
+/// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; left and right orthogonal to
+/// rounding. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is not finite.
+inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<double>& sigma,
+                      std::vector<double>& right) {
+  constexpr int lane = 8;
+  // Columns with room for whole vectors, [a; I] under each other: a rotation turns both.
+  const int half = (r + lane - 1) / lane * lane, ld = 2 * half;
+  std::vector<double> work(std::size_t(ld) * std::size_t(r));
+  std::vector<double> square(static_cast<std::size_t>(r));
+  const auto column = [&](int j) { return work.data() + std::size_t(ld) * std::size_t(j); };
+  const auto product = [half](const double* x, const double* y) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < half; ++i) sum += x[i] * y[i];
+    return sum;
+  };
+  for (int j = 0; j < r; ++j) {
+    std::copy_n(a + std::size_t(j) * std::size_t(r), r, column(j));
+    column(j)[half + j] = 1;
+  }
+  // A rotation leaves of a cosine c its square times those of others: after a sweep that met none above the root of
+  // rounding all are below it.
+  constexpr double done = 1e-8, nothing = 1e-15;
+  constexpr int sweeps = 30;
+  double worst = 1;
+  for (int sweep = 0; sweep < sweeps && worst > done; ++sweep) {
+    worst = 0;
+    for (int j = 0; j < r; ++j) {
+      square[std::size_t(j)] = product(column(j), column(j));
+      if (!std::isfinite(square[std::size_t(j)])) return false;
+    }
+    for (int p = 0; p + 1 < r; ++p)
+      for (int q = p + 1; q < r; ++q) {
+        double *const x = column(p), *const y = column(q);
+        double &xx = square[std::size_t(p)], &yy = square[std::size_t(q)];
+        const double xy = product(x, y), size = std::sqrt(std::max(xx, 0.0) * std::max(yy, 0.0));
+        if (!(std::abs(xy) > nothing * size)) continue;
+        if (size > 0) worst = std::max(worst, std::abs(xy) / size);
+        const double zeta = (yy - xx) / (2 * xy);
+        const double t = std::copysign(1 / (std::abs(zeta) + std::sqrt(1 + zeta * zeta)), zeta);
+        const double c = 1 / std::sqrt(1 + t * t), s = c * t;
+#pragma omp simd
+        for (int i = 0; i < ld; ++i) {
+          const double u = x[i], v = y[i];
+          x[i] = c * u - s * v;
+          y[i] = s * u + c * v;
+        }
+        xx -= t * xy, yy += t * xy;
+      }
+  }
+  if (worst > done) return false;
+  std::vector<double> size(static_cast<std::size_t>(r));
+  std::vector<int> order(static_cast<std::size_t>(r));
+  std::iota(order.begin(), order.end(), 0);
+  for (int j = 0; j < r; ++j) size[std::size_t(j)] = std::sqrt(product(column(j), column(j)));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int i, int j) { return size[std::size_t(i)] > size[std::size_t(j)]; });
+  left.assign(std::size_t(r) * std::size_t(r), 0.0), right.resize(std::size_t(r) * std::size_t(r));
+  sigma.resize(static_cast<std::size_t>(r));
+  for (int k = 0; k < r; ++k) {
+    const double* const from = column(order[std::size_t(k)]);
+    const double value = size[std::size_t(order[std::size_t(k)])];
+    sigma[std::size_t(k)] = value;
+    for (int i = 0; i < r; ++i) {
+      if (value > 0) left[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[i] / value;
+      right[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[half + i];
+    }
+  }
+  return true;
+}
+
+}  // namespace tacit::op::detail

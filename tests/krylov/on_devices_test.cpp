@@ -1,0 +1,181 @@
+// H-matrices and BiCGStab on several devices of a process, which here are virtual ones.
+#include <gtest/gtest.h>
+#include <tacit/base/error.hpp>
+#include <tacit/krylov/bicgstab_on_devices.hpp>
+#include <tacit/krylov/solve.hpp>
+
+#include "op/hmatrix_cases.hpp"
+#include "support/communicators.hpp"
+
+#include <cmath>
+#include <numeric>
+
+using namespace tacit;
+using namespace tacit::test;
+using comm::Communicator;
+using exec::DevicePath;
+using exec::Devices;
+using krylov::VectorWork;
+using layout::Space;
+
+namespace {
+
+// 1 / r and n / 6 on the diagonal, so that BiCGStab takes a dozen iterations.
+template <class T>
+std::shared_ptr<const HMatrix<T>> matrix(const Communicator& comm, Local n, double tolerance) {
+  const Geometry g = sphere(n);
+  HMatrixOptions options;
+  options.tolerance = tolerance;
+  const EntryFunction<T> entry = [of = kernel<T>(g), n](auto rows, auto columns, T* out) {
+    of(rows, columns, out);
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (rows[i] == columns[j]) out[i + j * rows.size()] = T(n) / 6;
+  };
+  return std::make_shared<const HMatrix<T>>(Space::replicated(comm, n), tree_of(g, leaves(32)), entry, options);
+}
+
+std::shared_ptr<Devices<Host>> group(int count) {
+  std::vector<int> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  return std::make_shared<Devices<Host>>(ids);
+}
+
+template <class T>
+std::vector<T> numbers_of(Local n) {
+  std::vector<T> x;
+  for (Local i = 0; i < n; ++i) x.push_back(T(std::sin(1 + double(i) * i)));
+  return x;
+}
+
+TEST(Devices, AreDealtToProcesses) {
+  using exec::devices_of_process;
+  using exec::ProcessLayout;
+  EXPECT_EQ(devices_of_process(ProcessLayout::per_gpu, 4, 2, 3), std::vector<int>{3});
+  EXPECT_EQ(devices_of_process(ProcessLayout::per_socket, 4, 2, 1), (std::vector<int>{2, 3}));
+  EXPECT_EQ(devices_of_process(ProcessLayout::per_node, 4, 2, 0), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_THROW(devices_of_process(ProcessLayout::per_socket, 4, 2, 2), Error);
+  EXPECT_THROW(devices_of_process(ProcessLayout::per_gpu, 3, 2, 0), Error);
+  EXPECT_THROW(Devices<Host>({}), Error);
+}
+
+template <class T>
+void products_agree(double tolerance) {
+  on_ranks(
+      [&](const Communicator& comm) {
+        constexpr Local n = 700;
+        const auto A = matrix<T>(comm, n, tolerance);
+        Vector<T> x(A->domain()), y(A->range());
+        const auto values = numbers_of<T>(n);
+        x.assign(values);
+        A->apply(x, y);
+        const auto expected = y.to_host();
+        for (const auto deal : {BlockDeal::rows, BlockDeal::round_robin})
+          for (const int count : {1, 2, 3, 4}) {
+            std::vector<T> first;
+            for (const auto path : {DevicePath::host, DevicePath::copy, DevicePath::peer}) {
+              const auto devices = group(count);
+              const HMatrixOnDevices<T, Host> B(A, devices, {path, deal});
+              auto dx = B.vector(), dy = B.vector();
+              B.assign(values, dx);
+              const auto before = devices->traffic();
+              B.multiply(dx, dy);
+              const auto after = devices->traffic();
+              const auto got = B.to_host(dy);
+              EXPECT_LE(relative_error(got, expected), 20 * double(std::numeric_limits<real_t<T>>::epsilon()));
+              for (int d = 0; d < count; ++d)  // everybody's vectors are the same
+                EXPECT_EQ(std::vector<T>(dy[std::size_t(d)].data(), dy[std::size_t(d)].data() + n), got);
+              if (first.empty()) first = got;
+              EXPECT_EQ(got, first);  // whatever the path
+              // The copies that the page promises.
+              Global parts = 0;
+              double bytes = 0;
+              for (int d = 1; d < count; ++d) {
+                const auto [begin, end] = B.rows()[std::size_t(d)];
+                parts += end > begin, bytes += double(end - begin) * sizeof(T);
+              }
+              const auto [own_first, own_last] = A->own_rows();
+              const bool host = path == DevicePath::host;
+              EXPECT_EQ(after.to_host - before.to_host, 1 + (host ? parts : 0));
+              EXPECT_EQ(after.to_devices - before.to_devices, host ? parts + count : 1);
+              EXPECT_EQ(after.between - before.between, host ? 0 : parts + count - 1);
+              EXPECT_EQ(after.bytes_to_host - before.bytes_to_host,
+                        double(own_last - own_first) * sizeof(T) + (host ? bytes : 0));
+              EXPECT_EQ(after.bytes_between - before.bytes_between,
+                        host ? 0 : bytes + double(count - 1) * n * sizeof(T));
+            }
+          }
+      },
+      {2, 3});
+}
+
+TEST(HMatrixOnDevices, IsTheMatrix) {
+  products_agree<double>(1e-6);
+  products_agree<float>(1e-3);
+}
+
+TEST(HMatrixOnDevices, HasSharesOfEqualBytes) {
+  const auto A = matrix<double>(Communicator::self(), 3000, 1e-4);
+  const HMatrixOnDevices<double, Host> B(A, group(4));
+  const auto [least, most] = std::minmax_element(B.bytes().begin(), B.bytes().end());
+  EXPECT_GT(*least, 0.9 * *most);
+  double all = 0;
+  for (const double bytes : B.bytes()) all += bytes;
+  EXPECT_DOUBLE_EQ(all, A->report().bytes);
+}
+
+TEST(HMatrixOnDevices, RefusesWhatItCannotDo) {
+  EXPECT_THROW((HMatrixOnDevices<double, Host>(nullptr, group(1))), Error);
+  if (under_mpi()) return;
+  comm::run_threads(2, [](const Communicator& comm) {
+    const Geometry g = sphere(200);
+    const auto A =
+        std::make_shared<const HMatrix<double>>(Space::distributed(comm, 200), tree_of(g), kernel<double>(g));
+    EXPECT_THROW((HMatrixOnDevices<double, Host>(A, group(2))), Error);
+  });
+}
+
+TEST(HMatrixOnDevices, IsSolvedWith) {
+  on_ranks(
+      [](const Communicator& comm) {
+        constexpr Local n = 600;
+        const auto A = matrix<double>(comm, n, 1e-6);
+        const auto b = numbers_of<double>(n);
+        Vector<double> rhs(A->range()), solution(A->domain());
+        rhs.assign(b);
+        krylov::Options options;
+        options.method = krylov::Method::bicgstab;
+        options.rtol = 1e-8;
+        const auto plain = krylov::solve<double, Host>(*A, nullptr, rhs, solution, options);
+        ASSERT_TRUE(plain.converged());
+        for (const auto work : {VectorWork::redundant, VectorWork::shared})
+          for (const int count : {1, 2, 4}) {
+            const auto devices = group(count);
+            const HMatrixOnDevices<double, Host> B(A, devices);
+            std::vector<double> x(n);
+            const auto before = devices->traffic().scalars;
+            const auto report = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500, work});
+            EXPECT_TRUE(report.converged()) << report.residual_norm;
+            EXPECT_LE(report.residual_norm, 2e-8);
+            EXPECT_NEAR(report.iterations, plain.iterations, 1);
+            EXPECT_LE(relative_error(x, solution.to_host()), 1e-5);
+            // Sums: two each, at the start, three an iteration, at the end.
+            EXPECT_EQ(devices->traffic().scalars - before,
+                      (work == VectorWork::shared ? count : 1) * 2 * (3 * report.iterations + 2));
+          }
+        // Nothing to do, nothing that can be done.
+        const HMatrixOnDevices<double, Host> B(A, group(2));
+        std::vector<double> x(n, 5.0), zero(n), bad(n, 1.0);
+        const auto none = krylov::bicgstab_on_devices<double, Host>(B, zero, x);
+        EXPECT_TRUE(none.converged());
+        EXPECT_EQ(x, zero);
+        bad[7] = NAN;
+        EXPECT_EQ((krylov::bicgstab_on_devices<double, Host>(B, bad, x).reason), krylov::Reason::non_finite);
+        const auto few = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 2, VectorWork::shared});
+        EXPECT_EQ(few.reason, krylov::Reason::max_iterations);
+        EXPECT_LT(few.residual_norm, 1);
+      },
+      {2, 3});
+}
+
+}  // namespace
