@@ -300,6 +300,37 @@ class Options:
     history: bool
     fallbacks: bool
 
+class MachineModel:
+    latency: float
+    overhead: float
+    gap: float
+    noise: float
+    bandwidth: float
+    flop_rate: float
+    kernel: float
+    cache: float
+    cache_bandwidth: float
+    poll_interval: float
+    seed: int
+    delivery: str
+    progress: str
+    levels: list[tuple[int, float, float, float]]
+    def describe(self) -> str: ...
+    def check(self) -> None: ...
+
+def machine_model(name: str, /) -> MachineModel: ...
+def machine_names() -> list[str]: ...
+
+class SimulatedTimes:
+    @property
+    def finish(self) -> float: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def phases(self) -> list[tuple[str, bool, float, float]]: ...
+
 class Cube_float64:
     def __init__(self, comm: Communicator, nodes: int, parts: str, /) -> None: ...
     @property

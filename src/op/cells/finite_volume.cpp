@@ -671,6 +671,7 @@ void FiniteVolume<T>::finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, 
     }
   }
   if (e) e->close(token);
+  if (Trace::on()) Trace::work("product", double(k) * cost().bytes, double(k) * cost().flops);
 }
 
 template <Scalar T>
@@ -705,6 +706,13 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
       };
       if (parallel) exec::each(std::size_t(pieces), true, piece_of);
       else piece_of(0);
+      if (Trace::on()) {
+        double inner = 1;  // of the lines
+        for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
+        const double part = what == What::all ? 1 : what == What::before_halo ? inner : 1 - inner,
+                     cells = part * double(b.size(0)) * double(lines);
+        Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
+      }
     }
   };
   buffers.ghosts.resize(ghosts * k);

@@ -343,6 +343,25 @@ void RedBlackLevel<S>::exchange(int colour) {
   }
 }
 
+// What a pass of its own over all patches moves: u of both colours, f, coefficients.
+template <class S>
+void RedBlackLevel<S>::tell_work(const Step& step) const {
+  if (!Trace::on()) return;
+  double cells = 0;
+  for (const Patch& p : patches_) cells += double(p.n[0]) * double(p.n[1]) * double(p.n[2]);
+  const double coefficients = constant_ ? 0 : dimensions_, half = cells * (4 * dimensions_ + 1) / 2;
+  const auto tell = [&](const char* name, double values, double flops) {
+    Trace::work(name, values * cells * sizeof(S), flops);
+  };
+  switch (step.work) {
+    case Work::first_relax: return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
+    case Work::relax: return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
+    case Work::interpolate: return tell("interpolation", 1.125, cells);
+    case Work::norm: return tell("norm", 1.5 + coefficients, half);
+    case Work::restriction: return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
+  }
+}
+
 template <class S>
 template <int D>
 void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
@@ -384,6 +403,7 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
         });
       }
     }
+    tell_work(step);
   }
 }
 
@@ -484,6 +504,7 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
 #endif
     work(0, J);
   }
+  for (const Step& step : steps) tell_work(step);
 }
 
 template <class S>
@@ -520,6 +541,7 @@ template <int D>
 void RedBlackLevel<S>::residual_field() {
   exchange(0), exchange(1);
   const Timer timer(report.residual);
+  tell_work({Work::restriction, -1});
   for (const Patch& p : patches_)
     exec::each(std::size_t(p.n[2] * p.n[1]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t l) {
       const std::ptrdiff_t j = std::ptrdiff_t(l) % p.n[1], k = std::ptrdiff_t(l) / p.n[1];
@@ -581,6 +603,7 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
         u[m] += step[m];
       }
     });
+    Trace::work("smoother", 6.0 * double(n) * sizeof(S), 6.0 * double(n));
     for (const Patch& p : patches_)
       if (p.wrap[0])
         for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)

@@ -213,6 +213,7 @@ void RedBlackLevel<S>::add_u(std::span<const S> u) {
 
 template <class S>
 void RedBlackLevel<S>::load(std::span<const S> from, Field& to) {
+  Trace::work("load", 2.0 * double(from.size_bytes()));
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch& p = patches_[i];
     const S* const first = from.data() + a_->boxes().offset(i);
@@ -231,6 +232,7 @@ void RedBlackLevel<S>::load(std::span<const S> from, Field& to) {
 
 template <class S>
 void RedBlackLevel<S>::store(const Field& from, std::span<S> to) const {
+  Trace::work("store", 2.0 * double(to.size_bytes()));
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch& p = patches_[i];
     S* const first = to.data() + a_->boxes().offset(i);

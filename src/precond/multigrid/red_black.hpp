@@ -57,6 +57,7 @@ class RedBlackLevel final : public Level<S> {
   };
   using Field = exec::Array<S, Host>;
 
+  void tell_work(const Step& step) const;
   template <int D>
   void sweep_all(std::span<const Step> steps);
   template <int D>

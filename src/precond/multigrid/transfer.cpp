@@ -1,5 +1,6 @@
 #include "transfer.hpp"
 
+#include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
@@ -156,6 +157,8 @@ void Transfer<S>::apply(const S* from, S* to) {
         }
       }
     });
+    Trace::work("transfer", double(p.n[0] * p.n[1] * p.n[2] + t.cells()) * sizeof(S),
+                2.0 * double(t.cells()) * double(maps_[0].width + maps_[1].width * maps_[2].width));
   }
 }
 

@@ -108,6 +108,10 @@ void WideLevel<S>::each_line(F&& f) {
     });
     first += std::size_t(nx * ny * nz);
   }
+  if (Trace::on()) {
+    const auto cost = a_->cost();
+    Trace::work("wide pass", cost.bytes + 3.0 * double(first * sizeof(S)), cost.flops);
+  }
 }
 
 template <class S>
