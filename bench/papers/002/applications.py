@@ -110,16 +110,19 @@ def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figure
     figure, panels = plt.subplots(1, len(names), figsize=(5.2 * len(names), 3.8), squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
         mine = [r for r in rows if r["case"] == name]
+        ranks = [r["ranks"] for r in mine]
+        axes.plot(ranks, [r["flat"]["bottom"] for r in mine], "o-", color="#38a169", label="bottom")
         for mode, colour in (("hybrid", "#2b6cb0"), ("flat", "#c53030")):
-            ranks = [r["ranks"] for r in mine]
-            axes.semilogx(ranks, [r[mode]["bottom"] for r in mine], "o-", color=colour, label=f"bottom, {mode}")
-            axes.semilogx(ranks, [r[mode]["solve"] for r in mine], "s--", color=colour, label=f"solve, {mode}")
+            axes.plot(ranks, [r[mode]["solve"] for r in mine], "s--", color=colour, label=f"solve, {mode}")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ranks, [str(r) for r in ranks])
         axes.axhline(1, color="#a0aec0", linewidth=0.8)
         paper = {"LMC, 3-D": (2.5, 1.5), "LMC, 2-D": (None, 1.5), "Nyx, 3-D": (2.0, 1.15)}[name]
         for value, text in zip(paper, ("bottom", "solve"), strict=True):
             if value:
                 axes.axhline(value, color="#718096", linestyle=":", linewidth=1)
-                axes.annotate(f"paper, {text}, most ranks", (ranks[0], value), fontsize=7, va="bottom")
+                axes.annotate(f"paper, {text}, most ranks", (0.01, value), xycoords=("axes fraction", "data"),
+                              fontsize=7, va="bottom")  # fmt: skip
         axes.set_xlabel("ranks"), axes.set_ylabel("times faster than bicgstab, model"), axes.legend(fontsize=7)
         axes.set_title(f"{name}, as figure {which}", loc="left")
     figure.tight_layout()
