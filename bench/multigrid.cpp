@@ -1,7 +1,7 @@
 // Multigrid on one rank: the passes of a level against their floor, whole solves, a full-multigrid cycle, levels that
 // cannot be agglomerated, and bottom solvers.
 //
-//   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,boxes,bottom] [json=FILE]
+//   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,stencils,boxes,bottom] [json=FILE]
 //
 // Every line is the best of a few runs that take turns with those it is compared to.
 #include <tacit/app/multigrid/bottom.hpp>
@@ -172,12 +172,13 @@ void full(Global n, int threads) {
     const Multigrid<double> V(A, {}, precond::direct_bottom<double>());
     V.solve(f, u);
     const double discretisation = error(u);
-    std::vector<MultigridOptions> options(5);
+    std::vector<MultigridOptions> options(6);
     for (auto& o : options) o.cycle = precond::Cycle::f;
     options[0].pre = options[0].post = 1;
     options[1].post = 1;
     options[3].post = 3;
     options[4].pre = options[4].post = 3;
+    options[5].full_interpolation = precond::Interpolation::quadratic;
     for (const auto& o : options) {
       const Multigrid<double> F(A, o, precond::direct_bottom<double>());
       double seconds = 1e9;
@@ -187,17 +188,78 @@ void full(Global n, int threads) {
         seconds = std::min(seconds, wall_time() - from);
       }
       std::printf(
-          "%4ld^3 Dirichlet %-8s %d thread%s  one F-cycle, V(%d,%d), %s interpolation: error %.3f of the "
+          "%4ld^3 Dirichlet %-8s %d thread%s  one F-cycle, V(%d,%d), %s full interpolation: error %.3f of the "
           "discretisation's  %.4f s  %.1f Mdof/s\n",
           long(n), variable ? "variable" : "constant", threads, threads > 1 ? "s" : "", o.pre, o.post,
-          to_string(o.interpolation.value_or(precond::Interpolation::constant)), error(u) / discretisation, seconds,
+          to_string(o.full_interpolation.value_or(precond::Interpolation::linear)), error(u) / discretisation, seconds,
           double(u.size()) / seconds * 1e-6);
-      record(text(
-          "{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
-          "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
-          long(n), threads, int(variable), o.pre, o.post,
-          to_string(o.interpolation.value_or(precond::Interpolation::constant)), error(u) / discretisation, seconds));
+      record(
+          text("{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
+               "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
+               long(n), threads, int(variable), o.pre, o.post,
+               to_string(o.full_interpolation.value_or(precond::Interpolation::linear)), error(u) / discretisation,
+               seconds));
     }
+  }
+}
+
+// The stencils beside each other: sweeps, one F-cycle and V-cycles for a Dirichlet problem with a known solution.
+void stencils(Global n, int threads) {
+  set_threads(threads);
+  const double w = std::numbers::pi;
+  const op::Field exact = [=](double x, double y, double z) {
+    return std::sin(w * x) * std::sin(w * y) * std::sin(w * z);
+  };
+  const auto boxes =
+      op::Boxes::whole(comm::Communicator::self(), op::Domain::uniform({n, n, n}, op::Boundary::dirichlet));
+  using op::CellStencil;
+  for (const auto& [stencil, stored] : {std::pair{CellStencil::seven_point, false},
+                                        {CellStencil::twenty_seven_point, false},
+                                        {CellStencil::fourth_order, false},
+                                        {CellStencil::fourth_order, true}}) {
+    const op::Field beta = stored ? op::Field([](double, double, double) { return 1.0; }) : op::Field{};
+    const auto A = std::make_shared<const Operator>(boxes, op::coefficients<double>(boxes, 0, 1, {}, beta, stencil));
+    const bool fourth = stencil == CellStencil::fourth_order;
+    Vector f(A->range()), u(A->range()), e(A->range());
+    f.assign(A->sampled([=](double x, double y, double z) { return 3 * w * w * exact(x, y, z); }));
+    e.assign(A->sampled(exact));
+    const auto error = [&](const Vector& v) {
+      double most = 0;
+      for (std::size_t i = 0; i < v.size(); ++i) most = std::max(most, std::abs(v.data()[i] - e.data()[i]));
+      return most;
+    };
+    const Multigrid<double> V(A, {}, precond::direct_bottom<double>());
+    const auto report = V.solve(f, u);
+    const double discretisation = error(u);
+    MultigridOptions o;
+    o.cycle = precond::Cycle::f, o.pre = o.post = fourth ? 3 : 2;
+    if (!fourth) o.full_interpolation = precond::Interpolation::quadratic;
+    const Multigrid<double> F(A, o, precond::direct_bottom<double>());
+    double seconds = 1e9, product = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      double from = wall_time();
+      F.apply(f, u);
+      seconds = std::min(seconds, wall_time() - from);
+    }
+    const double reached = error(u);
+    for (int i = 0; i < 5; ++i) {
+      const double from = wall_time();
+      A->apply(e, u);
+      product = std::min(product, wall_time() - from);
+    }
+    const double cells = double(n) * double(n) * double(n);
+    std::printf(
+        "%4ld^3 %-12s %s %d thread%s  product %.4f s; %2d V-cycles to 1e-10, %.4f s; error %.3e; F-cycle V(%d,%d) %.3f "
+        "of it, "
+        "%.4f s, %.1f Mdof/s\n",
+        long(n), to_string(stencil), stored ? "stored  " : "constant", threads, threads > 1 ? "s" : " ", product,
+        report.cycles, report.seconds, discretisation, o.pre, o.post, reached / discretisation, seconds,
+        cells / seconds * 1e-6);
+    record(text(
+        "{\"what\": \"stencil\", \"n\": %ld, \"threads\": %d, \"stencil\": \"%s\", \"stored\": %d, \"product\": %.6f, "
+        "\"cycles\": %d, \"seconds\": %.6f, \"error\": %.6e, \"f_error\": %.4f, \"f_seconds\": %.6f}",
+        long(n), threads, to_string(stencil), int(stored), product, report.cycles, report.seconds, discretisation,
+        reached / discretisation, seconds));
   }
 }
 
@@ -285,7 +347,7 @@ void bottoms(Global n) {
 
 int main(int count, char** words) {
   std::map<std::string, std::string> given{
-      {"sizes", "128"}, {"threads", "1,2"}, {"only", "pass,solve,f,boxes,bottom"}, {"json", ""}};
+      {"sizes", "128"}, {"threads", "1,2"}, {"only", "pass,solve,f,stencils,boxes,bottom"}, {"json", ""}};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto equals = word.find('=');
@@ -311,6 +373,7 @@ int main(int count, char** words) {
                 n, t, [](double, double, double) { return 1.0; }, "stored"),
             solves(n, t, {}, "constant");
       if (wants("f")) full(n, t);
+      if (wants("stencils")) stencils(n, t);
       if (wants("boxes")) boxes(n, t);
     }
   if (wants("bottom"))

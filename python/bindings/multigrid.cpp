@@ -82,7 +82,8 @@ nb::dict to_dict(const precond::MultigridReport& r) {
   nb::dict d;
   d["converged"] = r.converged, d["reason"] = r.reason, d["advice"] = r.advice, d["norm"] = r.norm;
   d["cycles"] = r.cycles, d["residual_norm"] = r.residual_norm, d["b_norm"] = r.b_norm, d["history"] = r.history;
-  d["bottom"] = r.bottom, d["bottom_solves"] = r.bottom_solves, d["bottom_iterations"] = r.bottom_iterations;
+  d["bottom"] = r.bottom, d["bottom_choice"] = r.bottom_choice;
+  d["bottom_solves"] = r.bottom_solves, d["bottom_iterations"] = r.bottom_iterations;
   d["bottom_failures"] = r.bottom_failures, d["seconds"] = r.seconds, d["warnings"] = r.warnings;
   nb::dict counts;
   counts["reductions"] = r.reductions, counts["exchanges"] = r.exchanges, counts["messages"] = r.messages;
@@ -167,7 +168,8 @@ void bind_scalar(nb::module_& m) {
            [](const M& s) {
              const auto r = s.take_bottom();
              nb::dict d;
-             d["bottom"] = r.name, d["bottom_solves"] = r.solves, d["bottom_iterations"] = r.iterations;
+             d["bottom"] = r.name, d["bottom_choice"] = r.choice, d["bottom_solves"] = r.solves,
+             d["bottom_iterations"] = r.iterations;
              d["bottom_failures"] = r.failures, d["warnings"] = r.warnings;
              return d;
            })
@@ -200,9 +202,7 @@ void bind_scalar(nb::module_& m) {
     const auto o = multigrid_options(options);
     const auto b = bottom_options(options);
     release free;
-    return comm::collective(a->range().comm(), [&] {
-      return std::make_shared<M>(a, o, app::make_bottom<T>(b), app::make_bottom<float>(b));
-    });
+    return comm::collective(a->range().comm(), [&] { return app::make_multigrid<T>(a, o, b); });
   });
 }
 

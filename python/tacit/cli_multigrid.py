@@ -196,7 +196,8 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
             k: solved.report[k] for k in ("bottom", "cycles", "converged", "reason", "advice", "residual_norm", "norm")
         }
         facts |= {
-            k: solved.report[k] for k in ("bottom_solves", "bottom_iterations", "bottom_failures", "history", "counts")
+            k: solved.report[k]
+            for k in ("bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "history", "counts")
         }
         facts |= {"levels": solved.levels, "warnings": solved.warnings, "dofs_per_second": solved.dofs_per_second}
         facts["seconds"] = solved.seconds | {"setup": setup}
@@ -218,7 +219,10 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
         facts |= {"converged": done, "reason": result.reason, "residual_norm": result.residual_norm, "norm": a.norm}
         facts |= {"history": list(map(float, result.history)), "counts": result.counts, "levels": levels}
-        facts |= {k: done_below[k] for k in ("bottom", "bottom_solves", "bottom_iterations", "bottom_failures")}
+        facts |= {
+            k: done_below[k]
+            for k in ("bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures")
+        }
         facts["advice"] = result.advice
         bottom = sum(level["seconds"]["bottom"] for level in levels)
         facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": bottom}
@@ -256,6 +260,8 @@ def _show(facts: dict[str, Any], out: Console) -> None:
         rows.append(("error", f"{facts['error_norm']:.3e} from {facts['error_of']}"))
     if "bottom_iterations" in facts:
         text = f"{facts['bottom']}, {facts['bottom_iterations']} iterations in {facts['bottom_solves']} solves"
+        if facts["bottom_choice"]:
+            text += f" ({facts['bottom_choice']})"
         rows.append(("bottom", text + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")))
     share = 100 * seconds["bottom"] / seconds["solve"] if seconds["solve"] else 0
     rows.append(

@@ -372,7 +372,8 @@ class Result:
         ||f - A x|| / ||f||, recomputed by the operator.
     history : list of float
         ||r|| / ||f|| before the first cycle and after each.
-    bottom, bottom_solves, bottom_iterations, bottom_failures
+    bottom, bottom_choice, bottom_solves, bottom_iterations, bottom_failures
+        bottom_choice: why it was taken, and why cells moved to fewer ranks or did not, where that was left open.
     levels : list of dict
         cells, patches, ranks, half_sweeps, exchanges, and seconds by operation (this rank's).
     counts : dict
@@ -395,6 +396,7 @@ class Result:
             "residual_norm",
             "history",
             "bottom",
+            "bottom_choice",
             "warnings",
         ):
             setattr(self, name, report[name])
@@ -412,6 +414,7 @@ class Result:
     residual_norm: float
     history: list[float]
     bottom: str
+    bottom_choice: str
     bottom_solves: int
     bottom_iterations: int
     bottom_failures: int
@@ -446,8 +449,9 @@ class Multigrid(Operator):
         return int(self._handle.levels)
 
     def take_report(self) -> dict[str, Any]:
-        """What levels and bottom have done since the last solve or the last call: levels, bottom, bottom_solves,
-        bottom_iterations, bottom_failures, warnings, as in :class:`Result`. Of cycles as a preconditioner."""
+        """What levels and bottom have done since the last solve or the last call: levels, bottom, bottom_choice,
+        bottom_solves, bottom_iterations, bottom_failures, warnings, as in :class:`Result`. Of cycles as a
+        preconditioner."""
         return {"levels": self._handle.take_levels(), **self._handle.take_bottom()}
 
     def solve(
@@ -537,7 +541,9 @@ def multigrid(
     symmetric : bool
         Sweeps after mirror those before: for cg.
     bottom : str
-        "automatic", "direct", "smoother" or a Krylov method: "bicgstab", "cg", "ca-bicgstab", "ca-cg",
+        "automatic" (direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured sums and products,
+        and whether levels move to fewer ranks is decided by predicted time too; ``Result.bottom_choice`` tells),
+        "direct", "smoother" or a Krylov method: "bicgstab", "cg", "ca-bicgstab", "ca-cg",
         "pipelined-bicgstab", .. (:func:`bottoms`). One that fails is followed by its smaller steps, by the classical
         method, by the smoother; ``Result.warnings`` tells.
     bottom_reduction, bottom_norm, bottom_max_iterations
@@ -547,7 +553,8 @@ def multigrid(
     smallest_box : int, optional
         An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for "U"]
     agglomerate_below : int, optional
-        Levels with fewer cells a rank move to fewer ranks; 0: none moves. [4096; 0 for "U"]
+        Levels with fewer cells a rank move to fewer ranks; 0: none moves. [4096; 0 for "U"; with the automatic bottom
+        they stay where a Krylov method on all ranks is predicted to be cheaper]
     levels : int
         At most; 0: as many as go.
     single_levels : bool

@@ -344,4 +344,61 @@ TEST(MultigridWide, RefusesWhatItsStencilsDoNotCarry) {
       {2});
 }
 
+// What "automatic" decides, from prices alone: the paper's 4096 ranks, whose sums are dear; ranks that cost nothing to
+// talk to; and a real one, of which the report tells.
+TEST(MultigridChoice, FollowsThePrices) {
+  if (test::under_mpi()) return;
+  precond::Fork fork;
+  fork.cells = {64, 64, 64}, fork.ranks = 4096, fork.fewer = 64, fork.least_box = 4, fork.smallest_box = 4;
+  fork.product = fork.pair = 10e-6, fork.sum = 60e-6, fork.bandwidth = 2e9;
+  EXPECT_TRUE(app::choose_at(fork).move) << app::choose_at(fork).why;
+  // Nothing is gained by fewer ranks where the bottom is small and messages are cheap.
+  fork.cells = {16, 16, 16}, fork.ranks = 2, fork.fewer = 1, fork.least_box = 8, fork.smallest_box = 2;
+  fork.product = fork.pair = 1e-6, fork.sum = 1e-7, fork.bandwidth = 0.05e9;
+  EXPECT_FALSE(app::choose_at(fork).move) << app::choose_at(fork).why;
+  std::string why;
+  EXPECT_EQ(app::cheapest_step({5e-6, 6e-6, 1e-7, 1e-7}, why), 0) << why;   // sums cost nothing
+  EXPECT_GE(app::cheapest_step({5e-6, 6e-6, 1e-7, 60e-6}, why), 4) << why;  // sums cost all
+  EXPECT_NE(why.find("ca-bicgstab"), std::string::npos);
+  // Sums of six products: an iteration of the s-step method costs a sum less each.
+  EXPECT_NEAR(app::seconds_an_iteration(0, {0, 0, 0, 1}), 3, 1e-12);
+  EXPECT_NEAR(app::seconds_an_iteration(4, {0, 0, 0, 1}), 0.25, 1e-12);
+}
+
+TEST(MultigridChoice, CellsMoveOrStay) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const Manufactured m{3, 2 * pi, 0.3, false, 0.4, 0.9};
+        const auto A =
+            make(Boxes::whole(comm, Domain::uniform({32, 32, 32}, Boundary::periodic)), m, CellStencil::seven_point);
+        const auto f = right_and_exact(*A, m).first;
+        for (const bool move : {true, false}) {
+          int asked = 0;
+          MultigridOptions o;
+          o.agglomerates = [&](const precond::Fork& fork) {
+            ++asked;
+            EXPECT_EQ(fork.ranks, comm.size());
+            EXPECT_LT(fork.fewer, fork.ranks);
+            EXPECT_GT(fork.product, 0);
+            EXPECT_GT(fork.sum, 0);
+            return precond::ForkChoice{move, move ? "moved" : "stayed"};
+          };
+          const auto M = app::make_multigrid<double>(A, o, {});
+          Vector<double> u(A->range());
+          const auto report = M->solve(f, u);
+          EXPECT_TRUE(report.converged);
+          EXPECT_EQ(asked, comm.size() > 1);
+          if (comm.size() > 1) {
+            EXPECT_EQ(report.bottom_choice.substr(0, 5), move ? "moved" : "staye");
+            EXPECT_EQ(report.levels.back().ranks, move ? 1 : comm.size());
+          }
+        }
+        Vector<double> u(A->range());
+        const auto report = app::make_multigrid<double>(A, {}, {})->solve(f, u);
+        EXPECT_TRUE(report.converged);
+        EXPECT_EQ(report.bottom_choice.empty(), comm.size() == 1) << report.bottom_choice;
+      },
+      {2, 3});
+}
+
 }  // namespace

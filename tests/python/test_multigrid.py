@@ -203,7 +203,17 @@ def test_command_line(tmp_path: Path) -> None:
     facts = json.loads(out.read_text())
     assert facts["bottom"] == "ca-cg"
     assert facts["bottom_iterations"] > facts["bottom_solves"] == facts["cycles"] > 0
-    for key in ("unknowns", "cycle", "converged", "reason", "residual_norm", "error_norm", "dofs_per_second", "counts"):
+    for key in (
+        "unknowns",
+        "bottom_choice",
+        "cycle",
+        "converged",
+        "reason",
+        "residual_norm",
+        "error_norm",
+        "dofs_per_second",
+        "counts",
+    ):
         assert key in facts
     run("multigrid", "--n", "8", "--max-cycles", "1", code=3)
     run("multigrid", "--cycle", "X", code=2)

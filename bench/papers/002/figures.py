@@ -8,6 +8,8 @@ that it has in the paper (whose boxes of 64^3 have two levels more above it); He
 a = b = 0.9, to 1e-10. Bottom iterations, V-cycles and residuals are what they would be on n^3 ranks with such boxes; sums
 and exchanges follow from them by what one iteration and one block send (asserted by the tests).
 
+Figures 7 and 8: applications.py, and here projections on L-shapes and with larger jumps, one machine's seconds.
+
 Modelled: the time of these sums and exchanges on n^3 ranks. A sum takes log2 P (L + 2 o + G bytes + noise), an
 exchange with six neighbours L + 12 o + 6 G bytes. Constants: those published for the paper's machine, and a set
 that was fitted to its three ratios with a finer model of exchanges. Work within a bottom is left out. The multigrid part is 17 ms a V-cycle of a 64^3 box (12 GB/s). Printed beside the paper's
@@ -19,12 +21,14 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from applications import scaling
 
 from tacit import grid_problems as problems
 from tacit import multigrid as mg
@@ -287,4 +291,5 @@ if __name__ == "__main__":
         residuals(given, given.out)
     for figure in (7, 8):
         if str(figure) in wanted:
+            scaling(given, given.out, figure, sys.modules[__name__])
             applications(given, given.out, figure)

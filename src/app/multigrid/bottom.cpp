@@ -1,8 +1,12 @@
 #include <tacit/app/multigrid/bottom.hpp>
 
+#include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/model/machine.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 namespace tacit::app {
 namespace {
@@ -10,14 +14,16 @@ namespace {
 template <Scalar T>
 class Krylov final : public precond::Bottom<T> {
  public:
-  Krylov(std::shared_ptr<const op::FiniteVolume<T>> A, krylov::Options options)
+  Krylov(std::shared_ptr<const op::FiniteVolume<T>> A, krylov::Options options, std::string why = {})
       : all_(A),
         options_(std::move(options)),
+        why_(std::move(why)),
         gathered_(A->boxes().ranks_in_use() <= 1 && A->range().comm().size() > 1) {
     if (gathered_) a_ = A->alone(), solver_ = A->boxes().patches().empty() ? 0 : A->boxes().owner(0);
     else a_ = std::move(A);
   }
   std::string name() const override { return krylov::to_string(options_.method); }
+  std::string choice() const override { return why_; }
 
   precond::BottomOutcome solve(const layout::Vector<T>& f, layout::Vector<T>& u) override {
     precond::BottomOutcome outcome;
@@ -76,11 +82,121 @@ class Krylov final : public precond::Bottom<T> {
   std::shared_ptr<const op::FiniteVolume<T>> all_;
   std::shared_ptr<const op::FiniteVolume<T>> a_;
   krylov::Options options_;
+  std::string why_;
   bool gathered_;
   int solver_ = 0;  // the rank that has all cells
 };
 
+// Three products of the bottom's operator; the machine is measured once.
+template <Scalar T>
+BottomPrices measured(const op::FiniteVolume<T>& A) {
+  const auto& comm = A.range().comm();
+  const auto machine = model::measure(comm);
+  BottomPrices prices;
+  for (const int columns : {1, 2}) {
+    layout::Vector<T> x(A.range(), columns), y(A.range(), columns);
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const double from = wall_time();
+      A.apply(x, y);
+      if (i > 0) least = std::min(least, wall_time() - from);
+    }
+    (columns == 1 ? prices.product : prices.pair) = comm.all_max(least);
+  }
+  prices.vector = comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // in the caches
+  prices.sum = machine.sum_latency;
+  return prices;
+}
+
 }  // namespace
+
+double seconds_an_iteration(int step, const BottomPrices& p) {
+  // Passes of updates and norms; in a block of s steps the Gram matrix of 4 s + 2 vectors, whose flops count as passes,
+  // and three linear combinations of them.
+  if (step == 0) return 2 * p.product + 14 * p.vector + 3 * p.sum;
+  const double s = step, columns = 4 * s + 2;
+  return 2 * p.pair + (columns * columns / 8 + 4 * columns) / s * p.vector + p.sum / s;
+}
+
+int cheapest_step(const BottomPrices& prices, std::string& why) {
+  const double classical = seconds_an_iteration(0, prices);
+  int best = 0;
+  double least = classical;
+  for (const int step : {2, 4, 8})
+    if (const double seconds = seconds_an_iteration(step, prices); seconds < 0.9 * least) best = step, least = seconds;
+  char text[200];
+  std::snprintf(text, sizeof text, "%s: %.3g us an iteration predicted, bicgstab %.3g us (product %.3g, sum %.3g us)",
+                best ? message("ca-bicgstab, s = ", best).c_str() : "bicgstab", 1e6 * least, 1e6 * classical,
+                1e6 * prices.product, 1e6 * prices.sum);
+  why = text;
+  return best;
+}
+
+precond::ForkChoice choose_at(const precond::Fork& f) {
+  double cells = 1, longest = 1;
+  for (const Global n : f.cells) cells *= double(n), longest = std::max(longest, double(n));
+  const double parts = std::pow(2.0, f.dimensions), number = double(f.number_bytes);
+  // Levels this small are in the caches, some four times as fast as memory.
+  const auto pass = [&](double n, int ranks) { return n / ranks * number / (4 * f.bandwidth); };
+  // What a message costs: the product's time without its work.
+  const double message_seconds = std::max({0.0, f.product - 5 * pass(cells, f.ranks), f.sum / 8});
+  // A level: half sweeps, residual, interpolation; six numbers a cell each.
+  const auto level = [&](double n, int ranks) {
+    return (2 * f.sweeps + 2) * ((ranks > 1 ? message_seconds : 0) + 6 * pass(n, ranks) / 2);
+  };
+  double moved = 2 * message_seconds, n = cells;
+  int ranks = f.fewer;
+  for (;; n /= parts) {
+    int fewer = ranks;
+    while (fewer > 1 && n < double(f.agglomerate_below) * fewer) fewer = (fewer + 1) / 2;
+    if (fewer < ranks) moved += 2 * message_seconds;
+    ranks = fewer;
+    moved += level(n, ranks);
+    if (n <= parts * parts) break;
+  }
+  double stayed = 0;
+  n = cells;
+  for (Global least = f.least_box; least >= 2 * f.smallest_box && n > parts; least /= 2, n /= parts, longest /= 2)
+    stayed += level(n, f.ranks);
+  const double share = n / cells;
+  BottomPrices prices{message_seconds + (f.product - message_seconds) * share,
+                      message_seconds + std::max(f.pair - message_seconds, f.product - message_seconds) * share,
+                      pass(n, f.ranks), f.sum};
+  std::string bottom;
+  if (n <= 512) {
+    stayed += f.sum + n * n * 2e-10;
+    bottom = "direct";
+  } else {
+    const int step = cheapest_step(prices, bottom);
+    stayed += 2 * longest * seconds_an_iteration(step, prices);
+    bottom = step ? message("ca-bicgstab, s = ", step) : "bicgstab";
+  }
+  precond::ForkChoice choice;
+  choice.move = moved <= stayed;
+  char text[240];
+  std::snprintf(
+      text, sizeof text,
+      "levels of %ld cells and fewer %s: predicted %.3g ms a cycle on %s, %.3g ms on %d with %s for %ld cells",
+      long(cells), choice.move ? "move" : "stay", 1e3 * moved,
+      f.fewer == 1 ? "one rank" : message("at most ", f.fewer, " ranks").c_str(), 1e3 * stayed, f.ranks, bottom.c_str(),
+      long(n));
+  choice.why = text;
+  return choice;
+}
+
+template <Scalar T>
+std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
+                                                      precond::MultigridOptions options, const BottomOptions& bottom) {
+  const bool automatic = bottom.name == "automatic" || bottom.name == "auto";
+  // A W-cycle visits the levels below too often for a Krylov method there.
+  if (automatic && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
+  return std::make_shared<precond::Multigrid<T>>(std::move(A), options, make_bottom<T>(bottom),
+                                                 make_bottom<float>(bottom));
+}
+template std::shared_ptr<precond::Multigrid<float>> make_multigrid(std::shared_ptr<const op::FiniteVolume<float>>,
+                                                                   precond::MultigridOptions, const BottomOptions&);
+template std::shared_ptr<precond::Multigrid<double>> make_multigrid(std::shared_ptr<const op::FiniteVolume<double>>,
+                                                                    precond::MultigridOptions, const BottomOptions&);
 
 std::vector<std::string> bottom_names() {
   std::vector<std::string> names{"automatic", "direct", "smoother"};
@@ -103,9 +219,14 @@ precond::MakeBottom<T> make_bottom(const BottomOptions& options) {
       const bool small = A->range().size() <= 512 || (A->boxes().ranks_in_use() <= 1 && A->range().size() <= 1024);
       if (small) return precond::direct_bottom<T>()(A);
       auto chosen = options;
+      chosen.krylov.method = krylov::Method::bicgstab;
       // One rank waits for nobody: what an s-step method saves is nothing there.
-      chosen.krylov.method = A->boxes().ranks_in_use() <= 1 ? krylov::Method::bicgstab : krylov::Method::ca_bicgstab;
-      return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov);
+      if (A->boxes().ranks_in_use() <= 1)
+        return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov, "bicgstab: on one rank");
+      std::string why;
+      if (const int step = cheapest_step(measured(*A), why); step > 0)
+        chosen.krylov.method = krylov::Method::ca_bicgstab, chosen.krylov.step = step;
+      return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov, why);
     };
   }
   auto o = options.krylov;

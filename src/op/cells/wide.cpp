@@ -221,7 +221,8 @@ void Wide<T>::fourth_order_line(const T* u_all, const Patch& p, std::ptrdiff_t a
     }
   } else {
     // 12 times the flux upwards through the face below cell i, along the axis of stride s.
-    const auto flux = [u](const T* c, std::ptrdiff_t i, std::ptrdiff_t s, std::ptrdiff_t t1, std::ptrdiff_t t2) {
+    const auto flux = [u](const T* c, std::ptrdiff_t i, std::ptrdiff_t s, std::ptrdiff_t t1, std::ptrdiff_t t2)
+        __attribute__((always_inline)) {
       T f = c[i] * (T(15) * (u[i] - u[i - s]) - (u[i + s] - u[i - 2 * s]));
       T cross = 0;
       if constexpr (D > 1)

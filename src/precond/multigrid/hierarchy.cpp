@@ -1,6 +1,7 @@
 #include "hierarchy.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/model/machine.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -95,7 +96,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     : options_(options) {
   const bool truncated = options.cycle == Cycle::u;
   const Global smallest = options.smallest_box.value_or(truncated ? 4 : 2);
-  const Global below = options.agglomerate_below.value_or(truncated ? 0 : 4096);
+  Global below = options.agglomerate_below.value_or(truncated ? 0 : 4096);
   const bool constant = options.smoother == Smoother::gauss_seidel;
   const bool fourth = A->stencil() == op::CellStencil::fourth_order;
   Ways ways;
@@ -110,6 +111,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
           "rectangle; some are not there");
   stages_.push_back({make_level<S>(A, constant), nullptr, nullptr, {}, {}});
   op::Boxes boxes = below > 0 ? A->boxes().gathered(1) : A->boxes();
+  bool asked = false;
   while (options.levels == 0 || int(stages_.size()) < options.levels) {
     const op::Domain& d = boxes.domain();
     std::array<bool, 3> can{};
@@ -144,6 +146,16 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     if (below > 0)
       while ((ranks + factor - 1) / factor > 1 && next.cells() < below * ((ranks + factor - 1) / factor)) factor *= 2;
     if (!any) factor = std::max(factor, 2);
+    if (factor > 1 && options.agglomerates && !options.agglomerate_below && !asked) {
+      asked = true;
+      Global least = 1;
+      for (int a = 0; a < d.dimensions; ++a) least = std::max(least, least_segment(next.cuts(a)));
+      // Without coarsening there is nothing to be gained on this level.
+      if (!moves(*B, (ranks + factor - 1) / factor, least, smallest)) {
+        below = 0, factor = 1;
+        if (!any) break;
+      }
+    }
     auto level = make_level<S>(B, constant);
     if (factor > 1) {
       // The communicator's ranks in runs of `factor`.
@@ -172,6 +184,39 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     bottom_f_ = std::make_unique<layout::Vector<S>>(A->range());
     bottom_u_ = std::make_unique<layout::Vector<S>>(A->range());
   }
+}
+
+template <class S>
+bool Hierarchy<S>::moves(const op::FiniteVolume<S>& A, int fewer, Global least_box, Global smallest) {
+  const auto& comm = A.range().comm();
+  const op::Domain& d = A.boxes().domain();
+  const auto machine = model::measure(comm);
+  Fork fork;
+  fork.dimensions = d.dimensions;
+  for (int a = 0; a < 3; ++a) fork.cells[std::size_t(a)] = d.cells(a);
+  fork.ranks = A.boxes().ranks_in_use(), fork.fewer = fewer;
+  fork.least_box = least_box, fork.smallest_box = smallest;
+  fork.sweeps = options_.pre + options_.post, fork.number_bytes = sizeof(S);
+  fork.sum = machine.sum_latency, fork.bandwidth = machine.bandwidth;
+  for (const int columns : {1, 2}) {
+    layout::Vector<S> x(A.range(), columns), y(A.range(), columns);
+    double least = INFINITY;
+    for (int i = 0; i < 3; ++i) {
+      const double from = wall_time();
+      A.apply(x, y);
+      if (i > 0) least = std::min(least, wall_time() - from);
+    }
+    (columns == 1 ? fork.product : fork.pair) = comm.all_max(least);
+  }
+  const ForkChoice choice = options_.agglomerates(fork);
+  fork_ = choice.why;
+  return choice.move;
+}
+
+template <class S>
+std::string Hierarchy<S>::choice() const {
+  const std::string bottom = bottom_ ? bottom_->choice() : std::string();
+  return fork_ + (fork_.empty() || bottom.empty() ? "" : "; ") + bottom;
 }
 
 template <class S>

@@ -30,6 +30,8 @@ class Hierarchy {
   /// One cycle on u and f of the finest level. `norm`: the finest level's residual norms are formed in its last pass.
   void cycle(bool from_zero, bool norm, Cycle kind);
   std::string bottom_name() const;
+  /// What was decided where it was left open.
+  std::string choice() const;
   int bottom_solves = 0, bottom_iterations = 0, bottom_failures = 0;
   std::vector<std::string> warnings;
   std::vector<LevelReport> take();
@@ -50,7 +52,11 @@ class Hierarchy {
   void smooth(Level<S>& level, int sweeps, bool from_zero, bool mirrored);
   void remove_mean(layout::Vector<S>& v) const;
 
+  /// May the cells of a level of the first `levels` move? Collective.
+  bool moves(const op::FiniteVolume<S>& A, int fewer, Global least_box, Global smallest);
+
   MultigridOptions options_;
+  std::string fork_;
   std::vector<Stage> stages_;
   std::unique_ptr<Bottom<S>> bottom_;
   std::unique_ptr<layout::Vector<S>> bottom_f_, bottom_u_;

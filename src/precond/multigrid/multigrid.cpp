@@ -251,7 +251,7 @@ std::vector<LevelReport> Multigrid<T>::take_levels() const {
 template <Scalar T>
 BottomReport Multigrid<T>::take_bottom() const {
   return parts_->with([](auto& h) {
-    BottomReport r{h.bottom_name(), h.bottom_solves, h.bottom_iterations, h.bottom_failures, h.warnings};
+    BottomReport r{h.bottom_name(), h.choice(), h.bottom_solves, h.bottom_iterations, h.bottom_failures, h.warnings};
     h.bottom_solves = h.bottom_iterations = h.bottom_failures = 0, h.warnings.clear();
     return r;
   });
@@ -286,6 +286,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     report.norm = options.max_norm ? "max" : "2";
     take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
+    report.bottom_choice = parts_->with([](auto& h) { return h.choice(); });
 
     const bool singular = a_->singular();
     const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };

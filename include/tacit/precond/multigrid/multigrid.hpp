@@ -47,6 +47,25 @@ std::vector<std::string> cycle_names();
 std::vector<std::string> smoother_names();
 std::vector<std::string> interpolation_names();
 
+/// A level whose cells may stay where they are, towards a larger bottom on all ranks, or move to fewer ranks. The same
+/// on all ranks.
+struct Fork {
+  int dimensions = 3;
+  std::array<Global, 3> cells{};
+  int ranks = 1, fewer = 1;  ///< that have cells of it now, and after a move
+  Global least_box = 1;      ///< shortest stretch of a box, along the axis that can be coarsened most
+  Global smallest_box = 2, agglomerate_below = 4096;
+  int sweeps = 4;  ///< pre + post
+  std::size_t number_bytes = 8;
+  double product = 0, pair = 0;  ///< seconds of the level's product with one column, with two
+  double sum = 0;                ///< seconds of an all-reduce
+  double bandwidth = 0;          ///< bytes a second of a rank
+};
+struct ForkChoice {
+  bool move = true;
+  std::string why;
+};
+
 struct MultigridOptions {
   Cycle cycle = Cycle::v;
   Smoother smoother = Smoother::gauss_seidel;
@@ -67,6 +86,9 @@ struct MultigridOptions {
   std::optional<Global> smallest_box;
   /// Levels with fewer cells a rank move to fewer ranks; 0: none moves (u: 0). [4096]
   std::optional<Global> agglomerate_below;
+  /// Asked where cells would move for the first time and agglomerate_below is not given; `false` on all ranks: they
+  /// stay, here and below. Empty: they move. It costs a measurement of the machine and three products of that level.
+  std::function<ForkChoice(const Fork&)> agglomerates;
   int levels = 0;  ///< at most; 0: as many as go
   /// float32: the levels are kept and smoothed in single precision, residuals and solutions in that of the operator.
   bool single_levels = false;
@@ -85,6 +107,8 @@ class Bottom {
  public:
   virtual ~Bottom() = default;
   virtual std::string name() const = 0;
+  /// Why it was taken, where it was left open.
+  virtual std::string choice() const { return {}; }
   virtual BottomOutcome solve(const Vector<T>& f, Vector<T>& u) = 0;
 };
 /// Makes the bottom solver for a level's operator. Collective.
@@ -111,6 +135,7 @@ struct LevelReport {
 /// What the bottom solver has done; the same on all ranks.
 struct BottomReport {
   std::string name;
+  std::string choice;  ///< why, and whether cells moved, where that was left open
   int solves = 0, iterations = 0, failures = 0;
   std::vector<std::string> warnings;
 };
@@ -124,7 +149,7 @@ struct MultigridReport {
   double residual_norm = 0;  ///< ||b - A x|| / ||b||, recomputed by the operator
   double b_norm = 0;
   std::vector<double> history;  ///< ||r|| / ||b|| after each cycle, from 0
-  std::string bottom;
+  std::string bottom, bottom_choice;
   int bottom_solves = 0, bottom_iterations = 0, bottom_failures = 0;
   double seconds = 0;
   std::int64_t reductions = 0, exchanges = 0, messages = 0, bytes = 0;
