@@ -87,6 +87,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--l-curve", action="store_true", help="end at the corner of the L-curve")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="W", help="of sirt [1]")
     g.add_argument("--nonnegative", action="store_true", help="sirt: no pixel below 0")
+    g.add_argument("--no-reorthogonalisation", action="store_true", help="cgls as it stands: one image less in memory")
     g.add_argument("--start", metavar="FILE.npy", help="images to start from")
     g = p.add_argument_group("where and how it runs")
     choice(g, "--values", "values", VALUES, "of the stored projector: ")
@@ -251,6 +252,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
                     l_curve=arguments.l_curve,
                     relaxation=arguments.relaxation,
                     nonnegative=arguments.nonnegative,
+                    reorthogonalise=not arguments.no_reorthogonalisation,
                     start=None if start is None else start[a - low : b - low],
                     batch=arguments.batch,
                     callback=lambda s, a=a: line(  # type: ignore[misc]

@@ -248,6 +248,7 @@ def reconstruct(
     l_curve: bool = False,
     relaxation: float = 1.0,
     nonnegative: bool = False,
+    reorthogonalise: bool = True,
     start: Any = None,
     batch: int = 32,
     callback: Callable[[Progress], Any] | None = None,
@@ -277,6 +278,9 @@ def reconstruct(
         Ends a slice when the corner of its L-curve has been passed, with the image at the corner.
     relaxation, nonnegative
         Of "sirt".
+    reorthogonalise : bool
+        Of "cgls": every gradient is kept orthogonal to the first one. Without it rounding costs an iteration or two in
+        float32, more with 16-bit values or vectors.
     start : array_like, optional
         Images to start from; default: zero.
     batch : int
@@ -326,6 +330,7 @@ def reconstruct(
             "l_curve": bool(l_curve),
             "relaxation": float(relaxation),
             "nonnegative": bool(nonnegative),
+            "reorthogonalise": bool(reorthogonalise),
         }
         images = np.zeros((len(b), *P.image_shape), P.dtype)
         parts: list[dict[str, Any]] = []

@@ -105,6 +105,74 @@ def test_half_values_follow() -> None:
     assert c**2 <= 1.06 * a**2
 
 
+def test_vectors_in_16_bits_follow() -> None:
+    image = disc(64)
+    full = tomography.projector(angles_of(90), 64)
+    b = full.project(image) + np.random.default_rng(0).normal(0, 0.3, (90, 64)).astype(np.float32)
+    exact = tomography.reconstruct(b, projector=full, iterations=16).final_residual[0]
+    for vectors, room in (("float16", 1.02), ("bfloat16", 1.2)):
+        P = tomography.projector(angles_of(90), 64, vectors=vectors, columns=16)
+        assert vectors in P.operator.storage
+        many = np.stack([b * 2.0 ** (10 * k) for k in range(-4, 5)])  # each at its own scale
+        r = tomography.reconstruct(many, projector=P, iterations=16)
+        for k, found in zip(range(-4, 5), r.final_residual, strict=True):
+            assert found / 2.0 ** (10 * k) == pytest.approx(r.final_residual[4], rel=1e-6)
+            assert found / 2.0 ** (10 * k) <= room * exact
+    with pytest.raises(ValueError, match="floats"):
+        tomography.projector(angles_of(4), 8, vectors="float16", dtype="float64")
+
+
+def test_gradients_stay_orthogonal_to_the_first() -> None:
+    # Discs are smooth: the largest singular value comes back after some iterations where nothing keeps it away.
+    b = tomography.projector(angles_of(180), 128, dtype="float64").project(disc(128, 0.3))
+    exact = tomography.projector(angles_of(180), 128, dtype="float64")
+    wanted = tomography.reconstruct(b, projector=exact, iterations=10, reorthogonalise=False).residual[10, 0]
+    P = tomography.projector(angles_of(180), 128, values="float16")
+    kept, free = (
+        tomography.reconstruct(b, projector=P, iterations=10, reorthogonalise=r).residual[10, 0] for r in (True, False)
+    )
+    assert kept == pytest.approx(wanted, rel=0.02)
+    assert free > 1.05 * wanted
+
+
+def test_orders_without_geometry() -> None:
+    angles, image = angles_of(40), disc(32)
+    hilbert = tomography.projector(angles, 32)
+    wanted = hilbert.project(image)
+    for order in ("natural", "spectral", "greedy", "clustered"):
+        P = tomography.projector(angles, 32, order=order, columns=4)
+        np.testing.assert_allclose(P.project(image), wanted, atol=2e-3)
+        np.testing.assert_allclose(P.backproject(wanted), hilbert.backproject(wanted), rtol=2e-4, atol=2e-3)
+        # The whole matrix is about one block of 1024 rows: there is nothing to gain.
+        assert P.operator.order == ("natural" if order == "clustered" else order)
+        if P.operator.order != "natural":
+            assert P.operator.reuse(64) > tomography.projector(angles, 32, order="natural").operator.reuse(64)
+    rng = np.random.default_rng(0)
+    a = hilbert.operator.to_scipy()[rng.permutation(1280)][:, rng.permutation(1024)]
+    A = tacit.tiled(a, order="spectral", cluster_rows=64)
+    assert abs(A.to_scipy() - a).max() == 0
+    found = tacit.layout.cluster(a, 64, "spectral")
+    before, after = tacit.layout.reuse(a, 64), tacit.layout.reuse(a, 64, found.rows)
+    assert after == pytest.approx(A.reuse(64))
+    assert after > 1.5 * before
+    assert tacit.layout.reuse(a, 64, found.columns, columns=True) > 1.5 * tacit.layout.reuse(a, 64, columns=True)
+    for wrong in (lambda: tacit.layout.reuse(a, 64, [0, 0]), lambda: tacit.tiled(a, order="rcm")):
+        with pytest.raises(ValueError):  # noqa: PT011
+            wrong()
+
+
+def test_hilbert_orders() -> None:
+    for size in ((3, 5), (4, 4, 4), (7, 2, 5)):
+        assert sorted(tacit.layout.hilbert(size).tolist()) == list(range(int(np.prod(size))))
+    points = np.random.default_rng(0).random((4096, 3))
+    order = tacit.layout.hilbert(points)
+    steps = np.linalg.norm(np.diff(points[order], axis=0), axis=1)
+    assert np.sort(order).tolist() == list(range(4096))
+    assert steps.mean() < 0.2 * np.linalg.norm(np.diff(points, axis=0), axis=1).mean()
+    with pytest.raises(ValueError, match="shape"):
+        tacit.layout.hilbert(np.zeros((4, 4)))
+
+
 def test_ranks_agree() -> None:
     angles, image = angles_of(20), disc(24)
     one = tomography.reconstruct(tomography.projector(angles, 24).project(image), angles, iterations=4)

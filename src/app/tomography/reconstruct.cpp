@@ -214,8 +214,12 @@ class Run {
     Numbers g = squares(s);
     record(squares(r), g);
     if (!judge(0)) return;
+    const Numbers g0 = g;
+    std::vector<char> held(slices.k, o.reorthogonalise);
+    const auto first = o.reorthogonalise ? std::make_unique<Vector<T>>(s) : nullptr;
+    const T* const fp = first ? first->data() : nullptr;
     T *const xp = x_.data(), *const rp = r.data(), *const qp = q.data(), *const pp = p.data(), *const sp = s.data();
-    std::vector<T> alpha(slices.k), beta(slices.k);
+    std::vector<T> alpha(slices.k), beta(slices.k), share(slices.k);
     for (int now = 1; now <= o.iterations; ++now) {
       A.apply(p, q);
       const Numbers qq = squares(q);
@@ -232,13 +236,28 @@ class Run {
       auto residual = r.space().start_sum(rr.data(), rr.size());  // hidden behind the product
       A.apply_adjoint(r, s);
       residual.wait(rr.data());
-      const Numbers next = squares(s);
+      Numbers next = column_sums(s, [sp](std::size_t i, int) { return double(sp[i]) * double(sp[i]); });
+      if (o.reorthogonalise) {
+        const auto along = column_sums(s, [sp, fp](std::size_t i, int) { return double(sp[i]) * double(fp[i]); });
+        next.insert(next.end(), along.begin(), along.end());
+      }
+      add_up(s.space(), next);
+      const Numbers along(next.begin() + std::ptrdiff_t(slices.k), next.end());
+      next.resize(slices.k);
       record(rr, next);
       if (!judge(now)) return;
+      for (std::size_t c = 0; c < along.size(); ++c) {
+        const double part = along[c] * along[c] / g0[c];  // of the square
+        held[c] = held[c] && part < 0.25 * next[c];
+        share[c] = held[c] ? T(along[c] / g0[c]) : T(0);
+        if (held[c]) next[c] -= part;
+      }
       for (std::size_t c = 0; c < slices.k; ++c) beta[c] = slices.on[c] && g[c] > 0 ? T(next[c] / g[c]) : T(0);
       g = next;
-      const T* const bt = beta.data();
-      each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
+      const T *const bt = beta.data(), *const of_first = share.data();
+      if (o.reorthogonalise)
+        each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] - of_first[c] * fp[i] + bt[c] * pp[i]; });
+      else each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
     }
   }
 
