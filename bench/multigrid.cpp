@@ -190,12 +190,13 @@ void full(Global n, int threads) {
           "%4ld^3 Dirichlet %-8s %d thread%s  one F-cycle, V(%d,%d), %s interpolation: error %.3f of the "
           "discretisation's  %.4f s  %.1f Mdof/s\n",
           long(n), variable ? "variable" : "constant", threads, threads > 1 ? "s" : "", o.pre, o.post,
-          to_string(o.interpolation), error(u) / discretisation, seconds, double(u.size()) / seconds * 1e-6);
-      record(
-          text("{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
-               "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
-               long(n), threads, int(variable), o.pre, o.post, to_string(o.interpolation), error(u) / discretisation,
-               seconds));
+          to_string(o.interpolation.value_or(precond::Interpolation::constant)), error(u) / discretisation, seconds,
+          double(u.size()) / seconds * 1e-6);
+      record(text(
+          "{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
+          "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
+          long(n), threads, int(variable), o.pre, o.post,
+          to_string(o.interpolation.value_or(precond::Interpolation::constant)), error(u) / discretisation, seconds));
     }
   }
 }

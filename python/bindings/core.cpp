@@ -198,6 +198,7 @@ NB_MODULE(_core, m) {
 #endif
   bind_precond(m);
   bind_krylov(m);
+  bind_simulate(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_hmatrix_precond(m);
 #endif

@@ -3,8 +3,11 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/layout/clustering.hpp>
+#include <tacit/layout/hilbert.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/layout/space.hpp>
 
@@ -51,6 +54,33 @@ void bind_layout(nb::module_& m) {
     return Offsets(offsets.begin(), offsets.end());
   });
   m.def("metis_built", &layout::metis_built);
+  // Orders of a pattern's rows and columns, and how they were found.
+  m.def("cluster", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
+                      const std::string& how, Local block) {
+    layout::Clusters found;
+    {
+      nb::gil_scoped_release free;
+      found = layout::cluster({{start.data(), start.size()}, {column.data(), column.size()}, columns},
+                              {layout::clustering_named(how).value_or(layout::Clustering::automatic), block});
+    }
+    return nb::make_tuple(array_of(std::move(found.rows)), array_of(std::move(found.columns)),
+                          std::string(layout::name_of(found.how)));
+  });
+  // Entries over distinct columns of blocks of rows; over distinct rows of blocks of columns.
+  m.def("reuse", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
+                    const Elements<Local>& order, Local block, bool of_columns) {
+    nb::gil_scoped_release free;
+    const layout::Pattern pattern{{start.data(), start.size()}, {column.data(), column.size()}, columns};
+    const std::span<const Local> in{order.data(), order.size()};
+    return of_columns ? layout::column_reuse(pattern, in, block) : layout::row_reuse(pattern, in, block);
+  });
+  m.def("hilbert_rectangle", [](Local width, Local height) { return array_of(layout::hilbert_order(width, height)); });
+  m.def("hilbert_box", [](Local width, Local height, Local depth) {
+    return array_of(layout::hilbert_order({width, height, depth}));
+  });
+  m.def("hilbert_points", [](const Elements<double>& at, int dimensions) {
+    return array_of(layout::hilbert_order({at.data(), at.size()}, dimensions));
+  });
 
   using release = nb::call_guard<nb::gil_scoped_release>;
   nb::class_<Renumbering> renumbering(m, "Renumbering");
@@ -63,6 +93,14 @@ void bind_layout(nb::module_& m) {
         return std::make_shared<Renumbering>(r.then(comm, next));
       }, release());
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(renumbering); });
+  // The new index of each of this rank's old ones, over the same ranges.
+  m.def("renumber_to", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& new_of_old) {
+    return comm::collective(comm, [&] {
+      const Partition partition(offsets);
+      return std::make_shared<Renumbering>(Renumbering::by_new_index(
+          comm, partition, partition, {new_of_old.data(), new_of_old.data() + new_of_old.size()}));
+    });
+  }, release());
 
   // Rows to the ranks that share few edges of the graph (this rank's rows, global columns).
   m.def("renumber_by_graph", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,

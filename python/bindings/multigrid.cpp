@@ -49,6 +49,9 @@ precond::MultigridOptions multigrid_options(const nb::dict& o) {
   set(o, "cycle", [&](nb::handle v) { m.cycle = precond::cycle_of(nb::cast<std::string>(v)); });
   set(o, "smoother", [&](nb::handle v) { m.smoother = precond::smoother_of(nb::cast<std::string>(v)); });
   set(o, "interpolation", [&](nb::handle v) { m.interpolation = precond::interpolation_of(nb::cast<std::string>(v)); });
+  set(o, "restriction", [&](nb::handle v) { m.restriction = precond::interpolation_of(nb::cast<std::string>(v)); });
+  set(o, "full_interpolation",
+      [&](nb::handle v) { m.full_interpolation = precond::interpolation_of(nb::cast<std::string>(v)); });
   set(o, "pre", [&](nb::handle v) { m.pre = nb::cast<int>(v); });
   set(o, "post", [&](nb::handle v) { m.post = nb::cast<int>(v); });
   set(o, "symmetric", [&](nb::handle v) { m.symmetric = nb::cast<bool>(v); });
@@ -111,6 +114,7 @@ void bind_scalar(nb::module_& m) {
   nb::class_<A, Base>(m, named<T>("FiniteVolume").c_str())
       .def_prop_ro("singular", &A::singular)
       .def_prop_ro("constant", &A::is_constant)
+      .def_prop_ro("symmetric", &A::is_symmetric)
       .def_prop_ro("boxes", [](const A& a) { return a.boxes(); })
       .def("volumes", [](const A& a) { return array_of(a.volumes()); })
       .def(
@@ -134,10 +138,10 @@ void bind_scalar(nb::module_& m) {
   m.def(
       named<T>("finite_volume").c_str(),
       [](const Boxes& boxes, double a, double b, std::optional<Elements<T>> alpha, const std::vector<Elements<T>>& beta,
-         const std::string& mean) {
+         const std::string& mean, const std::string& stencil) {
         release free;
         return comm::collective(boxes.space().comm(), [&] {
-          op::Coefficients<T> c{a, b, {}, {}};
+          op::Coefficients<T> c{a, b, {}, {}, op::CellStencil::seven_point};
           if (alpha) c.alpha.assign(alpha->data(), alpha->data() + alpha->size());
           if (!mean.empty()) {
             c = op::coefficients_of_cells<T>(boxes, a, b, std::move(c.alpha), {beta[0].data(), beta[0].size()},
@@ -146,10 +150,11 @@ void bind_scalar(nb::module_& m) {
             for (std::size_t i = 0; i < beta.size(); ++i)
               c.beta[i].assign(beta[i].data(), beta[i].data() + beta[i].size());
           }
+          c.stencil = op::cell_stencil_of(stencil);
           return std::make_shared<A>(boxes, c);
         });
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
   nb::class_<M, Base>(m, named<T>("Multigrid").c_str())
       .def_prop_ro("levels", &M::levels)
       .def("take_levels",
@@ -260,6 +265,7 @@ void bind_multigrid(nb::module_& m) {
   m.def("cycle_names", &precond::cycle_names);
   m.def("smoother_names", &precond::smoother_names);
   m.def("interpolation_names", &precond::interpolation_names);
+  m.def("cell_stencil_names", &op::cell_stencil_names);
   bind_scalar<float>(m);
   bind_scalar<double>(m);
 }

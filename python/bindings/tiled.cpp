@@ -33,12 +33,17 @@ op::Values values_of(const std::string& name) {
                               : op::Values::full;
 }
 
+op::Vectors vectors_of(const std::string& name) {
+  return name == "float16" ? op::Vectors::half : name == "bfloat16" ? op::Vectors::bfloat16 : op::Vectors::full;
+}
+
 op::TiledSpmmOptions options_of(const nb::dict& d) {
   op::TiledSpmmOptions o;
   const auto format = nb::cast<std::string>(d["format"]);
   o.matrix.values = values_of(nb::cast<std::string>(d["values"]));
   o.matrix.format = format == "list"     ? op::TiledFormat::list
                     : format == "bitmap" ? op::TiledFormat::bitmap
+                    : format == "plain"  ? op::TiledFormat::plain
                                          : op::TiledFormat::automatic;
   o.matrix.block_rows = nb::cast<int>(d["block_rows"]);
   o.matrix.columns = nb::cast<int>(d["columns"]);
@@ -46,6 +51,9 @@ op::TiledSpmmOptions options_of(const nb::dict& d) {
   o.groups = nb::cast<std::vector<int>>(d["groups"]);
   o.minibatch = nb::cast<int>(d["minibatch"]);
   o.matrix.tune = nb::cast<bool>(d["tune"]);
+  o.matrix.vectors = vectors_of(nb::cast<std::string>(d["vectors"]));
+  if (const auto how = layout::clustering_named(nb::cast<std::string>(d["order"])))
+    o.clusters = layout::ClusterOptions{*how, nb::cast<Local>(d["cluster_rows"])};
   return o;
 }
 
@@ -88,6 +96,7 @@ nb::dict facts_of(const op::TiledSpmm<T>& a) {
   d["storage"] = a.forward().storage();
   d["bytes"] = a.forward().bytes() + a.backward().bytes();
   d["block_rows"] = a.forward().block_rows();
+  d["order"] = a.order();
   return d;
 }
 
@@ -128,6 +137,12 @@ void bind_real(nb::module_& m) {
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
+      // Rows and columns of this rank's part at each place of what is stored; empty: as they are.
+      .def_prop_ro("orders",
+                   [](const Tiled& a) {
+                     return nb::make_tuple(array_of(std::vector<Local>(a.forward().row_order())),
+                                           array_of(std::vector<Local>(a.forward().column_order())));
+                   })
       // Seconds of one product with these columns, of the clock or of this thread on its processor: for benchmarks.
       .def("time_product",
            [](const Tiled& a, const Whole<T>& x, bool adjoint, bool processor) {

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import bem, comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, tomography
+    from . import bem, comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, simulate, tomography
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .io import read_vector
     from .krylov import (
@@ -81,6 +81,7 @@ _FLOORS = (
     "multigrid",
     "op",
     "precond",
+    "simulate",
     "tomography",
 )
 
@@ -138,6 +139,7 @@ __all__ = [
     "read",
     "read_vector",
     "richardson",
+    "simulate",
     "solve",
     "stencil",
     "tiled",

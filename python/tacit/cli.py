@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tacit import cli_apps, cli_bem, cli_multigrid, cli_poisson, launch, report
+from tacit import cli_apps, cli_bem, cli_multigrid, cli_poisson, cli_simulate, launch, report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -248,6 +248,7 @@ def build_parser() -> Parser:
     choice(g, "--scalar", "scalar", SCALARS, default="as the file needs")
     choice(g, "--device", "device", ("host", "cuda"))
     cli_poisson.add_where(g, choice, whole)
+    cli_simulate.add(g, whole)
     g = p.add_argument_group("what it leaves")
     g.add_argument("--monitor", action="store_true", help="show the residual while it runs")
     g.add_argument("--output", type=destination(OUTPUTS), metavar="FILE", help="write x: .mtx, .npy, .npz, .petsc")
@@ -433,6 +434,9 @@ def check_files(arguments: argparse.Namespace) -> None:
 
 def solve(arguments: argparse.Namespace) -> int:
     check_files(arguments)
+    cli_simulate.check(arguments, WrongUse)
+    if arguments.simulate is not None:
+        return OK if cli_simulate.run(arguments) else NOT_CONVERGED
     if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
         return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
     comm = communicator(arguments.ranks)

@@ -16,7 +16,9 @@ from typing import Any
 
 METHODS = ("cgls", "sirt")
 VALUES = ("full", "float32", "float16", "bfloat16")
-FORMATS = ("automatic", "list", "bitmap")
+VECTORS = ("full", "float16", "bfloat16")
+FORMATS = ("automatic", "list", "bitmap", "plain")
+ORDERS = ("hilbert", "natural", "clustered", "spectral", "greedy", "metis")
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 
 
@@ -88,7 +90,9 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--start", metavar="FILE.npy", help="images to start from")
     g = p.add_argument_group("where and how it runs")
     choice(g, "--values", "values", VALUES, "of the stored projector: ")
+    choice(g, "--vectors", "vectors", VECTORS, "that a product reads: ")
     choice(g, "--format", "format", FORMATS, "of the stored projector: ")
+    choice(g, "--order", "order", ORDERS, "of rays and pixels: ")
     choice(g, "--scalar", "scalar", ("float32", "float64"))
     g.add_argument(
         "--batch",
@@ -196,7 +200,9 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
         centre=centre,
         pixel=arguments.pixel,
         values=arguments.values,
+        vectors=arguments.vectors,
         format=arguments.format,
+        order=arguments.order,
         columns=min(arguments.batch, high - low),
         groups=arguments.groups,
         minibatch=arguments.minibatch,

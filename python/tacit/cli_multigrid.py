@@ -16,7 +16,8 @@ COEFFICIENTS = ("constant", "stored", "bubble")
 BOUNDARIES = ("periodic", "dirichlet", "neumann")
 CYCLES = ("V", "W", "F", "U")
 SMOOTHERS = ("gauss-seidel", "chebyshev", "jacobi", "l1-jacobi")
-INTERPOLATIONS = ("constant", "linear")
+INTERPOLATIONS = ("constant", "linear", "quadratic", "cubic", "quartic")
+STENCILS = ("7-point", "27-point", "fourth-order")
 BASES = ("auto", "newton", "chebyshev", "monomial")
 POWERS = ("products", "kernel")
 BOTTOMS = (
@@ -38,6 +39,7 @@ _OF_PROBLEM = {
     "coefficient": "helmholtz",
     "boundary": "helmholtz",
     "rhs": "helmholtz",
+    "stencil": "helmholtz",
     "jump": "projection",
     "ell": "projection",
     "growth": "gravity",
@@ -54,6 +56,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     choice(g, "--coefficient", "coefficient", COEFFICIENTS, "beta of helmholtz: ")
     choice(g, "--boundary", "boundary", BOUNDARIES, "of helmholtz: ")
     choice(g, "--rhs", "right-hand side", ("triangle", "manufactured"), "of helmholtz: ")
+    choice(g, "--stencil", "stencil", STENCILS, "of helmholtz: ")
     g.add_argument("--jump", default=10.0, type=real(0, True), metavar="R", help="projection: ratio of densities [10]")
     g.add_argument("--ell", action="store_true", help="projection: on an L-shaped level")
     g.add_argument("--growth", default=0.1, type=real(0), help="gravity: how far matter has clustered [0.1]")
@@ -62,7 +65,11 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g = p.add_argument_group("method")
     g.add_argument("--cycle", default="V", type=one_of("cycle", CYCLES), metavar="NAME", help="V, W, F, U [V]")
     choice(g, "--smoother", "smoother", SMOOTHERS)
-    choice(g, "--interpolation", "interpolation", INTERPOLATIONS)
+    choice(g, "--interpolation", "interpolation", INTERPOLATIONS, default="constant; quadratic for fourth-order")
+    choice(g, "--restriction", "interpolation", INTERPOLATIONS, "the adjoint of: ")
+    choice(
+        g, "--full-interpolation", "interpolation", INTERPOLATIONS[1:], "cycle F: ", "linear; quartic for fourth-order"
+    )
     g.add_argument("--pre", default=2, type=whole(0), metavar="N", help="sweeps before the coarser level [2]")
     g.add_argument("--post", default=2, type=whole(0), metavar="N", help="sweeps after it [2]")
     choice(g, "--bottom", "bottom solver", BOTTOMS)
@@ -119,7 +126,14 @@ def _problem(a: argparse.Namespace, comm: Any) -> Any:
     if a.problem == "diffusion":
         return problems.diffusion(a.n, axes=a.axes, boxes=a.boxes, comm=comm)
     return problems.helmholtz(
-        a.n, axes=a.axes, coefficient=a.coefficient, boundary=a.boundary, rhs=a.rhs, boxes=a.boxes, comm=comm
+        a.n,
+        axes=a.axes,
+        coefficient=a.coefficient,
+        boundary=a.boundary,
+        rhs=a.rhs,
+        boxes=a.boxes,
+        stencil=a.stencil,
+        comm=comm,
     )
 
 
@@ -145,6 +159,8 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         cycle=a.cycle,
         smoother=a.smoother,
         interpolation=a.interpolation,
+        restriction=a.restriction,
+        full_interpolation=a.full_interpolation,
         pre=a.pre,
         post=a.post,
         symmetric=krylov == "cg",
@@ -163,6 +179,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     facts: dict[str, Any] = {
         "command": ["tacit", *a.words],
         "problem": a.problem,
+        "stencil": a.stencil,
         "shape": list(A.cells.shape),
         "unknowns": A.shape[0],
         "ranks": comm.size,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._support import Array
+from ._support import Array, as_array, choose
 
-__all__ = ["blocks", "gather", "is_whole", "own_part"]
+__all__ = ["Clusters", "blocks", "cluster", "gather", "hilbert", "is_whole", "own_part", "reuse"]
 
 
 def blocks(n: int, ranks: int) -> list[int]:
@@ -59,3 +61,81 @@ def gather(own: Array, comm: _core.Communicator) -> Array:
         return own
     parts = [np.frombuffer(part, own.dtype) for part in comm.all_gather(np.ascontiguousarray(own).tobytes())]
     return np.concatenate(parts).reshape(-1, *own.shape[1:])
+
+
+@dataclass
+class Clusters:
+    """Orders of a matrix's rows and columns; place i is taken by row ``rows[i]``."""
+
+    rows: Array
+    columns: Array
+    how: str  #: "spectral", "greedy", "metis"; "natural" where nothing is gained
+
+
+def cluster(a: Any, block: int = 1024, how: str = "clustered") -> Clusters:
+    """Rows of a sparse matrix that read the same columns in blocks of `block`, and columns likewise, from the pattern
+    alone.
+
+    Parameters
+    ----------
+    a : SciPy sparse matrix
+    block : int
+    how : str
+        "spectral": for rows that overlap in long ways, O(entries) a few times; "greedy": for few entries a row and
+        column; "metis"; "clustered": one of the first two, if it gains anything.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, tacit
+    >>> a = sp.random_array((60, 60), density=0.1, rng=0, format="csr")
+    >>> sorted(tacit.layout.cluster(a, block=8).rows.tolist()) == list(range(60))
+    True
+    """
+    choose("how", how, ("clustered", "spectral", "greedy", "metis"))
+    return Clusters(*_core.cluster(*_pattern(a), how, int(block)))
+
+
+def reuse(a: Any, block: int = 1024, order: Any = None, columns: bool = False) -> float:
+    """Entries over distinct columns of blocks of `block` rows of a sparse matrix, its rows taken in `order`: how often
+    a staged column is used. `columns`: entries over distinct rows of blocks of columns, these taken in `order`."""
+    given = np.empty(0, np.int32) if order is None else np.ascontiguousarray(order, np.int32)
+    start, column, n = _pattern(a)
+    wanted = n if columns else len(start) - 1
+    if len(given) not in (0, wanted) or (len(given) and not np.array_equal(np.sort(given), np.arange(wanted))):
+        raise ValueError(f"order has {len(given)} numbers; each of 0 to {wanted - 1} is needed once")
+    return _core.reuse(start, column, n, given, int(block), bool(columns))
+
+
+def _pattern(a: Any) -> tuple[Array, Array, int]:
+    c = a.tocsr()
+    return np.ascontiguousarray(c.indptr, np.int64), np.ascontiguousarray(c.indices, np.int32), int(c.shape[1])
+
+
+def hilbert(of: Any) -> Array:
+    """Hilbert's curve through a rectangle or box of cells, or through points: neighbours in the order are neighbours in
+    space.
+
+    Parameters
+    ----------
+    of : tuple of 2 or 3 int, or array_like (n, 2) or (n, 3)
+        The size of a rectangle or box, cell (x, y, z) having the number ``x + width (y + height z)``; or points.
+
+    Returns
+    -------
+    array of int
+        Old numbers in the new order.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.layout.hilbert((2, 2, 2)).tolist()
+    [0, 1, 3, 2, 6, 7, 5, 4]
+    """
+    if isinstance(of, tuple) and len(of) in (2, 3) and all(isinstance(n, (int, np.integer)) for n in of):
+        sizes = [int(n) for n in of]
+        return np.asarray(_core.hilbert_rectangle(*sizes) if len(sizes) == 2 else _core.hilbert_box(*sizes))
+    points = as_array(of, "points")
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise ValueError(f"points has shape {points.shape}; (n, 2) or (n, 3) is needed")
+    flat = np.ascontiguousarray(points, np.float64).reshape(-1)
+    return np.asarray(_core.hilbert_points(flat, points.shape[1]))

@@ -17,6 +17,7 @@ preconditioner for every Krylov method: ``tacit.solve(A, f, method="cg", precond
 from __future__ import annotations
 
 import inspect
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -52,6 +53,7 @@ __all__ = [
     "multigrid",
     "smoothers",
     "solve",
+    "stencils",
 ]
 
 
@@ -66,6 +68,10 @@ def cycles() -> list[str]:
 
 def smoothers() -> list[str]:
     return list(_core.smoother_names())
+
+
+def stencils() -> list[str]:
+    return list(_core.cell_stencil_names())
 
 
 class Cells:
@@ -198,11 +204,14 @@ class FiniteVolume(Operator):
     domain's shape into vectors and back.
     """
 
-    __slots__ = ("cells",)
+    __slots__ = ("cells", "stencil")
 
-    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, cells: Cells) -> None:
+    def __init__(
+        self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, cells: Cells, stencil: str = "7-point"
+    ) -> None:
         super().__init__(handle, comm, dtype)
         self.cells = cells
+        self.stencil = stencil
 
     @property
     def singular(self) -> bool:
@@ -210,12 +219,17 @@ class FiniteVolume(Operator):
         return bool(self._handle.singular)
 
     def is_hermitian(self) -> bool:
-        return True
+        return bool(self._handle.symmetric)
 
     def sample(self, f: Callable[..., Any] | float) -> Array:
-        """f(x, y, z) at the centres of this rank's cells. `f` takes arrays."""
+        """f(x, y, z) at the centres of this rank's cells; with the fourth-order stencil its averages over them, by two
+        Gauss points an axis. `f` takes arrays.
+        """
         at = self.cells.centres()
-        values = f(*at) if callable(f) else f
+        if self.stencil == "fourth-order" and callable(f):
+            values: Any = _averages(f, at, self.cells, range(len(at)))
+        else:
+            values = f(*at) if callable(f) else f
         return np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), at[0].shape))
 
     def boundary_terms(self, value: Any = None, flux: Any = None) -> Array:
@@ -246,6 +260,18 @@ class FiniteVolume(Operator):
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 
 
+def _averages(f: Callable[..., Any], at: Sequence[Array], cells: Cells, axes: Any) -> Any:
+    """f of arrays, averaged along some axes over the width of a cell by two Gauss points each."""
+    total: Any = 0.0
+    signs = list(itertools.product((-1, 1), repeat=len(list(axes))))
+    for sign in signs:
+        moved = list(at)
+        for axis, s in zip(axes, sign, strict=True):
+            moved[axis] = at[axis] + s * cells.lengths[axis] / cells.shape[axis] / (2 * np.sqrt(3))
+        total = total + np.asarray(f(*moved))
+    return total / len(signs)
+
+
 def finite_volume(
     cells: Cells,
     a: float = 0.0,
@@ -253,10 +279,11 @@ def finite_volume(
     alpha: Any = None,
     beta: Any = None,
     *,
+    stencil: str = "7-point",
     mean: str = "harmonic",
     dtype: npt.DTypeLike = "float64",
 ) -> FiniteVolume:
-    """The operator a alpha u - b div(beta grad u) by 3, 5 or 7 points, second order, symmetric, without a matrix.
+    """The operator a alpha u - b div(beta grad u) on cells, without a matrix.
 
     Parameters
     ----------
@@ -267,6 +294,11 @@ def finite_volume(
     beta : float, callable or array, optional
         A callable is asked at the centres of faces. An array holds this rank's cells (``cells.from_grid``), and faces
         take the `mean` of the two beside them. Default: 1.
+    stencil : str
+        "7-point" (3, 5 or 7 points, second order, symmetric, any boxes), "27-point" (3, 9 or 27 points, second
+        order with an error alike in all directions; a, b alone, on cubes) or "fourth-order" (averages over cells;
+        alpha and beta numbers or callables). The last two need a whole rectangle; the fourth order also boxes of two
+        cells and more at its ends.
     mean : str
         "harmonic" (the flux stays continuous where beta jumps) or "arithmetic".
     dtype : dtype
@@ -283,27 +315,47 @@ def finite_volume(
         result = given(*(at[:, k] for k in range(axes))) if callable(given) else given
         return to_scalar(np.array(np.broadcast_to(as_array(result, what), (len(at),))), scalar, what)
 
+    def averaged(given: Any, along: Any) -> Any:
+        if stencil != "fourth-order" or not callable(given):
+            return given
+        return lambda *at: _averages(given, at, cells, along)
+
     def look() -> tuple[str, float, Array | None, list[Array], str]:
         scalar = choose("dtype", chosen_scalar(dtype) or "float64", ("float32", "float64"))
         choose("mean", mean, ("harmonic", "arithmetic"))
+        choose("stencil", stencil, stencils())
+        fourth = stencil == "fourth-order"
+        for name, given in (("alpha", alpha), ("beta", beta)):
+            if fourth and given is not None and not callable(given) and np.ndim(given) > 0:
+                raise ValueError(
+                    f"{name} is an array; the fourth-order stencil takes averages of functions: a callable"
+                )
         centres = cells._handle.centres().reshape(-1, 3)
         factor = float(b)
-        own = None if alpha is None else values(alpha, centres, scalar, "alpha")
+        own = None if alpha is None else values(averaged(alpha, range(axes)), centres, scalar, "alpha")
         if beta is None:
             return scalar, factor, own, [], ""
         if callable(beta):
-            faces = [values(beta, cells._handle.face_centres(k).reshape(-1, 3), scalar, "beta") for k in range(axes)]
+            faces = [
+                values(
+                    averaged(beta, [d for d in range(axes) if d != k]),
+                    cells._handle.face_centres(k).reshape(-1, 3),
+                    scalar,
+                    "beta",
+                )
+                for k in range(axes)
+            ]
             return scalar, factor, own, faces, ""
         if np.ndim(beta) == 0:
             return scalar, factor * float(beta), own, [], ""
-        given = as_vector(beta, "beta")
-        if len(given) != len(centres):
-            raise ValueError(f"beta has {len(given)} values; this rank has {len(centres)} cells")
-        return scalar, factor, own, [to_scalar(given, scalar, "beta")], mean
+        by_cell = as_vector(beta, "beta")
+        if len(by_cell) != len(centres):
+            raise ValueError(f"beta has {len(by_cell)} values; this rank has {len(centres)} cells")
+        return scalar, factor, own, [to_scalar(by_cell, scalar, "beta")], mean
 
     scalar, factor, own, faces, how = agreed(cells.comm, look)
-    handle = core("finite_volume", scalar)(cells._handle, float(a), factor, own, faces, how)
-    return FiniteVolume(handle, cells.comm, scalar, cells)
+    handle = core("finite_volume", scalar)(cells._handle, float(a), factor, own, faces, how, stencil)
+    return FiniteVolume(handle, cells.comm, scalar, cells, stencil)
 
 
 class Result:
@@ -441,7 +493,9 @@ def multigrid(
     *,
     cycle: str = "V",
     smoother: str = "gauss-seidel",
-    interpolation: str = "constant",
+    interpolation: str | None = None,
+    restriction: str = "constant",
+    full_interpolation: str | None = None,
     pre: int = 2,
     post: int = 2,
     symmetric: bool = False,
@@ -471,8 +525,13 @@ def multigrid(
         axis: no box moves to another rank).
     smoother : str
         "gauss-seidel" (red-black), "chebyshev", "jacobi", "l1-jacobi".
-    interpolation : str
-        "constant" or "linear".
+    interpolation : str, optional
+        Of corrections: "constant", "linear", "quadratic", "cubic", "quartic". Above linear: exact for averages
+        over cells. [constant; quadratic with the fourth-order stencil]
+    restriction : str
+        Of residuals: the adjoint of this interpolation; "constant" sums them over the children.
+    full_interpolation : str, optional
+        Of solutions, by the F-cycle. [linear; quartic with the fourth-order stencil]
     pre, post : int
         Sweeps before and after the coarser level.
     symmetric : bool
@@ -506,7 +565,11 @@ def multigrid(
     def look() -> None:
         choose("cycle", cycle, cycles())
         choose("smoother", smoother, smoothers())
-        choose("interpolation", interpolation, list(_core.interpolation_names()))
+        names = list(_core.interpolation_names())
+        choose("restriction", restriction, names)
+        for what, given in (("interpolation", interpolation), ("full_interpolation", full_interpolation)):
+            if given is not None:
+                choose(what, given, names)
         choose("bottom", bottom, bottoms())
         choose("bottom_norm", bottom_norm, _core.norm_names())
         if not isinstance(A, FiniteVolume):

@@ -511,6 +511,11 @@ class TiledSpmm(Operator):
         return str(self._handle.facts["storage"])
 
     @property
+    def order(self) -> str:
+        """How this rank's rows and columns are stored: "natural", or the clustering that was taken."""
+        return str(self._handle.facts["order"])
+
+    @property
     def nbytes(self) -> int:
         """Of this rank's part of A and A^T."""
         return int(self._handle.facts["bytes"])
@@ -527,6 +532,12 @@ class TiledSpmm(Operator):
         if self.comm.size > 1:
             raise ValueError("a tiled matrix of several ranks has no rows of its own to give")
         start, column, value = self._handle.stored_rows(False)
+        rows, columns = self._handle.orders
+        if len(rows):
+            stored_a = sp.csr_array((value, columns[column], start), shape=self.shape)
+            place = np.empty_like(rows)
+            place[rows] = np.arange(len(rows), dtype=rows.dtype)
+            return stored_a[place]
         return sp.csr_array((value, column, start), shape=self.shape)
 
     def staging(self, rows: int, capacity: int, adjoint: bool = False) -> dict[str, float]:
@@ -550,11 +561,17 @@ def tiled_options(
     groups: Sequence[int],
     minibatch: int,
     tune: bool,
+    vectors: str = "full",
+    order: str = "natural",
+    cluster_rows: int = 1024,
 ) -> dict[str, Any]:
     """The options of a tiled matrix as the compiled part takes them."""
     return {
         "values": choose("values", values, ("full", "float32", "float16", "bfloat16")),
-        "format": choose("format", format, ("automatic", "list", "bitmap")),
+        "vectors": choose("vectors", vectors, ("full", "float16", "bfloat16")),
+        "order": order,
+        "cluster_rows": int(cluster_rows),
+        "format": choose("format", format, ("automatic", "list", "bitmap", "plain")),
         "columns": int(columns),
         "block_rows": int(block_rows),
         "tile": int(tile),
@@ -564,10 +581,16 @@ def tiled_options(
     }
 
 
+ORDERS = ("natural", "clustered", "spectral", "greedy", "metis")
+
+
 def tiled(
     a: Any,
     *,
     values: str = "full",
+    vectors: str = "full",
+    order: str = "natural",
+    cluster_rows: int = 1024,
     format: str = "automatic",
     columns: int = 1,
     block_rows: int = 0,
@@ -586,8 +609,18 @@ def tiled(
     values : str
         "full", "float32", "float16" or "bfloat16": how entries are stored (scaled by a power of two for each block);
         sums are formed in the matrix's own scalar.
+    vectors : str
+        "full", or "float16", "bfloat16": products of a float32 matrix read a copy of the vectors in 16 bits, each
+        column scaled by a power of two of its own, and sum in float32.
+    order : str
+        How rows and columns are stored; vectors keep their numbers. "natural": as they come. "clustered": rows that
+        read the same columns together, and columns likewise, where nothing is known of their geometry; by "spectral"
+        (long rows), "greedy" (short ones) or "metis" where these are named. See :func:`tacit.layout.cluster`.
+    cluster_rows : int
+        Rows of a cluster.
     format : str
-        "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together) or "automatic".
+        "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together), "plain" (as a csr matrix;
+        where rows are short and columns many) or "automatic".
     columns : int
         Columns at once, as expected; decides the automatic format.
     block_rows, tile : int
@@ -618,7 +651,10 @@ def tiled(
     def look() -> dict[str, Any]:
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
-        return tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune)
+        choose("order", order, ORDERS)
+        return tiled_options(
+            values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order, cluster_rows
+        )
 
     options = agreed(stored_a.comm, look)
     handle = core("tiled", stored_a.dtype.name)(stored_a._handle, options)

@@ -29,7 +29,7 @@ from ._support import Array, agreed, as_array, choose, core, using_threads
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
 METHODS = ("cgls", "sirt")
-ORDERS = ("hilbert", "natural")
+ORDERS = ("hilbert", *op.ORDERS)
 
 
 class Projector:
@@ -102,6 +102,7 @@ def projector(
     centre: float | None = None,
     pixel: float = 1.0,
     values: str = "full",
+    vectors: str = "full",
     format: str = "automatic",
     columns: int = 1,
     block_rows: int = 0,
@@ -131,8 +132,10 @@ def projector(
         Side of a pixel, in bins.
     values : str
         How entries are stored: "full" (as `dtype`), "float32", "float16", "bfloat16"; sums are formed in `dtype`.
+    vectors : str
+        "full", or "float16", "bfloat16": products read vectors in 16 bits (:func:`tacit.tiled`). Of float32.
     format : str
-        "list" (fastest), "bitmap" (fewer bytes), or "automatic".
+        "list" (fastest), "bitmap" (fewer bytes), "plain" or "automatic".
     columns : int
         Slices that are worked on at once, as expected; decides the automatic format.
     block_rows, tile : int
@@ -144,7 +147,8 @@ def projector(
     tune : bool
         See :func:`tacit.tiled`.
     order : str
-        "hilbert" or "natural": how rays and pixels are numbered inside.
+        How rays and pixels are numbered inside: "hilbert" or "natural"; or stored, their geometry being left unused:
+        "clustered", "spectral", "greedy", "metis" (:func:`tacit.tiled`).
     dtype : str
         "float32" or "float64".
     threads : int, optional
@@ -167,14 +171,14 @@ def projector(
         return (
             t,
             (int(size[0]), int(size[1])),
-            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune),
+            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order),
         )
 
     t, size, options = agreed(on, look)
     middle = detectors / 2 if centre is None else float(centre)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", str(np.dtype(dtype)))(
-            on, size[1], size[0], int(detectors), t, middle, float(pixel), order == "natural", options
+            on, size[1], size[0], int(detectors), t, middle, float(pixel), order != "hilbert", options
         )
     return Projector(handle, on, str(np.dtype(dtype)), size, (len(t), int(detectors)))
 

@@ -2,16 +2,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
 namespace tacit {
 
-double wall_time() noexcept {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::atomic<bool> Trace::on_{false};
+std::atomic<int> Trace::on_{0};
 
 namespace {
 std::mutex record_mutex;
@@ -19,11 +16,32 @@ std::vector<Trace::Event> recorded;
 std::atomic<int> threads_seen{0};
 thread_local int this_rank = 0;
 thread_local int this_thread = -1;
+thread_local VirtualClock* this_clock = nullptr;
 }  // namespace
 
-void Trace::start() { on_.store(true); }
-void Trace::stop() { on_.store(false); }
+double wall_time() noexcept {
+  if (Trace::on() && this_clock) [[unlikely]] return this_clock->now();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Trace::use(VirtualClock* clock) noexcept {
+  if (!clock != !this_clock) on_.fetch_add(clock ? 2 : -2);
+  this_clock = clock;
+}
+void Trace::tell_clock(const char* name, double bytes, double flops) {
+  if (this_clock) this_clock->work(name, bytes, flops);
+}
+void Trace::finish(const Event& event, double flops) {
+  if (this_clock && std::strcmp(event.category, "exec") == 0) this_clock->work(event.name, double(event.bytes), flops);
+  Event done = event;
+  done.end = wall_time();
+  record(done);
+}
+
+void Trace::start() { on_.fetch_or(1); }
+void Trace::stop() { on_.fetch_and(~1); }
 void Trace::record(const Event& event) {
+  if ((on_.load(std::memory_order_relaxed) & 1) == 0) return;
   std::lock_guard lock(record_mutex);
   recorded.push_back(event);
 }

@@ -144,6 +144,7 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
   slot->number = number;
   slot->operation = operation;
   slot->channel = channel;
+  slot->counted = counted;
   slot->busy = true;
   slot->done = slot->given_up = false;
   slot->native = algorithm == SumAlgorithm::native && counted && operation == Operation::sum && !native_lost &&
@@ -154,6 +155,8 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
     return *slot;
   }
   slot->uncaught = std::uncaught_exceptions();
+  const SimulatedRank::For phase(simulated, counted ? "sum" : "agree", true);
+  if (simulated) simulated->sum_started(*transport, channel);
   try {
     if (slot->native) {
       slot->send = transport->start_native_sum(slot->value.data(), n, number, operation);
@@ -177,7 +180,9 @@ Global State::reduce(Global value, Operation operation) {
     explicit Owner(SumSlot& s) : slot(s) { slot.owned = true; }
     ~Owner() { slot.owned = false; }
   } const owner(slot);
+  const SimulatedRank::For phase(simulated, "agree");
   wait_until([&] { return slot.done; });
+  if (simulated) simulated->sum_taken(*transport, slot.channel);
   std::memcpy(&value, slot.value.data(), sizeof value);
   return value;
 }
@@ -536,6 +541,7 @@ bool PendingSum::test() {
   if (!slot_) return true;
   const auto turn = state_->turns->take();
   state_->progress();
+  if (state_->simulated && !slot_->done) state_->simulated->let_others_catch_up();
   refuse_given_up(*state_, *slot_);
   return slot_->done;
 }
@@ -546,8 +552,10 @@ void PendingSum::wait(void* values) {
     return;
   }
   const Span span("wait for sum", "comm", std::int64_t(slot_->bytes()));  // an engine swaps the buffers
+  const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
   state_->wait_until([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
+  if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);
   // Sums overlap each other and what the rank computes: each has a line of its own.
   if (slot_->began >= 0)
     Trace::record({"sum in flight", "comm", slot_->began, slot_->ended, Trace::rank(), 1000 + slot_->number_of,
@@ -560,9 +568,21 @@ void PendingSum::wait(void* values) {
 Communicator Communicator::self() { return Communicator(std::make_shared<SelfTransport>()); }
 
 Communicator::Communicator(std::shared_ptr<Transport> transport)
-    : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {}
+    : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {
+  if (!state_->simulated) return;
+  state_->path = Path::messages;
+  state_->transport->polls([weak = std::weak_ptr<State>(state_)] {
+    if (const auto state = weak.lock()) Communicator(state).progress();
+  });
+}
+
+Communicator::Communicator(std::shared_ptr<State> state)
+    : state_(std::move(state)), rank_(state_->rank), size_(state_->size) {}
 
 const char* Communicator::kind() const { return state_->transport->kind(); }
+bool Communicator::is_simulated() const noexcept {
+  return state_->simulated != nullptr;
+}
 Communicator Communicator::duplicate() const {
   // The transport's own call can wait for ever: nobody begins it before all are here.
   meet();
@@ -594,6 +614,7 @@ Counters Communicator::counters() const { return state_->counters; }
 Transport& Communicator::transport() const { return *state_->transport; }
 void Communicator::progress() const {
   if (state_->owner.load(std::memory_order_relaxed) != State::this_thread()) return;
+  if (state_->simulated && !state_->simulated->may_poll()) return;
   const auto turn = state_->turns->take();
   try {
     state_->progress();

@@ -123,7 +123,10 @@ void Exchange::choose_route() {
   auto& s = *comm_.state_;
   Path wanted = own_path_.value_or(s.path);
   ++opened_;
-  if (comm_.size() == 1) wanted = Path::messages;
+  if (s.simulated && wanted != Path::automatic && wanted != Path::messages && wanted != Path::persistent)
+    throw Error(ErrorKind::environment, message("exchanges of simulated ranks travel as messages, not by the path \"",
+                                                to_string(wanted), "\""));
+  if (comm_.size() == 1 || (s.simulated && wanted == Path::automatic)) wanted = Path::messages;
   if (wanted == Path::automatic) {
     const bool now = !found_ && opened_ % trial_at == 0;
     if (route_ && !now && (!found_ || *found_ == route_->path())) return;
@@ -272,6 +275,7 @@ void Exchange::send(int number, const std::byte* owned) {
   auto& s = *comm_.state_;
   s.begin();
   const auto turn = s.turns->take();
+  const detail::SimulatedRank::For phase(s.simulated, "halo", true);
   try {
     route_->post(*slot, owned);
   } catch (...) {
@@ -310,6 +314,7 @@ int Exchange::wait_any(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
   if (std::find(slot->named.begin(), slot->named.end(), 0) == slot->named.end()) return -1;
+  const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
   int found = -1;
   comm_.state_->wait_until([&] { return (found = test_any(number)) >= 0; });
   return found;
@@ -319,6 +324,7 @@ void Exchange::wait(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
   const Span span("wait for halo", "comm", Trace::on() ? std::int64_t(route_->incoming_bytes(*slot)) : 0);
+  const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
   comm_.state_->wait_until([&] { return route_->arrived(*slot); });
 }
 
@@ -331,6 +337,7 @@ void Exchange::close(int number) {
 }
 
 void Exchange::finish(int which) {
+  const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
   comm_.state_->wait_until([&] {
     auto& slot = route_->slots[which];
     return int(route_->arrived(slot)) & int(route_->sent(slot));

@@ -6,6 +6,8 @@
 #include <tacit/comm/exchange.hpp>
 #include <tacit/exec/tasks.hpp>
 
+#include "simulated.hpp"
+
 #include <array>
 #include <atomic>
 #include <deque>
@@ -30,6 +32,7 @@ struct SumSlot {
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
   bool given_up = false;  // there is no result
+  bool counted = false;
   int uncaught = 0;       // exceptions on their way where it was started
   Ticket send, receive;
   double began = -1, ended = -1;  // where a trace is on
@@ -50,11 +53,13 @@ struct State : std::enable_shared_from_this<State> {
     rank = transport->rank();
     size = transport->size();
     epochs = transport->largest_tag() / channels;
+    simulated = transport->simulated();
     for (power = 1; 2 * power <= size;) power *= 2;
   }
   ~State();
 
   std::shared_ptr<Transport> transport;
+  SimulatedRank* simulated = nullptr;
   // Taken around everything below that an engine's thread touches too: sums, exchanges, the transport.
   std::shared_ptr<Turns> turns;
   std::weak_ptr<void> engine;
@@ -169,6 +174,12 @@ struct State : std::enable_shared_from_this<State> {
           if (error) rethrow();
           if (condition()) return;
           progress();
+          if (simulated && !error && condition()) return;  // or nothing can change before another rank runs
+        }
+        if (simulated) {
+          look_around();
+          simulated->wait();
+          continue;
         }
         if (spins % 4 == 3) help_others();  // on a busy machine a turn of this loop may take long
         if (spins % 64 == 63) look_around();

@@ -517,6 +517,12 @@ struct Task {
   }
 };
 
+// Operations of s columns with j others, `passes` times, and with themselves.
+template <class T>
+double operations(int j, int s, int passes, std::size_t n) {
+  return (is_complex<T> ? 8.0 : 2.0) * double(n) * s * (passes * double(j) + 0.5 * s);
+}
+
 template <class T, class S>
 std::int64_t traffic(int j, int s, int passes, std::size_t n) {
   return std::int64_t((j * sizeof(S) + std::size_t(passes) * s * sizeof(T)) * n);
@@ -527,7 +533,8 @@ std::int64_t traffic(int j, int s, int passes, std::size_t n) {
 template <Scalar T, Memory M>
 void block_dots(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {
   const bool own = j >= s && std::equal(v, v + s, q + (j - s));
-  const Span span("block dots", "exec", traffic<T, T>(own ? j - s : j, s, 1, n));
+  const Span span("block dots", "exec", traffic<T, T>(own ? j - s : j, s, 1, n),
+                  operations<T>(own ? j - s : j, s, 1, n));
   Task<T, T> task{q, own ? j - s : j, const_cast<T* const*>(v), s, n};
   task.gram = true, task.own = own, task.G = G;
   task();
@@ -535,7 +542,7 @@ void block_dots(const T* const* q, int j, const T* const* v, int s, std::size_t 
 
 template <Scalar T, Memory M, class S>
 void block_gram(const S* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {
-  const Span span("block dots", "exec", traffic<T, S>(j, s, 1, n));
+  const Span span("block dots", "exec", traffic<T, S>(j, s, 1, n), operations<T>(j, s, 1, n));
   Task<T, S> task{q, j, const_cast<T* const*>(v), s, n};
   task.gram = true, task.G = G;
   task();
@@ -544,7 +551,7 @@ void block_gram(const S* const* q, int j, const T* const* v, int s, std::size_t 
 template <Scalar T, Memory M, class S>
 void block_update_stored(const S* const* q, int j, const T* C, T* const* v, int s, const T* W, S* const* stored,
                          std::size_t n) {
-  const Span span("block update", "exec", traffic<T, S>(j, s, 2, n));
+  const Span span("block update", "exec", traffic<T, S>(j, s, 2, n), operations<T>(j, s, 1, n));
   Task<T, S> task{q, j, v, s, n};
   task.update = true, task.C = C, task.W = W, task.stored = stored;
   task();
@@ -557,7 +564,7 @@ void block_update(const T* const* q, int j, const T* C, T* const* v, int s, cons
 
 template <Scalar T, Memory M, class S>
 void block_update_gram(const S* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n, T* G) {
-  const Span span("block update and dots", "exec", traffic<T, S>(j, s, 2, n));
+  const Span span("block update and dots", "exec", traffic<T, S>(j, s, 2, n), operations<T>(j, s, 2, n));
   Task<T, S> task{q, j, v, s, n};
   task.update = true, task.gram = true, task.C = C, task.W = W, task.G = G;
   task();
@@ -565,7 +572,7 @@ void block_update_gram(const S* const* q, int j, const T* C, T* const* v, int s,
 
 template <Scalar T, Memory M, class S>
 void block_combine_stored(const S* const* y, int j, const T* C, T* const* x, int s, std::size_t n) {
-  const Span span("block combine", "exec", traffic<T, S>(j, s, 2, n));
+  const Span span("block combine", "exec", traffic<T, S>(j, s, 2, n), operations<T>(j, s, 1, n));
   Task<T, S> task{y, j, x, s, n};
   task.combine = true, task.C = C;
   task();

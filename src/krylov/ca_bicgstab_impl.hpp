@@ -208,6 +208,7 @@ class CaBicgstab final : public Iteration<T, M> {
       return sum;
     };
     const int n = std::min(2 * (2 * j + 3), y_.columns());
+    Trace::work("coordinates", 0, 12.0 * n * n);  // six forms with the Gram matrix
 
     if (!(std::abs(rho_) > least_ * r0_norm_ * norm_)) {
       monitor.breakdown("(r0, r)", std::abs(rho_), "the residual is orthogonal to the shadow residual");

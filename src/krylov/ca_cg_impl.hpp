@@ -163,6 +163,7 @@ class CaCg final : public Iteration<T, M> {
     const int n = std::min(2 * (j + 2), y_.columns());
     y_.use(n);
     if (run.P) residual_.use(n);
+    Trace::work("coordinates", 0, (run.P ? 12.0 : 8.0) * n * n);  // forms with the Gram matrix
 
     if (!(rz_ > 0)) {
       monitor.breakdown("(r, P r)", rz_, "the preconditioner is not positive definite");

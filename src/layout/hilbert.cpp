@@ -3,6 +3,9 @@
 #include <tacit/base/error.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace tacit::layout {
@@ -59,6 +62,112 @@ std::vector<Local> hilbert_order(Local width, Local height, Global side) {
   std::vector<Local> order;
   order.reserve(std::size_t(n));
   walk({0, 0, 1, 0, 0, 1}, std::max<Global>(side, 1), width, height, order);
+  return order;
+}
+
+// --- in space -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// How the curve goes through a cube: from the corner `entry` (a bit for each axis) to its neighbour along `axis`.
+struct Way {
+  unsigned entry = 0, axis = 0;
+};
+
+unsigned rotated(unsigned bits, unsigned by) {
+  by %= 3;
+  return (bits << by | bits >> (3 - by)) & 7u;
+}
+unsigned gray(unsigned w) {
+  return w ^ w >> 1;
+}
+
+// The half (a bit for each axis) in which the w-th eighth lies, and the way through it.
+unsigned eighth(const Way& way, unsigned w) {
+  return rotated(gray(w), way.axis + 1) ^ way.entry;
+}
+Way through(const Way& way, unsigned w) {
+  const unsigned entry = w == 0 ? 0 : gray((w - 1) / 2 * 2);
+  const unsigned turns = w == 0 ? 0 : unsigned(std::countr_one(w % 2 == 0 ? w - 1 : w)) % 3;
+  return {way.entry ^ rotated(entry, way.axis + 1), (way.axis + turns + 1) % 3};
+}
+
+struct Box {
+  Global width, height, depth;
+};
+
+void walk(const Way& way, Global x, Global y, Global z, Global size, const Box& box, std::vector<Local>& order) {
+  if (x >= box.width || y >= box.height || z >= box.depth) return;
+  if (size == 1) return order.push_back(Local(x + box.width * (y + box.height * z)));
+  const Global h = size / 2;
+  for (unsigned w = 0; w < 8; ++w) {
+    const unsigned half = eighth(way, w);
+    walk(through(way, w), x + (half & 1u ? h : 0), y + (half & 2u ? h : 0), z + (half & 4u ? h : 0), h, box, order);
+  }
+}
+
+}  // namespace
+
+Global hilbert_place(Global side, Global x, Global y, Global z) {
+  Global place = 0;
+  Way way;
+  for (Global s = side / 2; s > 0; s /= 2) {
+    const unsigned half = (x & s ? 1u : 0u) | (y & s ? 2u : 0u) | (z & s ? 4u : 0u);
+    unsigned w = 0;
+    while (eighth(way, w) != half) ++w;
+    place = 8 * place + w;
+    way = through(way, w);
+  }
+  return place;
+}
+
+std::vector<Local> hilbert_order(const std::array<Local, 3>& box, Global side) {
+  const auto [width, height, depth] = box;
+  require(width >= 0 && height >= 0 && depth >= 0, "a box of ", width, " x ", height, " x ", depth, " cells");
+  // Two factors fit, the third may not.
+  const Global layer = Global(width) * height;
+  require(depth == 0 || layer <= std::numeric_limits<Local>::max() / depth, "a box of ", width, " x ", height, " x ",
+          depth, " cells; fewer than 2^31 are possible");
+  const Global longest = std::max({width, height, depth});
+  require(side >= 0 && (side & (side - 1)) == 0 && (side == 0 || side >= longest), "a cube of side ", side, " around ",
+          width, " x ", height, " x ", depth, " cells; a power of two is needed");
+  if (side == 0)
+    for (side = 1; side < longest;) side *= 2;
+  std::vector<Local> order;
+  order.reserve(std::size_t(layer * depth));
+  walk(Way{}, 0, 0, 0, std::max<Global>(side, 1), {width, height, depth}, order);
+  return order;
+}
+
+std::vector<Local> hilbert_order(std::span<const double> at, int dimensions) {
+  require(dimensions == 2 || dimensions == 3, "points with ", dimensions, " coordinates; 2 or 3 are possible");
+  const auto d = std::size_t(dimensions);
+  require(at.size() % d == 0, at.size(), " coordinates of points in ", dimensions, " dimensions");
+  const auto n = std::size_t(checked_cast<Local>(at.size() / d, "the number of points"));
+  double low[3] = {}, extent = 0;
+  for (std::size_t a = 0; a < d; ++a) {
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double v = at[i * d + a];
+      require(std::isfinite(v), "point ", i, " has the coordinate ", v);
+      least = std::min(least, v), most = std::max(most, v);
+    }
+    if (n > 0) low[a] = least, extent = std::max(extent, most / 2 - least / 2);  // half of it: no overflow
+  }
+  constexpr Global side = Global(1) << 20;
+  const double scale = extent > 0 ? double(side - 1) : 0;
+  std::vector<std::pair<Global, Local>> key(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    Global cell[3] = {};
+    for (std::size_t a = 0; a < d; ++a)
+      cell[a] =
+          scale == 0 ? 0 : std::clamp(Global((at[i * d + a] / 2 - low[a] / 2) / extent * scale), Global(0), side - 1);
+    key[i] = {d == 2 ? hilbert_place(side, cell[0], cell[1]) : hilbert_place(side, cell[0], cell[1], cell[2]),
+              Local(i)};
+  }
+  std::sort(key.begin(), key.end());
+  std::vector<Local> order(n);
+  for (std::size_t i = 0; i < n; ++i) order[i] = key[i].second;
   return order;
 }
 

@@ -243,7 +243,7 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
   }
   const Tuner::Clock clock(
       std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
-      this->schedule(), this->range().local_size());
+      this->schedule(), comm.is_simulated() ? 0 : this->range().local_size());
   if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
   if (backward) {
     build_adjoint();
@@ -357,6 +357,7 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
 #pragma omp parallel for schedule(static) if (count > exec::detail::parallel_from)
       for (std::size_t i = 0; i < count; ++i)
         for (int c = 0; c < k; ++c) y[i * std::size_t(k) + c] = d[i] * x[i * std::size_t(k) + c];
+      Trace::work("scale", double(count) * (2 * k + 1) * sizeof(T));
     };
 
     for (int c = 0; c < s; ++c) {

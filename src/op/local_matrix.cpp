@@ -1,5 +1,6 @@
 #include "recurrence_impl.hpp"
 
+#include <tacit/base/trace.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
 
@@ -389,6 +390,11 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
     s_->multiply(int(b), x, y, columns);
     if (b % poll_blocks == 0 && exec::may_poll()) comm.poll();
   });
+  if (Trace::on()) {
+    const double k = columns;
+    Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
+                (is_complex<T> ? 8 : 2) * k * double(s_->value.size()));
+  }
 }
 
 template <Scalar T, Memory M>
@@ -583,6 +589,9 @@ void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
       for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
       y[std::ptrdiff_t(row_[i]) * columns + c] += sum;
     }
+  if (Trace::on())
+    Trace::work("product", bytes() + 3.0 * n * columns * sizeof(T),
+                (is_complex<T> ? 8.0 : 2.0) * columns * double(entries()));
 }
 
 template <Scalar T, Memory M>

@@ -1,6 +1,7 @@
 // What a rank knows of the rows around its own, so that it can make several powers of a matrix from one exchange.
 #pragma once
 
+#include <tacit/base/trace.hpp>
 #include <tacit/comm/exchange.hpp>
 #include <tacit/layout/space.hpp>
 #include <tacit/op/csr.hpp>
@@ -97,6 +98,11 @@ class Surroundings {
     if (columns == 1) multiply<1>(n, x, own, y, 1);
     else if (columns == 2) multiply<2>(n, x, own, y, 2);
     else multiply<0>(n, x, own, y, columns);
+    if (n > 0 && Trace::on()) {
+      const auto entries = double(start_[2 * std::size_t(n)]);
+      Trace::work("product", entries * (sizeof(T) + sizeof(Local)) + 2.0 * n * columns * sizeof(T),
+                  (is_complex<T> ? 8 : 2) * columns * entries);
+    }
   }
 
  private:

@@ -170,6 +170,10 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     if (p.lowest_inner > p.highest_inner) p.lowest_inner = p.highest_inner;
     if constexpr (is_complex<T>)
       for (const T& v : weights.value) p.real_weights &= v.imag() == 0;
+    int of_point = 1;
+    for (int axis = 0; axis < grid.dimensions; ++axis) of_point = p.forward.star() ? of_point + 2 : of_point * 3;
+    // A complex number times a real one: two products and two sums.
+    p.operations = of_point * (!is_complex<T> ? 2 : p.real_weights ? 4 : 8);
     const Coefficients<T> backward(axes, weights, true);
     for (bool adjoint : {false, true}) {
       const auto& c = adjoint ? backward : p.forward;
@@ -227,7 +231,7 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
   if (token < 0) return p.run(x.data(), nullptr, y.data(), k, adjoint, 0, p.slabs, comm);
   auto& e = exchange(k);
   const Tuner::Clock clock(this->has_schedules() && !adjoint && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
-                           this->schedule(), this->range().local_size());
+                           this->schedule(), comm.is_simulated() ? 0 : this->range().local_size());
   const auto how = clock.runs() ? clock.schedule().how : Schedule::How::overlapped;
   if (how == Schedule::How::split || how == Schedule::How::jobs) {
     const T* const in = reinterpret_cast<const T*>(e.incoming(token));
@@ -343,11 +347,8 @@ template <Scalar T>
 Cost Stencil<T>::cost() const {
   const Parts& p = *parts_;
   const double n = double(this->range().local_size());
-  int points = 1;
-  for (int axis = 0; axis < grid_.dimensions; ++axis) points = p.forward.star() ? points + 2 : points * 3;
   Cost c;
-  // A complex number times a real one: two products and two sums.
-  c.flops = n * points * (!is_complex<T> ? 2 : p.real_weights ? 4 : 8);
+  c.flops = n * p.operations;
   c.bytes = 2 * n * sizeof(T);
   c.messages = double(p.pattern->send_ranks.size());
   c.message_bytes = double(p.pattern->send_index.size()) * sizeof(T);

@@ -1,6 +1,7 @@
 // What stencils are made of: the coefficients at each kind of place, and the loops over lines.
 #pragma once
 
+#include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/op/stencil.hpp>
 
@@ -389,6 +390,7 @@ struct Stencil<T>::Parts {
   std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs between them read no ghost
 
   std::map<int, Tuner> tuners;  // by number of columns
+  double operations = 0;        // a point
 
   /// f(kernel, x, ghosts, y, columns), with complex columns as twice as many real ones where the weights are real.
   template <class F>
@@ -401,6 +403,8 @@ struct Stencil<T>::Parts {
   }
   void run(const T* x, const T* ghosts, T* y, int k, bool adjoint, std::ptrdiff_t from, std::ptrdiff_t to,
            const comm::Communicator& comm) const {
+    const double points = double(to - from) * double(part.nx * part.ny) * k;
+    Trace::work("product", 2 * points * sizeof(T), points * operations);
     if (real_weights) {
       constexpr int width = is_complex<T> ? 2 : 1;
       real_kernel[adjoint]->run(reinterpret_cast<const Real*>(x), reinterpret_cast<const Real*>(ghosts),

@@ -352,6 +352,9 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
                  chunk_at(c), chunk_at(c + 1), sums.data() + items[i] * steps);
         if (exec::may_poll()) comm.poll();
       });
+      const auto all_items = double(std::max<std::ptrdiff_t>(1, chunks * tiles));
+      const double points = double(own * slab) * double(items.size()) / all_items;
+      Trace::work("sweeps", points * (scaling ? 4 : 3) * sizeof(T), points * steps * (parts_->operations + 4));
     };
     run(true);
     if (deep) {

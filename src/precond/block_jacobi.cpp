@@ -144,8 +144,9 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     (other ? *b.upper_adjoint : b.lower).solve(part, k);
     (other ? *b.lower_adjoint : b.upper).solve(part, k);
   };
-  if (list.size() == 1) return solve(list.front());
-  exec::each(list.size(), true, [&](std::size_t b) { solve(list[b]); });
+  if (list.size() == 1) solve(list.front());
+  else exec::each(list.size(), true, [&](std::size_t b) { solve(list[b]); });
+  if (Trace::on()) Trace::work("triangular solves", cost().bytes, k * cost().flops);
 }
 
 template <Scalar T>

@@ -111,6 +111,76 @@ OperatorCase<T> cells_case(std::string name, std::vector<Global> n, std::vector<
           }};
 }
 
+/// 0.7 u - 0.01 lap u by a wide stencil, from matrices along each axis; slabs along the last, periodic axis.
+template <class T>
+OperatorCase<T> wide_case(op::CellStencil stencil, std::vector<Global> n,
+                          std::vector<std::array<op::Boundary, 2>> boundary) {
+  const double a = 0.7, b = 0.01;
+  const bool fourth = stencil == op::CellStencil::fourth_order;
+  const auto d = n.size();
+  std::vector<double> lengths;  // cubes of edge 1/8
+  for (const Global k : n) lengths.push_back(double(k) / 8);
+  const auto domain = op::Domain::uniform(n, boundary, lengths);
+  // Second differences along an axis, times h^2, with the ghosts that stand beyond u = 0.
+  const auto line = [&](std::size_t axis) {
+    const Global m = n[axis];
+    std::vector<std::vector<double>> D(std::size_t(m), std::vector<double>(std::size_t(m), 0.0));
+    const double near[] = {-77. / 12, 43. / 12, -17. / 12, 3. / 12},
+                 far[] = {-505. / 12, 335. / 12, -145. / 12, 27. / 12};
+    const double inner[] = {-1. / 12, 16. / 12, -30. / 12, 16. / 12, -1. / 12}, three[] = {0, 1, -2, 1, 0};
+    for (Global i = 0; i < m; ++i)
+      for (Global o = -2; o <= 2; ++o) {
+        auto& row = D[std::size_t(i)];
+        const double w = fourth ? inner[o + 2] : three[o + 2];
+        const Global j = i + o, beyond = j < 0 ? -j : j >= m ? j - m + 1 : 0;
+        if (boundary[axis][0] == op::Boundary::periodic || beyond == 0) {
+          row[std::size_t((j % m + m) % m)] += w;
+        } else if (!fourth) {
+          row[std::size_t(j < 0 ? 0 : m - 1)] -= w;
+        } else {
+          for (Global k = 0; k < 4; ++k)
+            row[std::size_t(j < 0 ? k : m - 1 - k)] += w * (beyond == 1 ? near[k] : far[k]);
+        }
+      }
+    return D;
+  };
+  std::vector<std::vector<std::vector<double>>> D;
+  for (std::size_t axis = 0; axis < d; ++axis) D.push_back(line(axis));
+  n.resize(3, 1);
+  while (D.size() < 3) D.push_back({{0.0}});
+  const Global all = n[0] * n[1] * n[2];
+  Reference<T> matrix{all, all, {}};
+  for (Global i = 0; i < all; ++i)
+    for (Global j = 0; j < all; ++j) {
+      double is[3], second[3];
+      const Global ci[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]},
+                   cj[3] = {j % n[0], j / n[0] % n[1], j / n[0] / n[1]};
+      for (std::size_t k = 0; k < 3; ++k)
+        is[k] = ci[k] == cj[k], second[k] = D[k][std::size_t(ci[k])][std::size_t(cj[k])];
+      double lap = second[0] * is[1] * is[2] + is[0] * second[1] * is[2] + is[0] * is[1] * second[2];
+      if (!fourth)
+        lap += (second[0] * second[1] * is[2] + second[0] * is[1] * second[2] + is[0] * second[1] * second[2]) / 6 +
+               second[0] * second[1] * second[2] / 30;
+      const double v = (i == j ? a : 0) - b * 64 * lap;
+      if (std::abs(v) > 1e-14) matrix.entry[{i, j}] = T(v);
+    }
+  const auto cells_of = [=](const comm::Communicator& comm) {
+    std::vector<op::CellBox> boxes;
+    std::vector<int> owners;
+    for (int r = 0; r < comm.size(); ++r) {
+      op::CellBox box{{0, 0, 0}, {n[0], n[1], n[2]}};
+      box.lower[d - 1] = n[d - 1] * r / comm.size(), box.upper[d - 1] = n[d - 1] * (r + 1) / comm.size();
+      if (box.cells() > 0) boxes.push_back(box), owners.push_back(r);
+    }
+    return op::Boxes(comm, domain, boxes, owners);
+  };
+  return {std::string("finite volume, ") + op::to_string(stencil), std::move(matrix),
+          [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+            const auto cells = cells_of(comm);
+            return std::make_shared<op::FiniteVolume<T>>(cells, op::coefficients<T>(cells, a, b, {}, {}, stencil));
+          }};
+}
+
 /// y = A x by gathering x on every rank; what a user's own callable might do.
 template <class T>
 op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const Reference<T>& a) {
@@ -141,7 +211,8 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
   const std::uint64_t other = symmetric ? 0 : 1;
   const auto value = [m, n, other](Global i, Global j) {
     return number<T>(20, std::uint64_t(i)) * number<T>(20 + other, std::uint64_t(j)) +
-           number<T>(22, std::uint64_t(i)) * number<T>(22 + other, std::uint64_t(j)) + T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
+           number<T>(22, std::uint64_t(i)) * number<T>(22 + other, std::uint64_t(j)) +
+           T(m == n && i == j ? real_t<T>(2) : real_t<T>(0));
   };
   const auto line = [](Global count) {
     op::Geometry g;
@@ -179,7 +250,8 @@ OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpm
             const auto range = spread_space(comm, a.rows, rows);
             const bool same = a.rows == a.columns && rows == columns;
             const auto domain = same ? range : spread_space(comm, a.columns, columns);
-            if (split == op::Split::rows) return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
+            if (split == op::Split::rows)
+              return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
             const auto transposed = a.adjoint().rows_of(domain);
             std::vector<Global> touched(transposed.column);
             std::sort(touched.begin(), touched.end());
@@ -353,14 +425,31 @@ std::vector<OperatorCase<T>> operator_cases() {
     cases.push_back(tiled_case<T>("list", irregular, list, Split::rows));
     cases.push_back(tiled_case<T>("bitmap", irregular, bitmap, Split::rows));
     cases.push_back(tiled_case<T>("list, by columns", irregular, list, Split::columns));
+    op::TiledSpmmOptions clustered;
+    clustered.clusters = layout::ClusterOptions{layout::Clustering::greedy, 8};
+    cases.push_back(tiled_case<T>("in clusters", irregular, clustered, Split::rows));
+    clustered.matrix.format = op::TiledFormat::plain;
+    cases.push_back(tiled_case<T>("plain, in clusters, by columns", irregular, clustered, Split::columns));
     cases.push_back(tiled_case<T>("wide, by columns, groups of 2 and 4", wide, grouped, Split::columns));
     cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
-    cases.push_back(tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
+    cases.push_back(
+        tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
     cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
     cases.push_back(cells_case<T>("line", {13}, {{Boundary::dirichlet, Boundary::neumann}}));
-    cases.push_back(cells_case<T>("plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
-    cases.push_back(cells_case<T>("box", {6, 3, 7}, {{Boundary::neumann, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}, {Boundary::periodic, Boundary::periodic}}));
-    cases.push_back(cells_case<T>("of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
+    cases.push_back(cells_case<T>(
+        "plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
+    cases.push_back(cells_case<T>("box", {6, 3, 7},
+                                  {{Boundary::neumann, Boundary::neumann},
+                                   {Boundary::dirichlet, Boundary::dirichlet},
+                                   {Boundary::periodic, Boundary::periodic}}));
+    cases.push_back(cells_case<T>(
+        "of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
+    const std::array<Boundary, 2> ends{Boundary::dirichlet, Boundary::dirichlet},
+        turn{Boundary::periodic, Boundary::periodic};
+    cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {4, 5, 3}, {ends, turn, turn}));
+    cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {7, 9}, {ends, turn}));
+    cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {4, 3, 5}, {ends, turn, turn}));
+    cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {6, 5}, {ends, ends}));
   }
   cases.push_back(hmatrix_case<T>("square", 53, 53, false));
   cases.push_back(hmatrix_case<T>("tall", 61, 38, false));

@@ -95,7 +95,7 @@ double error_of(const TiledMatrix<T>& m, const std::vector<std::vector<Entry<T>>
 TYPED_TEST(Tiled, MultipliesWithAnyNumberOfColumns) {
   using T = TypeParam;
   const auto a = some_rows<T>(61, 500);
-  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain})
     for (const auto& [block, tile] : {std::pair{0, 0}, {7, 16}, {1, 8}, {100, 64}}) {
       TiledOptions o;
       o.format = format, o.block_rows = block, o.tile = tile;
@@ -109,7 +109,7 @@ TYPED_TEST(Tiled, CutsColumnsIntoStages) {
   using T = TypeParam;
   for (const Local columns : {65536, 65537, 200001, (1 << 20) + 1, 3 << 20}) {
     const auto a = some_rows<T>(20, columns);
-    for (const auto format : {TiledFormat::list, TiledFormat::bitmap}) {
+    for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain}) {
       TiledOptions o;
       o.format = format, o.block_rows = 6;
       const TiledMatrix<T> m(20, columns, source_of(a), o);
@@ -258,6 +258,112 @@ TYPED_TEST(Tiled, StagesAsTeamsDo) {
         EXPECT_EQ(serial, teams);
       }
     }
+}
+
+// Rows and columns are stored in another order, vectors are not.
+TYPED_TEST(Tiled, StoresRowsAndColumnsInAnyOrder) {
+  using T = TypeParam;
+  const Local rows = 61, columns = 500;
+  const auto a = some_rows<T>(rows, columns);
+  TiledOptions o;
+  for (Local r = 0; r < rows; ++r) o.row_order.push_back(r * 7 % rows);
+  std::vector<Local> place(std::size_t(columns), 0);
+  for (Local c = 0; c < columns; ++c) o.column_order.push_back(c * 123 % columns);
+  for (Local c = 0; c < columns; ++c) place[std::size_t(o.column_order[std::size_t(c)])] = c;
+  std::vector<std::vector<Entry<T>>> moved;
+  for (const Local r : o.row_order) {
+    moved.push_back(a[std::size_t(r)]);
+    for (auto& e : moved.back()) e.column = place[std::size_t(e.column)];
+  }
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain}) {
+    o.format = format;
+    const TiledMatrix<T> m(rows, columns, source_of(moved), o);
+    for (const int k : {1, 3, 40}) EXPECT_LE(error_of(m, a, k), 64 * std::numeric_limits<T>::epsilon());
+  }
+  o.column_order[3] = o.column_order[4];
+  EXPECT_THROW(TiledMatrix<T>(rows, columns, source_of(moved), o), Error);
+}
+
+// Products read vectors in 16 bits: each column is rounded at its own scale and summed in float.
+TEST(TiledMatrix, ReadsVectorsIn16Bits) {
+  for (const Local columns : {500, 70000}) {
+    const auto a = some_rows<float>(61, columns);
+    for (const auto& [vectors, bound] : {std::pair{op::Vectors::half, 0x1p-11}, {op::Vectors::bfloat16, 0x1p-8}})
+      for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain}) {
+        TiledOptions o;
+        o.format = format, o.vectors = vectors, o.block_rows = 9;
+        const TiledMatrix<float> m(61, columns, source_of(a), o);
+        const int most = 40;
+        std::vector<float> x(std::size_t(columns * most));
+        // Columns of every size, among them extremes of one sign, zeros, and one that is no number.
+        const float sizes[] = {1, 1e30f, -1e30f, 3e38f, 1e-38f, 1e-42f, 0};
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const float size = sizes[i % most % 7], v = std::abs(test::number<float>(4, i));
+          x[i] = i % most % 7 == 0    ? test::number<float>(4, i)
+                 : std::abs(size) > 1 ? size * (0.5f + v / 2) / 300
+                                      : size * v;
+        }
+        x[std::size_t(33 * most + 35)] = std::numeric_limits<float>::quiet_NaN();
+        std::vector<float> together(std::size_t(61 * most));
+        m.multiply(x.data(), most, together.data(), most, most);
+        for (const int k : {1, 7, 8, 17, 40}) {
+          std::vector<float> y(std::size_t(61 * k));
+          m.multiply(x.data(), most, y.data(), k, k);
+          for (std::size_t r = 0; r < 61; ++r)
+            for (std::size_t c = 0; c < std::size_t(k); ++c) {
+              double sum = 0, size = 1e-300, largest = 0;
+              for (const auto& e : a[r]) {
+                const double term = double(e.value) * double(x[std::size_t(e.column) * most + c]);
+                sum += term, size += std::abs(term), largest += std::abs(double(e.value));
+              }
+              const float found = y[r * std::size_t(k) + c];
+              if (c == 35) {  // what is no number stays where it is read
+                EXPECT_EQ(std::isnan(sum), std::isnan(found));
+                continue;
+              }
+              // Numbers far below a column's largest lose digits; so do floats below their range.
+              const double of_column = c % 7 == 0 ? 1 : std::abs(double(sizes[c % 7]));
+              ASSERT_NEAR(double(found), sum,
+                          (bound + 1e-5) * size + 0x1p-38 * of_column * largest + 4e-43 * (1 + largest))
+                  << m.storage() << ", column " << c << " of " << k;
+              // Alone and together: the same numbers, summed in other orders.
+              ASSERT_NEAR(double(found), double(together[r * most + c]),
+                          1e-5 * size + 4e-43);  // below floats' range: an ulp a term
+            }
+        }
+      }
+  }
+  TiledOptions o;
+  o.vectors = op::Vectors::half;
+  const auto a = some_rows<double>(10, 10);
+  EXPECT_THROW(TiledMatrix<double>(10, 10, source_of(a), o), Error);
+}
+
+// Large entries times 2^14 would leave the range of floats: vectors are scaled less.
+TEST(TiledMatrix, LeavesRoomForLargeEntriesBeside16Bits) {
+  std::vector<std::vector<Entry<float>>> a(1);
+  for (Local c = 0; c < 1000; ++c) a[0].push_back({c, 1e34f});
+  TiledOptions o;
+  o.vectors = op::Vectors::half;
+  const TiledMatrix<float> m(1, 1000, source_of(a), o);
+  std::vector<float> x(1000 * 16, 1e-3f), y(16);
+  m.multiply(x.data(), 16, y.data(), 16, 16);
+  for (const float v : y) EXPECT_NEAR(double(v) / 1e34, 1, 1e-3);
+}
+
+// Where rows have a few entries in a stage, lists cost more than they save: the plain form is taken, as in a csr
+// matrix.
+TEST(TiledMatrix, FallsBackToThePlainForm) {
+  const Local columns = 12 << 16;
+  const auto short_rows = some_rows<float>(200, columns);
+  EXPECT_NE(TiledMatrix<float>(200, columns, source_of(short_rows), {}).storage().find("plain"), std::string::npos);
+  const auto narrow = some_rows<float>(200, 65536);
+  TiledOptions many;
+  many.columns = 16;
+  EXPECT_NE(TiledMatrix<float>(200, 65536, source_of(narrow), many).storage().find("list"), std::string::npos);
+  // The tuner tries it beside the others.
+  many.tune = true, many.tuning_file = "-";
+  EXPECT_NE(TiledMatrix<float>(200, columns, source_of(short_rows), many).format(), TiledFormat::list);
 }
 
 // A matrix that is made by hand: 4 rows, buffers of 6 columns.

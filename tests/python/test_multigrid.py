@@ -216,3 +216,55 @@ def test_command_line(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_options_of_another_problem_are_refused(words: str, option: str) -> None:
     assert f"--{option} is of --problem" in run("multigrid", *words.split(), code=2).stderr
+
+
+def test_fourth_order_stencil() -> None:
+    """u = exp(x) sin 2 y with its values on all sides, beta and alpha varying: averages over cells."""
+    errors = []
+    for n in (16, 32):
+        cells = mg.cells((n, n), "dirichlet")
+        A = mg.finite_volume(
+            cells, 1.0, 1.0, alpha=lambda x, y: 1 + x, beta=lambda x, y: 1 + x * y, stencil="fourth-order"
+        )
+        assert not A.is_hermitian()
+        u = A.sample(lambda x, y: np.exp(x) * np.sin(2 * y))
+        f = A.sample(
+            lambda x, y: (
+                np.exp(x)
+                * (
+                    (1 + x) * np.sin(2 * y)
+                    - y * np.sin(2 * y)
+                    - 2 * x * np.cos(2 * y)
+                    + 3 * (1 + x * y) * np.sin(2 * y)
+                )
+            )
+        ) + A.boundary_terms(lambda x, y: np.exp(x) * np.sin(2 * y))
+        result = mg.solve(A, f, rtol=1e-11)
+        assert result.converged
+        assert result.cycles <= 10
+        errors.append(np.abs(result.x - u).max())
+        if n == 16:
+            dense = A.assemble().to_scipy().toarray()  # type: ignore[attr-defined]
+            v = np.linspace(-1, 1, n * n)
+            np.testing.assert_allclose(A @ v, dense @ v, atol=1e-9 * np.abs(dense).max())
+            x = tacit.solve(A, f, method="gmres", precond=mg.multigrid(A), rtol=1e-9).x
+            np.testing.assert_allclose(x, result.x, atol=1e-7)
+    assert np.log2(errors[0] / errors[1]) > 3.7, errors
+    with pytest.raises(ValueError, match="a callable"):
+        mg.finite_volume(cells, beta=np.ones(n * n), stencil="fourth-order")
+    with pytest.raises(Exception, match="constant coefficients"):
+        mg.finite_volume(cells, beta=lambda x, y: 1 + x, stencil="27-point")
+
+
+@pytest.mark.parametrize("stencil", mg.stencils())
+def test_one_full_cycle_on_the_command_line(stencil: str) -> None:
+    """The error of an F-cycle alone is that of the discretisation, of each order."""
+    words = ["multigrid", "--n", "32", "--boundary", "dirichlet", "--rhs", "manufactured", "--stencil", stencil]
+    words += ["--cycle", "F", "--pre", "3", "--post", "3", "--json"]
+    if stencil != "fourth-order":
+        words += ["--full-interpolation", "quadratic"]
+    one = json.loads(run(*words, "--max-cycles", "1", code=3).stdout)
+    all_ = json.loads(run(*words).stdout)
+    assert one["stencil"] == stencil
+    assert one["cycles"] == 1
+    assert one["error_norm"] <= 1.1 * all_["error_norm"]

@@ -156,6 +156,8 @@ class Communicator {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const char* kind() const;
+  /// Whether the ranks are simulated (simulate.hpp).
+  bool is_simulated() const noexcept;
   friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
 
   /// Same ranks, separate messages and counters. Collective; PeerFailure if a rank has failed before.
@@ -256,6 +258,7 @@ class Communicator {
  private:
   friend class Exchange;
   friend class detail::Route;
+  explicit Communicator(std::shared_ptr<detail::State> state);
   template <class F>
   friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
   void leave() const;

@@ -74,6 +74,10 @@ class Neighbourhood {
 /// and by nobody after that.
 using AllLeast = std::function<void(std::span<std::int64_t>)>;
 
+namespace detail {
+class SimulatedRank;
+}
+
 enum class Operation { sum, min, max };
 enum class Number { float32, float64, int64 };
 
@@ -92,7 +96,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const char* kind() const = 0;  ///< "self", "threads", "mpi"
+  virtual const char* kind() const = 0;  ///< "self", "threads", "mpi", "simulated"
 
   /// Tags run from 0 to here; at least 32767. After a failure new messages take new tags, so that what was given up can
   /// never be taken for one of them: the more tags, the more failures a communicator outlives.
@@ -153,6 +157,11 @@ class Transport {
   virtual std::shared_ptr<Transport> duplicate() = 0;
   /// Called in waiting loops; lets another rank on this core run.
   virtual void relax();
+
+  /// The clock of a rank that is simulated (simulate.hpp); null where ranks are real.
+  virtual detail::SimulatedRank* simulated() { return nullptr; }
+  /// What pushes on all that is pending over this transport, for a transport that polls by itself. Called once.
+  virtual void polls(std::function<void()> /*push_on*/) {}
 };
 
 }  // namespace tacit::comm

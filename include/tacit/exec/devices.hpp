@@ -164,7 +164,7 @@ class Devices {
   }
   /// Runs a team kernel, whose pointers are of this device, on blocks [0, blocks).
   template <class Kernel>
-  void launch(int device, Global blocks, const Kernel& kernel) const {
+  void launch([[maybe_unused]] int device, Global blocks, const Kernel& kernel) const {
     if constexpr (std::same_as<M, Host>) {
       if (blocks > 0) launch_serial(blocks, kernel);
     } else {

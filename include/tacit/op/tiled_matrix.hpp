@@ -18,15 +18,22 @@ namespace tacit::op {
 enum class Values { full, single, half, bfloat16 };
 
 /// list: 16 bits an entry, stages of 65536 columns. bitmap: 32 bits for each run of 16 columns that a row touches,
-/// stages of 2^20 columns: less where neighbouring columns are neighbours in space. automatic: bitmap below 8 columns
-/// at once where it saves bytes, list elsewhere.
-enum class TiledFormat { automatic, list, bitmap };
+/// stages of 2^20 columns: less where neighbouring columns are neighbours in space. plain: 32 bits an entry, no stages,
+/// as in a csr matrix: where a row has but a few entries in a stage. automatic: bitmap below 8 columns at once where it
+/// saves bytes, plain where rows have fewer than 16 entries in a stage of a list, list elsewhere.
+enum class TiledFormat { automatic, list, bitmap, plain };
+
+/// What a product reads of the vectors: they themselves, or a copy in 16 bits, column by column times the power of two
+/// that brings its largest finite number to 2^14: no column can overflow, nor spoil another. Sums are formed in float
+/// in any case. Of matrices of floats. Made anew for every product; half of the traffic where X does not fit a cache.
+enum class Vectors { full, half, bfloat16 };
 
 struct TiledOptions {
   Values values = Values::full;
   TiledFormat format = TiledFormat::automatic;
   /// Rows of a block: what one thread works on. 0: 128.
   int block_rows = 0;
+  Vectors vectors = Vectors::full;
   /// Columns that are multiplied at once, as expected: what `automatic` decides for.
   int columns = 1;
   /// Register tiling: columns whose sums a thread keeps in registers, a multiple of 8 up to 128; 0: 128 (double: 64).
@@ -44,6 +51,9 @@ struct TiledOptions {
   /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i],
   /// which is what the source is asked for as row i. Empty: as they are.
   std::vector<Local> row_order;
+  /// Likewise of columns: what the source calls column j is element column_order[j] of a vector. Vectors are put in
+  /// order before a product: a copy of X. Empty: as they are.
+  std::vector<Local> column_order;
 };
 
 /// Rows of a matrix, made block by block: fill(begin, end, rows) appends rows begin to end - 1, entries in any order,
@@ -66,7 +76,7 @@ struct Clamp {
 };
 
 /// The options with what `tune` finds in place of what was left open. Local; builds and multiplies a sample of the rows
-/// for each candidate (up to 12, of up to 8192 rows) unless the file knows.
+/// for each candidate (up to 14, of up to 8192 rows) unless the file knows.
 template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options);
 
@@ -88,7 +98,9 @@ class TiledMatrix {
                 const Clamp<T>* clamp = nullptr) const;
 
   Global entries() const { return entries_; }
-  double largest() const { return largest_; }  ///< max |a_ij|; NaN where one is
+  double largest() const { return largest_; }  ///< max |a_ij|; infinite or NaN where one is
+  const std::vector<Local>& row_order() const { return order_; }
+  const std::vector<Local>& column_order() const { return column_order_; }
   std::string fault() const { return fault_; }
   double bytes() const;  ///< that a product reads of the matrix
   double bytes_of_values() const;
@@ -96,6 +108,7 @@ class TiledMatrix {
   double reuse(int block_rows) const;
   TiledFormat format() const { return format_; }
   Values values() const { return values_; }
+  Vectors vectors() const { return vectors_; }
   int block_rows() const { return block_rows_; }
   /// "bitmap, float16, blocks of 128 rows".
   std::string storage() const;
@@ -104,21 +117,29 @@ class TiledMatrix {
 
   struct Block;  // of rows
   struct Arena;
+  struct Copy;  // of vectors, in order and as they are multiplied
 
  private:
   void encode(Local begin, Local end, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
   void encode_runs(Local begin, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
+  void prepare(const T* x, int x_stride, int k, Copy& copy) const;
+  void multiply_block(const Block& block, const T* x, int x_stride, T* y, int y_stride, int k, const Copy* copy,
+                      const Clamp<T>* clamp) const;
   Local rows_ = 0, columns_ = 0;
   int block_rows_ = 128, tile_ = 0, stages_ = 1;
   bool in_order_ = false;
-  std::vector<Local> order_;
+  std::vector<Local> order_, column_order_;
   TiledFormat format_ = TiledFormat::list;
   Values values_ = Values::full;
+  Vectors vectors_ = Vectors::full;
+  std::uint32_t longest_ = 0;  // entries of a row
   Global entries_ = 0;
   double largest_ = 0;
   std::string fault_;
   std::vector<Block> blocks_;
   std::vector<std::unique_ptr<Arena>> arenas_;
+  struct Spare;
+  std::unique_ptr<Spare> spare_;  // copies that are not in use
 };
 
 }  // namespace tacit::op

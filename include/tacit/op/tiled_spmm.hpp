@@ -3,11 +3,13 @@
 #pragma once
 
 #include <tacit/comm/hierarchy.hpp>
+#include <tacit/layout/clustering.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,9 @@ enum class Split { rows, columns };
 
 struct TiledSpmmOptions {
   TiledOptions matrix;
+  /// Rows and columns of a rank's part are stored in clusters (layout/clustering.hpp), where nothing is known of their
+  /// geometry; vectors keep their numbers. Empty: as they are given. The pattern is in memory meanwhile.
+  std::optional<layout::ClusterOptions> clusters;
   /// Groups of ranks within which partial values are added before they travel farther; empty: direct.
   comm::Groups groups;
   /// Columns to a message; the product of the next ones is done while those are under way. 0: all at once.
@@ -56,6 +61,8 @@ class TiledSpmm final : public Operator<T, Host> {
   const TiledMatrix<T>& backward() const;
   const comm::SparseReduction& reduction() const;
   Split split() const { return split_; }
+  /// What `clusters` came to on this rank; "natural" where nothing was moved or asked for.
+  const std::string& order() const { return order_; }
 
   /// y := clamp(A x) in one pass over the matrix; of one rank. Error(usage) over several.
   void apply_clamped(const Vector<T, Host>& x, Vector<T, Host>& y, const Clamp<T>& clamp) const;
@@ -75,7 +82,7 @@ class TiledSpmm final : public Operator<T, Host> {
   Split split_;
   Global entries_ = 0;
   double largest_ = 0;
-  std::string fault_;
+  std::string fault_, order_ = "natural";
   std::unique_ptr<Parts> parts_;
 };
 

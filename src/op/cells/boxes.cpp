@@ -1,5 +1,7 @@
 #include <tacit/op/cells/boxes.hpp>
 
+#include <tacit/layout/hilbert.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -211,19 +213,25 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
       v.push_back(n);
     }
   }
+  // Boxes along Hilbert's curve: those that follow each other on a rank lie together.
+  const auto boxes_along = [&](std::size_t a) { return checked_cast<Local>(at[a].size() - 1, "boxes along an axis"); };
+  const Local nx = boxes_along(0), ny = boxes_along(1), nz = boxes_along(2);
+  const auto order = by_rank   ? std::vector<Local>()
+                     : nz == 1 ? layout::hilbert_order(nx, ny)
+                               : layout::hilbert_order({nx, ny, nz});
   std::vector<CellBox> boxes;
   Global cells = 0;
-  for (std::size_t z = 0; z + 1 < at[2].size(); ++z)
-    for (std::size_t y = 0; y + 1 < at[1].size(); ++y)
-      for (std::size_t x = 0; x + 1 < at[0].size(); ++x) {
-        const CellBox b{{at[0][x], at[1][y], at[2][z]}, {at[0][x + 1], at[1][y + 1], at[2][z + 1]}};
-        if (b.cells() == 0) continue;
-        const auto middle = [&](std::size_t a) {
-          return 0.5 * (domain.faces[a][std::size_t(b.lower[a])] + domain.faces[a][std::size_t(b.upper[a])]);
-        };
-        if (is_inside && !is_inside(middle(0), middle(1), middle(2))) continue;
-        boxes.push_back(b), cells += b.cells();
-      }
+  for (Global i = 0; i < Global(nx) * ny * nz; ++i) {
+    const Global p = order.empty() ? i : order[std::size_t(i)];
+    const auto x = std::size_t(p % nx), y = std::size_t(p / nx % ny), z = std::size_t(p / nx / ny);
+    const CellBox b{{at[0][x], at[1][y], at[2][z]}, {at[0][x + 1], at[1][y + 1], at[2][z + 1]}};
+    if (b.cells() == 0) continue;
+    const auto middle = [&](std::size_t a) {
+      return 0.5 * (domain.faces[a][std::size_t(b.lower[a])] + domain.faces[a][std::size_t(b.upper[a])]);
+    };
+    if (is_inside && !is_inside(middle(0), middle(1), middle(2))) continue;
+    boxes.push_back(b), cells += b.cells();
+  }
   std::vector<int> owners;
   Global before = 0;
   const int ranks = comm.size();

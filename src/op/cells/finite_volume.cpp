@@ -18,21 +18,46 @@ std::vector<double> face_centres(const Boxes& boxes, int axis) {
   return at;
 }
 
+namespace {
+
+// The value of a field in the middle of a cell or of a face (normal >= 0), or its average by two Gauss points an axis.
+double mean_of(const Field& f, const Domain& d, const Cell& at, int normal, bool average) {
+  double x[3], away[3] = {0, 0, 0};
+  int points = 1;
+  for (int a = 0; a < 3; ++a) {
+    x[a] = place(d, at, a, normal);
+    if (!average || a >= d.dimensions || a == normal) continue;
+    away[a] = d.width(a, at[std::size_t(a)]) / (2 * std::sqrt(3.0)), points *= 2;
+  }
+  if (points == 1) return f(x[0], x[1], x[2]);
+  double sum = 0;
+  for (const double z : {-away[2], away[2]})
+    for (const double y : {-away[1], away[1]})
+      for (const double s : {-away[0], away[0]}) {
+        // Once where both points are one.
+        if ((away[2] == 0 && std::signbit(z)) || (away[1] == 0 && std::signbit(y)) || (away[0] == 0 && std::signbit(s)))
+          continue;
+        sum += f(x[0] + s, x[1] + y, x[2] + z);
+      }
+  return sum / points;
+}
+
+}  // namespace
+
 template <Scalar T>
-Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta) {
-  Coefficients<T> c{a, b, {}, {}};
+Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta,
+                             CellStencil stencil) {
+  Coefficients<T> c{a, b, {}, {}, stencil};
   const Domain& d = boxes.domain();
+  const bool average = stencil == CellStencil::fourth_order;
   if (alpha && a != 0) {
     c.alpha.resize(std::size_t(boxes.space().local_size()));
-    each_own(boxes, [&](std::size_t i, const Cell& at) {
-      c.alpha[i] = T(alpha(place(d, at, 0, -1), place(d, at, 1, -1), place(d, at, 2, -1)));
-    });
+    each_own(boxes, [&](std::size_t i, const Cell& at) { c.alpha[i] = T(mean_of(alpha, d, at, -1, average)); });
   }
   if (beta)
     for (int axis = 0; axis < d.dimensions; ++axis)
       each_face(boxes, axis, [&](std::size_t, const Cell& at, std::size_t) {
-        c.beta[std::size_t(axis)].push_back(
-            T(beta(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis))));
+        c.beta[std::size_t(axis)].push_back(T(mean_of(beta, d, at, axis, average)));
       });
   return c;
 }
@@ -44,7 +69,7 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
   return comm::collective(space.comm(), [&] {
     require(beta.size() == std::size_t(space.local_size()), "beta has ", beta.size(), " values on rank ",
             space.comm().rank(), ", which owns ", space.local_size(), " cells");
-    Coefficients<T> c{a, b, std::move(alpha), {}};
+    Coefficients<T> c{a, b, std::move(alpha), {}, CellStencil::seven_point};
     const Halo halo = Halo::build(boxes);
     std::vector<T> ghosts(halo.source.size());
     comm::Exchange exchange(space.comm(), halo.pattern, sizeof(T));
@@ -94,9 +119,11 @@ struct FiniteVolume<T>::Parts {
     std::vector<T> ghosts, x, y, column;
   } buffers;
 
+  std::shared_ptr<const comm::Pattern> pattern;  // of products: the halo's, or that of a wide stencil
+
   comm::Exchange& exchange(const comm::Communicator& comm, int columns) {
     auto& e = exchanges[columns];
-    if (!e) e = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(T) * std::size_t(columns));
+    if (!e) e = std::make_unique<comm::Exchange>(comm, pattern, sizeof(T) * std::size_t(columns));
     return *e;
   }
 };
@@ -132,17 +159,24 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVol
       all *= d.faces[std::size_t(a)].back() - d.faces[std::size_t(a)].front(), cells *= double(d.cells(a));
     unit_ = all / cells;
     b_ = c.b;
+    stencil_ = c.stencil;
+    const std::string no = refusal(boxes_, stencil_);
+    require(no.empty(), no);
     require(std::isfinite(c.a) && std::isfinite(c.b), "a = ", c.a, ", b = ", c.b, "; finite numbers are needed");
     const auto n = std::size_t(this->range().local_size());
     require(c.alpha.empty() || c.alpha.size() == n, "alpha has ", c.alpha.size(), " values on rank ", comm.rank(),
             ", which owns ", n, " cells");
     bool constant = c.alpha.empty();
+    require(constant || stencil_ != CellStencil::twenty_seven_point,
+            "the 27-point stencil is of constant coefficients, and alpha was given: take fourth-order, or 7-point");
     for (int axis = 0; axis < d.dimensions; ++axis) {
       const auto ax = std::size_t(axis);
       const auto& beta = c.beta[ax];
       require(beta.empty() || beta.size() == faces_[ax].size(), "beta along axis ", axis, " has ", beta.size(),
               " values on rank ", comm.rank(), ", whose boxes have ", faces_[ax].size(), " faces");
       constant = constant && beta.empty() && d.uniform(axis);
+      require(beta.empty() || stencil_ != CellStencil::twenty_seven_point,
+              "the 27-point stencil is of constant coefficients, and beta was given: take fourth-order, or 7-point");
       each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
         const Kind kind = kind_of(boxes_, boxes_.own(p), at, axis);
         if (kind == Kind::flux || kind == Kind::none) return;
@@ -168,6 +202,7 @@ void FiniteVolume<T>::complete(bool constant) {
   const auto n = std::size_t(this->range().local_size());
   Parts& parts = *parts_;
   parts.halo = Halo::build(boxes_);
+  parts.pattern = parts.halo.pattern;
   diagonal_.assign(n, T(0));
   bool value_somewhere = false;
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
@@ -194,6 +229,8 @@ void FiniteVolume<T>::complete(bool constant) {
           diagonal_[i] = sum;
         }
   }
+  constant_ = comm.all(constant);
+  if (stencil_ != CellStencil::seven_point) make_wide();
   Global first_bad = std::numeric_limits<Global>::max();
   double most = 0;
   bool any_mass = false;
@@ -207,7 +244,35 @@ void FiniteVolume<T>::complete(bool constant) {
   if (first_bad != std::numeric_limits<Global>::max())
     fault_ = message("the finite volume operator has a coefficient that is not finite at cell ", first_bad);
   singular_ = comm.all(!value_somewhere && !any_mass);
-  constant_ = comm.all(constant);
+}
+
+template <Scalar T>
+void FiniteVolume<T>::make_wide() {
+  typename Wide<T>::Terms terms;
+  terms.stencil = stencil_;
+  const Domain& d = boxes_.domain();
+  double volume = 1;
+  for (int a = 0; a < d.dimensions; ++a) volume *= d.width(a, 0);
+  for (int a = 0; a < d.dimensions; ++a)
+    terms.weight[std::size_t(a)] = b_ * volume / (unit_ * d.width(a, 0) * d.width(a, 0));
+  if (constant_) {
+    terms.mass = mass_.empty() ? 0 : double(mass_[0]);
+  } else {
+    terms.masses = mass_;
+    terms.faces = [this](int axis, std::size_t patch) { return faces(axis, patch); };
+  }
+  // A rank without cells has no masses to show, and takes part in their exchange.
+  wide_ = std::make_unique<Wide<T>>(boxes_, terms, this->range().comm().all_max(Global(!terms.masses.empty())) > 0);
+  diagonal_ = wide_->diagonal();
+  parts_->pattern = wide_->margin().pattern();
+}
+
+template <Scalar T>
+bool FiniteVolume<T>::is_symmetric() const {
+  if (stencil_ != CellStencil::fourth_order) return true;
+  bool periodic = true;
+  for (int a = 0; a < boxes_.domain().dimensions; ++a) periodic = periodic && boxes_.domain().periodic(a);
+  return constant_ && periodic;
 }
 
 template <Scalar T>
@@ -226,10 +291,8 @@ std::vector<T> FiniteVolume<T>::volumes() const {
 template <Scalar T>
 std::vector<T> FiniteVolume<T>::sampled(const Field& f) const {
   auto v = volumes();
-  const Domain& d = boxes_.domain();
-  each_own(boxes_, [&](std::size_t i, const Cell& c) {
-    v[i] *= T(f(place(d, c, 0, -1), place(d, c, 1, -1), place(d, c, 2, -1)));
-  });
+  const bool average = stencil_ == CellStencil::fourth_order;
+  each_own(boxes_, [&](std::size_t i, const Cell& c) { v[i] *= T(mean_of(f, boxes_.domain(), c, -1, average)); });
   return v;
 }
 
@@ -237,6 +300,48 @@ template <Scalar T>
 std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& flux) const {
   std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   const Domain& d = boxes_.domain();
+  if (wide_) {
+    // Averages over faces; beyond the ends of a face by the cubic through the four nearest.
+    const auto at_face = [&](const Field& f, int axis, int side, Cell cell) {
+      std::vector<std::pair<Cell, double>> terms_of{{cell, 1.0}};
+      for (int t = 0; t < d.dimensions; ++t) {
+        const Global n = d.cells(t);
+        std::vector<std::pair<Cell, double>> next;
+        for (auto [c, w] : terms_of) {
+          Global& i = c[std::size_t(t)];
+          if (t == axis) {
+            i = side ? n : 0;
+            next.emplace_back(c, w);
+          } else if (d.periodic(t) || (i >= 0 && i < n)) {
+            i = (i % n + n) % n;
+            next.emplace_back(c, w);
+          } else {
+            std::vector<double> from(std::size_t(std::min<Global>(4, n)) + 1);
+            for (std::size_t k = 0; k < from.size(); ++k) from[k] = double(k);
+            const double beyond = double(i < 0 ? -1 - i : i - n);
+            const bool low = i < 0;
+            const auto weights = average_weights(from, Given::nothing, 0, -beyond - 1, -beyond);
+            for (std::size_t k = 0; k < weights.size(); ++k) {
+              i = low ? Global(k) : n - 1 - Global(k);
+              next.emplace_back(c, w * weights[k]);
+            }
+          }
+        }
+        terms_of = std::move(next);
+      }
+      double sum = 0;
+      for (const auto& [c, w] : terms_of) sum += w * mean_of(f, d, c, axis, true);
+      return sum;
+    };
+    return wide_->end_terms([&](int axis, int side, const Cell& cell) {
+      const bool given = d.boundary[std::size_t(axis)][std::size_t(side)] == Boundary::dirichlet;
+      const Field& f = given ? value : flux;
+      const double g = f ? at_face(f, axis, side, cell) : 0.0;
+      require(given || g == 0 || constant_, "a flux through a Neumann end, ", g, " at axis ", axis,
+              ", is known to the fourth-order stencil with constant coefficients only: take the 7-point one");
+      return g;
+    });
+  }
   for (int axis = 0; axis < d.dimensions; ++axis) {
     const auto ax = std::size_t(axis);
     each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
@@ -259,6 +364,18 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
 template <Scalar T>
 Rows<T> FiniteVolume<T>::rows() const {
   Rows<T> r;
+  for (std::size_t p = 0; wide_ && p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    for (Global z = 0; z < b.size(2); ++z)
+      for (Global y = 0; y < b.size(1); ++y)
+        for (Global x = 0; x < b.size(0); ++x) {
+          std::map<Global, T> row;
+          for (const auto& [cell, v] : wide_->row(p, x, y, z)) row[boxes_.index(cell)] += T(v);
+          for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
+          r.start.push_back(Global(r.column.size()));
+        }
+  }
+  if (wide_) return r;
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
     const CellBox& b = boxes_.own(p);
     std::size_t i = std::size_t(boxes_.offset(p));
@@ -325,6 +442,12 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     m.b_ = b_;
     const Domain& fine = boxes_.domain();
     bool constant = constant_;
+    bool goes_on = wide_ && refusal(m.boxes_, stencil_).empty();
+    for (int a = 0; a < fine.dimensions && goes_on; ++a) {
+      const Global n = m.boxes_.domain().cells(a);
+      goes_on = (2 * n == fine.cells(a) || n == fine.cells(a)) && (n >= 4 || fine.periodic(a));
+    }
+    if (goes_on) m.stencil_ = stencil_;
     if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
     const std::vector<T> ghosts = constant_ ? std::vector<T>{} : faces_beside();
     const auto width = std::size_t(2 * fine.dimensions);
@@ -388,7 +511,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
                   face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
               const double one = double(from[x + nf[0] * (y + nf[1] * z)]);
               double value = one * ratio;
-              if (!constant_ && one > 0) {
+              if (!constant_ && !goes_on && one > 0) {
                 double resistance = 1 / one;
                 if (kind == Kind::inner || k == b.upper[ax]) resistance += stretch(below(at, axis), axis, false);
                 if (kind == Kind::inner || k == b.lower[ax]) resistance += stretch(at, axis, true);
@@ -410,7 +533,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
   return comm::collective(comm, [&] {
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(to), unit_));
     FiniteVolume& m = *made;
-    m.b_ = b_;
+    m.b_ = b_, m.stencil_ = stencil_;
     // A cell brings its mass and its six coefficients.
     constexpr std::size_t k = 7;
     const auto n = std::size_t(this->range().local_size());
@@ -481,7 +604,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::alone() const {
   const std::vector<int> owners(boxes_.patches().size(), 0);
   auto made = std::unique_ptr<FiniteVolume>(
       new FiniteVolume(Boxes(comm::Communicator::self(), boxes_.domain(), boxes_.patches(), owners), unit_));
-  made->b_ = b_, made->mass_ = mass_, made->faces_ = faces_;
+  made->b_ = b_, made->stencil_ = stencil_, made->mass_ = mass_, made->faces_ = faces_;
   made->complete(constant_);
   return made;
 }
@@ -491,7 +614,7 @@ template <Scalar S>
 std::unique_ptr<FiniteVolume<S>> FiniteVolume<T>::cast() const {
   return comm::collective(this->range().comm(), [&] {
     auto made = std::unique_ptr<FiniteVolume<S>>(new FiniteVolume<S>(boxes_, unit_));
-    made->b_ = b_;
+    made->b_ = b_, made->stencil_ = stencil_;
     made->mass_.assign(mass_.begin(), mass_.end());
     for (std::size_t a = 0; a < 3; ++a) made->faces_[a].assign(faces_[a].begin(), faces_[a].end());
     made->complete(constant_);
@@ -504,7 +627,7 @@ int FiniteVolume<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool) con
   if (this->range().comm().size() == 1) return -1;
   auto& e = parts_->exchange(this->range().comm(), x.columns());
   const int number = e.open();
-  pack(*parts_->halo.pattern, x.data(), x.columns(), e.outgoing(number));
+  pack(*parts_->pattern, x.data(), x.columns(), e.outgoing(number));
   e.post(number);
   return number;
 }
@@ -516,12 +639,49 @@ void FiniteVolume<T>::abandon(int token) const noexcept {
 }
 
 template <Scalar T>
+void FiniteVolume<T>::finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, int token) const {
+  const auto& margin = wide_->margin();
+  const auto k = std::size_t(x.columns());
+  auto& padded = parts_->buffers.x;
+  padded.resize(margin.size());
+  comm::Exchange* e = nullptr;
+  const T* remote = nullptr;
+  if (token >= 0) {
+    e = &parts_->exchange(this->range().comm(), int(k));
+    e->wait(token);
+    remote = reinterpret_cast<const T*>(e->incoming(token));
+  }
+  const bool parallel = std::ptrdiff_t(this->range().local_size()) >= parallel_cells;
+  for (std::size_t c = 0; c < k; ++c) {
+    margin.load(x.data() + c, padded.data(), k);
+    margin.place(remote + (remote ? c : 0), padded.data(), k);
+    wide_->fill_ends(padded.data());
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const CellBox& b = boxes_.own(p);
+      const std::ptrdiff_t nx = b.size(0), ny = b.size(1);
+      T* const to = y.data() + std::size_t(boxes_.offset(p)) * k + c;
+      exec::each(std::size_t(b.size(2)), parallel, [&](std::size_t z) {
+        std::vector<T> line(k > 1 ? std::size_t(nx) : 0);
+        for (std::ptrdiff_t j = 0; j < ny; ++j) {
+          T* const out = to + std::size_t(nx * (j + ny * std::ptrdiff_t(z))) * k;
+          wide_->line(padded.data(), p, j, std::ptrdiff_t(z), k > 1 ? line.data() : out);
+          for (std::size_t i = 0; i < line.size(); ++i) out[i * k] = line[i];
+        }
+      });
+    }
+  }
+  if (e) e->close(token);
+  if (Trace::on()) Trace::work("product", double(k) * cost().bytes, double(k) * cost().flops);
+}
+
+template <Scalar T>
 void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool, int token) const {
   Parts& parts = *parts_;
   const auto& comm = this->range().comm();
   const int columns = x.columns(), dimensions = boxes_.domain().dimensions;
   const auto k = std::size_t(columns), n = std::size_t(this->range().local_size()), ghosts = parts.halo.source.size();
   const Span span("finite volume product", "op", Trace::on() ? std::int64_t(cost().bytes) * columns : 0);
+  if (wide_) return finish_wide(x, y, token);
   const bool parallel = std::ptrdiff_t(n) >= parallel_cells;
   auto& buffers = parts.buffers;
   const T* ghost = nullptr;
@@ -546,6 +706,13 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
       };
       if (parallel) exec::each(std::size_t(pieces), true, piece_of);
       else piece_of(0);
+      if (Trace::on()) {
+        double inner = 1;  // of the lines
+        for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
+        const double part = what == What::all ? 1 : what == What::before_halo ? inner : 1 - inner,
+                     cells = part * double(b.size(0)) * double(lines);
+        Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
+      }
     }
   };
   buffers.ghosts.resize(ghosts * k);
@@ -577,12 +744,16 @@ template <Scalar T>
 Cost FiniteVolume<T>::cost() const {
   const double n = double(this->range().local_size());
   const int d = boxes_.domain().dimensions;
-  return {n * (4 * d + 1), n * double(sizeof(T)) * (3 + d), double(parts_->halo.pattern->send_ranks.size()),
-          double(parts_->halo.pattern->send_index.size() * sizeof(T))};
+  const double points = !wide_                                        ? 4 * d + 1
+                        : stencil_ == CellStencil::twenty_seven_point ? 5 * d
+                        : constant_                                   ? 6 * d
+                                                                      : 30 * d;
+  return {n * points, n * double(sizeof(T)) * (wide_ && constant_ ? 4 : 3 + d),
+          double(parts_->pattern->send_ranks.size()), double(parts_->pattern->send_index.size() * sizeof(T))};
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                          \
-  template Coefficients<T> coefficients<T>(const Boxes&, double, double, const Field&, const Field&);                 \
+  template Coefficients<T> coefficients<T>(const Boxes&, double, double, const Field&, const Field&, CellStencil);    \
   template Coefficients<T> coefficients_of_cells<T>(const Boxes&, double, double, std::vector<T>, std::span<const T>, \
                                                     Mean);                                                            \
   template class FiniteVolume<T>;

@@ -171,14 +171,17 @@ inline float multiply_runs_of_halves(const std::uint32_t* item, std::uint32_t n,
 }
 
 /// sum value[i] x[index[i]].
-template <class T>
-inline T multiply_list(const std::uint16_t* index, std::uint32_t n, const T* value, const T* x) {
+template <class T, class Index>
+inline T multiply_list(const Index* index, std::uint32_t n, const T* value, const T* x) {
 #ifdef TACIT_AVX512
   if constexpr (sizeof(T) == 4) {
     __m512 sum = _mm512_setzero_ps();
     std::uint32_t i = 0;
     for (; i + 16 <= n; i += 16) {
-      const __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(index + i)));
+      __m512i at;
+      if constexpr (sizeof(Index) == 2)
+        at = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(index + i)));
+      else at = _mm512_loadu_si512(index + i);
       sum = _mm512_fmadd_ps(_mm512_loadu_ps(value + i), _mm512_i32gather_ps(at, x, 4), sum);
     }
     float rest = _mm512_reduce_add_ps(sum);

@@ -1,10 +1,8 @@
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <tacit/base/error.hpp>
-#include <tacit/base/trace.hpp>
-#include <tacit/exec/tasks.hpp>
 
-#include "kernels.hpp"
+#include "block.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,74 +17,9 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 namespace tacit::op {
-
-// Rows begin to begin + rows - 1. Segment s rows + r holds row r's entries in stage s.
-template <class T>
-struct TiledMatrix<T>::Block {
-  Local begin = 0, rows = 0;
-  const std::uint32_t* item_start = nullptr;   // of segments, then the end
-  const std::uint32_t* value_start = nullptr;  // likewise; the same array in lists
-  const void* items = nullptr;                 // 16-bit columns, or column / 16 and a mask
-  const void* values = nullptr;
-  T scale = 1;
-  std::uint32_t longest = 0;  // entries of a segment
-};
-
-// Memory of the blocks that one thread makes.
-template <class T>
-struct TiledMatrix<T>::Arena {
-  static constexpr std::size_t smallest = std::size_t(1) << 16, largest = std::size_t(1) << 24,
-                               page = std::size_t(1) << 21;
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::vector<std::unique_ptr<std::byte, Free>> slabs;
-  std::size_t used = 0, size = 0;
-  double bytes = 0, value_bytes = 0;
-  // scratch
-  struct Run {
-    std::uint32_t chunk, mask;
-  };
-  std::vector<Run> run_list;
-  std::vector<std::size_t> run_start;
-  std::vector<std::uint32_t> run_of, value_of_run, stamp, place, count;
-  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last (an epoch), its place there
-  std::uint32_t epoch = 0;
-
-  void forget() {
-    run_list = {}, run_start = {}, seen = {};
-    for (auto* v : {&run_of, &value_of_run, &stamp, &place, &count}) *v = {};
-  }
-  std::byte* allocate(std::size_t bytes_wanted) {
-    const std::size_t need = (bytes_wanted + 63) / 64 * 64;
-    if (used + need > size) {
-      size = std::max(need, std::clamp(std::bit_ceil(std::size_t(bytes)), smallest, largest));
-      const std::size_t alignment = size < page ? 64 : page;
-      size = (size + alignment - 1) / alignment * alignment;
-      auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
-      if (!p) throw std::bad_alloc();
-#ifdef __linux__
-      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // a sixth of the product's time
-#endif
-      slabs.emplace_back(p);
-      used = 0;
-    }
-    std::byte* const p = slabs.back().get() + used;
-    used += need;
-    bytes += double(bytes_wanted);
-    return p;
-  }
-};
-
 namespace {
-
-constexpr int most_vectors = 8;  // registers of sums
-constexpr int list_stage = 1 << 16, bitmap_stage = detail::run << 16;
 
 std::size_t bytes_of(Values v, std::size_t full) {
   return v == Values::full ? full : v == Values::single ? 4 : 2;
@@ -121,6 +54,21 @@ double count_runs(const RowBuffer<T>& rows) {
   return runs;
 }
 
+int stages_of(TiledFormat format, Local columns) {
+  if (format == TiledFormat::plain) return 1;
+  const int stage = format == TiledFormat::list ? detail::list_stage : detail::bitmap_stage;
+  return std::max(1, int((Global(columns) + stage - 1) / stage));
+}
+
+void check_order(const std::vector<Local>& order, Local n, const char* what) {
+  std::vector<char> named(order.size());
+  for (const Local i : order) {
+    require(i >= 0 && i < n && !named[std::size_t(i)], what, " ", i, " in an order of ", n, " ", what,
+            "s: each comes once");
+    named[std::size_t(i)] = 1;
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -140,40 +88,46 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
           options.row_order.size(), " rows for a matrix of ", rows);
   in_order_ = options.in_order;
   order_ = options.row_order;
-  std::vector<char> named(order_.size());
-  for (const Local r : order_) {
-    require(r >= 0 && r < rows && !named[std::size_t(r)], "row ", r, " in an order of ", rows,
-            " rows: each comes once");
-    named[std::size_t(r)] = 1;
-  }
+  check_order(order_, rows, "row");
+  require(options.column_order.empty() || options.column_order.size() == std::size_t(columns), "an order of ",
+          options.column_order.size(), " columns for a matrix of ", columns);
+  column_order_ = options.column_order;
+  check_order(column_order_, columns, "column");
+  require(options.vectors == Vectors::full || sizeof(T) == sizeof(float),
+          "vectors in 16 bits are of matrices of floats; this one is of doubles");
+  vectors_ = options.vectors;
+  spare_ = std::make_unique<Spare>();
   if (values_ == Values::single && sizeof(T) == sizeof(float)) values_ = Values::full;
   block_rows_ = options.block_rows > 0 ? options.block_rows : 128;
-  constexpr int widest = most_vectors * detail::lanes<T>;
+  constexpr int widest = detail::most_vectors * detail::lanes<T>;
   tile_ = options.tile == 0
               ? widest
               : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
   const Local blocks = Local((Global(rows) + block_rows_ - 1) / block_rows_);
   if (format_ == TiledFormat::automatic) {
     format_ = TiledFormat::list;
-    if (options.columns < 8 && rows > 0) {
-      double runs = 0, entries = 0;
+    const double stages = std::ceil(double(columns) / detail::list_stage);
+    if ((options.columns < 8 || stages > 1) && rows > 0) {
+      double runs = 0, entries = 0, sampled = 0;
       RowBuffer<T> some;
       const Local samples = std::min<Local>(8, blocks);
       for (Local s = 0; s < samples; ++s) {
         const Local begin = Local(Global(blocks) * s / samples) * block_rows_;
+        const Local end = std::min<Local>(rows, begin + std::min(block_rows_, 16));
         some.start = {0}, some.column.clear(), some.value.clear();
-        source(begin, std::min<Local>(rows, begin + std::min(block_rows_, 16)), some);
-        runs += count_runs(some), entries += double(some.column.size());
+        source(begin, end, some);
+        runs += count_runs(some), entries += double(some.column.size()), sampled += end - begin;
       }
-      if (4 * runs <= 2.2 * entries) format_ = TiledFormat::bitmap;
+      if (options.columns < 8 && 4 * runs <= 2.2 * entries) format_ = TiledFormat::bitmap;
+      else if (stages > 1 && entries < 16 * stages * sampled) format_ = TiledFormat::plain;
     }
   }
-  const int stage = format_ == TiledFormat::list ? list_stage : bitmap_stage;
-  stages_ = std::max(1, int((Global(columns) + stage - 1) / stage));
+  stages_ = stages_of(format_, columns);
   blocks_.resize(std::size_t(blocks));
   for (int t = 0; t < threads(); ++t) arenas_.push_back(std::make_unique<Arena>());
   std::vector<double> largest(std::size_t(blocks), 0);
   std::vector<Global> entries(std::size_t(blocks), 0);
+  std::vector<std::uint32_t> longest(std::size_t(blocks), 0);
   std::exception_ptr failure;
   std::string fault;
   Global fault_at = -1;
@@ -214,6 +168,9 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
         }
         largest[std::size_t(b)] = most;
         entries[std::size_t(b)] = Global(buffer.column.size());
+        for (std::size_t r = 0; r + 1 < buffer.start.size(); ++r)
+          longest[std::size_t(b)] =
+              std::max(longest[std::size_t(b)], std::uint32_t(buffer.start[r + 1] - buffer.start[r]));
         encode(begin, end, buffer, blocks_[std::size_t(b)], arena);
       } catch (...) {
         const std::lock_guard lock(mutex);
@@ -225,6 +182,7 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   if (failure) std::rethrow_exception(failure);
   entries_ = std::accumulate(entries.begin(), entries.end(), Global(0));
   largest_ = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
+  longest_ = longest.empty() ? 0 : *std::max_element(longest.begin(), longest.end());
   fault_ = std::move(fault);
 }
 
@@ -379,7 +337,7 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
       item_start[r + 1] = std::uint32_t(in.start[r + 1] - in.start[r]);
     } else {
       for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
-        ++item_start[(std::uint32_t(in.column[i]) / list_stage) * rows + r + 1];
+        ++item_start[(std::uint32_t(in.column[i]) / detail::list_stage) * rows + r + 1];
     }
   }
   for (std::size_t s = 0; s < segments; ++s) {
@@ -420,15 +378,22 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
       block.items = items;
       return;
     }
+    const Local* const column = in.column.data();
+    if (format_ == TiledFormat::plain) {
+      auto* items = reinterpret_cast<std::uint32_t*>(arena.allocate(n * sizeof(std::uint32_t) + 64));
+      arena.bytes -= 64;
+      for (std::size_t i = 0; i < n; ++i) items[i] = std::uint32_t(column[i]), put(i, in.value[i]);
+      block.items = items;
+      return;
+    }
     auto* items = reinterpret_cast<std::uint16_t*>(arena.allocate(n * sizeof(std::uint16_t) + 64));
     arena.bytes -= 64;
     cursor.assign(stages, 0);
     std::uint32_t* const next = cursor.data();
-    const Local* const column = in.column.data();
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t s = 0; s < stages; ++s) next[s] = item_start[s * rows + r];
       for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
-        const std::uint32_t at = next[stages == 1 ? 0 : std::uint32_t(column[i]) / list_stage]++;
+        const std::uint32_t at = next[stages == 1 ? 0 : std::uint32_t(column[i]) / detail::list_stage]++;
         items[at] = std::uint16_t(column[i]);
         put(at, in.value[i]);
       }
@@ -439,126 +404,6 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
   block.item_start = item_start;
   block.value_start = value_start;
   block.values = values;
-}
-
-namespace {
-
-// One row times the columns of a register tile.
-template <class T, class Index>
-using RowKernel = void (*)(const Index*, const T*, std::uint32_t, const T*, std::size_t, int, T*, bool,
-                           const Clamp<T>*);
-
-template <class T, class Index, int Z, bool Tail>
-RowKernel<T, Index> kernel_of(bool in_order) {
-  constexpr int chains = Z == 1 ? 8 : Z == 2 ? 4 : Z <= 4 ? 2 : 1;
-  if (in_order) return &detail::multiply_row<Z, 1, Tail, T, Index>;
-  return &detail::multiply_row<Z, chains, Tail, T, Index>;
-}
-
-template <class T, class Index, int... Z>
-RowKernel<T, Index> kernel_for(int vectors, bool tail, bool in_order, std::integer_sequence<int, Z...>) {
-  RowKernel<T, Index> found = nullptr;
-  ((vectors == Z + 1
-        ? void(found = tail ? kernel_of<T, Index, Z + 1, true>(in_order) : kernel_of<T, Index, Z + 1, false>(in_order))
-        : void()),
-   ...);
-  return found;
-}
-
-}  // namespace
-
-template <class T>
-void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm,
-                              const Clamp<T>* clamp) const {
-  const Span span("tiled product", "op", Trace::on() ? std::int64_t(bytes()) : 0);
-  const bool bitmap = format_ == TiledFormat::bitmap, plain = values_ == Values::full;
-  const std::size_t stage = bitmap ? bitmap_stage : list_stage;
-  const auto row_at = [this](const Block& b, std::size_t r) {
-    const std::size_t place = std::size_t(b.begin) + r;
-    return order_.empty() ? place : std::size_t(order_[place]);
-  };
-  const auto work = [&](std::size_t number) {
-    const Block& b = blocks_[number];
-    thread_local std::vector<T> value_scratch;
-    thread_local std::vector<std::uint32_t> index_scratch;
-    if (value_scratch.size() < b.longest + 16)
-      value_scratch.resize(b.longest + 16), index_scratch.resize(b.longest + 16);
-    const auto rows = std::size_t(b.rows);
-    const auto values_of = [&](std::size_t segment) -> const T* {
-      const std::uint32_t from = b.value_start[segment], n = b.value_start[segment + 1] - from;
-      if (plain) return static_cast<const T*>(b.values) + from;
-      detail::widen(values_, b.values, from, n, b.scale, value_scratch.data());
-      return value_scratch.data();
-    };
-    if (k == 1 && x_stride == 1) {
-      const bool halves = sizeof(T) == sizeof(float) && values_ == Values::half && bitmap;
-      for (int s = 0; s < stages_; ++s) {
-        const T* const from = x + std::size_t(s) * stage;
-        for (std::size_t r = 0; r < rows; ++r) {
-          const std::size_t segment = std::size_t(s) * rows + r;
-          const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
-          T sum;
-          if constexpr (sizeof(T) == sizeof(float)) {
-            if (halves)
-              sum = b.scale * detail::multiply_runs_of_halves(
-                                  static_cast<const std::uint32_t*>(b.items) + first, n,
-                                  static_cast<const std::uint16_t*>(b.values) + b.value_start[segment], from);
-          }
-          if (!halves) {
-            const T* const value = values_of(segment);
-            sum = bitmap ? detail::multiply_runs(static_cast<const std::uint32_t*>(b.items) + first, n, value, from)
-                         : detail::multiply_list(static_cast<const std::uint16_t*>(b.items) + first, n, value, from);
-          }
-          T& to = y[row_at(b, r) * std::size_t(y_stride)];
-          if (s > 0) sum = to + sum;
-          if (clamp && s == stages_ - 1) {
-            sum += clamp->bias;
-            sum = clamp->low > sum ? clamp->low : sum;
-            sum = clamp->high < sum ? clamp->high : sum;
-          }
-          to = sum;
-        }
-      }
-      return;
-    }
-    for (int column = 0; column < k; column += tile_) {
-      const int columns = std::min(tile_, k - column), vectors = (columns + detail::lanes<T> - 1) / detail::lanes<T>;
-      const int tail = columns - (vectors - 1) * detail::lanes<T>;
-      constexpr std::make_integer_sequence<int, most_vectors> all{};
-      const auto wide_kernel = kernel_for<T, std::uint32_t>(vectors, tail != detail::lanes<T>, in_order_, all);
-      const auto kernel = kernel_for<T, std::uint16_t>(vectors, tail != detail::lanes<T>, in_order_, all);
-      for (int s = 0; s < stages_; ++s) {
-        const T* const from = x + std::size_t(s) * stage * std::size_t(x_stride) + column;
-        const Clamp<T>* const last = s == stages_ - 1 ? clamp : nullptr;
-        for (std::size_t r = 0; r < rows; ++r) {
-          const std::size_t segment = std::size_t(s) * rows + r;
-          const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
-          if (s > 0 && n == 0 && !last) continue;
-          const T* const value = values_of(segment);
-          T* const to = y + row_at(b, r) * std::size_t(y_stride) + column;
-          if (bitmap) {
-            const std::uint32_t count =
-                detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index_scratch.data());
-            wide_kernel(index_scratch.data(), value, count, from, std::size_t(x_stride), tail, to, s == 0, last);
-          } else {
-            kernel(static_cast<const std::uint16_t*>(b.items) + first, value, n, from, std::size_t(x_stride), tail, to,
-                   s == 0, last);
-          }
-        }
-      }
-    }
-  };
-  const auto polled = [&](std::size_t b) {
-    work(b);
-    if (comm && exec::may_poll()) comm->poll();
-  };
-  if (auto* tasks = exec::Tasks::current()) {
-    tasks->each(blocks_.size(), polled);
-    return;
-  }
-  const bool parallel = entries_ * Global(k) > 20000;
-#pragma omp parallel for schedule(dynamic, 1) if (parallel)
-  for (std::size_t b = 0; b < blocks_.size(); ++b) polled(b);
 }
 
 template <class T>
@@ -590,8 +435,10 @@ void TiledMatrix<T>::rows(Local begin, Local end, RowBuffer<T>& out) const {
       else detail::widen(values_, b.values, from, entries, b.scale, value.data());
       if (format_ == TiledFormat::bitmap)
         detail::decode(static_cast<const std::uint32_t*>(b.items) + first, n, index.data());
+      else if (format_ == TiledFormat::plain)
+        std::copy_n(static_cast<const std::uint32_t*>(b.items) + first, n, index.data());
       else std::copy_n(static_cast<const std::uint16_t*>(b.items) + first, n, index.data());
-      const Local stage = format_ == TiledFormat::bitmap ? bitmap_stage : list_stage;
+      const Local stage = format_ == TiledFormat::bitmap ? detail::bitmap_stage : detail::list_stage;
       for (std::uint32_t e = 0; e < entries; ++e) out.add(Local(index[e]) + stage * s, value[e]);
     }
     out.end_row();
@@ -619,7 +466,13 @@ std::string TiledMatrix<T>::storage() const {
                             : values_ == Values::bfloat16 ? "bfloat16"
                             : values_ == Values::single   ? "float32"
                                                           : scalar_name<T>();
-  return message(format_ == TiledFormat::bitmap ? "bitmap, " : "list, ", value, ", blocks of ", block_rows_, " rows");
+  const char* const format = format_ == TiledFormat::bitmap  ? "bitmap, "
+                             : format_ == TiledFormat::plain ? "plain, "
+                                                             : "list, ";
+  const char* const vectors = vectors_ == Vectors::half       ? ", float16 vectors"
+                              : vectors_ == Vectors::bfloat16 ? ", bfloat16 vectors"
+                                                              : "";
+  return message(format, value, ", blocks of ", block_rows_, " rows", vectors);
 }
 
 template class TiledMatrix<float>;

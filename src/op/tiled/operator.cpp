@@ -4,6 +4,42 @@
 #include <numeric>
 
 namespace tacit::op {
+namespace {
+
+template <class T>
+layout::Clusters clusters_of(Local rows, Local columns, const RowSource<T>& source,
+                             const layout::ClusterOptions& options) {
+  constexpr Local some = 1024;
+  std::vector<Global> start{0};
+  std::vector<Local> column;
+  RowBuffer<T> buffer;
+  for (Local begin = 0; begin < rows; begin += std::min(some, rows - begin)) {
+    const Local end = begin + std::min(some, rows - begin);
+    buffer.start = {0}, buffer.column.clear(), buffer.value.clear();
+    source(begin, end, buffer);
+    for (Local r = begin; r < end; ++r)
+      start.push_back(Global(column.size()) + buffer.start[std::size_t(r - begin) + 1]);
+    column.insert(column.end(), buffer.column.begin(), buffer.column.end());
+  }
+  return layout::cluster({start, column, columns}, options);
+}
+
+// The rows of `source` in this order, with columns at these places.
+template <class T>
+RowSource<T> in_order(const RowSource<T>& source, const std::vector<Local>& rows, const std::vector<Local>& columns) {
+  std::vector<Local> place(columns.size());
+  for (std::size_t j = 0; j < columns.size(); ++j) place[std::size_t(columns[j])] = Local(j);
+  return [&source, &rows, place = std::move(place)](Local begin, Local end, RowBuffer<T>& out) {
+    const std::size_t first = out.column.size();
+    for (Local i = begin; i < end; ++i) source(rows[std::size_t(i)], rows[std::size_t(i)] + 1, out);
+    for (std::size_t e = first; e < out.column.size(); ++e) {
+      const Local c = out.column[e];
+      if (c >= 0 && std::size_t(c) < place.size()) out.column[e] = place[std::size_t(c)];
+    }
+  };
+}
+
+}  // namespace
 
 template <Scalar T>
 struct TiledSpmm<T>::Parts {
@@ -90,8 +126,24 @@ void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forwar
   parts_->reduction =
       std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
   const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
-  parts_->forward = std::make_unique<TiledMatrix<T>>(rows, columns, forward, options.matrix);
-  parts_->backward = std::make_unique<TiledMatrix<T>>(columns, rows, backward, options.matrix);
+  TiledOptions there_options = options.matrix, back_options = options.matrix;
+  RowSource<T> there_source, back_source;
+  if (options.clusters) {
+    require(options.matrix.row_order.empty() && options.matrix.column_order.empty(),
+            "a tiled matrix in clusters and in a given order");
+    const auto found = clusters_of(rows, columns, forward, *options.clusters);
+    order_ = layout::name_of(found.how);
+    if (found.how != layout::Clustering::automatic) {
+      there_options.row_order = back_options.column_order = found.rows;
+      there_options.column_order = back_options.row_order = found.columns;
+      there_source = in_order(forward, there_options.row_order, there_options.column_order);
+      back_source = in_order(backward, back_options.row_order, back_options.column_order);
+    }
+  }
+  parts_->forward =
+      std::make_unique<TiledMatrix<T>>(rows, columns, there_source ? there_source : forward, there_options);
+  parts_->backward =
+      std::make_unique<TiledMatrix<T>>(columns, rows, back_source ? back_source : backward, back_options);
   require(parts_->forward->entries() == parts_->backward->entries(), "a matrix of ", parts_->forward->entries(),
           " entries, its transpose of ", parts_->backward->entries());
   entries_ = comm.all_sum(parts_->forward->entries());

@@ -29,6 +29,7 @@ struct Wide<float> {
   void store(float* p, int n) const { _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), v); }
   void add_product(Wide a, Wide b) { v = _mm512_fmadd_ps(a.v, b.v, v); }
   void add(Wide a) { v = _mm512_add_ps(v, a.v); }
+  void times(Wide a) { v = _mm512_mul_ps(v, a.v); }
   void clamp(Wide bias, Wide low, Wide high) {
     v = _mm512_min_ps(high.v, _mm512_max_ps(low.v, _mm512_add_ps(v, bias.v)));
   }
@@ -77,6 +78,9 @@ struct Wide {
   }
   void add(const Wide& a) {
     for (int i = 0; i < lanes<T>; ++i) v[i] += a.v[i];
+  }
+  void times(const Wide& a) {
+    for (int i = 0; i < lanes<T>; ++i) v[i] *= a.v[i];
   }
   void clamp(const Wide& bias, const Wide& low, const Wide& high) {
     for (int i = 0; i < lanes<T>; ++i) {

@@ -70,9 +70,9 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
 #endif
   const int k = options.columns;
   std::ostringstream key;
-  key << processor() << '|' << threads << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.format)
-      << '|' << options.block_rows << '|' << options.tile << '|' << k << '|' << std::ilogb(double(columns)) << '|'
-      << std::lround(2 * std::log2(double(sample.column.size()) / sampled));
+  key << processor() << '|' << threads << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.vectors)
+      << '|' << int(options.format) << '|' << options.block_rows << '|' << options.tile << '|' << k << '|'
+      << std::ilogb(double(columns)) << '|' << std::lround(2 * std::log2(double(sample.column.size()) / sampled));
   const auto file = file_of(options);
   if (!file.empty()) {
     std::ifstream in(file);
@@ -81,7 +81,7 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
       std::string known;
       int format = 0, block = 0, tile = 0;
       if (std::getline(words, known, '\t') && known == key.str() && (words >> format >> block >> tile) &&
-          (format == int(TiledFormat::list) || format == int(TiledFormat::bitmap)) && block > 0 && tile > 0) {
+          format >= int(TiledFormat::list) && format <= int(TiledFormat::plain) && block > 0 && tile > 0) {
         options.format = TiledFormat(format), options.block_rows = block, options.tile = tile;
         return options;
       }
@@ -89,7 +89,7 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
   }
 
   std::vector<TiledOptions> candidates;
-  for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain})
     for (const int block : {64, 128, 512})
       for (const int tile : {32, 128}) {
         TiledOptions c = options;
@@ -100,7 +100,11 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
         if (k <= 32 && options.tile == 0 && tile != 32) continue;  // one tile is enough
         if (options.block_rows != 0 && block != 64) continue;
         if (options.tile != 0 && tile != 32) continue;
-        c.row_order.clear();
+        if (format == TiledFormat::plain && options.format != format) {  // the way back from all that: tried once
+          if (block != 64) continue;
+          if (options.block_rows == 0) c.block_rows = 128;
+        }
+        c.row_order.clear(), c.column_order.clear();
         candidates.push_back(c);
       }
   exec::Array<T> x(std::size_t(columns) * std::size_t(k)), y(std::size_t(sampled) * std::size_t(k));

@@ -97,7 +97,18 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
   const Global smallest = options.smallest_box.value_or(truncated ? 4 : 2);
   const Global below = options.agglomerate_below.value_or(truncated ? 0 : 4096);
   const bool constant = options.smoother == Smoother::gauss_seidel;
-  stages_.push_back({std::make_unique<Level<S>>(A, constant), nullptr, nullptr, {}, {}});
+  const bool fourth = A->stencil() == op::CellStencil::fourth_order;
+  Ways ways;
+  ways.interpolation = options.interpolation.value_or(fourth ? Interpolation::quadratic : Interpolation::constant);
+  ways.restriction = options.restriction;
+  ways.full = options.full_interpolation.value_or(fourth ? Interpolation::quartic : Interpolation::linear);
+  options_.interpolation = ways.interpolation, options_.full_interpolation = ways.full;
+  const bool high = ways.interpolation > Interpolation::linear || ways.restriction > Interpolation::constant ||
+                    ways.full > Interpolation::linear;
+  require(!high || A->boxes().is_whole(),
+          "interpolation of a higher order than linear, and restriction other than by sums, need all cells of a "
+          "rectangle; some are not there");
+  stages_.push_back({make_level<S>(A, constant), nullptr, nullptr, {}, {}});
   op::Boxes boxes = below > 0 ? A->boxes().gathered(1) : A->boxes();
   while (options.levels == 0 || int(stages_.size()) < options.levels) {
     const op::Domain& d = boxes.domain();
@@ -133,7 +144,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     if (below > 0)
       while ((ranks + factor - 1) / factor > 1 && next.cells() < below * ((ranks + factor - 1) / factor)) factor *= 2;
     if (!any) factor = std::max(factor, 2);
-    auto level = std::make_unique<Level<S>>(B, constant);
+    auto level = make_level<S>(B, constant);
     if (factor > 1) {
       // The communicator's ranks in runs of `factor`.
       op::Boxes moved = next;
@@ -143,15 +154,15 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
         by *= 2;
       } while (moved.ranks_in_use() == ranks && by <= 2 * next.space().comm().size());
       auto C = std::shared_ptr<const op::FiniteVolume<S>>(B->moved(moved));
-      stage.level->connect(level.get(), std::move(parent), options.interpolation);
+      stage.level->connect(level.get(), std::move(parent), ways);
       stage.image = std::move(level);
       stage.move = std::make_unique<Move<S>>(next, moved);
       stage.before.resize(std::size_t(next.space().local_size()));
       stage.after.resize(std::size_t(moved.space().local_size()));
-      level = std::make_unique<Level<S>>(C, constant);
+      level = make_level<S>(C, constant);
       A = C, boxes = moved;
     } else {
-      stage.level->connect(level.get(), std::move(parent), options.interpolation);
+      stage.level->connect(level.get(), std::move(parent), ways);
       A = B, boxes = next;
     }
     stages_.push_back({std::move(level), nullptr, nullptr, {}, {}});
@@ -203,9 +214,12 @@ void Hierarchy<S>::smooth(Level<S>& level, int sweeps, bool from_zero, bool mirr
 template <class S>
 void Hierarchy<S>::down(std::size_t i, bool from_zero) {
   Level<S>& level = *stages_[i].level;
-  if (options_.smoother != Smoother::gauss_seidel || options_.pre == 0 || options_.pre > 10) {
+  if (options_.smoother != Smoother::gauss_seidel || options_.pre == 0 || options_.pre > 10 ||
+      level.restricts_apart()) {
     smooth(level, options_.pre, from_zero, false);
-    level.residual_to_coarse();
+    const Step whole[] = {{Work::restriction, -1}};
+    if (level.restricts_apart()) level.restrict_residual();
+    else level.run(whole);
   } else {
     if (from_zero && !level.vanishes()) level.clear_u();
     std::vector<Step> steps;
@@ -222,19 +236,22 @@ template <class S>
 void Hierarchy<S>::up(std::size_t i, bool norm) {
   Level<S>& level = *stages_[i].level;
   u_from_next(i);
+  if (level.interpolates_apart()) level.interpolate();
   const int first = options_.symmetric ? 1 : 0;
   std::vector<Step> steps;
   if (options_.smoother != Smoother::gauss_seidel || options_.post == 0 || options_.post > 10) {
-    steps = {{Work::interpolate, 0}, {Work::interpolate, 1}};
+    if (!level.interpolates_apart()) steps = {{Work::interpolate, 0}, {Work::interpolate, 1}};
     level.run(steps);
     smooth(level, options_.post, false, options_.symmetric);
     steps = {{Work::norm, -1}};
     if (norm) level.run(steps);
     return;
   }
-  // The first half sweep does not read the cells that it writes.
-  if (!level.vanishes()) steps.push_back({Work::interpolate, first});
-  steps.push_back({Work::interpolate, 1 - first});
+  if (!level.interpolates_apart()) {
+    // The first half sweep does not read the cells that it writes.
+    if (!level.vanishes()) steps.push_back({Work::interpolate, first});
+    steps.push_back({Work::interpolate, 1 - first});
+  }
   for (int s = 0; s < 2 * options_.post; ++s) steps.push_back({Work::relax, (s + first) % 2});
   if (norm) steps.push_back({Work::norm, level.vanishes() ? first : -1});
   level.run(steps);

@@ -1,17 +1,14 @@
-// One level of a hierarchy: fields on this rank's patches in red-black storage, and the passes over them.
+// One level of a hierarchy: what cycles ask of it, whatever its stencil.
 #pragma once
 
-#include "kernels.hpp"
+#include "transfer.hpp"
 
-#include <tacit/comm/exchange.hpp>
-#include <tacit/exec/memory.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
 
 #include <array>
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,117 +30,70 @@ struct Step {
   int colour = 0;
 };
 
+/// How values go between a level and the coarser one.
+struct Ways {
+  Interpolation interpolation = Interpolation::constant;
+  Interpolation restriction = Interpolation::constant;  ///< the adjoint of that interpolation
+  Interpolation full = Interpolation::linear;           ///< of solutions, by the F-cycle
+};
+
 template <class S>
 class Level {
  public:
-  Level(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed);
-
+  virtual ~Level() = default;
   const op::FiniteVolume<S>& A() const { return *a_; }
-  std::shared_ptr<const op::FiniteVolume<S>> operator_pointer() const { return a_; }
-  /// The coarser level's patches are images of this one's.
-  void connect(Level* coarse, std::array<std::vector<Local>, 3> parent, Interpolation interpolation);
   Level* coarse() const { return coarse_; }
+  /// The coarser level's patches are images of this one's. Collective.
+  virtual void connect(Level* coarse, std::array<std::vector<Local>, 3> parent, const Ways& ways) = 0;
 
   /// All steps, one after the other or behind each other in one pass. Collective.
-  void run(std::span<const Step> steps);
+  virtual void run(std::span<const Step> steps) = 0;
   /// Sweeps of a smoother that needs whole residuals. Collective.
-  void smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero);
-  void residual_to_coarse();  // with whole residuals
+  virtual void smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) = 0;
   /// After a `norm` step: largest |r| and the sum of squares on this rank.
   double largest = 0, squares = 0;
 
-  void load_f(std::span<const S> f) { load(f, f_); }
-  void load_u(std::span<const S> u) { load(u, u_); }
-  void store_u(std::span<S> u) const { store(u_, u); }
-  void store_f(std::span<S> f) const { store(f_, f); }
-  void clear_u();
-  /// u := u + shift.
-  void shift_u(S shift);
-  /// f of the coarser level := sums of f over the children. Local.
-  void restrict_f();
-  /// u := the coarser level's u, interpolated linearly with linear extrapolation at the ends. Collective.
-  void interpolate_solution();
-  /// All ghosts of u. Collective.
-  void fill_ghosts() { exchange(0), exchange(1); }
+  // Vectors in the order of the operator.
+  virtual void load_f(std::span<const S> f) = 0;
+  virtual void load_u(std::span<const S> u) = 0;
+  virtual void store_u(std::span<S> u) const = 0;
+  virtual void store_f(std::span<S> f) const = 0;
+  virtual void add_u(std::span<const S> u) = 0;
+  virtual void clear_u() = 0;
+  /// r := f - A u. Collective.
+  virtual void residual_to(std::span<S> r) = 0;
 
-  /// The last half sweep has colour c: its residuals vanish, where no odd period joins cells of one colour.
-  bool vanishes() const { return !odd_seam_; }
+  /// The correction, the residual go between levels in passes of their own, and not as steps.
+  bool interpolates_apart() const { return bool(interpolation_); }
+  bool restricts_apart() const { return bool(restriction_); }
+  /// u += the coarser level's; f of the coarser level := R (f - A u). Collective.
+  void interpolate();
+  void restrict_residual();
+  /// f of the coarser level := sums of f over the children. Collective.
+  virtual void restrict_f();
+  /// u := the coarser level's u, interpolated without knowledge of what is at the ends. Collective.
+  virtual void interpolate_solution();
+
+  /// The last half sweep has colour c: its residuals vanish.
+  virtual bool vanishes() const { return false; }
   LevelReport report;
 
- private:
-  struct Patch {
-    op::CellBox box;
-    std::array<std::ptrdiff_t, 3> n{};
-    int parity = 0;                                    // colour of its first cell
-    std::ptrdiff_t half = 0, line = 0, plane = 0;      // strides
-    std::ptrdiff_t offset = 0;                         // of cell line (0, 0)
-    std::array<bool, 3> wrap{};                        // periodic within itself
-    std::array<std::vector<std::ptrdiff_t>, 3> child;  // first child of each coarse cell, and the end
-    std::array<std::vector<S>, 3> weight;              // of linear interpolation: of the neighbour, negative below
-    std::array<std::vector<S>, 3> diagonal;            // constant coefficients: each axis' part of it
-  };
-  // Ghosts of one colour, from here and from other ranks.
-  struct Ghosts {
-    std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> local;  // to, from
-    std::vector<std::pair<std::ptrdiff_t, Local>> remote;          // to, ghost
-    std::vector<std::ptrdiff_t> send;
-    std::unique_ptr<comm::Exchange> exchange;
-  };
-  using Field = exec::Array<S, Host>;
-
-  template <int D>
-  void sweep_all(std::span<const Step> steps);
-  template <int D>
-  void wave(std::span<const Step> steps);
-  template <int D>
-  void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1);
-  template <int D>
-  void relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first);
-  template <int D, bool Add>
-  void residual_half(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k, S* r);
-  template <int D>
-  void restrict_lines(const Patch& p, const Patch& c, int colour, std::ptrdiff_t kc, std::ptrdiff_t j0,
-                      std::ptrdiff_t j1);
-  void interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k, bool solution);
-  template <int D>
-  void norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k);
-  template <int D>
-  void residual_field();
-  void exchange(int colour);
-  void wrap_ends(const Patch& p, int half, S* line) const {
-    if (!p.wrap[0]) return;
-    const std::ptrdiff_t end = p.n[0] / 2;
-    if (half == 0) line[0] = line[end];
-    else line[p.half + end] = line[p.half];
-  }
-  void load(std::span<const S> from, Field& to);
-  void store(const Field& from, std::span<S> to) const;
-  std::ptrdiff_t at(const Patch& p, std::ptrdiff_t j, std::ptrdiff_t k) const {
-    return p.offset + k * p.plane + j * p.line;
-  }
-  /// A line next to the patch stands at its other end where it is periodic in itself.
-  static std::ptrdiff_t around(bool wrap, std::ptrdiff_t i, std::ptrdiff_t n) {
-    return !wrap ? i : i < 0 ? i + n : i >= n ? i - n : i;
-  }
-  static int half_of(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k) {
-    return 1 - int((colour + j + k + p.parity) & 1);
-  }
-  static std::ptrdiff_t first_of(int half) { return half == 0 ? 1 : 0; }
-  static std::ptrdiff_t count_of(const Patch& p, int half) { return half == 0 ? p.n[0] / 2 : (p.n[0] + 1) / 2; }
-  Around<S> around_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const;
-  Faces<S> faces_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const;
-
+ protected:
+  explicit Level(std::shared_ptr<const op::FiniteVolume<S>> A);
+  /// The maps that are needed beyond what the level does by itself. Collective.
+  void make_maps(const std::array<std::vector<Local>, 3>& parent, const Ways& ways, bool interpolation,
+                 bool restriction, bool full, bool sums);
   std::shared_ptr<const op::FiniteVolume<S>> a_;
   Level* coarse_ = nullptr;
-  int dimensions_ = 1;
-  bool constant_ = false, odd_seam_ = false, independent_ = false, paired_ = false, linear_ = false;
-  Weights<S> weights_{};
-  std::vector<Patch> patches_;
-  std::array<Ghosts, 2> ghosts_;
-  std::array<std::vector<Local>, 3> parent_;
-  Field u_, f_, inverse_, cx_, cy_, cz_, r_, p_, inverse_l1_;
-  std::vector<double> line_largest_, line_squares_;
-  std::vector<std::size_t> first_line_;  // of each patch in these
+  std::unique_ptr<Transfer<S>> interpolation_, restriction_, full_, sums_;
+
+ private:
+  std::vector<S> fine_values_, coarse_values_;
 };
+
+/// The level for an operator: a RedBlackLevel with 7 points, else a WideLevel. `red_black`: its smoother is
+/// Gauss-Seidel. Collective.
+template <class S>
+std::unique_ptr<Level<S>> make_level(std::shared_ptr<const op::FiniteVolume<S>> A, bool red_black);
 
 }  // namespace tacit::precond::mg

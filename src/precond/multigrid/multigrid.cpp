@@ -15,8 +15,11 @@ constexpr Names<Smoother, 4> smoothers{{{{Smoother::gauss_seidel, "gauss-seidel"
                                          {Smoother::chebyshev, "chebyshev"},
                                          {Smoother::jacobi, "jacobi"},
                                          {Smoother::l1_jacobi, "l1-jacobi"}}}};
-constexpr Names<Interpolation, 2> interpolations{
-    {{{Interpolation::constant, "constant"}, {Interpolation::linear, "linear"}}}};
+constexpr Names<Interpolation, 5> interpolations{{{{Interpolation::constant, "constant"},
+                                                   {Interpolation::linear, "linear"},
+                                                   {Interpolation::quadratic, "quadratic"},
+                                                   {Interpolation::cubic, "cubic"},
+                                                   {Interpolation::quartic, "quartic"}}}};
 
 // LU factors of the whole matrix with row exchanges, on every rank that solves.
 template <Scalar T>
@@ -102,6 +105,9 @@ void check(const MultigridOptions& o) {
           "; 0 or more cells");
   require(o.cycle != Cycle::u || o.agglomerate_below.value_or(0) == 0,
           "the U-cycle moves no box to another rank: agglomerate_below is ", o.agglomerate_below.value_or(0));
+  require(!o.full_interpolation || (o.cycle == Cycle::f && *o.full_interpolation != Interpolation::constant),
+          "full_interpolation is that of solutions by the F-cycle, linear or more: it is ",
+          to_string(o.full_interpolation.value_or(Interpolation::constant)), ", and the cycle is ", to_string(o.cycle));
   require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
 }
 

@@ -1,7 +1,7 @@
 // Passes over a level: half sweeps, residuals, restriction, interpolation; one after the other or as one wave.
 #pragma once
 
-#include "level.hpp"
+#include "red_black.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -63,7 +63,7 @@ int threads_for([[maybe_unused]] std::ptrdiff_t cells) {
 using namespace detail;
 
 template <class S>
-Around<S> Level<S>::around_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
+Around<S> RedBlackLevel<S>::around_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
   const S* const u = u_.data();
   const std::ptrdiff_t m0 = first_of(half), own = half * p.half, other = p.half - own;
   const S* const line = u + at(p, j, k);
@@ -83,7 +83,7 @@ Around<S> Level<S>::around_of(const Patch& p, int half, std::ptrdiff_t j, std::p
 }
 
 template <class S>
-Faces<S> Level<S>::faces_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
+Faces<S> RedBlackLevel<S>::faces_of(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k) const {
   const std::ptrdiff_t m0 = first_of(half), own = half * p.half, other = p.half - own, here = at(p, j, k) + own + m0;
   Faces<S> c{};
   c.xl = cx_.data() + here;
@@ -95,7 +95,7 @@ Faces<S> Level<S>::faces_of(const Patch& p, int half, std::ptrdiff_t j, std::ptr
 
 template <class S>
 template <int D>
-void Level<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first) {
+void RedBlackLevel<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first) {
   const int half = half_of(p, colour, j, k);
   const std::ptrdiff_t n = count_of(p, half), here = at(p, j, k) + half * p.half + first_of(half);
   S* const own = u_.data() + here;
@@ -128,7 +128,7 @@ void Level<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptr
 
 template <class S>
 template <int D, bool Add>
-void Level<S>::residual_half(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k, S* r) {
+void RedBlackLevel<S>::residual_half(const Patch& p, int half, std::ptrdiff_t j, std::ptrdiff_t k, S* r) {
   const std::ptrdiff_t n = count_of(p, half), here = at(p, j, k) + half * p.half + first_of(half);
   const S* const own = u_.data() + here;
   const S* const f = f_.data() + here;
@@ -149,8 +149,8 @@ void Level<S>::residual_half(const Patch& p, int half, std::ptrdiff_t j, std::pt
 
 template <class S>
 template <int D>
-void Level<S>::restrict_lines(const Patch& p, const Patch& c, int colour, std::ptrdiff_t kc, std::ptrdiff_t j0,
-                              std::ptrdiff_t j1) {
+void RedBlackLevel<S>::restrict_lines(const Patch& p, const Patch& c, int colour, std::ptrdiff_t kc, std::ptrdiff_t j0,
+                                      std::ptrdiff_t j1) {
   Field& target = coarse_->f_;
   auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
   S* const sum = lines.a.data();
@@ -190,8 +190,8 @@ void Level<S>::restrict_lines(const Patch& p, const Patch& c, int colour, std::p
 }
 
 template <class S>
-void Level<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k,
-                                bool solution) {
+void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k,
+                                        bool solution) {
   const std::ptrdiff_t jc = std::ptrdiff_t(parent_[1][std::size_t(p.box.lower[1] + j)] - c.box.lower[1]);
   const std::ptrdiff_t kc = std::ptrdiff_t(parent_[2][std::size_t(p.box.lower[2] + k)] - c.box.lower[2]);
   auto& lines = Lines<S>::mine(std::size_t(c.n[0]));
@@ -273,7 +273,7 @@ void Level<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std
 
 template <class S>
 template <int D>
-void Level<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k) {
+void RedBlackLevel<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k) {
   auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
   S* const r = lines.b.data();
   double most = 0, sum = 0;
@@ -298,7 +298,8 @@ void Level<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrd
 
 template <class S>
 template <int D>
-void Level<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1) {
+void RedBlackLevel<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0,
+                               std::ptrdiff_t j1) {
   const std::ptrdiff_t ny = p.n[1];
   const auto row = [&](std::ptrdiff_t j) { return j >= ny ? j - ny : j; };
   k = k >= p.n[2] ? k - p.n[2] : k;
@@ -320,7 +321,7 @@ void Level<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::
 }
 
 template <class S>
-void Level<S>::exchange(int colour) {
+void RedBlackLevel<S>::exchange(int colour) {
   Ghosts& g = ghosts_[std::size_t(colour)];
   if (g.local.empty() && !g.exchange) return;
   const Timer timer(report.exchange);
@@ -342,9 +343,28 @@ void Level<S>::exchange(int colour) {
   }
 }
 
+// What a pass of its own over all patches moves: u of both colours, f, coefficients.
+template <class S>
+void RedBlackLevel<S>::tell_work(const Step& step) const {
+  if (!Trace::on()) return;
+  double cells = 0;
+  for (const Patch& p : patches_) cells += double(p.n[0]) * double(p.n[1]) * double(p.n[2]);
+  const double coefficients = constant_ ? 0 : dimensions_, half = cells * (4 * dimensions_ + 1) / 2;
+  const auto tell = [&](const char* name, double values, double flops) {
+    Trace::work(name, values * cells * sizeof(S), flops);
+  };
+  switch (step.work) {
+    case Work::first_relax: return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
+    case Work::relax: return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
+    case Work::interpolate: return tell("interpolation", 1.125, cells);
+    case Work::norm: return tell("norm", 1.5 + coefficients, half);
+    case Work::restriction: return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
+  }
+}
+
 template <class S>
 template <int D>
-void Level<S>::sweep_all(std::span<const Step> steps) {
+void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
   for (const Step& step : steps) {
     // A half sweep reads ghosts of the other colour; residuals of both colours read all.
     if (step.work == Work::relax) exchange(1 - step.colour);
@@ -383,6 +403,7 @@ void Level<S>::sweep_all(std::span<const Step> steps) {
         });
       }
     }
+    tell_work(step);
   }
 }
 
@@ -393,7 +414,7 @@ void Level<S>::sweep_all(std::span<const Step> steps) {
 // the others.
 template <class S>
 template <int D>
-void Level<S>::wave(std::span<const Step> steps) {
+void RedBlackLevel<S>::wave(std::span<const Step> steps) {
   const Timer timer(steps.back().work == Work::restriction ? report.down : report.up);
   const Span span("wave", "multigrid");
   const Patch& p = patches_[0];
@@ -483,10 +504,11 @@ void Level<S>::wave(std::span<const Step> steps) {
 #endif
     work(0, J);
   }
+  for (const Step& step : steps) tell_work(step);
 }
 
 template <class S>
-void Level<S>::run(std::span<const Step> steps) {
+void RedBlackLevel<S>::run(std::span<const Step> steps) {
   if (steps.empty()) return;
   for (const Step& s : steps) report.half_sweeps += s.work == Work::relax || s.work == Work::first_relax;
   bool together = independent_ && one_pass && steps.size() > 1 && !exec::Tasks::current();
@@ -504,6 +526,7 @@ void Level<S>::run(std::span<const Step> steps) {
     dimensions_ == 3 ? sweep_all<3>(steps) : dimensions_ == 2 ? sweep_all<2>(steps) : sweep_all<1>(steps);
   }
   if (steps.back().work == Work::norm) {
+    auto &largest = this->largest, &squares = this->squares;
     largest = squares = 0;
     for (std::size_t i = 0; i < line_largest_.size(); ++i) {
       largest = std::isnan(line_largest_[i]) ? line_largest_[i] : std::max(largest, line_largest_[i]);
@@ -515,9 +538,10 @@ void Level<S>::run(std::span<const Step> steps) {
 
 template <class S>
 template <int D>
-void Level<S>::residual_field() {
+void RedBlackLevel<S>::residual_field() {
   exchange(0), exchange(1);
   const Timer timer(report.residual);
+  tell_work({Work::restriction, -1});
   for (const Patch& p : patches_)
     exec::each(std::size_t(p.n[2] * p.n[1]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t l) {
       const std::ptrdiff_t j = std::ptrdiff_t(l) % p.n[1], k = std::ptrdiff_t(l) / p.n[1];
@@ -527,7 +551,7 @@ void Level<S>::residual_field() {
 }
 
 template <class S>
-void Level<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) {
+void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) {
   if (from_zero) clear_u();
   if (r_.size() == 0) r_ = Field(u_.size()), p_ = Field(u_.size());
   if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) {
@@ -579,6 +603,7 @@ void Level<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool fr
         u[m] += step[m];
       }
     });
+    Trace::work("smoother", 6.0 * double(n) * sizeof(S), 6.0 * double(n));
     for (const Patch& p : patches_)
       if (p.wrap[0])
         for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
@@ -589,9 +614,10 @@ void Level<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool fr
 }
 
 template <class S>
-void Level<S>::residual_to_coarse() {
-  const Step steps[] = {{Work::restriction, -1}};
-  run(steps);
+void RedBlackLevel<S>::residual_to(std::span<S> r) {
+  if (r_.size() == 0) r_ = Field(u_.size()), p_ = Field(u_.size());
+  dimensions_ == 3 ? residual_field<3>() : dimensions_ == 2 ? residual_field<2>() : residual_field<1>();
+  store(r_, r);
 }
 
 }  // namespace tacit::precond::mg

@@ -69,7 +69,7 @@ class Boxes {
   /// Error(usage) unless the boxes lie in the domain, do not overlap, and owners are ranks.
   Boxes(comm::Communicator comm, Domain domain, std::span<const CellBox> boxes, std::span<const int> owners);
   /// The whole domain in boxes of `edge` cells (the last of an axis may be smaller; 0: one box a rank, as cubic as it
-  /// goes), dealt to the ranks in runs of equal work.
+  /// goes), dealt to the ranks in runs of equal work along Hilbert's curve.
   static Boxes whole(comm::Communicator comm, Domain domain, std::array<Global, 3> edge = {0, 0, 0});
   /// Of the boxes of `edge` cells that make up the domain, those whose middle `is_inside`.
   static Boxes within(comm::Communicator comm, Domain domain, std::array<Global, 3> edge,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/op/cells/boxes.hpp>
+#include <tacit/op/cells/wide.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/operator.hpp>
 
@@ -25,12 +26,14 @@ enum class Mean {
 
 /// a, b and the fields alpha (at the centres of this rank's cells, in the order of vectors) and beta (on faces). Faces
 /// of axis d: patch after patch, first axis fastest, a patch of n cells along d having n + 1 of them; a face between
-/// two patches, or at both ends of a period, has one value. Empty: 1 everywhere.
+/// two patches, or at both ends of a period, has one value. Empty: 1 everywhere. For the fourth-order stencil all are
+/// averages, over cells and faces.
 template <Scalar T>
 struct Coefficients {
   double a = 0, b = 1;
   std::vector<T> alpha;
   std::array<std::vector<T>, 3> beta;
+  CellStencil stencil = CellStencil::seven_point;
 };
 
 /// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of
@@ -39,9 +42,11 @@ struct Coefficients {
 std::vector<double> centres(const Boxes& boxes);
 std::vector<double> face_centres(const Boxes& boxes, int axis);
 
-/// Values of functions at centres and face centres. Local.
+/// Values of functions at centres and face centres; for the fourth-order stencil averages over cells and faces, by two
+/// Gauss points an axis. Local.
 template <Scalar T>
-Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta);
+Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta,
+                             CellStencil stencil = CellStencil::seven_point);
 /// beta on faces from its values in this rank's cells; faces at the ends of the domain or of the boxes take the value
 /// of their cell. Collective; one exchange.
 template <Scalar T>
@@ -61,12 +66,14 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
 template <Scalar T>
 class FiniteVolume final : public Operator<T, Host> {
  public:
-  /// Collective. Error(usage) where the coefficients' lengths do not fit; fault() tells of values that are not finite.
+  /// Collective. Error(usage) where the coefficients' lengths do not fit, or the boxes do not carry the stencil;
+  /// fault() tells of values that are not finite.
   FiniteVolume(Boxes boxes, const Coefficients<T>& coefficients);
   ~FiniteVolume() override;
 
   std::string name() const override { return "finite volume"; }
-  bool has_adjoint() const override { return true; }
+  /// A itself: where it is symmetric.
+  bool has_adjoint() const override { return is_symmetric(); }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override { return diagonal_; }
   double largest() const override { return largest_; }
@@ -77,10 +84,15 @@ class FiniteVolume final : public Operator<T, Host> {
   bool singular() const { return singular_; }
   /// All cells have one set of coefficients but for those at the ends.
   bool is_constant() const { return constant_; }
+  bool is_symmetric() const;
+  CellStencil stencil() const { return stencil_; }
   /// What the data of the boundary add to the right-hand side, for this rank's cells: c_F g at a Dirichlet face, where
-  /// g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards. Local.
+  /// g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards; with a wide stencil what ghosts
+  /// take of g, averaged over faces. Local. Error(usage): a flux with the fourth-order stencil and coefficients that
+  /// vary.
   std::vector<T> boundary_terms(const Field& value, const Field& flux = {}) const;
-  /// f at the centres times V_i / V: the right-hand side without boundary terms. Local.
+  /// f at the centres (for the fourth-order stencil: its averages over cells, by two Gauss points an axis) times V_i /
+  /// V: the right-hand side without boundary terms. Local.
   std::vector<T> sampled(const Field& f) const;
   /// V_i / V of this rank's cells. Local.
   std::vector<T> volumes() const;
@@ -89,6 +101,8 @@ class FiniteVolume final : public Operator<T, Host> {
 
   // ---- for multigrid ----
 
+  /// The wide stencil, null with 7 points.
+  const Wide<T>* wide() const { return wide_.get(); }
   /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); null along axes that are not there.
   const T* faces(int axis, std::size_t patch) const;
   /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
@@ -96,7 +110,9 @@ class FiniteVolume final : public Operator<T, Host> {
   /// The operator of cells that are made of these: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes,
   /// with patches one for one. A coarse face takes the mean of beta over it, or what the stretches of fine faces from
   /// centre to centre, in series, let through, whichever is more (a coarse correction that is too small does no harm);
-  /// alpha is the mean over the cell. Collective; one exchange.
+  /// alpha is the mean over the cell. A wide stencil goes on where pairs of cells have been joined and at least four
+  /// cells along an axis that ends, and only the means over faces count; elsewhere the coarse operator has 7 points.
+  /// Collective; one exchange.
   std::unique_ptr<FiniteVolume> coarsened(Boxes coarse, const std::array<std::vector<Local>, 3>& parent) const;
   /// The same operator with its cells on other ranks (Boxes::gathered). Collective.
   std::unique_ptr<FiniteVolume> moved(Boxes to) const;
@@ -123,8 +139,10 @@ class FiniteVolume final : public Operator<T, Host> {
   /// Coefficients of the two faces along each axis of the cells beside the patches, in the order of the halo.
   /// Collective.
   std::vector<T> faces_beside() const;
-  /// The diagonal and what is known of the whole, from faces_ and mass_. Collective.
+  /// The diagonal and what is known of the whole, from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
+  void make_wide();
+  void finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, int token) const;
   Boxes boxes_;
   double unit_ = 1, b_ = 1;
   std::array<std::vector<T>, 3> faces_;
@@ -133,6 +151,8 @@ class FiniteVolume final : public Operator<T, Host> {
   double largest_ = 0;
   std::string fault_;
   bool singular_ = false, constant_ = false;
+  CellStencil stencil_ = CellStencil::seven_point;
+  std::unique_ptr<Wide<T>> wide_;
   std::unique_ptr<Parts> parts_;
 };
 

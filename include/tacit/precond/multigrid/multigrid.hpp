@@ -28,9 +28,14 @@ enum class Smoother {
   jacobi,        ///< u += omega D^-1 r
   l1_jacobi      ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes; always converges for definite A
 };
+/// By the degree of the polynomial along each axis. Above linear: exact for averages over cells, a product of
+/// axes; near an end corrections take 0 (or slope 0) there as known, solutions only what is inside.
 enum class Interpolation {
-  constant,  ///< a coarse cell's value for all its cells
-  linear     ///< 1/4 of the difference to the nearest neighbour along each axis is added
+  constant,   ///< a coarse cell's value for all its cells
+  linear,     ///< 1/4 of the difference to the nearest neighbour along each axis is added
+  quadratic,  ///< of 3 coarse cells along an axis: HPGMG's v2
+  cubic,      ///< of 4, on the child's side
+  quartic     ///< of 5: HPGMG's v4
 };
 Cycle cycle_of(std::string_view name);
 Smoother smoother_of(std::string_view name);
@@ -46,11 +51,17 @@ struct MultigridOptions {
   Cycle cycle = Cycle::v;
   Smoother smoother = Smoother::gauss_seidel;
   int pre = 2, post = 2;  ///< sweeps before and after the coarser level (gauss_seidel: two half sweeps each)
-  Interpolation interpolation = Interpolation::constant;
+  /// Of corrections. [constant; quadratic with the fourth-order stencil]
+  std::optional<Interpolation> interpolation;
+  /// Of residuals: the adjoint of this interpolation; constant: sums over the children. The cycle is symmetric where it
+  /// is that of the corrections (and `symmetric` is set).
+  Interpolation restriction = Interpolation::constant;
+  /// Of solutions, by the F-cycle on its way up; at least linear. [linear; quartic with the fourth-order stencil]
+  std::optional<Interpolation> full_interpolation;
   /// The sweeps after the coarser level mirror those before it (odd cells first): the cycle is then a symmetric
   /// operator, as cg wants it, where the bottom solver is one.
   bool symmetric = false;
-  double relaxation = 6.0 / 7;  ///< omega of jacobi
+  double relaxation = 6.0 / 7;  ///< omega of jacobi; less where D^-1 A has eigenvalues above 2
   double chebyshev_range = 4;   ///< chebyshev smooths [lambda_max / range, lambda_max]
   /// An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for u]
   std::optional<Global> smallest_box;
@@ -133,7 +144,9 @@ struct MultigridSolve {
 /// by it; and a solver by itself.
 ///
 /// Levels: cells are joined in pairs along the axes whose cells are smallest, the last of an odd number in a triple; a
-/// box's ends are ends of coarse cells. Coefficients are averaged (rediscretisation). Where the boxes of a level become
+/// box's ends are ends of coarse cells. Coefficients are averaged (rediscretisation). Wide stencils (op::CellStencil)
+/// are kept where pairs of cells are joined and at least four are left, coarser levels have 7 points; Gauss-Seidel then
+/// does Jacobi's step within a colour, one exchange a half sweep, no passes together. Where the boxes of a level become
 /// too small for the work to pay for its messages, they move to fewer ranks (agglomerate_below). On one rank all half
 /// sweeps, the residual and its restriction pass over the level together, a plane or tile behind each other (the same
 /// bits as one after the other, for any number of threads); on several ranks there is one exchange a half sweep.

@@ -1,0 +1,400 @@
+// What methods cost on machines with hundreds or thousands of ranks, by the clocks of simulated ones
+// (docs/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
+//
+//   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its relatives
+//   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one bottom solve of a truncated
+//   V-cycle bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves around it
+//
+// All: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns a byte), GBps= cacheGBps= cacheKB= Gflops=; progress=,
+// delivery=, seed=; only=NAME,..; json=FILE.
+#include <tacit/app/multigrid/bottom.hpp>
+#include <tacit/comm/simulate.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/stencil.hpp>
+#include <tacit/precond/multigrid/multigrid.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace tacit;
+using comm::MachineModel;
+using krylov::Method;
+using Vector = layout::Vector<double>;
+
+namespace {
+
+std::map<std::string, std::string> given;
+std::string word(const char* key, const char* otherwise) {
+  return given.contains(key) ? given[key] : otherwise;
+}
+double number(const char* key, double otherwise) {
+  return given.contains(key) ? std::atof(given[key].c_str()) : otherwise;
+}
+bool wanted(const std::string& name) {
+  return !given.contains("only") || ("," + given["only"] + ",").find("," + name + ",") != std::string::npos;
+}
+
+MachineModel machine(const char* otherwise) {
+  MachineModel m = MachineModel::named(word("machine", otherwise));
+  m.latency = 1e-6 * number("L", 1e6 * m.latency);
+  m.overhead = 1e-6 * number("o", 1e6 * m.overhead);
+  m.noise = 1e-6 * number("noise", 1e6 * m.noise);
+  m.kernel = 1e-6 * number("kernel", 1e6 * m.kernel);
+  m.gap = 1e-9 * number("G", 1e9 * m.gap);
+  m.bandwidth = 1e9 * number("GBps", 1e-9 * m.bandwidth);
+  m.cache_bandwidth = 1e9 * number("cacheGBps", 1e-9 * m.cache_bandwidth);
+  m.cache = 1024 * number("cacheKB", m.cache / 1024);
+  m.flop_rate = 1e9 * number("Gflops", 1e-9 * m.flop_rate);
+  if (given.contains("progress")) m.progress = MachineModel::progress_of(given["progress"]);
+  if (given.contains("poll")) m.progress = MachineModel::Progress::poll, m.poll_interval = 1e-6 * number("poll", 50);
+  if (given.contains("delivery")) m.delivery = MachineModel::delivery_of(given["delivery"]);
+  m.seed = std::uint64_t(number("seed", double(m.seed)));
+  return m;
+}
+
+struct Outcome {
+  krylov::Report report;
+  comm::SimulatedTimes times;
+  double real = 0;  // seconds here
+};
+
+std::ostringstream json;
+void print(const std::string& name, const Outcome& o, double& base) {
+  const auto& r = o.report;
+  const double t = o.times.finish;
+  if (base == 0) base = t;
+  std::printf(
+      "%-28s %4d its %9.3f ms  x%-6.2f %8.2f us/it = sums %7.2f + halos %7.2f + agree %6.2f + kernels %7.2f  (%ld "
+      "sums, residual %.1e, %s; %.1f s here)\n",
+      name.c_str(), r.iterations, 1e3 * t, base / t, 1e6 * t / std::max(1, r.iterations),
+      1e6 * o.times.seconds("sum") / std::max(1, r.iterations),
+      1e6 * o.times.seconds("halo") / std::max(1, r.iterations),
+      1e6 * o.times.seconds("agree") / std::max(1, r.iterations),
+      1e6 * o.times.kernel_seconds() / std::max(1, r.iterations), long(r.counts.reductions), r.residual_norm,
+      krylov::to_string(r.reason), o.real);
+  std::fflush(stdout);
+  json << (json.tellp() > 0 ? ",\n" : "") << "{\"name\": \"" << name << "\", \"iterations\": " << r.iterations
+       << ", \"seconds\": " << t << ", \"sums\": " << r.counts.reductions << ", \"exchanges\": " << r.counts.exchanges
+       << ", \"residual\": " << r.residual_norm << ", \"sum\": " << o.times.seconds("sum")
+       << ", \"halo\": " << o.times.seconds("halo") << ", \"kernels\": " << o.times.kernel_seconds() << "}";
+}
+
+// ---- GMRES and its relatives ----
+
+struct Variant {
+  std::string name;
+  krylov::Options options;
+};
+Variant variant(const std::string& name, Method method, int step = 0, int depth = 0, int block = 0) {
+  Variant v{name, {}};
+  v.options.method = method;
+  if (step) v.options.step = step;
+  if (depth) v.options.depth = depth;
+  if (block) v.options.block = block;
+  v.options.fallbacks = false;
+  v.options.history = false;
+  return v;
+}
+
+void gmres() {
+  const int ranks = int(number("ranks", 240)), cycles = int(number("cycles", 20)), m = int(number("restart", 30));
+  const auto n = Global(number("n", 1024));
+  const int points = int(number("points", 5));
+  const auto where = machine("tsubame");
+  std::vector<Variant> variants{variant("gmres (cgs, 2 sums)", Method::gmres),
+                                variant("gmres (1 sum)", Method::gmres),
+                                variant("pipelined-gmres 1", Method::pipelined_gmres, 0, 1),
+                                variant("pipelined-gmres 2", Method::pipelined_gmres, 0, 2),
+                                variant("pipelined-gmres 5", Method::pipelined_gmres, 0, 5),
+                                variant("ca-gmres 5 (bcgs)", Method::ca_gmres, 5),
+                                variant("ca-gmres 10 (bcgs)", Method::ca_gmres, 10),
+                                variant("ca-gmres 5 (pip)", Method::ca_gmres, 5),
+                                variant("ca-gmres 10 (pip)", Method::ca_gmres, 10),
+                                variant("pipelined-ca-gmres 2,5", Method::pipelined_ca_gmres, 0, 2, 5),
+                                variant("pipelined-ca-gmres 2,10", Method::pipelined_ca_gmres, 0, 2, 10)};
+  for (auto& v : variants) {
+    if (v.name.find("cgs,") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::cgs;
+    if (v.name.find("(bcgs)") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::bcgs;
+    if (v.name.find("(pip)") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::bcgs_pip;
+    v.options.restart = m;
+    v.options.max_iterations = cycles * m;
+    v.options.rtol = 1e-14;
+  }
+  const bool box = points == 7 || points == 27;
+  const op::Grid grid(box ? std::vector<Global>{n, n, n} : std::vector<Global>{n, n});
+  const auto weights = points == 27 ? op::isotropic_laplacian<double>(3) : op::laplacian<double>(box ? 3 : 2);
+  std::printf(
+      "SIMULATED: %d points of the Laplacian, %ld unknowns (csr, rows dealt out in order), %d cycles of GMRES(%d), "
+      "%d ranks\n%s\n",
+      points, long(grid.size()), cycles, m, ranks, where.describe().c_str());
+  double base = 0;
+  for (const auto& v : variants) {
+    if (!wanted(v.name)) continue;
+    Outcome o;
+    const double from = wall_time();
+    comm::simulate(ranks, where, [&](const comm::Communicator& comm) {
+      const auto space = layout::Space::distributed(comm, grid.size());
+      const op::Csr<double> A(space, space, op::stencil_rows(grid, weights, space.begin(), space.end()));
+      Vector b(space), x(space);
+      layout::fill(b, 1.0);
+      comm::restart_clocks(comm);
+      auto report = krylov::solve<double, Host>(A, nullptr, b, x, v.options);
+      const auto times = comm::read_clocks(comm);
+      if (comm.rank() == 0) o.report = std::move(report), o.times = times;
+    });
+    o.real = wall_time() - from;
+    print(v.name, o, base);
+  }
+}
+
+// ---- bottom solves ----
+
+double wave(double t) {
+  t -= std::floor(t);
+  return std::abs(4 * t - 2) - 1;
+}
+
+// In [-1, 1), without order: what V-cycles leave to the bottom is not smooth.
+double scatter(std::uint64_t i) {
+  i = (i + 1) * 0x9E3779B97F4A7C15u;
+  i = (i ^ (i >> 30)) * 0xBF58476D1CE4E5B9u;
+  i = (i ^ (i >> 27)) * 0x94D049BB133111EBu;
+  return double((i ^ (i >> 31)) >> 11) * 0x1p-52 - 1;
+}
+
+// a u - b lap u on the periodic cube of `side`^3 boxes of `edge`^3 cells, a box a rank, rows of a rank one box.
+op::Rows<double> box_rows(int rank, Global side, Global edge, double a, double b, std::vector<double>& f) {
+  const Global N = side * edge, box[3] = {rank % side, rank / side % side, rank / (side * side)};
+  const double h2 = double(N) * double(N);
+  const auto index = [&](Global x, Global y, Global z) {
+    x = (x + N) % N, y = (y + N) % N, z = (z + N) % N;
+    const Global owner = x / edge + side * (y / edge + side * (z / edge));
+    return owner * edge * edge * edge + x % edge + edge * (y % edge + edge * (z % edge));
+  };
+  op::Rows<double> rows;
+  std::vector<std::pair<Global, double>> row;
+  for (Global k = 0; k < edge * edge * edge; ++k) {
+    const Global x = box[0] * edge + k % edge, y = box[1] * edge + k / edge % edge, z = box[2] * edge + k / edge / edge;
+    row = {{index(x, y, z), a + 6 * b * h2}};
+    for (const int d : {-1, 1}) {
+      row.push_back({index(x + d, y, z), -b * h2});
+      row.push_back({index(x, y + d, z), -b * h2});
+      row.push_back({index(x, y, z + d), -b * h2});
+    }
+    std::sort(row.begin(), row.end());
+    for (const auto& [column, value] : row) rows.column.push_back(column), rows.value.push_back(value);
+    rows.start.push_back(Global(rows.column.size()));
+    const double h = 1.0 / double(N);
+    f.push_back(wave((double(x) + .5) * h + .25) * wave((double(y) + .5) * h + .25) * wave((double(z) + .5) * h + .25) +
+                0.3 * scatter(std::uint64_t(x + N * (y + N * z))));
+  }
+  return rows;
+}
+
+struct Direction {  // p = r + beta (p - omega v)
+  double beta, omega;
+  void operator()(double r, double v, double& p) const { p = r + beta * (p - omega * v); }
+};
+struct Minus {  // r -= alpha v
+  double alpha;
+  void operator()(double v, double& r) const { r -= alpha * v; }
+};
+struct Step {
+  double alpha, omega;
+  void operator()(double p, double s, double& x) const { x += alpha * p + omega * s; }
+};
+struct Dot {
+  exec::Sums<1, double> operator()(double a, double b) const { return {{a * b}}; }
+};
+struct Five {  // (t, s), (t, t), (s, s), (r0, s), (r0, t)
+  exec::Sums<5, double> operator()(double t, double s, double r0) const {
+    return {{t * s, t * t, s * s, r0 * s, r0 * t}};
+  }
+};
+
+// BiCGStab as textbooks and applications have it: four dots and two norms, each a sum of its own; or all that can be
+// known together in one: two sums.
+krylov::Report bicgstab(const op::Operator<double>& A, const Vector& b, Vector& x, double rtol, int sums) {
+  using namespace exec;
+  const auto& space = b.space();
+  const auto dot = [&](const Vector& u, const Vector& v) {
+    return space.sum(sweep(reads(u, v), updates(), writes(), Dot{})).wait()[0];
+  };
+  krylov::Report report;
+  const auto before = space.comm().counters();
+  Vector r = b, r0 = b, p = b, v(space), t(space);
+  layout::fill(x, 0.0);
+  double rho = dot(r0, r), rr = rho;
+  const double goal = rtol * std::sqrt(rr);
+  report.b_norm = std::sqrt(rr);
+  while (std::sqrt(rr) > goal && report.iterations < 10000) {
+    A.apply(p, v);
+    const double alpha = rho / dot(r0, v);
+    sweep(reads(v), updates(r), writes(), Minus{alpha});  // s
+    if (sums == 6 && std::sqrt(dot(r, r)) <= goal) {
+      layout::axpy(alpha, p, x);
+      rr = 0;
+      break;
+    }
+    A.apply(r, t);
+    double omega, next = 0;
+    if (sums == 6) {
+      const double ts = dot(t, r);
+      omega = ts / dot(t, t);
+    } else {
+      const auto [ts, tt, ss, r0s, r0t] = space.sum(sweep(reads(t, r, r0), updates(), writes(), Five{})).wait();
+      omega = ts / tt;
+      next = r0s - omega * r0t;
+      rr = std::max(0.0, ss - omega * ts);
+    }
+    sweep(reads(p, r), updates(x), writes(), Step{alpha, omega});
+    sweep(reads(t), updates(r), writes(), Minus{omega});
+    ++report.iterations;
+    if (sums == 6) {
+      rr = dot(r, r);
+      if (std::sqrt(rr) <= goal) break;
+      next = dot(r0, r);
+    }
+    const double beta = next / rho * (alpha / omega);
+    rho = next;
+    sweep(reads(r, v), updates(p), writes(), Direction{beta, omega});
+  }
+  report.counts.reductions = (space.comm().counters() - before).reductions;
+  A.apply(x, t);
+  layout::subtract(b, t, t);
+  report.residual_norm = layout::norm(t) / report.b_norm;
+  report.reason = report.residual_norm <= 1.1 * rtol ? krylov::Reason::converged : krylov::Reason::max_iterations;
+  return report;
+}
+
+void bottom() {
+  const int ranks = int(number("ranks", 512));
+  const auto edge = Global(number("edge", 4)), side = Global(std::lround(std::cbrt(ranks)));
+  const double rtol = number("rtol", 1e-3);
+  require(side * side * side == ranks, "a cube of ranks is needed, not ", ranks);
+  const auto where = machine("hopper");
+  std::printf(
+      "SIMULATED: bottom solve, 0.9 u - 0.9 lap u, periodic, one box of %ld^3 cells a rank (csr), residual down to "
+      "%g, %d ranks\n%s\n",
+      long(edge), rtol, ranks, where.describe().c_str());
+  std::vector<Variant> variants{variant("textbook bicgstab, 6 sums", Method::bicgstab),
+                                variant("textbook bicgstab, 2 sums", Method::bicgstab),
+                                variant("bicgstab (ours, 3 sums)", Method::bicgstab),
+                                variant("pipelined-bicgstab", Method::pipelined_bicgstab),
+                                variant("ca-bicgstab 4", Method::ca_bicgstab, 4),
+                                variant("ca-bicgstab 8", Method::ca_bicgstab, 8),
+                                variant("cg", Method::cg),
+                                variant("pipelined-cg", Method::pipelined_cg),
+                                variant("ca-cg 8", Method::ca_cg, 8)};
+  double base = 0;
+  for (const auto& v : variants) {
+    if (!wanted(v.name)) continue;
+    Outcome o;
+    const double from = wall_time();
+    comm::simulate(ranks, where, [&](const comm::Communicator& comm) {
+      const Global cells = edge * edge * edge;
+      const auto space = layout::Space::distributed(comm, cells * ranks);
+      std::vector<double> f;
+      const op::Csr<double> A(space, space, box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
+      Vector b(space), x(space);
+      b.assign(f);
+      auto options = v.options;
+      options.rtol = rtol;
+      const int sums = v.name.find("textbook") == v.name.npos ? 0 : v.name.find("6 sums") == v.name.npos ? 2 : 6;
+      const auto solve = [&] {
+        layout::fill(x, 0.0);
+        return sums ? bicgstab(A, b, x, rtol, sums) : krylov::solve<double, Host>(A, nullptr, b, x, options, true);
+      };
+      if (!sums) {  // what is made at the first solve is there in those of later cycles
+        options.max_iterations = 8;
+        (void)solve();
+        options.max_iterations.reset();
+      }
+      comm::restart_clocks(comm);
+      auto report = solve();
+      const auto times = comm::read_clocks(comm);
+      if (comm.rank() == 0) o.report = std::move(report), o.times = times;
+    });
+    o.real = wall_time() - from;
+    print(v.name, o, base);
+  }
+}
+
+void multigrid() {
+  const int ranks = int(number("ranks", 512));
+  const auto edge = Global(number("edge", 16)), side = Global(std::lround(std::cbrt(ranks)));
+  require(side * side * side == ranks, "a cube of ranks is needed, not ", ranks);
+  const auto where = machine("hopper");
+  const Global N = side * edge;
+  std::printf(
+      "SIMULATED: truncated V-cycles, 0.9 u - 0.9 lap u, periodic, one box of %ld^3 cells a rank down to 4^3, "
+      "residual %g, %d ranks\n%s\n",
+      long(edge), number("rtol", 1e-10), ranks, where.describe().c_str());
+  double base = 0, base_bottom = 0;
+  for (const auto& name : {"bicgstab", "ca-bicgstab", "pipelined-bicgstab"}) {
+    if (!wanted(name)) continue;
+    precond::MultigridReport report;
+    comm::SimulatedTimes times;
+    double bottom = 0;
+    const double from = wall_time();
+    comm::simulate(ranks, where, [&](const comm::Communicator& comm) {
+      const auto boxes =
+          op::Boxes::whole(comm, op::Domain::uniform({N, N, N}, op::Boundary::periodic), {edge, edge, edge});
+      const auto A =
+          std::make_shared<const op::FiniteVolume<double>>(boxes, op::coefficients<double>(boxes, 0.9, 0.9, {}, {}));
+      precond::MultigridOptions options;
+      options.cycle = precond::Cycle::u;
+      app::BottomOptions below;
+      below.name = name;
+      const precond::Multigrid<double> M(A, options, app::make_bottom<double>(below));
+      Vector f(A->range()), u(A->range());
+      f.assign(A->sampled([](double x, double y, double z) { return wave(x + .25) * wave(y + .25) * wave(z + .25); }));
+      precond::MultigridSolve solve;
+      solve.rtol = number("rtol", 1e-10);
+      comm::restart_clocks(comm);
+      auto r = M.solve(f, u, solve);
+      const auto t = comm::read_clocks(comm);
+      const double here = comm.all_sum(r.levels.back().bottom) / ranks;
+      if (comm.rank() == 0) report = std::move(r), times = t, bottom = here;
+    });
+    if (base == 0) base = times.finish, base_bottom = bottom;
+    std::printf(
+        "%-20s %2d cycles, %4d bottom iterations: %9.3f ms x%.2f, bottom %9.3f ms (%.0f %%) x%.2f; sums %.3f ms, "
+        "halos %.3f ms, kernels %.3f ms (residual %.1e; %.1f s here)\n",
+        name, report.cycles, report.bottom_iterations, 1e3 * times.finish, base / times.finish, 1e3 * bottom,
+        100 * bottom / times.finish, base_bottom / bottom, 1e3 * times.seconds("sum"), 1e3 * times.seconds("halo"),
+        1e3 * times.kernel_seconds(), report.residual_norm, wall_time() - from);
+    std::fflush(stdout);
+    json << (json.tellp() > 0 ? ",\n" : "") << "{\"name\": \"" << name << "\", \"cycles\": " << report.cycles
+         << ", \"iterations\": " << report.bottom_iterations << ", \"seconds\": " << times.finish
+         << ", \"bottom\": " << bottom << "}";
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::string what = argc > 1 ? argv[1] : "";
+  for (int i = 2; i < argc; ++i) {
+    const std::string a = argv[i];
+    const auto eq = a.find('=');
+    require(eq != a.npos, "key=value is expected, not ", a);
+    given[a.substr(0, eq)] = a.substr(eq + 1);
+  }
+  if (what == "gmres") gmres();
+  else if (what == "bottom") bottom();
+  else if (what == "multigrid") multigrid();
+  else return std::puts("bench_scale gmres|bottom|multigrid [key=value ...]"), 2;
+  if (given.contains("json")) std::ofstream(given["json"]) << "[" << json.str() << "]\n";
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

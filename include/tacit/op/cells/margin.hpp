@@ -1,0 +1,102 @@
+// Margin: this rank's patches with layers of cells around them, edges and corners included.
+#pragma once
+
+#include <tacit/comm/exchange.hpp>
+#include <tacit/op/cells/boxes.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tacit::op {
+
+/// Where arrays with `width` cells around each patch hold what. Cells of other patches and of the other end of a period
+/// are brought there; cells beyond an end of the domain, or where no box is, are left as they are.
+class Margin {
+ public:
+  struct Patch {
+    CellBox box;
+    std::array<std::ptrdiff_t, 3> n{}, pad{};        ///< own cells; layers around them (none on absent axes)
+    std::ptrdiff_t line = 0, plane = 0, origin = 0;  ///< strides; where the first own cell stands
+    std::array<std::array<bool, 2>, 3> at_end{};     ///< [axis][low, high]: at an end of the domain, not periodic
+    std::ptrdiff_t at(std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k) const {
+      return origin + i + line * j + plane * k;
+    }
+    std::ptrdiff_t stride(int axis) const { return axis == 0 ? 1 : axis == 1 ? line : plane; }
+  };
+
+  /// The same width on all ranks. Collective.
+  Margin(const Boxes& boxes, int width);
+  int width() const { return width_; }
+  /// Elements of a padded array.
+  std::size_t size() const { return size_; }
+  std::span<const Patch> patches() const { return patches_; }
+  const std::shared_ptr<const comm::Pattern>& pattern() const { return pattern_; }
+
+  /// Own cells, in the order of vectors, `columns` apart, into a padded array. Local.
+  template <class T>
+  void load(const T* own, T* padded, std::size_t columns = 1) const {
+    const T* from = own;
+    for (const Patch& p : patches_)
+      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j, from += std::size_t(p.n[0]) * columns) {
+          T* const to = padded + p.at(0, j, k);
+          for (std::ptrdiff_t i = 0; i < p.n[0]; ++i) to[i] = from[std::size_t(i) * columns];
+        }
+  }
+  template <class T>
+  void store(const T* padded, T* own) const {
+    for (const Patch& p : patches_)
+      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j, own += p.n[0]) {
+          const T* const from = padded + p.at(0, j, k);
+          for (std::ptrdiff_t i = 0; i < p.n[0]; ++i) own[i] = from[i];
+        }
+  }
+  /// The cells around, from own ones and from what an exchange of the pattern has brought. Local.
+  template <class T>
+  void place(const T* remote, T* padded, std::size_t columns = 1) const {
+    for (const Run& r : local_)
+      for (std::ptrdiff_t i = 0; i < r.count; ++i) padded[r.to + i] = padded[r.from + i];
+    for (const Run& r : remote_)
+      for (std::ptrdiff_t i = 0; i < r.count; ++i) padded[r.to + i] = remote[std::size_t(r.from + i) * columns];
+  }
+  /// Packs from a padded array, exchanges, places. Without neighbours nothing is sent. Collective.
+  template <class T>
+  void update(T* padded, comm::Exchange& exchange) const {
+    const T* in = nullptr;
+    int number = -1;
+    if (exchange.comm().size() > 1) {
+      number = exchange.open();
+      T* const out = reinterpret_cast<T*>(exchange.outgoing(number));
+      for (std::size_t i = 0; i < send_.size(); ++i) out[i] = padded[send_[i]];
+      exchange.post(number);
+      exchange.wait(number);
+      in = reinterpret_cast<const T*>(exchange.incoming(number));
+    }
+    place(in, padded);
+    if (number >= 0) exchange.close(number);
+  }
+
+ private:
+  struct Run {
+    std::ptrdiff_t to, from, count;
+  };
+  int width_;
+  std::size_t size_ = 0;
+  std::vector<Patch> patches_;
+  std::vector<Run> local_, remote_;
+  std::vector<std::ptrdiff_t> send_;  // places in a padded array, in the order of the pattern
+  std::shared_ptr<const comm::Pattern> pattern_;
+};
+
+/// What is known at an end of a line of cells, for average_weights.
+enum class Given { nothing, value, slope };
+/// Weights w with: the average over [low, high] of the polynomial that has the averages u_k over the cells between
+/// `faces` (ascending, one more than cells), and the value or the slope d where the cells meet their end (`end`), is
+/// sum w_k u_k (+ w_last d). As many as cells, one more where something is given. Exact for polynomials of that degree.
+std::vector<double> average_weights(std::span<const double> faces, Given given, double end, double low, double high);
+
+}  // namespace tacit::op

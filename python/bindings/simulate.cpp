@@ -1,0 +1,119 @@
+// Solves on simulated ranks for Python: a matrix of one rank in, its solution on many out, and their clocks.
+#include "bindings.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/comm/simulate.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/precond/make.hpp>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+namespace tacit::python {
+namespace {
+
+using comm::MachineModel;
+using comm::SimulatedTimes;
+
+template <Scalar T>
+void bind_scalar(nb::module_& m) {
+  // (x, report, times) of the solve; what is set up before it takes no time.
+  m.def(named<T>("simulate_solve").c_str(),
+        [](const op::Csr<T, Host>& a, const Elements<T>& b, int ranks, const MachineModel& machine,
+           const std::string& precond, const precond::Options& precond_options, const krylov::Options& options,
+           bool hermitian, bool trace) {
+          std::vector<T> x(b.size());
+          krylov::Report report;
+          SimulatedTimes times;
+          {
+            nb::gil_scoped_release free;
+            require(a.range().comm().size() == 1 && a.range() == a.domain() && a.range().size() == Global(b.size()),
+                    "a simulated solve starts from a square matrix on one rank, and as many values");
+            const op::Rows<T> all = a.rows();
+            comm::simulate(ranks, machine, [&](const comm::Communicator& comm) {
+              const auto space = layout::Space::distributed(comm, a.range().size());
+              const auto begin = space.begin(), end = space.end();
+              const auto first = all.start[std::size_t(begin)], last = all.start[std::size_t(end)];
+              op::Rows<T> rows;
+              rows.start.resize(std::size_t(end - begin) + 1);
+              for (Global i = begin; i <= end; ++i)
+                rows.start[std::size_t(i - begin)] = all.start[std::size_t(i)] - first;
+              rows.column.assign(all.column.begin() + first, all.column.begin() + last);
+              rows.value.assign(all.value.begin() + first, all.value.begin() + last);
+              const op::Csr<T, Host> A(space, space, std::move(rows));
+              const auto P = precond::make<T, Host>(precond, A, precond_options);
+              layout::Vector<T, Host> right(space), solution(space);
+              right.assign({b.data() + begin, std::size_t(end - begin)});
+              comm::restart_clocks(comm);
+              if (trace) Trace::start();
+              auto mine = krylov::solve<T, Host>(A, P.get(), right, solution, options, hermitian);
+              const auto spent = comm::read_clocks(comm);
+              if (trace) Trace::stop();
+              std::copy_n(solution.data(), solution.size(), x.data() + begin);
+              if (comm.rank() == 0) report = std::move(mine), times = spent;
+            });
+          }
+          return nb::make_tuple(array_of(std::move(x)), std::move(report), std::move(times));
+        });
+}
+
+}  // namespace
+
+void bind_simulate(nb::module_& m) {
+  nb::class_<MachineModel>(m, "MachineModel")
+      .def(nb::init<>())
+      .def_rw("latency", &MachineModel::latency)
+      .def_rw("overhead", &MachineModel::overhead)
+      .def_rw("gap", &MachineModel::gap)
+      .def_rw("noise", &MachineModel::noise)
+      .def_rw("bandwidth", &MachineModel::bandwidth)
+      .def_rw("flop_rate", &MachineModel::flop_rate)
+      .def_rw("kernel", &MachineModel::kernel)
+      .def_rw("cache", &MachineModel::cache)
+      .def_rw("cache_bandwidth", &MachineModel::cache_bandwidth)
+      .def_rw("poll_interval", &MachineModel::poll_interval)
+      .def_rw("seed", &MachineModel::seed)
+      .def_prop_rw(
+          "delivery", [](const MachineModel& a) { return std::string(to_string(a.delivery)); },
+          [](MachineModel& a, const std::string& name) { a.delivery = MachineModel::delivery_of(name); })
+      .def_prop_rw(
+          "progress", [](const MachineModel& a) { return std::string(to_string(a.progress)); },
+          [](MachineModel& a, const std::string& name) { a.progress = MachineModel::progress_of(name); })
+      .def_prop_rw(
+          "levels",
+          [](const MachineModel& a) {
+            std::vector<std::tuple<int, double, double, double>> levels;
+            for (const auto& l : a.levels) levels.emplace_back(l.ranks, l.latency, l.overhead, l.gap);
+            return levels;
+          },
+          [](MachineModel& a, const std::vector<std::tuple<int, double, double, double>>& levels) {
+            a.levels.clear();
+            for (const auto& [ranks, latency, overhead, gap] : levels)
+              a.levels.push_back({ranks, latency, overhead, gap});
+          })
+      .def("describe", &MachineModel::describe)
+      .def("check", &MachineModel::check);
+  m.def("machine_model", [](const std::string& name) { return MachineModel::named(name); });
+  m.def("machine_names", &MachineModel::names);
+
+  nb::class_<SimulatedTimes>(m, "SimulatedTimes")
+      .def_ro("finish", &SimulatedTimes::finish)
+      .def_ro("messages", &SimulatedTimes::messages)
+      .def_ro("bytes", &SimulatedTimes::bytes)
+      // (name, whether a kernel, seconds, count)
+      .def_prop_ro("phases", [](const SimulatedTimes& t) {
+        std::vector<std::tuple<std::string, bool, double, double>> phases;
+        for (const auto& p : t.phases) phases.emplace_back(p.name, p.kernel, p.seconds, p.count);
+        return phases;
+      });
+  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+}
+
+}  // namespace tacit::python

@@ -1,0 +1,86 @@
+"""`tacit solve --simulate`: the same solve on simulated ranks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from tacit import report
+
+# Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
+REAL = ["ranks", "threads", "levels", "monitor", "plot"]
+DEFAULTS = {
+    "path": "auto",
+    "partition": "rows",
+    "ordering": "none",
+    "device": "host",
+    "engine": "polling",
+    "schedule": "auto",
+}
+TAKEN = ["method", "rtol", "atol", "max_iterations", "restart", "side", "orthogonalisation", "step", "depth", "block"]
+TAKEN += ["tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation", "scalar"]
+
+
+def add(g: Any, whole: Callable[[int], Any]) -> None:
+    g.add_argument("--simulate", type=whole(1), metavar="RANKS", help="on so many simulated ranks; times are theirs")
+    g.add_argument("--machine", metavar="NAME|FILE.json", help="of --simulate: a known machine, or parameters [modern]")
+
+
+def check(arguments: argparse.Namespace, wrong: type[Exception]) -> None:
+    if arguments.simulate is None:
+        if arguments.machine is not None:
+            raise wrong("--machine describes what --simulate RANKS runs on, which is not there")
+        return
+    for name in [*REAL, *DEFAULTS]:
+        value = getattr(arguments, name)
+        if value != DEFAULTS.get(name) and value not in (None, False):
+            raise wrong(f"--{name} {value} is for real ranks, and --simulate is there")
+
+
+def run(arguments: argparse.Namespace) -> bool:
+    """Solves, prints, writes; whether it has converged."""
+    import tacit
+    from tacit import files
+
+    out = report.console(stderr=arguments.json == "-")
+    alone = tacit.comm.self_()
+    A = files.read_matrix(arguments.file, alone, arguments.scalar)
+    b = files.right_hand_side(arguments.rhs, A, alone)
+    options = {name: getattr(arguments, name) for name in TAKEN}
+    made = tacit.simulate.solve(
+        A,
+        b,
+        ranks=arguments.simulate,
+        machine=arguments.machine or "modern",
+        precond={"name": arguments.precond[0], **arguments.precond[1]},
+        trace=arguments.trace is not None,
+        fallbacks=not arguments.no_fallbacks,
+        **options,
+    )
+    r = made.result
+    out.print(made.summary(), soft_wrap=True, highlight=False, markup=False)
+    if arguments.output:
+        files.write_vector(arguments.output, r.x)
+    if arguments.trace:
+        with report.replacing(arguments.trace) as temporary:
+            r.save_trace(temporary)
+    if arguments.json:
+        facts = {
+            "simulated": True,
+            "ranks": made.ranks,
+            "machine": made.machine,
+            "seconds": made.seconds,
+            "phases": [phase._asdict() for phase in made.phases],
+            "messages": made.messages,
+            "bytes": made.bytes,
+            "reason": r.reason,
+            "method": r.method,
+            "precond": r.precond,
+            "iterations": r.iterations,
+            "residual_norm": r.residual_norm,
+            "counts": r.counts,
+            "warnings": r.warnings,
+        }
+        report.write_json(facts, arguments.json)
+    return bool(r.converged)

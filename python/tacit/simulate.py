@@ -1,0 +1,281 @@
+"""Solves on simulated ranks: the shipped code on a machine that is described by a few numbers.
+
+Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is made
+up, by the rules of LogGP (docs/simulator.md). Good for what needs hundreds or thousands of ranks to be seen: whether a
+method pays, at which step or depth, on which network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from . import _core, krylov
+from . import comm as _comm
+from . import precond as _precond
+from ._support import (
+    as_vector,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    core,
+    like,
+    scalar_name,
+    to_scalar,
+    unknown_option,
+    whole_number,
+)
+from .op import as_operator, scalar_of, stored
+
+__all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
+
+_NUMBERS = ["latency", "overhead", "gap", "noise", "bandwidth", "flop_rate", "kernel", "cache", "cache_bandwidth"]
+_KEYS = [*_NUMBERS, "poll_interval", "seed", "delivery", "progress", "levels"]
+_LEVEL = ["ranks", "latency", "overhead", "gap"]
+# What solve() of real ranks takes beside these is about threads, memory or messages that simulated ranks have not.
+_OPTIONS = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "step", "depth"]
+_OPTIONS += ["block", "tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation"]
+_OPTIONS += ["lambda_min", "lambda_max", "history", "fallbacks"]
+
+
+def machines() -> list[str]:
+    """The names of the machines that are known."""
+    return list(_core.machine_names())
+
+
+def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a machine, in seconds, bytes and operations.
+
+    Parameters
+    ----------
+    given : str or dict
+        A name of :func:`machines`, a JSON file, or some parameters; "base" names the machine that has the others (else
+        they are 0): "latency", "overhead" (at each end of a message), "gap" (seconds a byte), "noise" (mean delay of a
+        kernel), "bandwidth" and "flop_rate" of a rank, "kernel" (what each kernel costs beside), "cache" (bytes) and
+        "cache_bandwidth", "delivery" ("eager", "meeting"), "progress" ("ideal", "in_wait", "poll" every
+        "poll_interval"), "seed", and "levels", from the inside out: [{"ranks": 12, "latency": ..., "overhead": ...,
+        "gap": ...}].
+
+    Raises
+    ------
+    ValueError, TypeError
+        On a name or parameter that there is not, or that makes no sense.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.simulate.machine({"base": "modern", "noise": 0})["latency"]
+    1e-06
+    """
+    return _as_dict(_model(given))
+
+
+def _as_dict(model: _core.MachineModel) -> dict[str, Any]:
+    facts = {key: getattr(model, key) for key in _KEYS}
+    facts["levels"] = [dict(zip(_LEVEL, level, strict=True)) for level in model.levels]
+    return facts
+
+
+def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineModel:
+    where = "a machine"
+    if not isinstance(given, Mapping):
+        name = os.fspath(given)
+        if not name.endswith(".json"):
+            return _core.machine_model(choose("machine", name, machines()))
+        where = name
+        with open(name, encoding="utf-8") as file:
+            given = json.load(file)
+        if not isinstance(given, dict):
+            raise ValueError(f"{where}: an object with the parameters of a machine is needed")
+    values = dict(given)
+    base = values.pop("base", None)
+    model = _core.MachineModel() if base is None else _core.machine_model(choose("machine", base, machines()))
+    for key, value in values.items():
+        if key not in _KEYS:
+            raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
+        if key == "levels":
+            for level in value:
+                if sorted(level) != sorted(_LEVEL):
+                    raise ValueError(f"{where}: a level has {', '.join(_LEVEL)}; found {', '.join(map(str, level))}")
+            value = [tuple(level[part] for part in _LEVEL) for level in value]
+        try:
+            setattr(model, key, value)
+        except TypeError:
+            raise TypeError(f"{where}: {key} is {value!r}") from None
+    model.check()
+    return model
+
+
+class Phase(NamedTuple):
+    """What time was spent on.
+
+    Attributes
+    ----------
+    name : str
+        "sum" (all-reduces), "halo" (exchanges), "agree" (the ranks' agreement on errors), or a kernel's name.
+    kernel : bool
+    seconds : float
+        Mean over ranks; waiting counts where the wait is.
+    times : float
+        Of sums, exchanges or kernels on the mean rank.
+    """
+
+    name: str
+    kernel: bool
+    seconds: float
+    times: float
+
+
+class Simulated:
+    """A simulated solve. All times are simulated, in seconds.
+
+    Attributes
+    ----------
+    result : tacit.Result
+        As of a solve on so many real ranks, its times simulated.
+    seconds : float
+        The latest rank's clock at the end of the solve; what is set up before it takes no time.
+    phases : list of Phase
+        Kernels first.
+    messages, bytes : int
+        Of all ranks: exchanges, sums and agreements.
+    ranks : int
+    machine : dict
+        All parameters.
+    """
+
+    def __init__(self, result: krylov.Result, times: _core.SimulatedTimes, ranks: int, model: _core.MachineModel):
+        self.result = result
+        self.seconds: float = times.finish
+        self.phases = [Phase(*phase) for phase in times.phases]
+        self.messages: int = times.messages
+        self.bytes: int = times.bytes
+        self.ranks = ranks
+        self.machine = _as_dict(model)
+        self._described: str = model.describe()
+
+    def __repr__(self) -> str:
+        return f"<tacit.simulate.Simulated: {self.seconds:.4g} s on {self.ranks} ranks, {self.result!r}>"
+
+    def summary(self) -> str:
+        """What was simulated, on what machine, and where the time went."""
+        r = self.result
+        lines = [
+            f"SIMULATED: {self.ranks} ranks, {self._described}",
+            f"{r.reason}: {r.method}, precond {r.precond}, {r.iterations} iterations, ||b - A x|| / ||b|| ="
+            f" {r.residual_norm:.2e}",
+            f"  {self.seconds:.4g} s; {r.counts['reductions']} sums and {r.counts['exchanges']} exchanges of a rank,"
+            f" {self.messages} messages and {self.bytes} bytes in all",
+        ]
+        for phase in sorted(self.phases, key=lambda p: -p.seconds):
+            share = 100 * phase.seconds / self.seconds if self.seconds else 0.0
+            lines.append(f"  {phase.name:24s} {phase.seconds:.3e} s {share:5.1f} %  {phase.times:9.1f} times")
+        lines += [f"  {text}" for text in (r.detail, r.advice) if text]
+        lines += [f"  warning: {text}" for text in r.warnings]
+        return "\n".join(lines)
+
+
+def solve(
+    A: Any,
+    b: Any,
+    *,
+    ranks: int,
+    machine: str | os.PathLike[str] | Mapping[str, Any] = "modern",
+    precond: Any = None,
+    scalar: Any = None,
+    trace: bool = False,
+    **options: Any,
+) -> Simulated:
+    """Solves A x = b on simulated ranks, rows dealt out in order.
+
+    Parameters
+    ----------
+    A : sparse matrix, array, or matrix or stencil of Tacit on one rank
+        Square.
+    b : array_like
+        Shape (n,).
+    ranks : int
+    machine : str or dict
+        See :func:`machine`.
+    precond : str or dict, optional
+        By name; incomplete factors are those of each rank's block.
+    scalar : dtype, optional
+    trace : bool
+        Keep what ran when, in simulated time: ``result.save_trace(path)``.
+    **options
+        Those of :func:`tacit.solve` that choose the method and its parameters.
+
+    Returns
+    -------
+    Simulated
+
+    Raises
+    ------
+    TypeError, ValueError
+        On options that there are not, or that simulated ranks have not (threads, paths of exchanges, engines).
+
+    Notes
+    -----
+    The result is bit by bit that of as many real ranks. One process and one thread; memory for all ranks.
+
+    Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP (1995), doi 10.1145/215399.215427.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.poisson((40, 40))
+    >>> one = tacit.simulate.solve(A, np.ones(1600), ranks=32, method="cg")
+    >>> other = tacit.simulate.solve(A, np.ones(1600), ranks=32, method="pipelined-cg")
+    >>> one.result.converged, other.seconds < one.seconds
+    (True, True)
+    """
+    model = _model(machine)
+    if whole_number(ranks, "ranks") < 1:
+        raise ValueError(f"ranks is {ranks}; at least 1 is needed")
+    choices = _core.Options()
+    choices.rtol = 1e-8
+    for key, value in options.items():
+        if key not in _OPTIONS:
+            raise TypeError(unknown_option("a simulated solve", key, [*_OPTIONS, "precond", "scalar", "trace"]))
+        try:
+            if value is not None:
+                setattr(choices, key, value)
+        except TypeError:
+            raise TypeError(f"{key} is {value!r}") from None
+    on = _comm.self_()
+    right = as_vector(b, "b")
+    wanted = chosen_scalar(scalar)
+    if wanted is None:
+        parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
+        wanted = common_scalar(*(part for part in parts if part is not None))
+    matrix = stored(as_operator(A, on, wanted), "a simulated solve")
+    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
+        raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
+    kind = matrix.dtype.name
+    name, told, symmetric = _precond.named(precond)
+    hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
+    solution, report, times = core("simulate_solve", kind)(
+        matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
+    )
+    events = None
+    if trace:
+        events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
+        events.sort(key=lambda e: (e.rank, e.begin, -e.end))
+    result = krylov.Result(
+        like(solution, b),
+        report,
+        seconds={"setup": 0.0, "solve": report.seconds},
+        unknowns=matrix.shape[0],
+        nonzeros=matrix.nnz,
+        ranks=int(ranks),
+        rank=0,
+        threads=1,
+        scalar=kind,
+        device="host",
+        rtol=choices.rtol,
+        atol=choices.atol,
+        trace=events,
+    )
+    return Simulated(result, times, int(ranks), model)

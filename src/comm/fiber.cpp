@@ -1,0 +1,178 @@
+#include "fiber.hpp"
+
+#include <tacit/base/error.hpp>
+
+#include <cxxabi.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+// swapcontext() asks the kernel for the signal mask each time, which costs more than all else of a switch.
+#if defined(__x86_64__) && defined(__ELF__)
+#define TACIT_OWN_SWITCH 1
+extern "C" void tacit_switch_stack(void** from, void* to);
+asm(R"(
+.text
+.p2align 4
+.globl tacit_switch_stack
+.hidden tacit_switch_stack
+.type tacit_switch_stack,@function
+tacit_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  subq $8, %rsp
+  stmxcsr (%rsp)
+  fnstcw 4(%rsp)
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  ldmxcsr (%rsp)
+  fldcw 4(%rsp)
+  addq $8, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size tacit_switch_stack,.-tacit_switch_stack
+)");
+#endif
+
+namespace tacit::comm::detail {
+namespace {
+// The Itanium ABI's: the exceptions that are being handled, and the number of those on their way.
+struct Exceptions {
+  void* caught = nullptr;
+  unsigned int uncaught = 0;
+};
+}  // namespace
+
+struct Fiber::Parts {
+  std::function<void()> f;
+  void* stack = nullptr;
+  std::size_t stack_bytes = 0;  // with a guard page below
+  Exceptions exceptions;
+#ifdef TACIT_OWN_SWITCH
+  void* top = nullptr;
+#else
+  ucontext_t context;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+#endif
+#if defined(__SANITIZE_THREAD__)
+  void* tsan = nullptr;
+#endif
+};
+
+namespace {
+thread_local Fiber::Parts* entered = nullptr;  // the fiber that is gone on with
+thread_local Fiber::Parts* left = nullptr;
+
+void arrive() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(entered->fake, &left->bottom, &left->size);
+#endif
+}
+
+[[noreturn]] void enter() {
+  arrive();
+  entered->f();
+  __builtin_trap();
+}
+}  // namespace
+
+Fiber::Fiber() : parts_(std::make_unique<Parts>()) {
+#if defined(__SANITIZE_THREAD__)
+  parts_->tsan = __tsan_get_current_fiber();
+#endif
+}
+
+Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::make_unique<Parts>()) {
+  Parts& p = *parts_;
+  const auto page = std::size_t(sysconf(_SC_PAGESIZE));
+  p.stack_bytes = (stack_bytes + page - 1) / page * page + page;
+  p.stack = mmap(nullptr, p.stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p.stack == MAP_FAILED) {
+    p.stack = nullptr;
+    throw Error(ErrorKind::environment,
+                message("no memory for a stack of ", p.stack_bytes, " bytes: ", std::strerror(errno)));
+  }
+  (void)mprotect(p.stack, page, PROT_NONE);
+  p.f = std::move(f);
+  auto* const base = static_cast<std::byte*>(p.stack) + page;
+#if defined(__SANITIZE_ADDRESS__)
+  p.bottom = base;
+  p.size = p.stack_bytes - page;
+#endif
+#if defined(__SANITIZE_THREAD__)
+  p.tsan = __tsan_create_fiber(0);
+#endif
+#ifdef TACIT_OWN_SWITCH
+  // As if it had given way at its beginning; the return address of `enter` is nobody's, and aligned like a call's.
+  auto* const words = reinterpret_cast<std::uint64_t*>(base + (p.stack_bytes - page)) - 11;
+  std::memset(words, 0, 11 * sizeof *words);
+  std::uint32_t mxcsr;
+  std::uint16_t control;
+  asm volatile("stmxcsr %0" : "=m"(mxcsr));
+  asm volatile("fnstcw %0" : "=m"(control));
+  std::memcpy(words, &mxcsr, sizeof mxcsr);
+  std::memcpy(reinterpret_cast<std::byte*>(words) + 4, &control, sizeof control);
+  words[7] = reinterpret_cast<std::uintptr_t>(&enter);
+  p.top = words;
+#else
+  getcontext(&p.context);
+  p.context.uc_stack.ss_sp = base;
+  p.context.uc_stack.ss_size = p.stack_bytes - page;
+  p.context.uc_link = nullptr;
+  makecontext(&p.context, reinterpret_cast<void (*)()>(&enter), 0);
+#endif
+}
+
+Fiber::~Fiber() {
+  if (!parts_->stack) return;
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(parts_->tsan);
+#endif
+  munmap(parts_->stack, parts_->stack_bytes);
+}
+
+void Fiber::give_way(Fiber& to) {
+  Parts &here = *parts_, &there = *to.parts_;
+  auto* const exceptions = reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
+  here.exceptions = *exceptions;
+  *exceptions = there.exceptions;
+  left = &here, entered = &there;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&here.fake, there.bottom, there.size);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(there.tsan, 0);
+#endif
+#ifdef TACIT_OWN_SWITCH
+  tacit_switch_stack(&here.top, there.top);
+#else
+  swapcontext(&here.context, &there.context);
+#endif
+  arrive();
+}
+
+}  // namespace tacit::comm::detail

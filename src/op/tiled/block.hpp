@@ -1,0 +1,103 @@
+// How a tiled matrix keeps its blocks of rows.
+#pragma once
+
+#include <tacit/exec/memory.hpp>
+#include <tacit/op/tiled_matrix.hpp>
+
+#include "kernels.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace tacit::op {
+namespace detail {
+
+inline constexpr int most_vectors = 8;  // registers of sums
+inline constexpr int list_stage = 1 << 16, bitmap_stage = run << 16;
+
+}  // namespace detail
+
+// Rows begin to begin + rows - 1. Segment s rows + r holds row r's entries in stage s.
+template <class T>
+struct TiledMatrix<T>::Block {
+  Local begin = 0, rows = 0;
+  const std::uint32_t* item_start = nullptr;   // of segments, then the end
+  const std::uint32_t* value_start = nullptr;  // likewise; the same array in lists
+  const void* items = nullptr;                 // 16-bit columns, or column / 16 and a mask
+  const void* values = nullptr;
+  T scale = 1;
+  std::uint32_t longest = 0;  // entries of a segment
+};
+
+// Memory of the blocks that one thread makes.
+template <class T>
+struct TiledMatrix<T>::Arena {
+  static constexpr std::size_t smallest = std::size_t(1) << 16, largest = std::size_t(1) << 24,
+                               page = std::size_t(1) << 21;
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> slabs;
+  std::size_t used = 0, size = 0;
+  double bytes = 0, value_bytes = 0;
+  // scratch
+  struct Run {
+    std::uint32_t chunk, mask;
+  };
+  std::vector<Run> run_list;
+  std::vector<std::size_t> run_start;
+  std::vector<std::uint32_t> run_of, value_of_run, stamp, place, count;
+  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last (an epoch), its place there
+  std::uint32_t epoch = 0;
+
+  void forget() {
+    run_list = {}, run_start = {}, seen = {};
+    for (auto* v : {&run_of, &value_of_run, &stamp, &place, &count}) *v = {};
+  }
+  std::byte* allocate(std::size_t bytes_wanted) {
+    const std::size_t need = (bytes_wanted + 63) / 64 * 64;
+    if (used + need > size) {
+      size = std::max(need, std::clamp(std::bit_ceil(std::size_t(bytes)), smallest, largest));
+      const std::size_t alignment = size < page ? 64 : page;
+      size = (size + alignment - 1) / alignment * alignment;
+      auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
+      if (!p) throw std::bad_alloc();
+#ifdef __linux__
+      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // a sixth of the product's time
+#endif
+      slabs.emplace_back(p);
+      used = 0;
+    }
+    std::byte* const p = slabs.back().get() + used;
+    used += need;
+    bytes += double(bytes_wanted);
+    return p;
+  }
+};
+
+// Vectors in the order of the stored columns, as they are multiplied.
+template <class T>
+struct TiledMatrix<T>::Copy {
+  exec::Array<T> full;                // element i, column c at i k + c
+  exec::Array<std::uint16_t> narrow;  // at i stride + c, k padded to whole registers
+  int stride = 0;
+  bool in_16_bits = false;
+  std::vector<float> up;  // of columns of `narrow`: what sums are multiplied by
+};
+
+template <class T>
+struct TiledMatrix<T>::Spare {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Copy>> copies;
+};
+
+}  // namespace tacit::op

@@ -1,0 +1,289 @@
+#include "passes.hpp"
+
+namespace tacit::precond::mg {
+
+template <class S>
+RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed)
+    : Level<S>(std::move(A)), dimensions_(a_->boxes().domain().dimensions) {
+  const op::Boxes& boxes = a_->boxes();
+  const op::Domain& domain = boxes.domain();
+  constant_ = constant_allowed && a_->is_constant() && boxes.is_whole();
+  for (int axis = 0; axis < dimensions_; ++axis)
+    odd_seam_ = odd_seam_ || (domain.periodic(axis) && domain.cells(axis) % 2 == 1 && domain.cells(axis) > 1);
+  constexpr std::ptrdiff_t align = 64 / std::ptrdiff_t(sizeof(S));
+  std::ptrdiff_t size = align;
+  const std::ptrdiff_t gy = dimensions_ > 1, gz = dimensions_ > 2;
+  std::size_t lines = 0;
+  for (std::size_t i = 0; i < boxes.count(); ++i) {
+    Patch p;
+    p.box = boxes.own(i);
+    for (std::size_t a = 0; a < 3; ++a) {
+      p.n[a] = std::ptrdiff_t(p.box.size(int(a)));
+      p.wrap[a] = int(a) < dimensions_ && domain.periodic(int(a)) && p.n[a] == domain.cells(int(a)) && p.n[a] % 2 == 0;
+    }
+    p.parity = int((p.box.lower[0] + p.box.lower[1] + p.box.lower[2]) & 1);
+    p.half = (p.n[0] / 2 + 2 + align - 1) / align * align;
+    p.line = 2 * p.half;
+    p.plane = p.line * (p.n[1] + 2 * gy);
+    p.offset = size + p.plane * gz + p.line * gy;
+    size += p.plane * (p.n[2] + 2 * gz);
+    first_line_.push_back(lines);
+    lines += std::size_t(p.n[1] * p.n[2]);
+    patches_.push_back(std::move(p));
+  }
+  line_largest_.resize(lines), line_squares_.resize(lines);
+  u_ = Field(std::size_t(size)), f_ = Field(std::size_t(size));
+
+  // Coefficients.
+  const auto place = [](const Patch& p, std::ptrdiff_t place_on_line) {  // of cell i: i + 1
+    return (place_on_line % 2) * p.half + place_on_line / 2;
+  };
+  if (constant_) {
+    double weight[3] = {0, 0, 0};
+    for (int axis = 0; axis < dimensions_; ++axis) {
+      double c = a_->b() / a_->unit_volume();
+      for (int o = 0; o < dimensions_; ++o) c = o == axis ? c / domain.width(o, 0) : c * domain.width(o, 0);
+      weight[axis] = op::couples_itself(domain, axis) ? 0 : c;
+    }
+    weights_ = {S(weight[0]), S(weight[1]), S(weight[2])};
+    for (std::size_t i = 0; i < patches_.size(); ++i) {
+      Patch& p = patches_[i];
+      for (int axis = 0; axis < 3; ++axis) {
+        const auto a = std::size_t(axis);
+        p.diagonal[a].assign(std::size_t(p.n[a]), S(2 * weight[axis]));
+        if (axis >= dimensions_ || domain.periodic(axis)) continue;
+        const auto end = [&](int side) {
+          return S(weight[axis] * (domain.boundary[a][std::size_t(side)] == op::Boundary::dirichlet ? 3 : 1));
+        };
+        if (p.box.lower[a] == 0) p.diagonal[a].front() = end(0);
+        if (p.box.upper[a] == domain.cells(axis))
+          p.diagonal[a].back() = end(1) + (p.n[a] == 1 && p.box.lower[a] == 0 ? end(0) - S(2 * weight[axis]) : S(0));
+      }
+      if (!a_->mass().empty())
+        for (S& d : p.diagonal[2]) d += a_->mass()[0];
+    }
+  } else {
+    inverse_ = Field(std::size_t(size)), cx_ = Field(std::size_t(size));
+    if (dimensions_ > 1) cy_ = Field(std::size_t(size));
+    if (dimensions_ > 2) cz_ = Field(std::size_t(size));
+    const auto diagonal = a_->diagonal();
+    for (std::size_t i = 0; i < patches_.size(); ++i) {
+      const Patch& p = patches_[i];
+      std::size_t from = std::size_t(boxes.offset(i));
+      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
+          for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
+            // A cell that nothing flows to or from (f is 0 there, or nothing solves it) keeps what it has.
+            inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] =
+                diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
+      for (int axis = 0; axis < dimensions_; ++axis) {
+        const op::Domain& d = domain;
+        const S* c = a_->faces(axis, i);
+        Field& to = axis == 0 ? cx_ : axis == 1 ? cy_ : cz_;
+        // What a face with a given value adds stands in the diagonal alone.
+        const auto known = [&](std::ptrdiff_t face, std::ptrdiff_t x, std::ptrdiff_t y, std::ptrdiff_t z) {
+          const auto a = std::size_t(axis);
+          if (face > 0 && face < p.n[a]) return false;
+          std::array<Global, 3> cell{p.box.lower[0] + x, p.box.lower[1] + y, p.box.lower[2] + z};
+          if (face == 0) --cell[a];
+          (void)d;
+          return boxes.index(cell) < 0;
+        };
+        const std::ptrdiff_t e[3] = {p.n[0] + (axis == 0), p.n[1] + (axis == 1), p.n[2] + (axis == 2)};
+        for (std::ptrdiff_t z = 0; z < e[2]; ++z)
+          for (std::ptrdiff_t y = 0; y < e[1]; ++y)
+            for (std::ptrdiff_t x = 0; x < e[0]; ++x, ++c)
+              to[std::size_t(at(p, y, z) + place(p, x + 1))] = known(axis == 0   ? x
+                                                                     : axis == 1 ? y
+                                                                                 : z,
+                                                                     x, y, z)
+                                                                   ? S(0)
+                                                                   : *c;
+      }
+    }
+  }
+
+  // Ghosts, by colour of the place.
+  const auto& comm = boxes.space().comm();
+  const auto local_place = [&](Local position) {
+    for (std::size_t i = patches_.size(); i-- > 0;)
+      if (position >= boxes.offset(i)) {
+        const Patch& p = patches_[i];
+        const std::ptrdiff_t in = position - boxes.offset(i), x = in % p.n[0], y = in / p.n[0] % p.n[1],
+                             z = in / p.n[0] / p.n[1];
+        return at(p, y, z) + place(p, x + 1);
+      }
+    return std::ptrdiff_t(0);
+  };
+  Global used = 0;
+  for (int colour = 0; colour < 2; ++colour) {
+    Ghosts& g = ghosts_[std::size_t(colour)];
+    const auto halo = op::Halo::build(boxes, [&](std::size_t p, int side, const std::array<Global, 3>& c) {
+      return !patches_[p].wrap[std::size_t(side / 2)] && ((c[0] + c[1] + c[2]) & 1) == colour;
+    });
+    for (std::size_t i = 0; i < patches_.size(); ++i) {
+      const Patch& p = patches_[i];
+      for (int side = 0; side < 2 * dimensions_; ++side) {
+        const std::size_t axis = std::size_t(side / 2), u = axis == 0 ? 1 : 0, v = axis == 2 ? 1 : 2;
+        std::size_t s = halo.start[6 * i + std::size_t(side)];
+        std::ptrdiff_t c[3];
+        c[axis] = side % 2 ? p.n[axis] : -1;
+        for (c[v] = 0; c[v] < p.n[v]; ++c[v])
+          for (c[u] = 0; c[u] < p.n[u]; ++c[u], ++s) {
+            const Local source = halo.source[s];
+            if (source == op::Halo::nothing) continue;
+            const std::ptrdiff_t to = at(p, c[1], c[2]) + place(p, c[0] + 1);
+            if (source >= 0) g.local.emplace_back(to, local_place(source));
+            else g.remote.emplace_back(to, op::Halo::ghost(source));
+          }
+      }
+    }
+    for (const Local i : halo.pattern->send_index) g.send.push_back(local_place(i));
+    used += Global(g.local.size() + g.remote.size());
+    // Ranks open an exchange alike or not at all: one without ghosts on a level that others share opens it too.
+    if (!comm.all(halo.pattern->ghosts.empty() && halo.pattern->send_index.empty()))
+      g.exchange = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(S));
+  }
+  independent_ = patches_.size() == 1 && used == 0 && !ghosts_[0].exchange && !ghosts_[1].exchange;
+}
+
+template <class S>
+void RedBlackLevel<S>::connect(Level<S>* coarser, std::array<std::vector<Local>, 3> parent, const Ways& ways) {
+  auto* const coarse = dynamic_cast<RedBlackLevel*>(coarser);  // 7 points stay 7 points
+  coarse_ = coarse;
+  Level<S>::coarse_ = coarser;
+  parent_ = std::move(parent);
+  linear_ = ways.interpolation == Interpolation::linear;
+  this->make_maps(parent_, ways, ways.interpolation > Interpolation::linear, ways.restriction > Interpolation::constant,
+                  ways.full > Interpolation::linear, false);
+  paired_ = true;
+  const op::Domain& fine = a_->boxes().domain();
+  const op::Domain& domain = coarse->a_->boxes().domain();
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    Patch& p = patches_[i];
+    for (int axis = 0; axis < 3; ++axis) {
+      const auto a = std::size_t(axis);
+      p.child[a].clear();
+      p.weight[a].assign(std::size_t(p.n[a]), S(0));
+      Local last = -1;
+      for (std::ptrdiff_t x = 0; x < p.n[a]; ++x) {
+        const Global g = p.box.lower[a] + x;
+        const Local c = parent_[a][std::size_t(g)];
+        if (c != last) p.child[a].push_back(x), last = c;
+        if (axis >= dimensions_) continue;
+        const double away = fine.centre(axis, g) - domain.centre(axis, c);
+        if (std::abs(away) < 1e-9 * fine.width(axis, g)) continue;
+        const bool up = away > 0, end = up ? c + 1 == domain.cells(axis) : c == 0;
+        double w = std::abs(away) / domain.distance(axis, up ? c + 1 : c);
+        // At an end the distance is that to the face: u = 0 there, or no flux.
+        if (end && !domain.periodic(axis) && domain.boundary[a][up] != op::Boundary::dirichlet) w = 0;
+        p.weight[a][std::size_t(x)] = S(up ? w : -w);
+      }
+      p.child[a].push_back(p.n[a]);
+      if (axis < dimensions_) {
+        paired_ = paired_ && p.n[a] % 2 == 0;
+        for (std::size_t c = 0; c + 1 < p.child[a].size(); ++c)
+          paired_ = paired_ && p.child[a][c + 1] - p.child[a][c] == 2;
+      }
+    }
+  }
+}
+
+template <class S>
+void RedBlackLevel<S>::clear_u() {
+  std::fill_n(u_.data(), u_.size(), S(0));
+}
+
+template <class S>
+void RedBlackLevel<S>::add_u(std::span<const S> u) {
+  if (p_.size() == 0) r_ = Field(u_.size()), p_ = Field(u_.size());
+  load(u, p_);
+  for (const Patch& p : patches_)
+    for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j) {
+        S* const to = u_.data() + at(p, j, k);
+        const S* const from = p_.data() + at(p, j, k);
+        for (int half = 0; half < 2; ++half) {
+          for (std::ptrdiff_t m = first_of(half); m < first_of(half) + count_of(p, half); ++m)
+            to[half * p.half + m] += from[half * p.half + m];
+          wrap_ends(p, half, to);
+        }
+      }
+}
+
+template <class S>
+void RedBlackLevel<S>::load(std::span<const S> from, Field& to) {
+  Trace::work("load", 2.0 * double(from.size_bytes()));
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    const Patch& p = patches_[i];
+    const S* const first = from.data() + a_->boxes().offset(i);
+    exec::each(std::size_t(p.n[2]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t plane) {
+      const auto k = std::ptrdiff_t(plane);
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j) {
+        const S* const line = first + p.n[0] * (j + p.n[1] * k);
+        S *const even = to.data() + at(p, j, k), *const odd = even + p.half;
+        for (std::ptrdiff_t m = 0; m < p.n[0] / 2; ++m) odd[m] = line[2 * m], even[m + 1] = line[2 * m + 1];
+        if (p.n[0] % 2) odd[p.n[0] / 2] = line[p.n[0] - 1];
+        if (to.data() == u_.data()) wrap_ends(p, 0, even), wrap_ends(p, 1, even);
+      }
+    });
+  }
+}
+
+template <class S>
+void RedBlackLevel<S>::store(const Field& from, std::span<S> to) const {
+  Trace::work("store", 2.0 * double(to.size_bytes()));
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    const Patch& p = patches_[i];
+    S* const first = to.data() + a_->boxes().offset(i);
+    exec::each(std::size_t(p.n[2]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t plane) {
+      const auto k = std::ptrdiff_t(plane);
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j) {
+        S* const line = first + p.n[0] * (j + p.n[1] * k);
+        const S *const even = from.data() + at(p, j, k), *const odd = even + p.half;
+        for (std::ptrdiff_t m = 0; m < p.n[0] / 2; ++m) line[2 * m] = odd[m], line[2 * m + 1] = even[m + 1];
+        if (p.n[0] % 2) line[p.n[0] - 1] = odd[p.n[0] / 2];
+      }
+    });
+  }
+}
+
+template <class S>
+void RedBlackLevel<S>::restrict_f() {
+  const Timer timer(report.residual);
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    const Patch &p = patches_[i], &c = coarse_->patches_[i];
+    std::vector<S> sum(std::size_t(c.n[0]));
+    for (std::ptrdiff_t kc = 0; kc < c.n[2]; ++kc)
+      for (std::ptrdiff_t jc = 0; jc < c.n[1]; ++jc) {
+        std::fill(sum.begin(), sum.end(), S(0));
+        for (std::ptrdiff_t k = p.child[2][std::size_t(kc)]; k < p.child[2][std::size_t(kc) + 1]; ++k)
+          for (std::ptrdiff_t j = p.child[1][std::size_t(jc)]; j < p.child[1][std::size_t(jc) + 1]; ++j) {
+            const S *const even = f_.data() + at(p, j, k), *const odd = even + p.half;
+            for (std::size_t x = 0; x < sum.size(); ++x)
+              for (std::ptrdiff_t v = p.child[0][x]; v < p.child[0][x + 1]; ++v)
+                sum[x] += (v + 1) % 2 ? odd[(v + 1) / 2] : even[(v + 1) / 2];
+          }
+        S *const even = coarse_->f_.data() + at(c, jc, kc), *const odd = even + c.half;
+        for (std::ptrdiff_t x = 0; x < c.n[0]; ++x) ((x + 1) % 2 ? odd : even)[(x + 1) / 2] = sum[std::size_t(x)];
+      }
+  }
+}
+
+template <class S>
+void RedBlackLevel<S>::interpolate_solution() {
+  if (this->full_) return Level<S>::interpolate_solution();
+  coarse_->exchange(0), coarse_->exchange(1);
+  const Timer timer(report.interpolation);
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    const Patch& p = patches_[i];
+    exec::each(std::size_t(p.n[2] * p.n[1]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t l) {
+      interpolate_line(p, coarse_->patches_[i], 3, std::ptrdiff_t(l) % p.n[1], std::ptrdiff_t(l) / p.n[1], true);
+    });
+  }
+}
+
+template class RedBlackLevel<float>;
+template class RedBlackLevel<double>;
+
+}  // namespace tacit::precond::mg

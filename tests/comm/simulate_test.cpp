@@ -1,0 +1,272 @@
+#include "support/communicators.hpp"
+
+#include <tacit/base/trace.hpp>
+#include <tacit/comm/exchange.hpp>
+#include <tacit/comm/simulate.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+namespace tacit::comm {
+namespace {
+
+class Simulate : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  }
+};
+
+using Progress = MachineModel::Progress;
+using Delivery = MachineModel::Delivery;
+
+// Numbers without a common measure, so that a term too many shows.
+MachineModel machine() {
+  MachineModel m;
+  m.latency = 10, m.overhead = 1.25, m.gap = 0.0625;
+  m.bandwidth = 1;
+  return m;
+}
+
+/// f on simulated ranks, its time without what ends it.
+SimulatedTimes timed(int ranks, const MachineModel& m, const std::function<void(const Communicator&)>& f) {
+  return simulate(ranks, m, [&](const Communicator& comm) {
+    restart_clocks(comm);
+    f(comm);
+    (void)read_clocks(comm);
+  });
+}
+
+void sum_behind(const Communicator& comm, double seconds) {
+  const double one = 1;
+  double total = 0;
+  auto sum = comm.start_sum(&one, 1);
+  Trace::work("work", seconds, 0);
+  sum.wait(&total);
+  EXPECT_EQ(total, comm.size());
+}
+
+// Every rank sends n doubles to every other one.
+struct Ring {
+  Ring(const Communicator& comm, Global n) {
+    std::vector<Global> offsets, needed;
+    for (int r = 0; r <= comm.size(); ++r) offsets.push_back(r * n);
+    for (Global i = 0; i < comm.size() * n; ++i)
+      if (i / n != comm.rank()) needed.push_back(i);
+    exchange = std::make_unique<Exchange>(
+        comm, std::make_shared<const Pattern>(Pattern::build(comm, offsets, std::move(needed))), sizeof(double));
+    (void)exchange->open(), exchange->close(0);  // made at the first
+  }
+  std::unique_ptr<Exchange> exchange;
+};
+
+TEST_F(Simulate, SumTakesItsRounds) {
+  for (const auto delivery : {Delivery::eager, Delivery::meeting})
+    for (const auto progress : {Progress::ideal, Progress::in_wait, Progress::poll}) {
+      auto m = machine();
+      m.delivery = delivery, m.progress = progress;
+      const double round = m.latency + 2 * m.overhead + 8 * m.gap;
+      EXPECT_DOUBLE_EQ(timed(2, m, [](const Communicator& c) { sum_behind(c, 0); }).finish, round);
+      const auto t = timed(16, m, [](const Communicator& c) { sum_behind(c, 0); });
+      EXPECT_DOUBLE_EQ(t.finish, 4 * round);
+      EXPECT_DOUBLE_EQ(t.seconds("sum"), 4 * round);
+      EXPECT_EQ(t.messages, 4 * 16);
+      EXPECT_EQ(t.bytes, 4 * 16 * 8);
+      // Three ranks: one folds, two double, one is told. What rank 2 sends to rank 0 waits there.
+      EXPECT_DOUBLE_EQ(timed(3, m, [](const Communicator& c) { sum_behind(c, 0); }).finish,
+                       delivery == Delivery::eager ? 2 * round + 2 * m.overhead : 3 * round - 8 * m.gap);
+    }
+}
+
+TEST_F(Simulate, SumHidesBehindAKernelAsFarAsItGoesOn) {
+  auto m = machine();
+  const double L = m.latency, o = m.overhead, G8 = 8 * m.gap, round = L + 2 * o + G8;
+  const auto takes = [&](double seconds) {
+    return timed(4, m, [&](const Communicator& c) { sum_behind(c, seconds); }).finish;
+  };
+  m.progress = Progress::ideal;
+  EXPECT_DOUBLE_EQ(takes(7), 2 * round);
+  EXPECT_DOUBLE_EQ(takes(100), 100 + o);
+  m.progress = Progress::in_wait;  // the second round begins when the first is looked at
+  EXPECT_DOUBLE_EQ(takes(7), 2 * round);
+  EXPECT_DOUBLE_EQ(takes(100), 100 + 4 * o + G8 + L);
+  m.progress = Progress::poll;
+  m.poll_interval = 4;
+  m.gap = 0;
+  // Looks at 5.25, 9.25, 13.25 (the first round came at 11.25), ..., all within the kernel.
+  EXPECT_DOUBLE_EQ(takes(40), 40 + 4 * o);
+}
+
+TEST_F(Simulate, MessagesOfAnExchangeLeaveOneAfterTheOther) {
+  const auto m = machine();
+  const double L = m.latency, o = m.overhead, Gb = 5 * 8 * m.gap;
+  const auto t = timed(3, m, [&](const Communicator& comm) {
+    Ring ring(comm, 5);
+    restart_clocks(comm);
+    auto& e = *ring.exchange;
+    const std::vector<double> x(5, comm.rank() + 1.0);
+    const int number = e.open();
+    e.post(number, x.data());
+    EXPECT_DOUBLE_EQ(wall_time(), 2 * o);
+    e.wait(number);
+    // To ranks in their order: both messages to rank 0 leave first, one of those to rank 1.
+    const double first = o + Gb + L, second = 2 * (o + Gb) + L;
+    const double expected[] = {first + 2 * o, std::max(first + o, second) + o, second + 2 * o};
+    EXPECT_DOUBLE_EQ(wall_time(), expected[comm.rank()]);
+    e.close(number);
+  });
+  EXPECT_DOUBLE_EQ(t.finish, 2 * (o + Gb) + L + 2 * o);
+  EXPECT_EQ(t.messages, 6);
+  EXPECT_EQ(t.bytes, 6 * 40);
+}
+
+TEST_F(Simulate, KernelsTakeWhatTheyDeclare) {
+  auto m = machine();
+  m.bandwidth = 4, m.flop_rate = 2, m.kernel = 0.5, m.cache = 10, m.cache_bandwidth = 8;
+  const auto t = timed(2, m, [](const Communicator&) {
+    Trace::work("bytes", 40, 4);   // 10 s
+    Trace::work("flops", 40, 60);  // 30 s
+    Trace::work("cached", 8, 0);   // 1 s
+    Trace::work("nothing", 0, 0);
+    { const Span span("inside", "exec", 20); }  // 5 s
+    const Span other("not a kernel", "op", 1000);
+  });
+  EXPECT_DOUBLE_EQ(t.finish, 10 + 30 + 1 + 5 + 4 * 0.5);
+  EXPECT_DOUBLE_EQ(t.seconds("flops"), 30.5);
+  EXPECT_DOUBLE_EQ(t.kernel_seconds(), t.finish);
+  m = MachineModel();
+  m.noise = 3, m.bandwidth = 1;
+  const auto mean = [&](std::uint64_t seed) {
+    m.seed = seed;
+    return timed(8, m,
+                 [](const Communicator&) {
+                   for (int i = 0; i < 1000; ++i) Trace::work("noisy", 1, 0);
+                 })
+               .seconds("noisy") /
+           1000;
+  };
+  EXPECT_NEAR(mean(1), 1 + 3, 0.2);
+  EXPECT_EQ(mean(1), mean(1));
+  EXPECT_NE(mean(1), mean(2));
+}
+
+TEST_F(Simulate, RanksOfANodeAreNear) {
+  auto m = machine();
+  m.levels = {{2, 1, 0.25, 0}};
+  const double far = m.latency + 2 * m.overhead + 8 * m.gap, near = 1 + 2 * 0.25;
+  m.progress = Progress::in_wait;
+  EXPECT_DOUBLE_EQ(timed(4, m, [](const Communicator& c) { sum_behind(c, 0); }).finish, near + far);
+  timed(4, m, [](const Communicator& c) { EXPECT_EQ(c.topology().groups(0), 2); });
+}
+
+/// What a rank sees of sums, gathers, exchanges and their counts.
+std::vector<double> numbers(const Communicator& comm) {
+  std::vector<double> all;
+  Ring ring(comm, 3);
+  auto& e = *ring.exchange;
+  std::vector<double> x{1.0 / (comm.rank() + 3), std::sin(comm.rank()), 1e16 * (comm.rank() % 2)};
+  for (int i = 0; i < 5; ++i) {
+    const int number = e.open();
+    e.post(number, x.data());
+    std::vector<double> sums(x);
+    auto one = comm.start_sum(sums.data(), 3);
+    auto other = comm.start_sum(x.data(), 2, Operation::max);
+    Trace::work("work", 7 + comm.rank() % 3, 0);
+    e.wait(number);
+    const auto* in = reinterpret_cast<const double*>(e.incoming(number));
+    all.insert(all.end(), in, in + e.pattern().ghost_count());
+    e.close(number);
+    one.wait(sums.data()), other.wait(x.data());
+    for (std::size_t k = 0; k < 3; ++k) x[k] += 1e-3 * sums[k];
+    all.insert(all.end(), x.begin(), x.end());
+  }
+  for (const double v : comm.all_gather(x[1])) all.push_back(v);
+  const auto copy = comm.duplicate();
+  all.push_back(double(copy.all_sum(Global(comm.rank()))));
+  const auto c = comm.counters();
+  for (const auto n : {c.reductions, c.reduction_values, c.exchanges, c.messages, c.bytes}) all.push_back(double(n));
+  return all;
+}
+
+TEST_F(Simulate, NumbersAndCountsAreThoseOfRealRanks) {
+  for (const int ranks : {1, 2, 3, 5, 8, 13}) {
+    std::vector<std::vector<double>> real(static_cast<std::size_t>(ranks)), made = real;
+    run_threads(ranks, [&](const Communicator& comm) { real[std::size_t(comm.rank())] = numbers(comm); });
+    for (const auto progress : {Progress::ideal, Progress::in_wait, Progress::poll})
+      for (const auto delivery : {Delivery::eager, Delivery::meeting}) {
+        auto m = machine();
+        m.progress = progress, m.delivery = delivery, m.noise = 2, m.poll_interval = 3;
+        const auto run = [&] {
+          return simulate(ranks, m, [&](const Communicator& comm) { made[std::size_t(comm.rank())] = numbers(comm); });
+        };
+        const auto t = run();
+        EXPECT_EQ(made, real);
+        const auto again = run();
+        EXPECT_EQ(t.finish, again.finish);
+        EXPECT_EQ(t.messages, again.messages);
+      }
+  }
+}
+
+TEST_F(Simulate, FailuresAreAgreedOn) {
+  const auto refused = [&](int ranks, const std::function<void(const Communicator&)>& f) {
+    std::string what;
+    try {
+      simulate(ranks, machine(), f);
+    } catch (const Error& e) {
+      what = e.what();
+    }
+    return what;
+  };
+  const auto thrown = refused(5, [](const Communicator& comm) {
+    const auto inner = [&] {
+      collective(comm, [&] {
+        sum_behind(comm, 1);
+        if (comm.rank() == 3) throw Error(ErrorKind::usage, "no");
+        sum_behind(comm, 1);
+      });
+    };
+    EXPECT_THROW(inner(), Error);
+    sum_behind(comm, 3);  // it works on
+    inner();
+  });
+  EXPECT_NE(thrown.find("rank 3: no"), std::string::npos) << thrown;
+  const auto stuck = refused(3, [](const Communicator& comm) {
+    if (comm.rank() == 1) {
+      Ring ring(comm, 2);
+    } else {
+      restart_clocks(comm);
+    }
+  });
+  EXPECT_NE(stuck.find("wait for each other"), std::string::npos) << stuck;
+  const auto path = refused(2, [](const Communicator& comm) {
+    comm.use(Path::shared);
+    Ring ring(comm, 2);
+  });
+  EXPECT_NE(path.find("\"shared\""), std::string::npos) << path;
+  EXPECT_NE(refused(2, [](const Communicator& comm) { (void)comm.start_engine(); }).find("engine"), std::string::npos);
+  EXPECT_NE(refused(2, [](const Communicator&) { simulate(2, machine(), [](const Communicator&) {}); })
+                .find("simulated rank"),
+            std::string::npos);
+  EXPECT_THROW(restart_clocks(Communicator::self()), Error);
+  EXPECT_EQ(simulated_machine(Communicator::self()), nullptr);
+  auto m = machine();
+  m.latency = -1;
+  EXPECT_THROW(simulate(2, m, [](const Communicator&) {}), Error);
+  EXPECT_THROW(MachineModel::named("hoper"), Error);
+}
+
+TEST_F(Simulate, ThousandsOfRanks) {
+  const auto m = MachineModel::named("fitted");
+  const auto t = timed(4096, m, [](const Communicator& comm) {
+    for (int i = 0; i < 3; ++i) sum_behind(comm, 0);
+  });
+  EXPECT_NEAR(t.finish, 36 * (m.latency + 2 * m.overhead + 8 * m.gap), 1e-12) << m.describe();
+}
+
+}  // namespace
+}  // namespace tacit::comm

@@ -1,0 +1,150 @@
+#include "support/communicators.hpp"
+
+#include <tacit/comm/simulate.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/model/machine.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/stencil.hpp>
+#include <tacit/precond/make.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tacit::krylov {
+namespace {
+
+using comm::MachineModel;
+
+struct Case {
+  Method method;
+  const char* precond;
+};
+
+struct Answer {
+  std::vector<double> x, history;
+  std::vector<std::int64_t> counts;
+  std::string reason;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+void solve_case(const comm::Communicator& comm, const Case& c, std::vector<Answer>& answers, bool clocks = false) {
+  const op::Grid grid({23, 17});
+  const auto weights = op::laplacian<double>(2);
+  const auto space = layout::Space::distributed(comm, grid.size());
+  const op::Csr<double> A(space, space, op::stencil_rows(grid, weights, space.begin(), space.end()));
+  const auto P = precond::make<double, Host>(c.precond, A, {});
+  layout::Vector<double> b(space), x(space);
+  for (std::size_t i = 0; i < b.size(); ++i) b.data()[i] = 1.0 / double(3 + (space.begin() + Global(i)) % 11);
+  Options options;
+  options.method = c.method;
+  options.rtol = 1e-9;
+  if (clocks) comm::restart_clocks(comm);
+  const auto report = solve<double, Host>(A, P.get(), b, x, options);
+  if (clocks) (void)comm::read_clocks(comm);
+  const auto& n = report.counts;
+  answers[std::size_t(comm.rank())] = {
+      {x.data(), x.data() + x.size()},
+      report.history,
+      {n.reductions, n.operator_applies, n.preconditioner_applies, n.exchanges, n.messages, n.bytes},
+      to_string(report.reason)};
+}
+
+const Case cases[] = {{Method::cg, "ilu0"},
+                      {Method::pipelined_cg, "jacobi"},
+                      {Method::ca_cg, "none"},
+                      {Method::bicgstab, "none"},
+                      {Method::ca_bicgstab, "none"},
+                      {Method::pipelined_bicgstab, "polynomial"},
+                      {Method::gmres, "ilu0"},
+                      {Method::ca_gmres, "none"},
+                      {Method::pipelined_gmres, "none"},
+                      {Method::pipelined_ca_gmres, "jacobi"}};
+
+// Bit by bit, and as many sums, exchanges, messages and bytes.
+TEST(SimulatedSolve, IsThatOfRealRanks) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  constexpr int ranks = 3;
+  auto machine = MachineModel::named("hopper");
+  for (const auto& c : cases) {
+    std::vector<Answer> real(ranks), made(ranks);
+    comm::run_threads(ranks, [&](const comm::Communicator& comm) { solve_case(comm, c, real); });
+    const auto progress = int(&c - cases) % 3;
+    machine.progress = progress == 0   ? MachineModel::Progress::ideal
+                       : progress == 1 ? MachineModel::Progress::in_wait
+                                       : MachineModel::Progress::poll;
+    machine.poll_interval = 2e-6;
+    const auto run = [&] {
+      return comm::simulate(ranks, machine, [&](const comm::Communicator& comm) { solve_case(comm, c, made, true); });
+    };
+    const auto times = run();
+    EXPECT_EQ(real[0].reason, "converged");
+    EXPECT_EQ(made, real) << to_string(c.method);
+    EXPECT_EQ(run().finish, times.finish);
+    // The driver's own sums at both ends are counted, too; nothing but what is named takes time.
+    EXPECT_GT(times.seconds("sum"), 0);
+    double mean = times.kernel_seconds();
+    for (const char* phase : {"sum", "halo", "agree"}) mean += times.seconds(phase);
+    EXPECT_LE(mean, times.finish * (1 + 1e-12));
+    EXPECT_GT(mean, 0.9 * times.finish);
+  }
+}
+
+// What the simulator is for: the order of methods at a latency that nobody has here.
+TEST(SimulatedSolve, LatencyChoosesTheMethod) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  MachineModel far;
+  far.latency = 200e-6, far.bandwidth = 10e9;
+  const auto seconds = [&](Method method) {
+    std::vector<Answer> answers(16);
+    return comm::simulate(16, far,
+                          [&](const comm::Communicator& comm) {
+                            solve_case(comm, {method, "none"}, answers, true);
+                          })
+        .finish;
+  };
+  const double cg = seconds(Method::cg);
+  EXPECT_LT(seconds(Method::ca_cg), 0.8 * cg);
+  EXPECT_LT(seconds(Method::pipelined_cg), 0.8 * cg);
+}
+
+TEST(SimulatedSolve, MeasuresTheMachineItIsGiven) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  MachineModel m;
+  m.latency = 1e-5, m.overhead = 1e-6, m.bandwidth = 7e9;
+  for (int again = 0; again < 2; ++again, m.latency *= 2)
+    comm::simulate(8, m, [&](const comm::Communicator& comm) {
+      const auto found = model::measure(comm);
+      EXPECT_DOUBLE_EQ(found.bandwidth, 7e9);
+      EXPECT_NEAR(found.sum_latency, 3 * (m.latency + 2e-6), 0.2 * found.sum_latency);
+    });
+}
+
+TEST(SimulatedSolve, RefusesWhatItHasNot) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  const auto refused = [&](auto&& set) {
+    try {
+      comm::simulate(3, MachineModel(), [&](const comm::Communicator& comm) {
+        const op::Grid grid({9, 9});
+        const op::Stencil<double> A(comm, grid, op::laplacian<double>(2));
+        layout::Vector<double> b(A.range()), x(A.range());
+        layout::fill(b, 1.0);
+        Options options;
+        set(options);
+        (void)solve<double, Host>(A, nullptr, b, x, options);
+      });
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused([](Options&) {}), "");
+  EXPECT_NE(refused([](Options& o) { o.engine = Engine::thread; }).find("engine"), std::string::npos);
+  EXPECT_NE(refused([](Options& o) { o.engine = Engine::tasks; }).find("\"tasks\""), std::string::npos);
+  EXPECT_NE(refused([](Options& o) { o.schedule.how = op::Schedule::How::jobs; }).find("\"jobs\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tacit::krylov

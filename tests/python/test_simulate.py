@@ -1,0 +1,87 @@
+"""Simulated solves: the numbers of real ranks, a clock of their own, machines from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit import cli
+
+
+def test_numbers_are_those_of_real_ranks() -> None:
+    A = tacit.poisson((30, 30))
+    b = np.cos(np.arange(900.0))
+    options = {"method": "gmres", "precond": {"name": "ilu0"}, "rtol": 1e-9}
+    made = tacit.simulate.solve(A, b, ranks=4, machine="hopper", **options)
+    scipy_form = A.to_scipy()
+    real = tacit.comm.run_threads(4, lambda comm: tacit.solve(scipy_form, b, comm=comm, **options))[0]
+    assert np.array_equal(made.result.x, real.x)
+    assert made.result.counts == real.counts
+    assert made.result.iterations == real.iterations
+    assert np.array_equal(made.result.history, real.history)
+
+
+def test_same_parameters_same_clock_and_phases_add_up() -> None:
+    A, b = tacit.poisson((24, 24)), np.ones(576)
+    made = [tacit.simulate.solve(A, b, ranks=16, machine="hopper", method="cg") for _ in range(2)]
+    assert made[0].seconds == made[1].seconds > 0
+    assert sum(p.seconds for p in made[0].phases) == pytest.approx(made[0].seconds, rel=0.05)
+    assert {"sum", "halo", "product", "sweep"} <= {p.name for p in made[0].phases}
+    assert "SIMULATED: 16 ranks, L 1.5 us" in made[0].summary()
+    other = tacit.simulate.solve(A, b, ranks=16, machine={"base": "hopper", "seed": 2}, method="cg")
+    assert other.seconds != made[0].seconds
+    assert np.array_equal(other.result.x, made[0].result.x)
+
+
+def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
+    made = tacit.simulate.solve(
+        tacit.poisson((16, 16)), np.ones(256), ranks=4, method="pipelined-cg", rtol=1e-6, trace=True
+    )
+    events = made.result.trace
+    assert events
+    assert {e.rank for e in events} == {0, 1, 2, 3}
+    assert min(e.begin for e in events) >= 0
+    assert max(e.end for e in events) <= made.seconds * (1 + 1e-12)
+    made.result.save_trace(tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+def test_machines(tmp_path: Path) -> None:
+    assert set(tacit.simulate.machines()) >= {"hopper", "fitted", "modern", "tsubame"}
+    level = {"ranks": 4, "latency": 1e-7, "overhead": 1e-8, "gap": 0.0}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"base": "modern", "noise": 0.0, "levels": [level], "progress": "in_wait"}))
+    found = tacit.simulate.machine(path)
+    assert (found["latency"], found["noise"], found["progress"], found["levels"]) == (1e-6, 0.0, "in_wait", [level])
+    A, b = tacit.poisson((8, 8)), np.ones(64)
+    for wrong, error in [
+        ("modem", ValueError),
+        ({"latencies": 1}, ValueError),
+        ({"latency": "1"}, TypeError),
+        ({"latency": -1.0}, ValueError),
+        ({"progress": "idle"}, ValueError),
+        ({"levels": [{"ranks": 4}]}, ValueError),
+    ]:
+        with pytest.raises(error):
+            tacit.simulate.solve(A, b, ranks=2, machine=wrong)
+    with pytest.raises(TypeError, match="path"):
+        tacit.simulate.solve(A, b, ranks=2, path="shared")
+    with pytest.raises(ValueError, match="ranks"):
+        tacit.simulate.solve(A, b, ranks=0)
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix, told = tmp_path / "A.mtx", tmp_path / "told.json"
+    tacit.write(matrix, tacit.poisson((20, 20)).to_scipy())
+    words = ["solve", str(matrix), "--method", "ca-cg", "--simulate", "64", "--machine", "fitted", "--json", str(told)]
+    assert cli.main(words) == 0
+    assert "SIMULATED: 64 ranks" in capsys.readouterr().out
+    facts = json.loads(told.read_text())
+    assert (facts["simulated"], facts["ranks"], facts["machine"]["overhead"]) == (True, 64, 0.85e-6)
+    for refused in (["--ranks", "2"], ["--engine", "thread"], ["--path", "shared"]):
+        assert cli.main([*words, *refused]) == 2
+    assert cli.main(["solve", str(matrix), "--machine", "modern"]) == 2
