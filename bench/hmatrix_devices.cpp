@@ -4,7 +4,7 @@
 //
 //   bench_hmatrix_devices [NAME=VALUE ...]
 //     figures=12,13,14,16,17,18     which; 14 stands for 15 too
-//     mesh=ring:9,30                ring:WEDGES,RINGS, geodesic:CUTS or a file; for 16 and 17
+//     mesh=ring:6,20                ring:WEDGES,RINGS, geodesic:CUTS or a file; for 16 and 17
 //     nodes=1,2  devices=4  sockets=2   of a node; ranks are threads of this process
 //     tolerance=1e-3  setting=paper|ours   paper: each block to the tolerance, no recompression, double precision
 //     n=1000000                     elements of the vector of 12 to 14
@@ -39,7 +39,7 @@ using exec::ProcessLayout;
 namespace {
 
 std::map<std::string, std::string> given{{"figures", "12,13,14,16,17,18"},
-                                         {"mesh", "ring:9,30"},
+                                         {"mesh", "ring:6,20"},
                                          {"nodes", "1,2"},
                                          {"devices", "4"},
                                          {"sockets", "2"},

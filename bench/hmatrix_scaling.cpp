@@ -4,7 +4,7 @@
 //     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, assembly and product per n log2 n
 //     ranks=1,2,4,8,16        ranks (threads of this process, one thread each) of the sphere of `mesh` cuts, replicated
 //                             vectors: rows gathered, bytes, messages, iterations of bicgstab; 0: not
-//     mesh=23  tolerance=1e-4  quadrature=0.05  rtol=1e-7
+//     mesh=23  or a file      tolerance=1e-4  quadrature=0.05  rtol=1e-7  rounds=2  (of balancing)
 //
 // The right-hand side is a uniform field's and a constant's together: iterations on a sphere at one potential reflect
 // the noise of the compression only. Times of ranks are not measured: there are more of them than cores.
@@ -12,6 +12,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/precond/jacobi.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +35,7 @@ using layout::Vector;
 namespace {
 
 std::map<std::string, std::string> given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},
-                                         {"tolerance", "1e-4"},      {"quadrature", "0.05"},  {"rtol", "1e-7"}};
+                                         {"tolerance", "1e-4"},      {"quadrature", "0.05"},  {"rtol", "1e-7"}, {"rounds", "2"}};
 
 double number(const char* name) {
   return std::atof(given[name].c_str());
@@ -50,7 +51,10 @@ std::vector<int> numbers(const char* name) {
 struct Problem {
   app::bem::Mesh mesh;
   std::shared_ptr<const op::ClusterTree> tree;
-  explicit Problem(int cuts) : mesh(app::bem::geodesic_sphere(cuts)) {
+  explicit Problem(const std::string& from)
+      : mesh(from.find_first_not_of("0123456789") == std::string::npos
+                 ? app::bem::geodesic_sphere(std::atoi(from.c_str()))
+                 : app::bem::read_mesh(from)) {
     const op::ClusterTree first(mesh.geometry());
     mesh = mesh.reordered(first.order());
     tree = std::make_shared<const op::ClusterTree>(mesh.geometry());
@@ -62,7 +66,7 @@ void growth() {
               "product ms", "B/n log2 n", "ns/n log2 n", "ns/n log2 n", "rank", "GB/s");
   double least[3] = {1e300, 1e300, 1e300}, most[3] = {};
   for (const int cuts : numbers("cuts")) {
-    const Problem p(cuts);
+    const Problem p(std::to_string(cuts));
     op::HMatrixOptions options;
     options.tolerance = number("tolerance");
     const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
@@ -93,9 +97,10 @@ void growth() {
 }
 
 void ranks() {
-  const Problem p(int(number("mesh")));
+  const Problem p(given["mesh"]);
   op::HMatrixOptions options;
   options.tolerance = number("tolerance");
+  options.balance_rounds = int(number("rounds"));
   const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
   const Local n = layer.size();
   std::vector<double> b;
@@ -111,7 +116,8 @@ void ranks() {
     krylov::Options solver;
     solver.method = krylov::Method::bicgstab;
     solver.rtol = number("rtol");
-    const auto report = krylov::solve<double, Host>(A, nullptr, rhs, x, solver);
+    const precond::Jacobi<double, Host> P(A, false);
+    const auto report = krylov::solve<double, Host>(A, &P, rhs, x, solver);
     const auto [first, last] = A.own_rows();
     const Global gathered = comm.all_sum(double(last - first));
     double sum = 0;

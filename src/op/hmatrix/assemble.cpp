@@ -3,6 +3,7 @@
 #include <tacit/base/trace.hpp>
 
 #include "parts.hpp"
+#include "row_cost.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,11 +22,15 @@
 namespace tacit::op {
 namespace {
 
+using detail::RowCost;
+using detail::sum_over_ranks;
+
 // The part of a block's tolerance that storing it in few digits may use (compress.cpp has the others).
 constexpr double storage_share = 0.56;
 // Rank that a low-rank block is taken for before it is known (HACApK: 7).
 constexpr double predicted_rank = 8;
 constexpr double even = 0.97;  // least over most bytes of a rank that cuts are left at
+constexpr Local fine = 100;    // pieces of a rank's rows that cuts can fall between, where that is possible
 // A measured error of so many tolerances is no chance of the rows and the vector it is measured with: then blocks are
 // made again, looked at in so many rows and columns before they are believed, and those below some number of entries
 // (all where the matrix has few) in each of these.
@@ -44,50 +49,6 @@ double sign_of(Global i) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return (z >> 63) != 0 ? 1.0 : -1.0;
-}
-
-// Costs of rows, where each item's cost falls on its rows alike.
-class RowCost {
- public:
-  explicit RowCost(Local rows) : change_(std::size_t(rows) + 1) {}
-  void add(Local begin, Local end, double cost) {
-    if (end <= begin) return;
-    change_[std::size_t(begin)] += cost / (end - begin);
-    change_[std::size_t(end)] -= cost / (end - begin);
-  }
-  std::vector<double> of_chunks(Local chunk) const {
-    const std::size_t rows = change_.size() - 1;
-    std::vector<double> sums((rows + std::size_t(chunk) - 1) / std::size_t(chunk));
-    double now = 0;
-    for (std::size_t i = 0; i < rows; ++i) now += change_[i], sums[i / std::size_t(chunk)] += now;
-    return sums;
-  }
-
- private:
-  std::vector<double> change_;
-};
-
-// Contiguous chunks for each rank, with equal sums as nearly as chunks allow: rank r has rows [cut[r], cut[r + 1]).
-std::vector<Global> cut_evenly(const std::vector<double>& chunks, Local chunk, Local rows, int ranks) {
-  std::vector<double> up_to(chunks.size() + 1);
-  for (std::size_t i = 0; i < chunks.size(); ++i) up_to[i + 1] = up_to[i] + std::max(chunks[i], 1e-300);
-  std::vector<Global> cuts(std::size_t(ranks) + 1);
-  cuts.back() = rows;
-  for (int r = 1; r < ranks; ++r) {
-    const double wanted = up_to.back() / ranks * r;
-    auto i = std::size_t(std::lower_bound(up_to.begin(), up_to.end(), wanted) - up_to.begin());
-    if (i > 0 && wanted - up_to[i - 1] < up_to[i] - wanted) --i;
-    cuts[std::size_t(r)] = std::clamp<Global>(Global(i) * chunk, cuts[std::size_t(r) - 1], rows);
-  }
-  return cuts;
-}
-
-template <class V>
-std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
-  const auto all = comm.all_gather(std::span<const V>(own));
-  std::vector<V> sum(own.size());
-  for (std::size_t i = 0; i < all.size(); ++i) sum[i % own.size()] += all[i];
-  return sum;
 }
 
 // v 2^e.
@@ -372,15 +333,31 @@ void Assembly<T>::compress_own() {
 
 template <Scalar T>
 void Assembly<T>::cut_ranks(bool measured) {
-  RowCost cost(rows_.size());
-  if (!measured)
-    for (const Block& b : leaves_) cost.add(b.row_begin, b.row_end, bytes_wanted(b));
-  else
-    for (const auto& p : packed) cost.add(p.block.row_begin, p.block.row_end, p.bytes());
-  const Local chunk = rows_.options().quantum;
-  auto chunks = cost.of_chunks(chunk);
-  if (measured) chunks = sum_over_ranks(comm_, chunks);
-  cuts = cut_evenly(chunks, chunk, rows_.size(), comm_.size());
+  // Whole vectors, unless these would be too coarse to give ranks equal bytes.
+  Local chunk = rows_.options().quantum;
+  while (chunk > 4 && Global(rows_.size()) < Global(fine) * chunk * comm_.size()) chunk /= 2;
+  RowCost cost(rows_.size(), chunk);
+  const Local first = measured ? Local(cuts[std::size_t(comm_.rank())]) : 0,
+              last = measured ? Local(cuts[std::size_t(comm_.rank()) + 1]) : rows_.size();
+  std::size_t next = 0;
+  for (const Block& b : leaves_) {
+    const Local begin = std::max(b.row_begin, first), end = std::min(b.row_end, last);
+    if (begin >= end) continue;
+    // Everybody counts all leaves at first, and later what it has: as many parts of what a leaf has in all as it has
+    // rows.
+    const double share = measured ? double(end - begin) / b.rows() : 1.0 / comm_.size();
+    double rows = b.rows(), whole = bytes_wanted(b) * (measured ? 1 : share);
+    bool dense = !b.admissible;
+    if (measured) {
+      const auto& p = packed[next++];
+      rows = end - begin, whole = p.bytes(), dense = p.dense;
+    }
+    const double factor = dense ? 0 : whole * b.columns() / (rows + b.columns());
+    cost.add_rows(begin, end, whole - factor);
+    cost.add_block(b.row_begin, b.row_end, measured ? factor * share : factor);
+  }
+  cost.sum(comm_);
+  cuts = cost.cut(comm_.size());
 }
 
 template <Scalar T>

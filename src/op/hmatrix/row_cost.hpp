@@ -1,0 +1,126 @@
+// Where rows of an H-matrix are cut between ranks.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace tacit::op::detail {
+
+template <class V>
+std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
+  const auto all = comm.all_gather(std::span<const V>(own));
+  std::vector<V> sum(own.size());
+  for (std::size_t i = 0; i < all.size(); ++i) sum[i % own.size()] += all[i];
+  return sum;
+}
+
+// What a rank with rows [s, e) keeps, in pieces of rows: dense blocks and U by rows, and V of every block that it has a
+// part of, be it cut.
+class RowCost {
+ public:
+  RowCost(Local rows, Local chunk) : rows_(rows), chunk_(chunk), change_(std::size_t(rows) + 1) {
+    const std::size_t count = (std::size_t(rows) + std::size_t(chunk) - 1) / std::size_t(chunk);
+    begins_.resize(count), covers_.resize(count + 1);
+  }
+  /// `cost` falls on rows [begin, end) alike.
+  void add_rows(Local begin, Local end, double cost) {
+    if (end <= begin) return;
+    change_[std::size_t(begin)] += cost / (end - begin);
+    change_[std::size_t(end)] -= cost / (end - begin);
+  }
+  /// `cost` falls on each rank that has one of the rows [begin, end).
+  void add_block(Local begin, Local end, double cost) {
+    if (end <= begin) return;
+    const std::size_t first = std::size_t(begin / chunk_), last = std::size_t((end - 1) / chunk_);
+    begins_[first] += cost;
+    if (first < last) covers_[first + 1] += cost, covers_[last + 1] -= cost;  // differences, until sum()
+  }
+  /// Over ranks, once all is added.
+  void sum(const comm::Communicator& comm) {
+    const std::size_t count = begins_.size();
+    std::vector<double> all(2 * count);
+    double now = 0, covering = 0;
+    for (std::size_t i = 0; i < std::size_t(rows_); ++i) {
+      now += change_[i];
+      all[i / std::size_t(chunk_)] += now + 1;  // rows without numbers count too
+    }
+    for (std::size_t c = 0; c < count; ++c) {
+      all[c] += begins_[c];
+      covering += covers_[c];
+      all[count + c] = covering;
+    }
+    all = sum_over_ranks(comm, all);
+    up_to_.assign(count + 1, 0.0);
+    for (std::size_t c = 0; c < count; ++c) up_to_[c + 1] = up_to_[c] + all[c], covers_[c] = all[count + c];
+    covers_.resize(count);
+  }
+  /// Contiguous pieces for each rank, with equal costs as nearly as pieces allow: rank r has [cut[r], cut[r + 1]).
+  std::vector<Global> cut(int ranks) const {
+    const std::size_t count = begins_.size();
+    std::vector<std::size_t> at(std::size_t(ranks) + 1);
+    const auto cost = [&](std::size_t s, std::size_t e) { return e > s ? covers_[s] + up_to_[e] - up_to_[s] : 0.0; };
+    // All ranks but the last take the end that is nearest to `each`.
+    const auto deal = [&](double each) {
+      for (int r = 0; r + 1 < ranks; ++r) {
+        const std::size_t s = at[std::size_t(r)];
+        const double wanted = each - (s < count ? covers_[s] : 0.0) + up_to_[s];
+        auto e =
+            std::size_t(std::lower_bound(up_to_.begin() + std::ptrdiff_t(s), up_to_.end(), wanted) - up_to_.begin());
+        e = std::min(e, count);
+        if (e > s && wanted - up_to_[e - 1] < up_to_[e] - wanted) --e;
+        at[std::size_t(r) + 1] = e;
+      }
+      at.back() = count;
+      return cost(at[std::size_t(ranks) - 1], count);
+    };
+    // The more the others take, the less is left for the last.
+    double low = 0, high = covers_[0] + up_to_[count];
+    for (const double c : covers_) high = std::max(high, c + up_to_[count]);
+    for (int step = 0; step < 60; ++step) {
+      const double middle = (low + high) / 2;
+      (deal(middle) > middle ? low : high) = middle;
+    }
+    deal(high);
+    // Costs jump where a cut enters a block. Cuts near these: those whose costs deviate least, rank after rank.
+    constexpr std::ptrdiff_t reach = 24;
+    struct State {
+      double sum;
+      std::size_t at, from;
+    };
+    std::vector<std::vector<State>> states{{{0, 0, 0}}};
+    for (int r = 1; r <= ranks; ++r) {
+      const auto middle = std::ptrdiff_t(at[std::size_t(r)]), width = std::min<std::ptrdiff_t>(reach, middle / 2);
+      auto& next = states.emplace_back();
+      for (std::ptrdiff_t e = r < ranks ? middle - width : middle; e <= (r < ranks ? middle + width : middle); ++e) {
+        if (e < 0 || std::size_t(e) > count) continue;
+        State best{std::numeric_limits<double>::infinity(), std::size_t(e), 0};
+        const auto& before = states[std::size_t(r) - 1];
+        for (std::size_t k = 0; k < before.size(); ++k) {
+          if (before[k].at > std::size_t(e)) continue;
+          const double off = cost(before[k].at, std::size_t(e)) / high - 1, sum = before[k].sum + off * off * off * off;
+          if (sum < best.sum) best.sum = sum, best.from = k;
+        }
+        if (best.sum < std::numeric_limits<double>::infinity()) next.push_back(best);
+      }
+    }
+    std::size_t k = 0;
+    for (int r = ranks; r > 0; --r) {
+      const State& s = states[std::size_t(r)][k];
+      at[std::size_t(r)] = s.at, k = s.from;
+    }
+    std::vector<Global> cuts;
+    for (const std::size_t c : at) cuts.push_back(std::min<Global>(Global(c) * chunk_, rows_));
+    return cuts;
+  }
+
+ private:
+  Local rows_, chunk_;
+  std::vector<double> change_, begins_, covers_, up_to_;
+};
+
+}  // namespace tacit::op::detail
