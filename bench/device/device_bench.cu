@@ -654,6 +654,45 @@ void hmatrices() {
   hmatrix("100ts' size, mixed", HProblem(101250, 64, mixed, 2));
 }
 
+/// The staged product of a matrix of lines through a square beside cuSPARSE's. Roofline: entries, maps, X and Y once; the
+/// kernel reads X once for each block of rows.
+template <class T>
+void staged(Local side, Local angles, int k) {
+  const auto a = lines<T>(side, angles, 8);
+  const auto hx = numbers<T>(std::size_t(a.columns) * k, 9);
+  const auto x = on_device(hx);
+  std::vector<T> expected(std::size_t(a.rows) * k);
+  host_product(a, hx.data(), expected.data(), k, false);
+  std::optional<double> rival;
+#ifdef TACIT_BENCH_RIVALS
+  {
+    const Csr<T, std::int32_t, Local> plain(a);
+    exec::Array<T, Device> y(expected.size());
+    cusparseSpMatDescr_t descriptor;
+    const auto pointer = [](const auto* p) { return const_cast<void*>(static_cast<const void*>(p)); };
+    check_sparse(cusparseCreateCsr(&descriptor, a.rows, a.columns, a.entries(), pointer(plain.row_begin.data()),
+                                   pointer(plain.column.data()), pointer(plain.value.data()), CUSPARSE_INDEX_32I,
+                                   CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, cuda_type<T>),
+                 "cusparseCreateCsr");
+    rival = sparse_seconds<T>(descriptor, a.rows, a.columns, x.data(), y.data(), k, false);
+    cusparseDestroySpMat(descriptor);
+  }
+#endif
+  for (const auto values : {op::Values::full, op::Values::half}) {
+    const op::StagedMatrix<T, Device> m(a.rows, a.columns, source_of(a), k >= 32 ? 32 : k >= 8 ? 8 : 1, values);
+    auto y = on_device(std::vector<T>(expected.size(), poison<T>()));
+    Result r{message("staged k=", k, values == op::Values::half ? " half" : ""), scalar_name<T>(),
+             message("lines ", angles, "x", side, ", reuse ", m.staging().reuse), k == 1 ? "cusparseSpMV" : "cusparseSpMM"};
+    m.multiply(x.data(), y.data(), k);
+    r.error = error_of(to_host(y), expected);
+    r.seconds = time_of([&] { m.multiply(x.data(), y.data(), k); });
+    r.bytes = m.bytes() + double(hx.size() + expected.size()) * sizeof(T);
+    r.rival_seconds = rival;
+    add(r);
+    std::printf("%56.0f Gflop/s\n", 2e-9 * double(a.entries()) * k / r.seconds);
+  }
+}
+
 std::string quoted(const std::string& s) {
   std::string q = "\"";
   for (const char c : s) {
@@ -726,6 +765,7 @@ void all() {
   halo<double>();
   halo<std::complex<float>>();
   hmatrices();
+  for (const int k : {1, 8, 32}) staged<float>(quick ? 128 : 256, quick ? 120 : 360, k);
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <tacit/exec/sums.hpp>
 #include <tacit/op/kernels/csr.hpp>
 #include <tacit/op/kernels/device_products.hpp>
+#include <tacit/op/staged_matrix.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
@@ -169,6 +171,48 @@ Matrix<T> banded(Local n, int least, int most, Local half, std::uint64_t seed) {
     std::sort(a.column.begin() + a.row_begin[i], a.column.begin() + a.row_begin[i + 1]);
   }
   return a;
+}
+
+/// Lines through a square of side x side cells, `side` bins at each of some angles, bins and angles in tiles of 8 x 8, cells in
+/// tiles of 8 x 8: rows that overlap as those of a projector do.
+template <class T>
+Matrix<T> lines(Local side, Local angles, std::uint64_t seed) {
+  const auto tiled = [](Local i, Local width) {  // the i-th cell of a rectangle that is run through tile by tile
+    const Local band = i / (8 * width) * 8, in_band = i % (8 * width), x = in_band / 64 * 8 + in_band % 8;
+    return std::pair{x, band + in_band / 8 % 8};
+  };
+  const Local n = side * angles;
+  Matrix<T> a{n, side * side};
+  std::vector<std::vector<Local>> row(static_cast<std::size_t>(n));
+#pragma omp parallel for schedule(dynamic, 64)
+  for (Local r = 0; r < n; ++r) {
+    const auto [j, t] = tiled(r, side);
+    const double angle = 3.14159265358979 * t / angles, c = std::cos(angle), s = std::sin(angle), off = j + 0.5 - side / 2.0;
+    auto& cells = row[r];
+    for (double along = -side; along < side; along += 0.5) {
+      const double x = side / 2.0 + off * c - along * s, y = side / 2.0 + off * s + along * c;
+      if (x < 0 || y < 0 || x >= side || y >= side) continue;
+      const Local u = Local(x), v = Local(y);
+      cells.push_back(((v / 8 * (side / 8) + u / 8) * 8 + v % 8) * 8 + u % 8);
+    }
+    std::sort(cells.begin(), cells.end());
+    cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
+  }
+  for (Local r = 0; r < n; ++r) {
+    for (const Local c : row[r]) a.column.push_back(c), a.value.push_back(std::abs(number<T>(seed, a.value.size())));
+    a.row_begin.push_back(std::int64_t(a.column.size()));
+  }
+  return a;
+}
+
+template <class T>
+op::RowSource<T> source_of(const Matrix<T>& a) {
+  return [&a](Local begin, Local end, op::RowBuffer<T>& rows) {
+    for (Local r = begin; r < end; ++r) {
+      for (std::int64_t e = a.row_begin[r]; e < a.row_begin[r + 1]; ++e) rows.add(a.column[e], a.value[e]);
+      rows.end_row();
+    }
+  };
 }
 
 /// y = A x (plus: y += A x) on the host, k columns side by side.

@@ -129,7 +129,7 @@ def hilbert(of: Any) -> Array:
     --------
     >>> import tacit
     >>> tacit.layout.hilbert((2, 2, 2)).tolist()
-    [0, 1, 3, 2, 6, 7, 5, 4]
+    [0, 2, 6, 4, 5, 7, 3, 1]
     """
     if isinstance(of, tuple) and len(of) in (2, 3) and all(isinstance(n, (int, np.integer)) for n in of):
         sizes = [int(n) for n in of]
