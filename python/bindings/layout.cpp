@@ -93,15 +93,6 @@ void bind_layout(nb::module_& m) {
         return std::make_shared<Renumbering>(r.then(comm, next));
       }, release());
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(renumbering); });
-  // The new index of each of this rank's old ones, over the same ranges.
-  m.def("renumber_to", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& new_of_old) {
-    return comm::collective(comm, [&] {
-      const Partition partition(offsets);
-      return std::make_shared<Renumbering>(Renumbering::by_new_index(
-          comm, partition, partition, {new_of_old.data(), new_of_old.data() + new_of_old.size()}));
-    });
-  }, release());
-
   // Rows to the ranks that share few edges of the graph (this rank's rows, global columns).
   m.def("renumber_by_graph", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,
                                 const Elements<Global>& column) {
