@@ -22,6 +22,7 @@ namespace nb = nanobind;
 void bind_core(nb::module_& m);
 void bind_comm(nb::module_& m);
 void bind_layout(nb::module_& m);
+void bind_clustering(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);

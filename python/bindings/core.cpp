@@ -190,6 +190,7 @@ NB_MODULE(_core, m) {
   bind_io(m);
   bind_op(m);
 #ifdef TACIT_HAVE_APPLICATIONS
+  bind_clustering(m);
   bind_hmatrix(m);
   bind_bem(m);
   bind_multigrid(m);
@@ -198,8 +199,8 @@ NB_MODULE(_core, m) {
 #endif
   bind_precond(m);
   bind_krylov(m);
-  bind_simulate(m);
 #ifdef TACIT_HAVE_APPLICATIONS
+  bind_simulate(m);
   bind_hmatrix_precond(m);
 #endif
 }

@@ -6,7 +6,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <tacit/layout/clustering.hpp>
 #include <tacit/layout/hilbert.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/layout/space.hpp>
@@ -54,26 +53,6 @@ void bind_layout(nb::module_& m) {
     return Offsets(offsets.begin(), offsets.end());
   });
   m.def("metis_built", &layout::metis_built);
-  // Orders of a pattern's rows and columns, and how they were found.
-  m.def("cluster", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
-                      const std::string& how, Local block) {
-    layout::Clusters found;
-    {
-      nb::gil_scoped_release free;
-      found = layout::cluster({{start.data(), start.size()}, {column.data(), column.size()}, columns},
-                              {layout::clustering_named(how).value_or(layout::Clustering::automatic), block});
-    }
-    return nb::make_tuple(array_of(std::move(found.rows)), array_of(std::move(found.columns)),
-                          std::string(layout::name_of(found.how)));
-  });
-  // Entries over distinct columns of blocks of rows; over distinct rows of blocks of columns.
-  m.def("reuse", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
-                    const Elements<Local>& order, Local block, bool of_columns) {
-    nb::gil_scoped_release free;
-    const layout::Pattern pattern{{start.data(), start.size()}, {column.data(), column.size()}, columns};
-    const std::span<const Local> in{order.data(), order.size()};
-    return of_columns ? layout::column_reuse(pattern, in, block) : layout::row_reuse(pattern, in, block);
-  });
   m.def("hilbert_rectangle", [](Local width, Local height) { return array_of(layout::hilbert_order(width, height)); });
   m.def("hilbert_box", [](Local width, Local height, Local depth) {
     return array_of(layout::hilbert_order({width, height, depth}));

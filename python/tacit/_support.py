@@ -88,10 +88,10 @@ def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
     return choose("scalar", name, SCALARS)
 
 
-def core(name: str, scalar: str) -> Any:
-    """The compiled function or class of this name for a scalar."""
+def core(name: str, scalar: str | None = None) -> Any:
+    """The compiled function or class of this name, for a scalar if it has one."""
     try:
-        return getattr(_core, f"{name}_{scalar}")
+        return getattr(_core, name if scalar is None else f"{name}_{scalar}")
     except AttributeError:
         if _core.applications_built:
             raise

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._support import Array, as_array, choose
+from ._support import Array, as_array, choose, core
 
 __all__ = ["Clusters", "blocks", "cluster", "gather", "hilbert", "is_whole", "own_part", "reuse"]
 
@@ -92,7 +92,7 @@ def cluster(a: Any, block: int = 1024, how: str = "clustered") -> Clusters:
     True
     """
     choose("how", how, ("clustered", "spectral", "greedy", "metis"))
-    return Clusters(*_core.cluster(*_pattern(a), how, int(block)))
+    return Clusters(*core("cluster")(*_pattern(a), how, int(block)))
 
 
 def reuse(a: Any, block: int = 1024, order: Any = None, columns: bool = False) -> float:
@@ -103,7 +103,7 @@ def reuse(a: Any, block: int = 1024, order: Any = None, columns: bool = False) -
     wanted = n if columns else len(start) - 1
     if len(given) not in (0, wanted) or (len(given) and not np.array_equal(np.sort(given), np.arange(wanted))):
         raise ValueError(f"order has {len(given)} numbers; each of 0 to {wanted - 1} is needed once")
-    return _core.reuse(start, column, n, given, int(block), bool(columns))
+    return float(core("reuse")(start, column, n, given, int(block), bool(columns)))
 
 
 def _pattern(a: Any) -> tuple[Array, Array, int]:

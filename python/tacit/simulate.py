@@ -42,7 +42,7 @@ _OPTIONS += ["lambda_min", "lambda_max", "history", "fallbacks"]
 
 def machines() -> list[str]:
     """The names of the machines that are known."""
-    return list(_core.machine_names())
+    return list(core("machine_names")())
 
 
 def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
     if not isinstance(given, Mapping):
         name = os.fspath(given)
         if not name.endswith(".json"):
-            return _core.machine_model(choose("machine", name, machines()))
+            return core("machine_model")(choose("machine", name, machines()))
         where = name
         with open(name, encoding="utf-8") as file:
             given = json.load(file)
@@ -91,7 +91,7 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
             raise ValueError(f"{where}: an object with the parameters of a machine is needed")
     values = dict(given)
     base = values.pop("base", None)
-    model = _core.MachineModel() if base is None else _core.machine_model(choose("machine", base, machines()))
+    model = core("MachineModel")() if base is None else core("machine_model")(choose("machine", base, machines()))
     for key, value in values.items():
         if key not in _KEYS:
             raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
