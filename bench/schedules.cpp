@@ -1,39 +1,60 @@
-// bench_schedules [n=64] [slabs=64] [rounds=40] [form=csr|stencil] [path=auto]: one product by every schedule, in turn, under
-// mpiexec (or scripts/with_delay.sh DELAY): microseconds, medians.
+// bench_schedules [n=64] [slabs=64 | planes=...] [rounds=40] [form=csr|stencil] [path=auto] [method=product|cg] [iterations=30]
+// [schedules=auto,jobs,...] [warm=250] [json=0]: one product, or an iteration of cg, by every schedule, in turn within one process, under mpiexec (or
+// scripts/with_delay.sh DELAY): microseconds, medians; "/ synchronous": the median of the rounds' ratios.
 //
-// Each rank owns slabs of n x n points of -Laplace. "alone": the same rows on one rank, no halo. "halo": an exchange that is
+// Each rank owns `slabs` slabs of n x n points of -Laplace, or all ranks `planes` together. "alone": the same rows on one rank, no halo. "halo": an exchange that is
 // waited for at once. hidden = (synchronous - schedule) / min(halo, alone's interior): the share of the halo's time that the
-// schedule hides behind its interior work.
+// schedule hides behind its interior work. Before all that `warm` products are made as automatic, which has chosen then.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
+#include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
 using namespace tacit;
 using op::Schedule;
 
+namespace {
+
+double median(std::vector<double> t) {
+  std::nth_element(t.begin(), t.begin() + std::ptrdiff_t(t.size() / 2), t.end());
+  return t[t.size() / 2];
+}
+
+}  // namespace
+
 int main(int count, char** words) try {
-  std::map<std::string, std::string> said{{"n", "64"}, {"slabs", "64"}, {"rounds", "40"}, {"form", "csr"}, {"path", "auto"}};
+  std::map<std::string, std::string> said{{"n", "64"},          {"slabs", "64"},  {"planes", "0"}, {"rounds", "40"},
+                                          {"form", "csr"},      {"path", "auto"}, {"method", "product"},
+                                          {"iterations", "30"}, {"warm", "250"},  {"json", "0"},
+                                          {"schedules", "synchronous,overlapped,split,jobs,auto"}};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto at = word.find('=');
     require(at != std::string::npos && said.contains(word.substr(0, at)), "unknown word ", word);
     said[word.substr(0, at)] = word.substr(at + 1);
   }
-  const Global n = std::stoll(said["n"]), slabs = std::stoll(said["slabs"]);
-  const int rounds = std::stoi(said["rounds"]);
+  const Global n = std::stoll(said["n"]), planes = std::stoll(said["planes"]);
+  const int rounds = std::stoi(said["rounds"]), iterations = std::stoi(said["iterations"]);
+  const bool cg = said["method"] == "cg";
+  require(cg || said["method"] == "product", "method=", said["method"], "; there are product and cg");
+  std::vector<Schedule> ways;
+  std::istringstream names(said["schedules"]);
+  for (std::string name; std::getline(names, name, ',');) ways.push_back({op::schedule_of(name)});
   const auto comm = comm::mpi_world();
   comm.use(comm::path_of(said["path"]));
+  const Global slabs = planes > 0 ? planes / comm.size() : std::stoll(said["slabs"]);
   comm::collective(comm, [&] {
     const auto make = [&](const comm::Communicator& c) -> std::shared_ptr<op::Operator<double>> {
-      const auto A = std::make_shared<op::Stencil<double>>(c, op::Grid({n, n, slabs * c.size()}), op::laplacian<double>(3));
+      const auto A = std::make_shared<op::Stencil<double>>(c, op::Grid({n, n, planes > 0 && c.size() == comm.size() ? planes : slabs * c.size()}), op::laplacian<double>(3));
       if (said["form"] == "stencil") return A;
       return std::make_shared<op::Csr<double>>(A->range(), A->range(), A->rows());
     };
@@ -50,23 +71,32 @@ int main(int count, char** words) try {
     const auto pattern = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, x.space().partition().offsets(), std::move(needed)));
     comm::Exchange halo(comm, pattern, sizeof(double));
-    using How = Schedule::How;
-    const std::vector<Schedule> ways{{How::synchronous}, {How::overlapped}, {How::split, 1}, {How::jobs}, {How::automatic}};
-    std::vector<std::vector<double>> times(ways.size() + 2);
+    std::vector<std::vector<double>> times(ways.size());
+    std::vector<double> alone_times, halo_times;
     const auto timed = [&](auto&& f) {
       (void)comm.all_sum(Global(1));
       const double from = wall_time();
       f();
-      return comm.all_max(wall_time() - from);
+      return 1e6 * comm.all_max(wall_time() - from);
     };
-    for (int i = 0; i < 50; ++i) A->apply(x, y);  // what is found by trying is found
+    krylov::Options options;
+    options.method = krylov::Method::cg, options.rtol = 1e-300, options.fallbacks = false;
+    options.max_iterations = iterations;
+    const auto once = [&] {
+      if (!cg) return timed([&] { A->apply(x, y); });
+      layout::fill(y, 0.0);
+      return timed([&] { (void)krylov::solve<double, Host>(*A, nullptr, x, y, options); }) / iterations;
+    };
+    for (int i = 0; i < std::stoi(said["warm"]); ++i) A->apply(x, y);  // what is found by trying is found
     for (int round = 0; round < rounds; ++round) {
-      for (std::size_t w = 0; w < ways.size(); ++w) {
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        const std::size_t w = (i + std::size_t(round)) % ways.size();
         A->use(ways[w]);
-        times[w].push_back(timed([&] { A->apply(x, y); }));
+        if (!cg) A->apply(x, y);  // the ranks have just gone another way
+        times[w].push_back(once());
       }
-      times[ways.size()].push_back(timed([&] { alone->apply(x1, y1); }));
-      times[ways.size() + 1].push_back(timed([&] {
+      alone_times.push_back(timed([&] { alone->apply(x1, y1); }));
+      halo_times.push_back(timed([&] {
         const int number = halo.open();
         std::fill_n(reinterpret_cast<double*>(halo.outgoing(number)), pattern->send_index.size(), 1.0);
         halo.post(number);
@@ -74,18 +104,26 @@ int main(int count, char** words) try {
         halo.close(number);
       }));
     }
-    std::vector<double> median;
-    for (auto& t : times) {
-      std::nth_element(t.begin(), t.begin() + rounds / 2, t.end());
-      median.push_back(1e6 * t[std::size_t(rounds / 2)]);
-    }
     if (comm.rank() != 0) return;
-    const double by_itself = median[ways.size()], exchange = median[ways.size() + 1];
-    std::printf("%s, %lld x %lld x %lld points a rank, %d ranks: alone %.0f us, halo %.0f us\n", said["form"].c_str(),
-                (long long)n, (long long)n, (long long)slabs, comm.size(), by_itself, exchange);
-    for (std::size_t w = 0; w < ways.size(); ++w)
-      std::printf("  %-12s %9.0f us  / synchronous %.3f  hidden %3.0f %%\n", to_string(ways[w].how), median[w],
-                  median[w] / median[0], 100 * (median[0] - median[w]) / std::min(exchange, by_itself));
+    const double by_itself = median(alone_times), exchange = median(halo_times);
+    const bool json = said["json"] != "0";
+    if (!json)
+      std::printf("%s, %s, %lld x %lld x %lld points a rank, %d ranks: a product alone %.0f us, halo %.0f us\n",
+                  said["method"].c_str(), said["form"].c_str(), (long long)n, (long long)n, (long long)slabs, comm.size(),
+                  by_itself, exchange);
+    std::string lines;
+    const double of_first = median(times[0]);
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      std::vector<double> ratios;
+      for (std::size_t r = 0; r < times[w].size(); ++r) ratios.push_back(times[w][r] / times[0][r]);
+      const double t = median(times[w]), least = *std::min_element(times[w].begin(), times[w].end());
+      if (!json)
+        std::printf("  %-12s %9.0f us (least %.0f)  / %s %.3f  hidden %3.0f %%\n", to_string(ways[w].how), t, least,
+                    to_string(ways[0].how), median(ratios), 100 * (of_first - t) / std::min(exchange, by_itself));
+      lines += message(w ? ", " : "", "\"", to_string(ways[w].how), "\": {\"median\": ", 1e-6 * t, ", \"least\": ",
+                       1e-6 * least, ", \"ratio\": ", median(ratios), "}");
+    }
+    if (json) std::printf("{\"ranks\": %d, \"schedules\": {%s}}\n", comm.size(), lines.c_str());
   });
   return 0;
 } catch (const std::exception& e) {

@@ -1,7 +1,7 @@
 // Time per iteration of Tacit's methods on the model problems.
-//   bench_solve PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
-// b = 1, x = 0; a fixed number of iterations (rtol=R: until then); one JSON line: seconds of each repeat, true
-// residual, what was stored. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
+//   bench_solve PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]
+// b = 1, x = 0; fixed numbers of iterations, in turn (rtol=R: until then); a JSON line for each: seconds of each repeat, true
+// residual, what was stored. warm=K: K iterations before, so that what is found by trying is found. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
 // storage, powers, orthogonalisation, block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol, fallbacks (0, 1; 0 here: the same work as the
 // peer's).
 #include <tacit/comm/communicator.hpp>
@@ -18,12 +18,15 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 using namespace tacit;
 
 namespace {
 
-void set(krylov::Options& o, std::string& format, std::string& path, const std::string& text) {
+void set(krylov::Options& o, std::string& format, std::string& path, int& warm, const std::string& text) {
   const auto at = text.find('=');
   const std::string name = text.substr(0, at), value = at == std::string::npos ? "" : text.substr(at + 1);
   if (name == "format") format = value;
@@ -46,6 +49,7 @@ void set(krylov::Options& o, std::string& format, std::string& path, const std::
   else if (name == "remote_threads") o.schedule.remote_threads = std::stoi(value);
   else if (name == "job_rows") o.schedule.job_rows = std::stoi(value);
   else if (name == "path") path = value;
+  else if (name == "warm") warm = std::stoi(value);
   else if (name == "fallbacks") o.fallbacks = std::stoi(value) != 0;
   else throw Error(ErrorKind::usage, message("unknown option ", text));
 }
@@ -90,10 +94,13 @@ void run(int argc, char** argv) {
   std::string format = "automatic", path = "auto";
   krylov::Options options;
   options.method = krylov::method_of(argv[3]);
-  options.max_iterations = std::atoi(argv[5]);
+  std::vector<int> iterations;
+  std::istringstream numbers(argv[5]);
+  for (std::string one; std::getline(numbers, one, ',');) iterations.push_back(std::stoi(one));
+  int warm = 0;
   options.rtol = 1e-300;
   options.fallbacks = false;
-  for (int i = 7; i < argc; ++i) set(options, format, path, argv[i]);
+  for (int i = 7; i < argc; ++i) set(options, format, path, warm, argv[i]);
 
   const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
   comm.use(comm::path_of(path));
@@ -112,16 +119,23 @@ void run(int argc, char** argv) {
   }
   layout::Vector<double> b(A->range()), x(A->domain());
   layout::fill(b, 1.0);
-  std::string seconds;
-  krylov::Report report;
-  for (int i = 0; i < repeats; ++i) {
+  const auto solve = [&](int most) {
+    options.max_iterations = most;
     layout::fill(x, 0.0);
     (void)comm.all_sum(Global(0));
-    report = krylov::solve<double, Host>(*A, P.get(), b, x, options);
-    if (i > 0) seconds += ",";
-    seconds += std::to_string(report.seconds);
-  }
-  if (comm.rank() == 0)
+    return krylov::solve<double, Host>(*A, P.get(), b, x, options);
+  };
+  if (warm > 0) (void)solve(warm);
+  std::vector<std::string> seconds(iterations.size());
+  std::vector<krylov::Report> reports(iterations.size());
+  for (int i = 0; i < repeats; ++i)
+    for (std::size_t k = 0; k < iterations.size(); ++k) {
+      reports[k] = solve(iterations[k]);
+      seconds[k] += (i > 0 ? "," : "") + std::to_string(reports[k].seconds);
+    }
+  if (comm.rank() != 0) return;
+  for (std::size_t k = 0; k < iterations.size(); ++k) {
+    const auto& report = reports[k];
     std::printf(
         "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
         "\"storage\":"
@@ -130,7 +144,8 @@ void run(int argc, char** argv) {
         argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(),
         storage.c_str(), to_string(report.reason), report.iterations, report.residual_norm,
         report.recurrence_residual_norm, static_cast<long long>(report.counts.reductions),
-        static_cast<long long>(report.counts.operator_applies), seconds.c_str());
+        static_cast<long long>(report.counts.operator_applies), seconds[k].c_str());
+  }
 }
 
 }  // namespace
@@ -138,7 +153,7 @@ void run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc < 7) {
     std::fprintf(stderr,
-                 "usage: %s PROBLEM N METHOD PRECOND ITERATIONS REPEATS [NAME=VALUE ...]\n"
+                 "usage: %s PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]\n"
                  "PROBLEM: 2d5, 3d7, 3d27, cd3, or file:PATH of a PETSc matrix (N is not used)\n",
                  argv[0]);
     return 2;

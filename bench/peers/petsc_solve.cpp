@@ -1,16 +1,21 @@
-// The same work in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS REPEATS [PETSc options]
-// One JSON line as bench_solve prints it. Extra options let PETSc be set up as well as one can (-mat_type aijsell ...).
+// The same work in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS[,ITERATIONS...] REPEATS [PETSc options]
+// A JSON line for each number of iterations, as bench_solve prints it. Extra options let PETSc be set up as well as one can (-mat_type aijsell ...).
 #include <petscksp.h>
 
 #include "../model_problems.hpp"
 
 #include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
 
 int main(int argc, char** argv) {
   PetscInitialize(&argc, &argv, nullptr, nullptr);
   if (argc < 7) return 2;
   const bench::Problem problem{argv[1], std::atoll(argv[2])};
-  const PetscInt iterations = std::atoi(argv[5]);
+  std::vector<PetscInt> iterations;
+  std::istringstream numbers(argv[5]);
+  for (std::string one; std::getline(numbers, one, ',');) iterations.push_back(std::atoi(one.c_str()));
   const int repeats = std::atoi(argv[6]);
   constexpr PetscInt most = bench::Problem::most;
   PetscInt total = PetscInt(problem.rows()), local = PETSC_DECIDE, begin, end;
@@ -46,35 +51,42 @@ int main(int argc, char** argv) {
   KSPSetType(ksp, argv[3]);
   KSPGetPC(ksp, &pc);
   PCSetType(pc, argv[4]);
-  KSPSetTolerances(ksp, 1e-300, 1e-300, 1e300, iterations);
   KSPSetFromOptions(ksp);
   KSPSetUp(ksp);
-  std::string seconds;
-  for (int i = 0; i < repeats; ++i) {
-    VecSet(x, 0);
-    MPI_Barrier(PETSC_COMM_WORLD);
-    const double from = MPI_Wtime();
-    KSPSolve(ksp, b, x);
-    MPI_Barrier(PETSC_COMM_WORLD);
-    if (i > 0) seconds += ",";
-    seconds += std::to_string(MPI_Wtime() - from);
-  }
-  PetscInt done;
-  PetscReal r_norm, b_norm;
-  KSPGetIterationNumber(ksp, &done);
-  MatMult(A, x, r);
-  VecAYPX(r, -1, b);
-  VecNorm(r, NORM_2, &r_norm);
-  VecNorm(b, NORM_2, &b_norm);
   PetscMPIInt ranks;
   MPI_Comm_size(PETSC_COMM_WORLD, &ranks);
   MatType type;
   MatGetType(A, &type);
-  PetscPrintf(PETSC_COMM_WORLD,
-              "{\"code\":\"petsc %d.%d.%d\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
-              "\"storage\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"seconds\":[%s]}\n",
-              PETSC_VERSION_MAJOR, PETSC_VERSION_MINOR, PETSC_VERSION_SUBMINOR, argv[1],
-              static_cast<long long>(problem.n), int(ranks), argv[3], argv[4], type, int(done), double(r_norm / b_norm),
-              seconds.c_str());
+  PetscReal b_norm;
+  VecNorm(b, NORM_2, &b_norm);
+  struct Result {
+    std::string seconds;
+    PetscInt done;
+    PetscReal residual;
+  };
+  std::vector<Result> results(iterations.size());
+  for (int i = 0; i < repeats; ++i)
+    for (std::size_t k = 0; k < iterations.size(); ++k) {
+      auto& result = results[k];
+      KSPSetTolerances(ksp, 1e-300, 1e-300, 1e300, iterations[k]);
+      VecSet(x, 0);
+      MPI_Barrier(PETSC_COMM_WORLD);
+      const double from = MPI_Wtime();
+      KSPSolve(ksp, b, x);
+      MPI_Barrier(PETSC_COMM_WORLD);
+      if (i > 0) result.seconds += ",";
+      result.seconds += std::to_string(MPI_Wtime() - from);
+      KSPGetIterationNumber(ksp, &result.done);
+      MatMult(A, x, r);
+      VecAYPX(r, -1, b);
+      VecNorm(r, NORM_2, &result.residual);
+    }
+  for (const auto& result : results)
+    PetscPrintf(
+        PETSC_COMM_WORLD,
+        "{\"code\":\"petsc %d.%d.%d\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
+        "\"storage\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"seconds\":[%s]}\n",
+        PETSC_VERSION_MAJOR, PETSC_VERSION_MINOR, PETSC_VERSION_SUBMINOR, argv[1], static_cast<long long>(problem.n),
+        int(ranks), argv[3], argv[4], type, int(result.done), double(result.residual / b_norm), result.seconds.c_str());
   PetscFinalize();
 }

@@ -69,9 +69,17 @@ class MpiWindow final : public Window {
     std::memset(base_, 0, bytes_);
     MPI_Win_sync(window_);
   }
+  /// Collective. Nothing is written or read any more.
+  void free() noexcept {
+    usable_ = false;
+    if (window_ == MPI_WIN_NULL) return;
+    MPI_Win_unlock_all(window_);
+    MPI_Win_free(&window_);
+  }
   std::byte* data() override { return static_cast<std::byte*>(base_); }
   void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
              std::uint64_t value) override {
+    if (window_ == MPI_WIN_NULL) return;
     constexpr std::size_t most = std::size_t(1) << 30;
     const auto* from = static_cast<const std::byte*>(data);
     for (std::size_t done = 0; done < bytes; done += most) {
@@ -84,6 +92,7 @@ class MpiWindow final : public Window {
     check_mpi(MPI_Win_flush(to, window_), "MPI_Win_flush");
   }
   std::uint64_t read(std::size_t flag) override {
+    if (window_ == MPI_WIN_NULL) return 0;
     // The flag is seen by who looks after MPI has been called and its copy of the memory is that of others.
     if (++looked_ % 4 == 0) {
       int arrived = 0;
@@ -101,6 +110,36 @@ class MpiWindow final : public Window {
   std::size_t bytes_ = 0;
   unsigned looked_ = 0;
   bool usable_ = false;
+};
+
+// Windows that all their ranks have. MPI frees them collectively, and the objects that use them end in any order: they are
+// freed by MPI_Finalize's first act, which is to delete the attributes of MPI_COMM_SELF. All ranks do so in the order in
+// which the windows were made, which no two of them saw differently.
+class Windows {
+ public:
+  /// What may fail.
+  static void expect_one() {
+    auto& w = all();
+    if (w.key_ == MPI_KEYVAL_INVALID) {
+      const auto free_all = [](MPI_Comm, int, void*, void*) {
+        for (const auto& window : all().windows_) window->free();
+        all().windows_.clear();
+        return MPI_SUCCESS;
+      };
+      check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_all, &w.key_, nullptr), "MPI_Comm_create_keyval");
+      check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, w.key_, nullptr), "MPI_Comm_set_attr");
+    }
+    w.windows_.reserve(w.windows_.size() + 1);
+  }
+  static void keep(std::shared_ptr<MpiWindow> window) noexcept { all().windows_.push_back(std::move(window)); }
+
+ private:
+  static Windows& all() {
+    static Windows& one = *new Windows;
+    return one;
+  }
+  int key_ = MPI_KEYVAL_INVALID;
+  std::vector<std::shared_ptr<MpiWindow>> windows_;
 };
 
 class MpiNeighbourhood final : public Neighbourhood {
@@ -392,10 +431,14 @@ class MpiTransport final : public Transport {
 std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLeast& all_least) {
   // What may fail on one rank alone stands before the agreement that all will come to MPI_Win_allocate.
   windows_.reserve(windows_.size() + 1);
+  {
+    const auto turn = process_turns()->take();
+    Windows::expect_one();
+  }
   auto fresh = std::make_shared<MpiWindow>();
-  std::vector<std::int64_t> fits(windows_.size() + 1);
+  std::vector<std::int64_t> fits(windows_.size() + 1);  // nobody else but Windows holds them
   for (std::size_t i = 0; i < windows_.size(); ++i)
-    fits[i] = windows_[i].use_count() == 1 && windows_[i]->usable() && windows_[i]->bytes() >= bytes;
+    fits[i] = windows_[i].use_count() <= 2 && windows_[i]->usable() && windows_[i]->bytes() >= bytes;
   all_least(fits);  // its last place is there for ranks that have made none yet
   const auto found = std::find(fits.begin(), fits.end(), 1);
   std::shared_ptr<MpiWindow> window;
@@ -406,6 +449,7 @@ std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLe
     } else {
       window = windows_.emplace_back(std::move(fresh));
       window->make(comm_, bytes);
+      Windows::keep(window);
     }
     window->clear();
   }

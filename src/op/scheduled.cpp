@@ -9,6 +9,7 @@
 #include <iterator>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 namespace tacit::op {
 namespace {
@@ -110,16 +111,36 @@ Tuner::Clock::~Clock() {
 }
 
 namespace {
-// What a way takes, of its samples: the mean of the faster half. What else the machine does makes only the others
-// longer.
+// The mean of the faster half. What else the machine does makes only the others longer.
 double typical(std::vector<double> seconds) {
   const auto half = seconds.begin() + std::ptrdiff_t((seconds.size() + 1) / 2);
   std::nth_element(seconds.begin(), half - 1, seconds.end());
   return std::accumulate(seconds.begin(), half, 0.0) / double(half - seconds.begin());
 }
-// A way this much slower than the best is not tried again after so many passes; later, what is left differs by noise.
-constexpr double too_slow[] = {1.25, 1.1, 1.05, 1.03};
-constexpr int passes = 8;
+// The mean of the middle half.
+double middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto quarter = std::ptrdiff_t(values.size() / 4);
+  const auto first = values.begin() + quarter, last = values.end() - quarter;
+  return std::accumulate(first, last, 0.0) / double(last - first);
+}
+// By how much one way is slower than another, pass by pass (what changes from pass to pass is no difference of theirs),
+// relative to the other; and how well that is known: twice its standard error, by the deviations of the middle half.
+struct Difference {
+  double size, doubt;
+};
+Difference difference(const std::vector<double>& one, const std::vector<double>& other) {
+  std::vector<double> each;
+  for (std::size_t i = 0; i < one.size(); ++i) each.push_back(one[i] / other[i] - 1);
+  const double size = middle(each);
+  for (double& e : each) e = std::abs(e - size);
+  return {size, 2 * 1.1 * 1.48 * middle(each) / std::sqrt(double(each.size()))};
+}
+// A way that is slower by so much, for certain, is not tried again after so many passes.
+constexpr double too_slow[] = {3, 1, 0.25, 0.25, 0.1, 0.1, 0.04, 0.04, 0.02};
+constexpr int least_passes = 6, most_passes = 16;
+// Less is no difference.
+constexpr double alike = 0.01;
 }  // namespace
 
 Schedule Tuner::next(int threads) {
@@ -136,21 +157,35 @@ Schedule Tuner::next(int threads) {
 void Tuner::took(double seconds) {
   if (decided_) return;
   // The first of a few: the ranks that are waited for have just done theirs in another way.
-  if (product_++ > 0) ways_[way_].seconds.push_back(seconds);
-  if (product_ <= in_a_row) return;
-  product_ = 0;
+  if (!std::exchange(counts_, true)) return;
+  products_.push_back(seconds);
+  if (int(products_.size()) < in_a_row) return;
+  ways_[way_].seconds.push_back(typical(std::exchange(products_, {})));
+  counts_ = false;
   if (++way_ < ways_.size()) return;
-  std::vector<double> times;
-  for (const auto& way : ways_) times.push_back(typical(way.seconds));
-  const double best = *std::min_element(times.begin(), times.end());
-  const double limit = best * too_slow[std::min<std::size_t>(std::size_t(pass_), std::size(too_slow) - 1)];
-  const bool last = ++pass_ == passes;
-  std::vector<Way> left;
-  for (std::size_t w = 0; w < ways_.size(); ++w)
-    if (last ? times[w] == best && left.empty() : times[w] <= limit) left.push_back(std::move(ways_[w]));
-  ways_ = std::move(left);
   way_ = 0;
-  decided_ = ways_.size() == 1;
+  ++passes_;
+  std::size_t best = 0;
+  for (std::size_t w = 1; w < ways_.size(); ++w)
+    if (typical(ways_[w].seconds) < typical(ways_[best].seconds)) best = w;
+  const double limit = too_slow[std::min<std::size_t>(std::size_t(passes_) - 1, std::size(too_slow) - 1)];
+  std::vector<Way> left;
+  bool all_alike = true;
+  for (std::size_t w = 0; w < ways_.size(); ++w) {
+    const auto [size, doubt] = w == best ? Difference{0, 0} : difference(ways_[w].seconds, ways_[best].seconds);
+    all_alike = all_alike && size + doubt <= alike;
+    if (size <= limit || size <= doubt) left.push_back(ways_[w]);
+  }
+  const bool last = passes_ == most_passes || left.size() == 1 || (passes_ >= least_passes && all_alike);
+  if (last) {
+    const auto found = std::find_if(ways_.begin(), ways_.end(), [&](const Way& way) {
+      const auto [size, doubt] = difference(way.seconds, ways_[best].seconds);
+      return size <= alike || size <= std::min(doubt, 2 * alike);
+    });
+    left.assign(1, *found);  // the best at the latest
+  }
+  ways_ = std::move(left);
+  decided_ = last;
 }
 
 }  // namespace tacit::op

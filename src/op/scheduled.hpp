@@ -32,8 +32,9 @@ struct Pieces {
 /// split waits last. Throws what waiting throws.
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces);
 
-/// Finds the fastest schedule while products of one number of columns are made, by the clock of this rank: a few
-/// products in each way, then again without those that are much slower, until one is left or the rest differ by noise.
+/// Finds the fastest schedule while products of one number of columns are made, by the clock of this rank. Every way
+/// makes a few products in turn; those that are slower for certain are tried no more. Of ways that cannot be told apart
+/// the plainest is taken.
 class Tuner {
  public:
   /// How the next product is to be made.
@@ -64,11 +65,13 @@ class Tuner {
   static constexpr int in_a_row = 3;  // after one that is not counted
   struct Way {
     Schedule schedule;
-    std::vector<double> seconds;
+    std::vector<double> seconds;  // a pass each
   };
-  std::vector<Way> ways_;
+  std::vector<Way> ways_;  // plain ones first
+  std::vector<double> products_;
   std::size_t way_ = 0;
-  int product_ = 0, pass_ = 0;
+  int passes_ = 0;
+  bool counts_ = false;
   bool decided_ = false;
 };
 

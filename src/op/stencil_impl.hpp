@@ -378,12 +378,13 @@ struct Stencil<T>::Parts {
   std::unique_ptr<stencils::Kernel<Real>> real_kernel[2];
   std::shared_ptr<const comm::Pattern> pattern;
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
-  // Ghosts of as many levels as sweeps() goes on by, x and f (and the diagonal) of each point.
+  // Ghosts of as many slabs as sweeps() takes steps: x comes anew each time, f (and a diagonal that varies) when it is
+  // another one.
   struct Deep {
-    std::shared_ptr<const comm::Pattern> pattern;
-    std::unique_ptr<comm::Exchange> exchange;
-    Global low = 0;  // the first slab of the ghosts and own slabs together
-    std::vector<T> x_below, x_above, f_below, f_above, d_below, d_above;
+    int steps = 0;
+    std::unique_ptr<comm::Exchange> values, sides;
+    std::vector<T> f, d;                        // of the ghosts: those below this rank's slabs, then those above
+    const void* known[2] = {nullptr, nullptr};  // whose ghosts f and d are
   };
   std::map<std::pair<int, bool>, Deep> deep;           // by steps, and whether the diagonal varies
   std::ptrdiff_t slabs = 0;                            // that this rank owns; on a line, one made of its points
@@ -391,6 +392,7 @@ struct Stencil<T>::Parts {
 
   std::map<int, Tuner> tuners;  // by number of columns
   double operations = 0;        // a point
+  Deep* last_deep = nullptr;    // of the last sweeps()
 
   /// f(kernel, x, ghosts, y, columns), with complex columns as twice as many real ones where the weights are real.
   template <class F>

@@ -3,6 +3,10 @@
 
 #include <tacit/base/trace.hpp>
 
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #ifdef __unix__
@@ -146,23 +150,58 @@ struct Slabs {
   }
 };
 
+// Ghosts that are waited for when a thread of the team first needs them. Thread 0 waits, the others for it.
+class Arrival {
+ public:
+  Arrival(const comm::Communicator& comm, std::function<void()> wait) : comm_(comm), wait_(std::move(wait)) {}
+  /// False: something has gone wrong, and thread 0 has thrown it.
+  bool operator()(int thread) {
+    if (thread == 0 && state_.load(std::memory_order_relaxed) == pending) {
+      try {
+        wait_();
+      } catch (...) {
+        state_.store(failed, std::memory_order_release);
+        throw;
+      }
+      state_.store(here, std::memory_order_release);
+    }
+    int state;
+    while ((state = state_.load(std::memory_order_acquire)) == pending) std::this_thread::yield();
+    return state == here;
+  }
+  /// Messages go on.
+  void poll(int thread) const {
+    if (thread == 0) comm_.poll();
+  }
+
+ private:
+  enum : int { pending, here, failed };
+  const comm::Communicator& comm_;
+  std::function<void()> wait_;
+  std::atomic<int> state_{pending};
+};
+
 template <class S>
 class Wave {
  public:
   Wave(const Part& part, const Kernel<S>& kernel, int steps, S omega, S scale)
       : part_(part), kernel_(kernel), steps_(steps), omega_(omega), scale_(scale) {}
 
-  /// Lines [y0, y1) of slabs [z0, z1) take all steps; result to `to` (own slabs); squares of each step. `d`: the
-  /// diagonal, where it varies.
+  /// Lines [y0, y1) of slabs [z0, z1) take all steps, the first slabs first, or, downward, the last ones; result to
+  /// `to` (own slabs); squares of each step. `d`: the diagonal, where it varies. `ghosts` is asked before the first of
+  /// them is read.
   void run(const Slabs<S>& x, const Slabs<S>& f, const Slabs<S>* d, S* to, std::ptrdiff_t y0, std::ptrdiff_t y1,
-           Global z0, Global z1, double* squares) const {
+           Global z0, Global z1, bool downward, Arrival& ghosts, int thread, double* squares) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const Global all = part_.axes.n[2];
+    // Slabs in the order in which they are gone through.
+    const Global from = downward ? all - z1 : z0, end = downward ? all - z0 : z1;
+    const auto slab_of = [&](Global w) { return downward ? all - 1 - w : w; };
     // Of step c: what the steps after it read.
     const auto first_line = [&](int c) { return std::max<std::ptrdiff_t>(0, y0 - (steps_ - 1 - c)); };
     const auto last_line = [&](int c) { return std::min<std::ptrdiff_t>(ny, y1 + (steps_ - 1 - c)); };
-    const auto first_slab = [&](int c) { return std::max<Global>(0, z0 - (steps_ - 1 - c)); };
-    const auto last_slab = [&](int c) { return std::min<Global>(all, z1 + (steps_ - 1 - c)); };
+    const auto first_slab = [&](int c) { return std::max<Global>(0, from - (steps_ - 1 - c)); };
+    const auto last_slab = [&](int c) { return std::min<Global>(all, end + (steps_ - 1 - c)); };
     // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with
     // a zero before and after them.
     using W = Wide<S>;
@@ -184,18 +223,22 @@ class Wave {
     typename W::V last_lanes{};
     for (std::ptrdiff_t l = 0; l < nx % unit; ++l) last_lanes[unit - 1 - l] = S(1);
     const bool fast = kernel_.star() && nx >= unit && part_.axes.boundary[0] == Boundary::dirichlet;
-    const auto fetch = [&](Global z) {
-      if (z < 0 || z >= all) return;
-      const S* const from = x.at(z);
+    const auto fetch = [&](Global w) {
+      if (w < 0 || w >= all) return true;
+      const Global z = slab_of(w);
+      if ((z < x.first || z >= x.last) && !ghosts(thread)) return false;
+      const S* const values = x.at(z);
       S* const into = version(0, z);
-      for (std::ptrdiff_t l = base; l < top; ++l) std::copy_n(from + l * nx, nx, into + l * pitch);
+      for (std::ptrdiff_t l = base; l < top; ++l) std::copy_n(values + l * nx, nx, into + l * pitch);
+      return true;
     };
-    fetch(first_slab(0) - 1), fetch(first_slab(0));
-    for (Global t = first_slab(0); t < z1 + steps_ - 1; ++t) {
-      if (t < last_slab(0)) fetch(t + 1);
+    if (!fetch(first_slab(0) - 1) || !fetch(first_slab(0))) return;
+    for (Global t = first_slab(0); t < end + steps_ - 1; ++t) {
+      if (t < last_slab(0) && !fetch(t + 1)) return;
+      if (t % 4 == 0) ghosts.poll(thread);
       for (int c = 0; c < steps_; ++c) {
-        const Global z = t - c;
-        if (z < first_slab(c) || z >= last_slab(c)) continue;
+        if (t - c < first_slab(c) || t - c >= last_slab(c)) continue;
+        const Global z = slab_of(t - c);
         const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
         const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z),
                                    z + 1 < all ? version(c, z + 1) : nullptr};
@@ -267,7 +310,7 @@ int Stencil<T>::sweeps_at_once() const {
 
 template <Scalar T>
 void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
-                        Vector<T, Host>& other, std::span<double> squares) const {
+                        Vector<T, Host>& other, std::span<double> squares, bool again) const {
   const int steps = int(squares.size());
   require(steps >= 1 && steps <= sweeps_at_once() && sweeps_at_once() > 1, steps,
           " sweeps at once of a stencil that does ", sweeps_at_once());
@@ -284,52 +327,81 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
     const auto& comm = space.comm();
     const std::ptrdiff_t slab = std::ptrdiff_t(grid_.slab());
     const Global first = space.begin() / slab, last = space.end() / slab, all = part.axes.n[2];
-    const Global low = std::max<Global>(0, first - steps), high = std::min<Global>(all, last + steps);
     for (int c = 0; c < steps; ++c) this->count_apply();
     std::fill(squares.begin(), squares.end(), 0.0);
 
     typename Parts::Deep* deep = nullptr;
-    int number = -1;
+    bool known = true;
+    int values = -1, sides = -1;  // numbers of exchanges
     if (comm.size() > 1) {
-      deep = &p.deep[{steps, scaling != nullptr}];
-      if (!deep->exchange) {
+      // Of the calls alone, which are the same on all ranks.
+      deep = p.last_deep;
+      known = again && deep && deep->steps >= steps && deep->known[0] == &f && deep->known[1] == scaling;
+      if (!known) deep = &p.deep[{steps, scaling != nullptr}];
+      p.last_deep = deep;
+      deep->steps = std::max(deep->steps, steps);
+    }
+    const int depth = deep ? deep->steps : 0;
+    const Global low = std::max<Global>(0, first - depth), high = std::min<Global>(all, last + depth);
+    const auto below = std::size_t(last > first ? (first - low) * slab : 0),
+               above = std::size_t(last > first ? (high - last) * slab : 0);
+    if (deep) {
+      if (!deep->values) {
         std::shared_ptr<const comm::Pattern> pattern;
         comm::collective(comm, [&] {
           std::vector<Global> needed;
+          needed.reserve(below + above);
           if (last > first)
             for (Global i = low * slab; i < high * slab; ++i)
               if (i < space.begin() || i >= space.end()) needed.push_back(i);
           pattern = std::make_shared<const comm::Pattern>(
               comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
         });
-        deep->pattern = pattern;
-        deep->exchange = std::make_unique<comm::Exchange>(comm, pattern, (scaling ? 3 : 2) * sizeof(T));
-        const auto below = std::size_t(last > first ? (first - low) * slab : 0),
-                   above = std::size_t(last > first ? (high - last) * slab : 0);
-        for (auto* values : {&deep->x_below, &deep->f_below}) values->resize(below);
-        for (auto* values : {&deep->x_above, &deep->f_above}) values->resize(above);
-        if (scaling) deep->d_below.resize(below), deep->d_above.resize(above);
+        deep->f.resize(below + above);
+        if (scaling) deep->d.resize(below + above);
+        deep->sides = std::make_unique<comm::Exchange>(comm, pattern, (scaling ? 2 : 1) * sizeof(T));
+        deep->values = std::make_unique<comm::Exchange>(comm, pattern, sizeof(T));
       }
-      number = deep->exchange->open();
-      T* out = reinterpret_cast<T*>(deep->exchange->outgoing(number));
-      for (const Local i : deep->pattern->send_index) {
-        *out++ = x.data()[i], *out++ = f.data()[i];
-        if (scaling) *out++ = scaling->data()[i];
+      values = deep->values->open();
+      deep->values->post(values, x.data());
+      if (!known) {
+        deep->known[0] = &f, deep->known[1] = scaling;
+        auto& e = *deep->sides;
+        sides = e.open();
+        if (!scaling) {
+          e.post(sides, f.data());
+        } else {
+          T* out = reinterpret_cast<T*>(e.outgoing(sides));
+          for (const Local i : e.pattern().send_index) *out++ = f.data()[i], *out++ = scaling->data()[i];
+          e.post(sides);
+        }
       }
-      deep->exchange->post(number);
     }
-    const auto slabs = [&](const T* own, std::vector<T> Parts::Deep::*below, std::vector<T> Parts::Deep::*above) {
-      return Slabs<T>{
-          deep ? (deep->*below).data() : nullptr, own, deep ? (deep->*above).data() : nullptr, low, first, last, slab};
+    Arrival arrival(comm, [&] {
+      if (!deep) return;
+      if (!known) {
+        deep->sides->wait(sides);
+        const T* in = reinterpret_cast<const T*>(deep->sides->incoming(sides));
+        for (std::size_t i = 0; i < deep->f.size(); ++i) {
+          deep->f[i] = *in++;
+          if (scaling) deep->d[i] = *in++;
+        }
+        deep->sides->close(sides);
+      }
+      deep->values->wait(values);
+    });
+    const T* const x_ghosts = deep ? reinterpret_cast<const T*>(deep->values->incoming(values)) : nullptr;
+    const auto slabs = [&](const T* own, const T* ghosts) {
+      return Slabs<T>{ghosts, own, ghosts ? ghosts + below : nullptr, low, first, last, slab};
     };
-    const auto xs = slabs(x.data(), &Parts::Deep::x_below, &Parts::Deep::x_above);
-    const auto fs = slabs(f.data(), &Parts::Deep::f_below, &Parts::Deep::f_above);
-    const auto ds = slabs(scaling ? scaling->data() : nullptr, &Parts::Deep::d_below, &Parts::Deep::d_above);
+    const auto xs = slabs(x.data(), x_ghosts), fs = slabs(f.data(), deep ? deep->f.data() : nullptr),
+               ds = slabs(scaling ? scaling->data() : nullptr, deep && scaling ? deep->d.data() : nullptr);
     const auto& kernel = *p.real_kernel[0];
     kernel.prepare();
     const Wave<T> wave(part, kernel, steps, omega, scale);
 
-    // Chunks of slabs and tiles of lines; those that read no ghost come first.
+    // Chunks of slabs and tiles of lines. Those that read no ghost come first; those that read some on one side only go
+    // towards it, so that they are nearly over when it is needed.
     const Blocking b = blocking(part.axes, sizeof(T), steps);
     const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) {
       return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0;
@@ -338,39 +410,42 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
                          chunks = count(own, b.slabs);
     std::vector<double> sums(std::size_t(chunks * tiles * steps));
     const auto chunk_at = [&](std::ptrdiff_t c) { return first + own * c / chunks; };
-    const auto run = [&](bool inner) {
-      std::vector<std::ptrdiff_t> items;
-      for (std::ptrdiff_t c = 0; c < chunks; ++c) {
-        const bool reads_none =
-            (chunk_at(c) - steps >= first || first == 0) && (chunk_at(c + 1) + steps <= last || last == all);
-        if (reads_none == inner)
-          for (std::ptrdiff_t t = 0; t < tiles; ++t) items.push_back(c * tiles + t);
-      }
-      exec::each(items.size(), items.size() > 1, [&](std::size_t i) {
-        const std::ptrdiff_t c = items[i] / tiles, t = items[i] % tiles;
-        wave.run(xs, fs, scaling ? &ds : nullptr, other.data(), part.ny * t / tiles, part.ny * (t + 1) / tiles,
-                 chunk_at(c), chunk_at(c + 1), sums.data() + items[i] * steps);
-        if (exec::may_poll()) comm.poll();
-      });
-      const auto all_items = double(std::max<std::ptrdiff_t>(1, chunks * tiles));
-      const double points = double(own * slab) * double(items.size()) / all_items;
+    const auto reads_below = [&](std::ptrdiff_t c) { return first > 0 && chunk_at(c) - steps < first; };
+    const auto reads_above = [&](std::ptrdiff_t c) { return last < all && chunk_at(c + 1) + steps > last; };
+    std::vector<std::ptrdiff_t> items[3];  // by the sides on which they read ghosts
+    for (std::ptrdiff_t c = 0; c < chunks; ++c)
+      for (std::ptrdiff_t t = 0; t < tiles; ++t) items[reads_below(c) + reads_above(c)].push_back(c * tiles + t);
+    const auto run = [&](std::ptrdiff_t item, int thread) {
+      const std::ptrdiff_t c = item / tiles, t = item % tiles;
+      wave.run(xs, fs, scaling ? &ds : nullptr, other.data(), part.ny * t / tiles, part.ny * (t + 1) / tiles,
+               chunk_at(c), chunk_at(c + 1), reads_below(c) && !reads_above(c), arrival, thread,
+               sums.data() + item * steps);
+    };
+    const auto count_work = [&](std::size_t n) {
+      const double points = double(own * slab) * double(n) / double(std::max<std::ptrdiff_t>(1, chunks * tiles));
       Trace::work("sweeps", points * (scaling ? 4 : 3) * sizeof(T), points * steps * (parts_->operations + 4));
     };
-    run(true);
-    if (deep) {
-      deep->exchange->wait(number);
-      const T* in = reinterpret_cast<const T*>(deep->exchange->incoming(number));
-      const auto take = [&](std::vector<T>& xs_of, std::vector<T>& fs_of, std::vector<T>& ds_of) {
-        for (std::size_t i = 0; i < xs_of.size(); ++i) {
-          xs_of[i] = *in++, fs_of[i] = *in++;
-          if (scaling) ds_of[i] = *in++;
-        }
+    if (exec::Tasks::current() || comm.is_simulated()) {  // nobody may wait within a loop
+      for (int sides_read = 0; sides_read < 3; ++sides_read) {
+        const auto& some = items[sides_read];
+        if (sides_read == 1) (void)arrival(0);
+        exec::each(some.size(), some.size() > 1, [&](std::size_t i) { run(some[i], exec::may_poll() ? 0 : 1); });
+        count_work(some.size());
+      }
+    } else {
+      const int threads = chunks * tiles > 1 ? exec::team_size() : 1;
+      const auto share = [&](int thread) {
+        for (const auto& some : items)
+          for (std::size_t i = some.size() * std::size_t(thread) / std::size_t(threads);
+               i < some.size() * std::size_t(thread + 1) / std::size_t(threads); ++i)
+            run(some[i], thread);
+        if (thread == 0) (void)arrival(0);  // others may wait for it
       };
-      take(deep->x_below, deep->f_below, deep->d_below);
-      take(deep->x_above, deep->f_above, deep->d_above);
+      if (threads > 1) exec::run_team(share);
+      else share(0);
+      count_work(std::size_t(chunks * tiles));
     }
-    run(false);
-    if (deep) deep->exchange->close(number);
+    if (deep) deep->values->close(values);
     for (std::size_t i = 0; i < sums.size(); ++i) squares[i % std::size_t(steps)] += sums[i];
     std::swap(x, other);
   }
@@ -382,7 +457,7 @@ template int Stencil<std::complex<float>>::sweeps_at_once() const;
 template int Stencil<std::complex<double>>::sweeps_at_once() const;
 #define TACIT_INSTANTIATE(T)                                                                               \
   template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, const Vector<T, Host>*, Vector<T, Host>&, \
-                                   Vector<T, Host>&, std::span<double>) const;
+                                   Vector<T, Host>&, std::span<double>, bool) const;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -2,13 +2,17 @@
 
     python bench/papers/004/tables.py [--n 129] [--tables 1 3 4] [--iterations 60] [--rounds 3] [--build build/release]
 
---n: nodes along an edge, walls included (the paper: 257, 301, 501). Every figure is the least time over --rounds of
---iterations less that of a quarter of them (what a solve costs once drops out), taken in turn with the others of its table,
-and extrapolated to the paper's number of iterations. PETSc runs the same rows on the same ranks, with the preconditioner written out; residuals of both are compared.
+--n: nodes along an edge, walls included (the paper: 257, 301, 501). Tables 3 to 5: every figure is the least time over
+--rounds of --iterations less that of a quarter of them, both in one process (what a solve costs once drops out), the rows of a
+table in turn; multiplied by the paper's number of iterations. Left out, --iterations and --rounds are 60 and 3, or, above 161
+nodes, 12 and 1: at 257 table 4 takes some ten minutes, nearly all of it to make the matrices. Rows whose halo is found by
+trying are tried before the clock starts. PETSc runs the same rows on the same ranks, with the preconditioner written out;
+residuals of both are compared.
 
-tables 1 and 2: cg, the product synchronous (SS), asynchronous with a static split (AS), with jobs (AD), and as Tacit does it
-by itself (auto), on 1 rank x 2 threads and 2 ranks x 1 thread. Table 3: cg beside PETSc's. Tables 4 and 5: Jacobi-Richardson
-stored, matrix-free, and with several sweeps in one pass, beside PETSc's.
+tables 1 and 2: cg, the product synchronous (SS), asynchronous with a static split (AS), with jobs (AD), overlapped, and as Tacit
+does it by itself (auto): all in one process, in turn, medians; on 2 ranks x 1 thread, 1 rank x 2 threads (which has no halo) and
+2 ranks x 2 threads. Table 3: cg beside PETSc's. Tables 4 and 5: Jacobi-Richardson stored, matrix-free, and with several sweeps
+in one pass, beside PETSc's.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 PAPER = {
     "1": "paper, 2 to 16 nodes (12 threads a node): SS 170.5 94.1 54.3 35.9   AS 2 194.7 101.9 53.0 33.4   AD 2 173.5 91.3 48.5 29.0 s",
@@ -45,42 +50,78 @@ def run(build, program, ranks, threads, words):
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         sys.exit(f"{' '.join(command)} {words} failed:\n{done.stdout}{done.stderr}")
-    return json.loads(lines[-1])
+    return [json.loads(line) for line in lines]
+
+
+STARTED = time.monotonic()
+
+
+def progress(*words):
+    print(f"  [{time.monotonic() - STARTED:6.0f} s]", *words, file=sys.stderr, flush=True)
 
 
 class Table:
     def __init__(self, options, title, full):
         self.options, self.full = options, full
-        print(f"\n{title}; {options.n}^3 nodes, {options.iterations} iterations timed, seconds for {full}")
-        print(f"{'':34} {'ranks x threads':>16} {'ms/iteration':>13} {'seconds':>9} {'ratio':>7}  residual")
+        print(f"\n{title}; {options.n}^3 nodes, seconds for {full} iterations; residuals after {options.iterations}")
+        print(
+            f"{'':34} {'ranks x threads':>16} {'timed':>6} {'ms/iteration':>13} {'seconds':>9} {'ratio':>7}  residual"
+        )
+
+    def line(self, name, ranks, threads, timed, t, ratio, rest):
+        print(
+            f"{name:34} {ranks:>8} x {threads:<5} {timed:6} {1e3 * t:13.3f} {self.full * t:9.1f} {ratio:7.3f}  {rest}",
+            flush=True,
+        )
 
     def rows(self, rows, base=None):
         """rows: (name, program, ranks, threads, words); all in turn."""
         least = {}  # seconds by row and iterations
         residuals = {}
-        for _ in range(self.options.rounds):
-            for name, program, ranks, threads, words in rows:
-                for k in (max(1, words[4] // 4), words[4]):
-                    found = run(self.options.build, program, ranks, threads, [*words[:4], k, *words[5:]])
+        for round_ in range(self.options.rounds):
+            for i, (name, program, ranks, threads, words) in enumerate(rows):
+                progress(
+                    f"round {round_ + 1} of {self.options.rounds}, row {i + 1} of {len(rows)}: {name}, {ranks} x {threads}"
+                )
+                for found in run(self.options.build, program, ranks, threads, words):
                     at = least.setdefault((name, ranks, threads), {})
                     at[found["iterations"]] = min([*found["seconds"], at.get(found["iterations"], float("inf"))])
-                    residuals[name, ranks, threads] = found["residual"]
+                    if found["iterations"] == self.options.iterations:
+                        residuals[name, ranks, threads] = found["residual"]
         times = {}
         for row, at in least.items():
-            few, many = min(at), max(at)
+            few, many = sorted(at)[-2:]
             times[row] = (at[many] - at[few]) / (many - few)
         results = []
         for (name, ranks, threads), t in times.items():
             against = [v for k, v in times.items() if k[0] == base and k[1] * k[2] == ranks * threads]
             ratio = t / min(against) if against else float("nan")
-            r = residuals[name, ranks, threads]
-            print(
-                f"{name:34} {ranks:>8} x {threads:<5} {1e3 * t:13.3f} {self.full * t:9.1f} {ratio:7.3f}  {r:.15e}",
-                flush=True,
-            )
+            r, timed = residuals[name, ranks, threads], max(least[name, ranks, threads])
+            self.line(name, ranks, threads, timed, t, ratio, f"{r:.15e}")
             results.append(
                 {"name": name, "ranks": ranks, "threads": threads, "seconds": t, "ratio": ratio, "residual": r}
             )
+        return results
+
+    def schedules(self):
+        """cg by every schedule."""
+        o, results = self.options, []
+        names = {"synchronous": "SS", "split": "AS", "jobs": "AD", "overlapped": "overlapped", "auto": "auto"}
+        rounds = max(3, 5 * o.rounds)
+        for ranks, threads in ((2, 1), (2, 2)):
+            progress(f"schedules, {ranks} x {threads}")
+            words = [
+                f"n={o.n - 2}",
+                f"planes={o.n - 2}",
+                "method=cg",
+                f"rounds={rounds}",
+                f"iterations={max(4, o.iterations // 3)}",
+            ]
+            found = run(o.build, "bench_schedules", ranks, threads, [*words, "json=1"])[-1]["schedules"]
+            for how, short in names.items():
+                t, ratio = found[how]["median"], found[how]["ratio"]
+                self.line(f"csr {short}", ranks, threads, rounds * max(4, o.iterations // 3), t, ratio, "")
+                results.append({"name": short, "ranks": ranks, "threads": threads, "seconds": t, "ratio": ratio})
         return results
 
 
@@ -88,43 +129,52 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=129)
     parser.add_argument("--tables", nargs="+", default=["1", "3", "4"], choices=["1", "2", "3", "4", "5"])
-    parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--iterations", type=int)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--json", type=pathlib.Path)
     o = parser.parse_args()
+    large = o.n > 161
+    o.iterations = o.iterations or (12 if large else 60)
+    o.rounds = o.rounds or (1 if large else 3)
     n, k = o.n - 2, o.iterations
+    some = f"{max(1, k // 4)},{k}"
+    # Sweeps are so much shorter that more of them are timed, in whole passes of six; k are done for the residual.
+    passes = f"{k}," + (f"{k + 48},{k + 168}" if large else f"{k + 60},{k + 420}")
     has_petsc = (o.build / "bench/petsc_solve").exists()
     both = {}
 
-    def tacit(name, method, precond, ranks, threads, *words):
-        return (name, "bench_solve", ranks, threads, ["3d7", n, method, precond, k, 2, *words])
+    # Paths are tried at the 65th exchange; schedules while some 150 products are made, which a large matrix has no time for.
+    tried = ["warm=70", "schedule=overlapped"] if large else ["warm=250"]
+
+    def tacit(name, method, precond, ranks, threads, *words, timed=some):
+        return (name, "bench_solve", ranks, threads, ["3d7", n, method, precond, timed, 2, *words])
+
+    def csr(method, precond, ranks):
+        return tacit("csr", method, precond, ranks, 1, *(tried if ranks > 1 else []))
+
+    def stencil(name, method, precond, ranks, *words):
+        return tacit(name, method, precond, ranks, 1, "format=stencil", *(tried if ranks > 1 else []), *words)
 
     def petsc(method, precond, ranks):
-        words = ["3d7", n, method, precond, k, 2]
+        words = ["3d7", n, method, precond, some, 2]
         return [("PETSc", "petsc_solve", ranks, 1, words)] if has_petsc else []
 
     if "1" in o.tables or "2" in o.tables:
         table = Table(o, "Tables 1 and 2: cg, schedules of the product (ratio: to SS)", 866)
-        ways = [("SS", "synchronous"), ("AS", "split"), ("AD", "jobs"), ("overlapped", "overlapped"), ("auto", "auto")]
-        both["1"] = table.rows(
-            [
-                tacit(f"csr {short}", "cg", "none", ranks, threads, f"schedule={how}")
-                for ranks, threads in ((2, 1), (1, 2), (2, 2))
-                for short, how in ways
-                if ranks > 1 or how == "overlapped"
-            ],
-            base="csr SS",
-        )
+        both["1"] = [
+            *table.schedules(),
+            *table.rows([tacit("csr, 1 rank", "cg", "none", 1, 2)]),
+        ]
         print(PAPER["1"], PAPER["2"], sep="\n")
     if "3" in o.tables:
         table = Table(o, "Table 3: cg (ratio: to PETSc on as many cores)", 866)
         rows = []
         for ranks in o.ranks:
             rows += petsc("cg", "none", ranks)
-            rows.append(tacit("csr", "cg", "none", ranks, 1))
-            rows.append(tacit("stencil", "cg", "none", ranks, 1, "format=stencil"))
+            rows.append(csr("cg", "none", ranks))
+            rows.append(stencil("stencil", "cg", "none", ranks))
         both["3"] = table.rows(rows, base="PETSc")
         print(PAPER["3"])
     if "4" in o.tables or "5" in o.tables:
@@ -132,11 +182,10 @@ def main():
         rows = []
         for ranks in o.ranks:
             rows += petsc("richardson", "jacobi", ranks)
-            rows.append(tacit("csr", "richardson", "jacobi", ranks, 1))
-            rows.append(
-                tacit("stencil, one sweep a pass", "richardson", "jacobi", ranks, 1, "format=stencil", "sweeps=1")
-            )
-            rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, "format=stencil"))
+            rows.append(csr("richardson", "jacobi", ranks))
+            rows.append(stencil("stencil, one sweep a pass", "richardson", "jacobi", ranks, "sweeps=1"))
+            words = ["format=stencil", *(["warm=420"] if ranks > 1 else [])]
+            rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, *words, timed=passes))
         both["4"] = table.rows(rows, base="PETSc")
         print(PAPER["4"], PAPER["5"], sep="\n")
     if o.json:

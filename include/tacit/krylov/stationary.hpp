@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace tacit::krylov {
@@ -74,11 +75,12 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int s
     const auto* const varying = known[0] == -known[1] ? nullptr : scaling;
     std::vector<double> squares;
     std::size_t next = 0;
+    bool again = false;
     while (monitor.go_on(norm)) {
       if (next == squares.size()) {
         squares.resize(std::size_t(std::min(most, monitor.max_iterations() - monitor.iterations())));
         next = 0;
-        A.sweeps(f, omega, T(real_t<T>(known[0])), varying, d, v, squares);
+        A.sweeps(f, omega, T(real_t<T>(known[0])), varying, d, v, squares, std::exchange(again, true));
         for (std::size_t c = 0; c < squares.size() && P; ++c) P->count_apply();
         space.sum(squares.data(), squares.size());
       }

@@ -151,9 +151,11 @@ class Operator {
   /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
   /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same choice on
   /// all ranks). One column each; `other` is written over. Counts squares.size() applies. The iterates are those of single
-  /// steps to rounding. Error(usage) where there is no kernel.
+  /// steps to rounding. `again`: f and scaling hold what they held in the caller's call before, so that they need not travel
+  /// again (the same on all ranks). Error(usage) where there is no kernel.
   virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, const Vector<T, M>* /*scaling*/,
-                      Vector<T, M>& /*x*/, Vector<T, M>& /*other*/, std::span<double> /*squares*/) const {
+                      Vector<T, M>& /*x*/, Vector<T, M>& /*other*/, std::span<double> /*squares*/,
+                      bool /*again*/ = false) const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no kernel for several sweeps"));
   }
 

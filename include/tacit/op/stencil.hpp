@@ -113,11 +113,12 @@ class Stencil final : public Operator<T, Host> {
               const Vector<T, Host>* before = nullptr) const override;
   /// Temporal blocking: tiles of the grid (lines of a few neighbouring places, all slabs) take several steps while they are
   /// in the second cache, each step a slab behind the one before it; what tiles read of each other is computed by both. On
-  /// several ranks one exchange brings as many slabs of x and f (and of a diagonal that varies) as there are steps. More than 1 for real scalars on grids
-  /// of two and three dimensions whose slow axes are not periodic.
+  /// several ranks one exchange brings as many slabs of x as there are steps (another one those of f, and of a diagonal that
+  /// varies, unless they are known), while tiles go on that do not need them yet. More than 1 for real scalars on grids of
+  /// two and three dimensions whose slow axes are not periodic.
   int sweeps_at_once() const override;
   void sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
-              Vector<T, Host>& other, std::span<double> squares) const override;
+              Vector<T, Host>& other, std::span<double> squares, bool again = false) const override;
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   Cost cost() const override;
