@@ -30,20 +30,20 @@ constexpr int at_once = 4;  // rows of a tile: what the registers hold
 constexpr int at_once = 1;
 #endif
 
-// sums[i][j] += a_i b_j over block_rows rows, lane by lane; columns stand block_rows apart. Real numbers only.
-template <int I, class R>
+// sums[i][j] += a_i b_j, j < J, over block_rows rows, lane by lane; columns stand block_rows apart. Real numbers only.
+template <int I, int J, class R>
 void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
   using V = typename Lanes<R>::type;
   constexpr int step = std::min(I, at_once);
   static_assert(I % step == 0);
   for (int first = 0; first < I; first += step) {
-    V acc[step][tile] = {};
+    V acc[step][J] = {};
     for (std::size_t row = 0; row < block_rows; row += lanes) {
       V left[step], right;
 #pragma GCC unroll 4
       for (int i = 0; i < step; ++i) std::memcpy(&left[i], a + (first + i) * block_rows + row, sizeof(V));
 #pragma GCC unroll 4
-      for (int j = 0; j < tile; ++j) {
+      for (int j = 0; j < J; ++j) {
         std::memcpy(&right, b + j * block_rows + row, sizeof(V));
 #pragma GCC unroll 4
         for (int i = 0; i < step; ++i) acc[i][j] += left[i] * right;
@@ -52,7 +52,7 @@ void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
 #pragma GCC unroll 4
     for (int i = 0; i < step; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < tile; ++j) sums[first + i][j] += __builtin_convertvector(acc[i][j], LaneSums);
+      for (int j = 0; j < J; ++j) sums[first + i][j] += __builtin_convertvector(acc[i][j], LaneSums);
   }
 }
 
@@ -113,14 +113,22 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
       lay_out(vr, 2 * parts, reals, begin, m, left);
       if (!same) lay_out(zr, 2 * parts, reals, begin, m, right);
       auto* at = reinterpret_cast<TileSums*>(sums_store.data());
-      for (int b = 0; b < tiles; ++b)
-        for (int a = 0; a <= b; ++a)
-          multiply_tile<tile>(left + std::size_t(a) * tile * block_rows, right + std::size_t(b) * tile * block_rows, *at++);
+      // Blocks of s-step methods have 4 s + 1 columns: the last tile is one column wide.
+      for (int b = 0; b < tiles; ++b) {
+        const R* const columns_b = right + std::size_t(b) * tile * block_rows;
+        const bool narrow = reals - b * tile <= parts;
+        for (int a = 0; a <= b; ++a) {
+          const R* const columns_a = left + std::size_t(a) * tile * block_rows;
+          if (narrow) multiply_tile<tile, parts>(columns_a, columns_b, *at++);
+          else multiply_tile<tile, tile>(columns_a, columns_b, *at++);
+        }
+      }
       if (!with_shadow) continue;
       const R* const whole = reinterpret_cast<const R*>(shadow);
       lay_out(&whole, parts, parts, begin, m, s);
       auto* strip = reinterpret_cast<StripSums*>(at);
-      for (int b = 0; b < tiles; ++b) multiply_tile<parts>(s, right + std::size_t(b) * tile * block_rows, *strip++);
+      for (int b = 0; b < tiles; ++b)
+        multiply_tile<parts, tile>(s, right + std::size_t(b) * tile * block_rows, *strip++);
     }
     double* const mine = partial + chunk * doubles;
     for (std::size_t i = 0; i < doubles; ++i)

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace tacit::precond::mg {
 
@@ -69,6 +71,36 @@ inline void residual(const Around<S> u, const C c, const S* f, S diagonal, const
     if constexpr (Add) r[m] += v;
     else r[m] = v;
   }
+}
+
+// Buffers of a thread: lines in natural order, a ghost at either end.
+template <class S>
+struct Lines {
+  S *a = nullptr, *b = nullptr, *c = nullptr;
+  static Lines& mine(std::size_t n) {
+    static thread_local Lines lines;
+    if (lines.size_ < n) lines.take(n);
+    return lines;
+  }
+
+ private:
+  void take(std::size_t n) {
+    constexpr std::size_t line = 64 / sizeof(S);  // each begins a line of the cache
+    const std::size_t stride = (n + 2 + line - 1) / line * line;
+    memory_.resize(3 * stride + line);
+    a = memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) / sizeof(S);
+    b = a + stride, c = b + stride, size_ = n;
+  }
+  std::vector<S> memory_;
+  std::size_t size_ = 0;
+};
+
+// Cells -1 .. n of a line in natural order, from its halves.
+template <class S>
+void natural(const S* even, const S* odd, std::ptrdiff_t n, S* out) {
+  const std::ptrdiff_t pairs = (n + 2) / 2;
+  for (std::ptrdiff_t m = 0; m < pairs; ++m) out[2 * m] = even[m], out[2 * m + 1] = odd[m];
+  if (n % 2) out[n + 1] = even[pairs];
 }
 
 }  // namespace tacit::precond::mg

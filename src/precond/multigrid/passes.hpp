@@ -21,25 +21,6 @@ constexpr std::ptrdiff_t parallel_cells = 1 << 14;
 // What the planes of a wave may hold of the second cache, and lines of a tile at least.
 constexpr std::ptrdiff_t wave_bytes = 1 << 20, least_lines = 16;
 
-// Buffers of a thread: lines in natural order, a ghost at either end.
-template <class S>
-struct Lines {
-  std::vector<S> a, b, c;
-  static Lines& mine(std::size_t n) {
-    static thread_local Lines lines;
-    if (lines.a.size() < n + 32) lines.a.resize(n + 32), lines.b.resize(n + 32), lines.c.resize(n + 32);
-    return lines;
-  }
-};
-
-// Cells -1 .. n of a line in natural order, from its halves.
-template <class S>
-void natural(const S* even, const S* odd, std::ptrdiff_t n, S* out) {
-  const std::ptrdiff_t pairs = (n + 2) / 2;
-  for (std::ptrdiff_t m = 0; m < pairs; ++m) out[2 * m] = even[m], out[2 * m + 1] = odd[m];
-  if (n % 2) out[n + 1] = even[pairs];
-}
-
 class Timer {
  public:
   explicit Timer(double& to) : to_(to), from_(wall_time()) {}
@@ -153,8 +134,8 @@ void RedBlackLevel<S>::restrict_lines(const Patch& p, const Patch& c, int colour
                                       std::ptrdiff_t j1) {
   Field& target = coarse_->f_;
   auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
-  S* const sum = lines.a.data();
-  S* const r = lines.b.data();
+  S* const sum = lines.a;
+  S* const r = lines.b;
   const bool x_pairs = p.n[0] == 2 * c.n[0] && paired_;
   for (std::ptrdiff_t jc = j0; jc < j1; ++jc) {
     bool first = true;
@@ -199,7 +180,7 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
   const auto line_at = [&](std::ptrdiff_t jj, std::ptrdiff_t kk) {
     return v + at(c, around(c.wrap[1], jj, c.n[1]), around(c.wrap[2], kk, c.n[2]));
   };
-  S* const middle = lines.a.data();  // cells -1 .. n: middle[i + 1]
+  S* const middle = lines.a;  // cells -1 .. n: middle[i + 1]
   natural(line_at(jc, kc), line_at(jc, kc) + c.half, c.n[0], middle);
   S* u = u_.data() + at(p, j, k);
   const auto each = [&](auto&& value) {
@@ -223,8 +204,8 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
     return;
   }
   // Differences along the other axes first, then along the line.
-  S* const side = lines.b.data();
-  S* const sum = lines.c.data();
+  S* const side = lines.b;
+  S* const sum = lines.c;
   std::copy_n(middle, c.n[0] + 2, sum);
   for (int axis = 1; axis < dimensions_; ++axis) {
     S w = p.weight[std::size_t(axis)][std::size_t(axis == 1 ? j : k)];
@@ -275,7 +256,7 @@ template <class S>
 template <int D>
 void RedBlackLevel<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k) {
   auto& lines = Lines<S>::mine(std::size_t(p.n[0]));
-  S* const r = lines.b.data();
+  S* const r = lines.b;
   double most = 0, sum = 0;
   for (int half = 0; half < 2; ++half) {
     if (colour >= 0 && half_of(p, colour, j, k) != half) continue;
@@ -298,22 +279,23 @@ void RedBlackLevel<S>::norm_line(const Patch& p, int colour, std::ptrdiff_t j, s
 
 template <class S>
 template <int D>
-void RedBlackLevel<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0,
-                               std::ptrdiff_t j1) {
+void RedBlackLevel<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1,
+                               Ahead& ahead) {
   const std::ptrdiff_t ny = p.n[1];
   const auto row = [&](std::ptrdiff_t j) { return j >= ny ? j - ny : j; };
   k = k >= p.n[2] ? k - p.n[2] : k;
   switch (step.work) {
     case Work::relax:
     case Work::first_relax:
-      for (std::ptrdiff_t j = j0; j < j1; ++j) relax_line<D>(p, step.colour, row(j), k, step.work == Work::first_relax);
+      for (std::ptrdiff_t j = j0; j < j1; ++j, ahead.fetch())
+        relax_line<D>(p, step.colour, row(j), k, step.work == Work::first_relax);
       break;
     case Work::interpolate:
-      for (std::ptrdiff_t j = j0; j < j1; ++j)
+      for (std::ptrdiff_t j = j0; j < j1; ++j, ahead.fetch())
         interpolate_line(p, coarse_->patches_[std::size_t(&p - patches_.data())], 1 << step.colour, row(j), k, false);
       break;
     case Work::norm:
-      for (std::ptrdiff_t j = j0; j < j1; ++j) norm_line<D>(p, step.colour, row(j), k);
+      for (std::ptrdiff_t j = j0; j < j1; ++j, ahead.fetch()) norm_line<D>(p, step.colour, row(j), k);
       break;
     case Work::restriction:
       break;
@@ -397,7 +379,8 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
           const std::ptrdiff_t end = lines * std::ptrdiff_t(piece + 1) / pieces;
           for (std::ptrdiff_t l = lines * std::ptrdiff_t(piece) / pieces; l < end;) {
             const std::ptrdiff_t k = l / p.n[1], j = l % p.n[1], j1 = std::min(p.n[1], j + end - l);
-            do_step<D>(step, p, k, j, j1);
+            Ahead nothing;
+            do_step<D>(step, p, k, j, j1, nothing);
             l += j1 - j;
           }
         });
@@ -463,11 +446,27 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, std::min(a, nc), std::min(b, nc));
     if (b > nc) restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, 0, b - nc);
   };
+  // Planes that the first steps come to next. With coefficients there is too much of it: it comes no sooner (measured).
+  const bool far = constant_ && p.plane * nz * arrays * std::ptrdiff_t(sizeof(S)) > wave_bytes;
+  const auto look_ahead = [&](Ahead& ahead, std::ptrdiff_t t, std::ptrdiff_t J, std::ptrdiff_t front) {
+    ahead.clear();
+    const std::ptrdiff_t hi = planes_of(t, 0).second;
+    if (!far || front + 1 >= hi) return;
+    const auto [j0, j1] = tile_of(J, 0);
+    const std::ptrdiff_t from = std::max<std::ptrdiff_t>(0, j0 - most), lines = std::min(j1 + 1, ny) - from;
+    const auto add = [&](const Field& field, std::ptrdiff_t k) {
+      if (k <= hi && k < nz) ahead.add(field.data() + at(p, from, k), lines * p.line * std::ptrdiff_t(sizeof(S)));
+    };
+    add(f_, front + 1), add(u_, front + 2);
+    ahead.share((j1 - j0) * (count - 1));
+  };
   const auto work = [&](std::ptrdiff_t t, std::ptrdiff_t J) {
     std::atomic<std::ptrdiff_t>* const mine = done.data() + t * count;
     const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
     const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
-    for (std::ptrdiff_t front = begin[std::size_t(t)]; front < last; ++front)
+    Ahead ahead;
+    for (std::ptrdiff_t front = begin[std::size_t(t)]; front < last; ++front) {
+      look_ahead(ahead, t, J, front);
       for (std::ptrdiff_t s = 0; s < count; ++s) {
         const auto [lo, hi] = planes_of(t, s);
         const std::ptrdiff_t k = front - shift[s];
@@ -483,10 +482,11 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
           }
         }
         const auto [j0, j1] = tile_of(J, s);
-        if (step.work != Work::restriction) do_step<D>(step, p, k, j0, j1);
+        if (step.work != Work::restriction) do_step<D>(step, p, k, j0, j1, ahead);
         else if (D < 3 || k % 2 == 1) restrict_part(step.colour, k, j0, j1);
         mine[s].store(k + 1, std::memory_order_release);
       }
+    }
   };
   for (std::ptrdiff_t J = 0; J < tiles; ++J) {
     for (auto& d : done) d.store(-1, std::memory_order_relaxed);

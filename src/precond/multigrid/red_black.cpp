@@ -10,8 +10,11 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
   constant_ = constant_allowed && a_->is_constant() && boxes.is_whole();
   for (int axis = 0; axis < dimensions_; ++axis)
     odd_seam_ = odd_seam_ || (domain.periodic(axis) && domain.cells(axis) % 2 == 1 && domain.cells(axis) > 1);
+  // The first cells of both halves of every line begin a line of the cache: of what a half sweep reads and writes only
+  // neighbours along the line straddle two.
   constexpr std::ptrdiff_t align = 64 / std::ptrdiff_t(sizeof(S));
-  std::ptrdiff_t size = align;
+  const auto whole = [](std::ptrdiff_t n) { return (n + align - 1) / align * align; };
+  std::ptrdiff_t size = 2 * align - 1;
   const std::ptrdiff_t gy = dimensions_ > 1, gz = dimensions_ > 2;
   std::size_t lines = 0;
   for (std::size_t i = 0; i < boxes.count(); ++i) {
@@ -22,8 +25,8 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
       p.wrap[a] = int(a) < dimensions_ && domain.periodic(int(a)) && p.n[a] == domain.cells(int(a)) && p.n[a] % 2 == 0;
     }
     p.parity = int((p.box.lower[0] + p.box.lower[1] + p.box.lower[2]) & 1);
-    p.half = (p.n[0] / 2 + 2 + align - 1) / align * align;
-    p.line = 2 * p.half;
+    p.half = whole(p.n[0] / 2 + 1) + 1;
+    p.line = whole(p.half + p.n[0] / 2 + 2);
     p.plane = p.line * (p.n[1] + 2 * gy);
     p.offset = size + p.plane * gz + p.line * gy;
     size += p.plane * (p.n[2] + 2 * gz);

@@ -1,6 +1,7 @@
 // A level with 7 points: fields on this rank's patches in red-black storage, and the passes over them.
 #pragma once
 
+#include "ahead.hpp"
 #include "kernels.hpp"
 #include "level.hpp"
 
@@ -63,7 +64,8 @@ class RedBlackLevel final : public Level<S> {
   template <int D>
   void wave(std::span<const Step> steps);
   template <int D>
-  void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1);
+  void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1,
+               Ahead& ahead);
   template <int D>
   void relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first);
   template <int D, bool Add>
