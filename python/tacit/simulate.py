@@ -16,6 +16,7 @@ from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
 from ._support import (
+    as_array,
     as_vector,
     choose,
     chosen_scalar,
@@ -79,16 +80,22 @@ def _as_dict(model: _core.MachineModel) -> dict[str, Any]:
 
 
 def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineModel:
-    where = "a machine"
-    if not isinstance(given, Mapping):
-        name = os.fspath(given)
-        if not name.endswith(".json"):
-            return _core.machine_model(choose("machine", name, machines()))
-        where = name
-        with open(name, encoding="utf-8") as file:
-            given = json.load(file)
-        if not isinstance(given, dict):
-            raise ValueError(f"{where}: an object with the parameters of a machine is needed")
+    if isinstance(given, Mapping):
+        return _with_values("a machine", given)
+    name = os.fspath(given)
+    if not name.endswith(".json"):
+        return _core.machine_model(choose("machine", name, machines()))
+    with open(name, encoding="utf-8") as file:
+        try:
+            found = json.load(file)
+            if not isinstance(found, dict):
+                raise ValueError("an object with the parameters of a machine is needed")
+            return _with_values("a machine", found)
+        except (ValueError, TypeError) as error:  # what is not JSON, too
+            raise _core.InputError(f"{name}: {error}") from None
+
+
+def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
     values = dict(given)
     base = values.pop("base", None)
     model = _core.MachineModel() if base is None else _core.machine_model(choose("machine", base, machines()))
@@ -96,6 +103,8 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
         if key not in _KEYS:
             raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
         if key == "levels":
+            if not isinstance(value, (list, tuple)) or not all(isinstance(level, Mapping) for level in value):
+                raise TypeError(f"{where}: levels is {value!r}; a list of objects is needed")
             for level in value:
                 if sorted(level) != sorted(_LEVEL):
                     raise ValueError(f"{where}: a level has {', '.join(_LEVEL)}; found {', '.join(map(str, level))}")
@@ -249,6 +258,8 @@ def solve(
     wanted = chosen_scalar(scalar)
     if wanted is None:
         parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
+        if isinstance(A, (list, tuple)):
+            parts.append(scalar_name(as_array(A, "A").dtype, "A"))
         wanted = common_scalar(*(part for part in parts if part is not None))
     matrix = stored(as_operator(A, on, wanted), "a simulated solve")
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
@@ -256,13 +267,16 @@ def solve(
     kind = matrix.dtype.name
     name, told, symmetric = _precond.named(precond)
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
-    solution, report, times = core("simulate_solve", kind)(
-        matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
-    )
     events = None
-    if trace:
-        events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
-        events.sort(key=lambda e: (e.rank, e.begin, -e.end))
+    try:
+        solution, report, times = core("simulate_solve", kind)(
+            matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
+        )
+    finally:
+        if trace:  # also of a solve that has failed: the next trace begins empty
+            _core.trace_stop()
+            events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
+            events.sort(key=lambda e: (e.rank, e.begin, -e.end))
     result = krylov.Result(
         like(solution, b),
         report,
