@@ -617,7 +617,7 @@ def tiled(
         read the same columns together, and columns likewise, where nothing is known of their geometry; by "spectral"
         (long rows), "greedy" (short ones) or "metis" where these are named. See :func:`tacit.layout.cluster`.
     cluster_rows : int
-        Rows of a cluster.
+        Rows of a cluster; of the orders that have any.
     format : str
         "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together), "plain" (as a csr matrix;
         where rows are short and columns many) or "automatic".
@@ -652,6 +652,8 @@ def tiled(
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
         choose("order", order, ORDERS)
+        if order == "natural" and cluster_rows != 1024:
+            raise ValueError(f'cluster_rows is {cluster_rows}, and the order "natural" has no clusters')
         return tiled_options(
             values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order, cluster_rows
         )

@@ -42,7 +42,7 @@ struct MachineModel {
   /// in_wait: while the rank waits for something. poll: also from kernels, every poll_interval.
   enum class Progress { ideal, in_wait, poll } progress = Progress::ideal;
   double poll_interval = 50e-6;  ///< a kernel polls a million times at most
-  std::uint64_t seed = 1;  ///< of the noise
+  std::uint64_t seed = 1;        ///< of the noise
   /// Messages within a group of so many neighbouring ranks (a socket, a node), from the inside out.
   struct Level {
     int ranks = 1;
