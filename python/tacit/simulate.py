@@ -12,6 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
@@ -110,6 +112,8 @@ def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
                     raise ValueError(f"{where}: a level has {', '.join(_LEVEL)}; found {', '.join(map(str, level))}")
             value = [tuple(level[part] for part in _LEVEL) for level in value]
         try:
+            if isinstance(value, bool):
+                raise TypeError
             setattr(model, key, value)
         except TypeError:
             raise TypeError(f"{where}: {key} is {value!r}") from None
@@ -204,7 +208,7 @@ def solve(
     A : sparse matrix, array, or matrix or stencil of Tacit on one rank
         Square.
     b : array_like
-        Shape (n,).
+        Shape (n,) or (n, 1).
     ranks : int
     machine : str or dict
         See :func:`machine`.
@@ -265,7 +269,7 @@ def solve(
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix.dtype.name
-    name, told, symmetric = _precond.named(precond)
+    name, told, symmetric = _precond.named(precond, "on simulated ranks")
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
     events = None
     try:
@@ -278,7 +282,7 @@ def solve(
             events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
             events.sort(key=lambda e: (e.rank, e.begin, -e.end))
     result = krylov.Result(
-        like(solution, b),
+        like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
         seconds={"setup": 0.0, "solve": report.seconds},
         unknowns=matrix.shape[0],

@@ -70,6 +70,7 @@ def test_machines(tmp_path: Path) -> None:
         ({"latency": -1.0}, ValueError),
         ({"progress": "idle"}, ValueError),
         ({"levels": [{"ranks": 4}]}, ValueError),
+        ({"latency": True}, TypeError),
         ({"levels": 3}, TypeError),
         ({"bandwidth": 1e9, "cache": 1e6}, ValueError),  # or all kernels were free
         ({"bandwidth": 1e-320}, ValueError),
@@ -77,6 +78,9 @@ def test_machines(tmp_path: Path) -> None:
         with pytest.raises(error):
             tacit.simulate.solve(A, b, ranks=2, machine=wrong)
     assert tacit.simulate.solve([[2j, 0], [0, 1]], [1, 1], ranks=2).result.scalar == "complex128"
+    assert tacit.simulate.solve(A, b[:, None], ranks=2).result.x.shape == (64, 1)  # as of a solve
+    with pytest.raises(ValueError, match="on simulated ranks"):
+        tacit.simulate.solve(A, b, ranks=2, precond=A)
     with pytest.raises(TypeError, match="path"):
         tacit.simulate.solve(A, b, ranks=2, path="shared")
     for ranks in (0, 2**21):
