@@ -70,7 +70,7 @@ def parts_of(package: Any) -> list[Any]:
     ]
 
 
-MODULES = [tacit, comm, io, krylov, layout, *parts_of(op), precond]
+MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
