@@ -185,14 +185,19 @@ def whole_number(value: Any, what: str) -> int:
     return int(number)
 
 
+def _alike(a: float | str, b: float | str) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
+    return a == b or math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b))
+
+
 def refuse_differences(told: Sequence[dict[str, float | str]]) -> None:
     """ValueError when the ranks' values, in rank order, differ by more than the rounding of a number."""
     first = told[0]
     for rank, other in enumerate(told):
         for name in {**first, **other}:
             a, b = first.get(name, "absent"), other.get(name, "absent")
-            numbers = not isinstance(a, str) and not isinstance(b, str)
-            if a != b and not (numbers and (math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b)))):
+            if not _alike(a, b):
                 raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
 
 

@@ -8,45 +8,50 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
-import math
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from tacit import cli_apps, cli_bem, cli_multigrid, cli_poisson, cli_simulate, launch, report
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
-
-METHODS = (
-    *("auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
-    *("pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"),
-    *("ca-cg", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"),
+from tacit.cli_arguments import (
+    BASES,
+    BLOCK_QRS,
+    ENGINES,
+    ENVIRONMENT,
+    INPUT,
+    INTERRUPTED,
+    METHODS,
+    NORMS,
+    NOT_CONVERGED,
+    OK,
+    ORTHOGONALISATIONS,
+    OUTPUTS,
+    PLOTS,
+    POWERS,
+    SCALARS,
+    SIDES,
+    SIZES,
+    STORAGES,
+    THREADS,
+    USAGE,
+    Parser,
+    WrongUse,
+    choice,
+    destination,
+    json_target,
+    nearest,
+    one_of,
+    preconditioner,
+    real,
+    right_hand_side,
+    whole,
 )
-SIDES = ("right", "left", "flexible")
-ORTHOGONALISATIONS = (
-    *("auto", "one-reduction", "cgs", "cgs2", "mgs"),
-    *("bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"),
-)
-BLOCK_QRS = ("cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr")
-BASES = ("auto", "newton", "chebyshev", "monomial")
-STORAGES = ("full", "float32", "bfloat16")
-POWERS = ("products", "kernel")
-ENGINES = ("polling", "thread", "tasks")
-NORMS = ("2", "max")
-PRECONDS = ("none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial")
-SCALARS = ("float64", "float32", "complex128", "complex64")
-OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
-SIZES = ("s", "m", "l")
-PLOTS = (".png", ".pdf", ".svg")
-THREADS = "threads of a rank [the cores, shared by the ranks]"
+from tacit.cli_arguments import PRECONDS as PRECONDS
+from tacit.cli_monitor import Monitor
 
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
@@ -55,140 +60,6 @@ EXIT_CODES = """exit codes:
   4  bad input (the message names file and line)
   5  environment: MPI, memory, device, file system (see tacit doctor)
 """
-
-
-class WrongUse(Exception):
-    """Arguments that do not fit."""
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """'; did you mean "gmres"?', or nothing when no known name resembles."""
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f'; did you mean "{close[0]}"?' if close else ""
-
-
-def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(f'unknown {what} "{text}"{nearest(text, known)} ({", ".join(known)})')
-        return text
-
-    return check
-
-
-def whole(least: int) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f'expected a whole number from {least}, found "{text}"')
-        return value
-
-    return check
-
-
-def real(least: float, strictly: bool = False) -> Callable[[str], float]:
-    def check(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or value < least or (strictly and value == least):
-            raise argparse.ArgumentTypeError(
-                f'expected a number {"above" if strictly else "from"} {least:g}, found "{text}"'
-            )
-        return value
-
-    return check
-
-
-def preconditioner(text: str) -> tuple[str, dict[str, str]]:
-    """NAME:OPTION=VALUE,... as a name and options."""
-    name, colon, rest = text.partition(":")
-    one_of("preconditioner", PRECONDS)(name)
-    options = {}
-    for item in rest.split(",") if colon else ():
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
-            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
-        options[key.strip().replace("-", "_")] = value.strip()
-    if options and name == "none":
-        raise argparse.ArgumentTypeError(f'"none" takes no options, found "{text}"')
-    return name, options
-
-
-def right_hand_side(text: str) -> str:
-    if text.startswith("random") and text != "random":
-        seed = text.removeprefix("random:")
-        if seed == text or not seed.isdigit():
-            raise argparse.ArgumentTypeError(f'expected random:SEED with a whole number, found "{text}"')
-    return text
-
-
-def destination(suffixes: Sequence[str]) -> Callable[[str], str]:
-    """A file that can be written: its folder exists, its suffix is known."""
-
-    def check(text: str) -> str:
-        path = Path(text)
-        if suffixes and path.suffix not in suffixes and not text.endswith(".mtx.gz"):
-            raise argparse.ArgumentTypeError(f'"{text}" must end in one of {", ".join(suffixes)}')
-        folder = path.parent
-        if not folder.is_dir():
-            raise argparse.ArgumentTypeError(f"the folder {folder} does not exist")
-        if path.is_dir() or not os.access(folder, os.W_OK):
-            raise argparse.ArgumentTypeError(f"{text} cannot be written")
-        return text
-
-    return check
-
-
-def json_target(text: str) -> str:
-    return text if text == "-" else destination(())(text)
-
-
-class Parser(argparse.ArgumentParser):
-    """Refuses in one line that names the nearest known word; of several ranks only the first speaks."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
-
-    def error(self, message: str) -> NoReturn:
-        place = launch.launched()
-        message = message.removeprefix("argument ")
-        if place is None or place[0] == 0:
-            sys.stderr.write(f"{self.prog}: {message}\n{self.prog} --help shows what there is\n")
-        raise SystemExit(USAGE)
-
-    def parse_all(self, words: Sequence[str]) -> argparse.Namespace:
-        arguments, rest = self.parse_known_args(words)
-        if rest:
-            parser = getattr(arguments, "parser", self)
-            known = [name for name in parser._option_string_actions if name.startswith("--")]
-            word = rest[0].partition("=")[0]
-            parser.error(
-                f'unknown option "{word}"{nearest(word, known)}'
-                if word.startswith("-")
-                else f'unexpected argument "{word}"'
-            )
-        return arguments
-
-
-def choice(
-    group: Any, option: str, what: str, known: Sequence[str], before: str = "", default: str | None = None
-) -> None:
-    """An option that takes one of some names; the first unless `default` says what happens without it."""
-    group.add_argument(
-        option,
-        default=None if default else known[0],
-        type=one_of(what, known),
-        metavar="NAME",
-        help=f"{before}{', '.join(known)} [{default or known[0]}]",
-    )
 
 
 def build_parser() -> Parser:
@@ -301,9 +172,6 @@ def build_parser() -> Parser:
     return parser
 
 
-# --- entry ------------------------------------------------------------------------------------------------------------
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words = list(sys.argv[1:] if words is None else words)
@@ -385,9 +253,6 @@ def code_of(error: BaseException) -> int | None:
         (ValueError, USAGE),
     )
     return next((code for kind, code in kinds if isinstance(error, kind)), None)
-
-
-# --- solve ------------------------------------------------------------------------------------------------------------
 
 
 def own_command() -> list[str]:
@@ -535,81 +400,6 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
                 written["result"] = arguments.json
         report.show(facts | {"written": written}, out)
     return OK if result.converged else NOT_CONVERGED
-
-
-class Monitor:
-    """Shows the residual while a method runs: a moving line on a terminal, lines elsewhere; and notes the times."""
-
-    def __init__(self, arguments: argparse.Namespace, out: Console, live: bool) -> None:
-        self.out = out
-        self.shown = bool(arguments.monitor) and not out.quiet
-        self.live = self.shown and live
-        self.goal = float(arguments.rtol)
-        self.stamps: list[tuple[int, float]] = []
-        self.first: float | None = None
-        self.last: tuple[int, float] | None = None
-        self.printed = -1
-        self.progress: Any = None
-
-    def __enter__(self) -> Monitor:
-        self.start = time.perf_counter()
-        if self.live:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self.progress = Progress(
-                TextColumn("iteration {task.fields[iteration]:>6,}"),
-                BarColumn(),
-                TextColumn("residual {task.fields[residual]:.2e}"),
-                TimeElapsedColumn(),
-                console=self.out,
-                transient=True,
-                refresh_per_second=8,
-            )
-            self.task = self.progress.add_task("", total=1.0, iteration=0, residual=1.0)
-            self.progress.start()
-        elif self.shown:
-            self.out.print("iteration  residual (by the recurrence)")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-        elif self.shown and self.last is not None and self.last[0] != self.printed:
-            self._line(*self.last)
-
-    def callback(self, state: Any) -> bool:
-        k, r = int(state.iteration), float(state.residual_norm)
-        self.stamps.append((k, time.perf_counter() - self.start))
-        self.last = k, r
-        if self.first is None:
-            self.first = r
-        if self.progress is not None:
-            self.progress.update(self.task, completed=self._share(r), iteration=k, residual=r)
-        elif self.shown and k % 10 ** max(0, len(str(k)) - 2) == 0:  # two digits of every number
-            self._line(k, r)
-        return False
-
-    def _line(self, k: int, r: float) -> None:
-        self.out.print(f"{k:9d}  {r:.6e}", soft_wrap=True)
-        self.printed = k
-
-    def _share(self, r: float) -> float:
-        """How far the residual has come, in orders of magnitude."""
-        if not (0 < r < math.inf and self.goal > 0):
-            return 0.0
-        return min(1.0, max(0.0, math.log(r) / math.log(self.goal))) if self.goal < 1 else 1.0
-
-    def times(self, facts: dict[str, Any]) -> list[float]:
-        """Seconds at which each value of the history was there; evenly spread where nobody looked."""
-        n = len(facts["history"])
-        setup, whole = facts["seconds"]["setup"], facts["seconds"]["solve"]
-        seen = dict(self.stamps)
-        if all(k in seen for k in range(1, n)):
-            return [setup, *(max(setup, seen[k]) for k in range(1, n))]
-        return [setup + whole * k / max(1, n - 1) for k in range(n)]
-
-
-# --- the other commands -----------------------------------------------------------------------------------------------
 
 
 def poisson(arguments: argparse.Namespace) -> int:

@@ -383,6 +383,10 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
         seen.add(os.path.realpath(f))
     if arguments.nonnegative and arguments.method != "sirt":
         raise wrong("--nonnegative is of sirt")
+    if arguments.relaxation != 1.0 and arguments.method != "sirt":
+        raise wrong("--relaxation is of sirt")
+    if arguments.no_reorthogonalisation and arguments.method != "cgls":
+        raise wrong("--no-reorthogonalisation is of cgls")
 
 
 def check_infer(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:

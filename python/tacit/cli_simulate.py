@@ -17,6 +17,8 @@ DEFAULTS = {
     "device": "host",
     "engine": "polling",
     "schedule": "auto",
+    "remote_threads": 1,
+    "job_rows": 0,
 }
 TAKEN = ["method", "rtol", "atol", "max_iterations", "restart", "side", "orthogonalisation", "step", "depth", "block"]
 TAKEN += ["tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation", "scalar"]
@@ -35,7 +37,7 @@ def check(arguments: argparse.Namespace, wrong: type[Exception]) -> None:
     for name in [*REAL, *DEFAULTS]:
         value = getattr(arguments, name)
         if value != DEFAULTS.get(name) and value not in (None, False):
-            raise wrong(f"--{name} {value} is for real ranks, and --simulate is there")
+            raise wrong(f"--{name.replace('_', '-')} {value} is for real ranks, and --simulate is there")
 
 
 def run(arguments: argparse.Namespace) -> bool:
@@ -46,6 +48,8 @@ def run(arguments: argparse.Namespace) -> bool:
     out = report.console(stderr=arguments.json == "-")
     alone = tacit.comm.self_()
     A = files.read_matrix(arguments.file, alone, arguments.scalar)
+    if A.shape[0] != A.shape[1]:
+        raise tacit.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, alone)
     options = {name: getattr(arguments, name) for name in TAKEN}
     made = tacit.simulate.solve(
@@ -67,6 +71,9 @@ def run(arguments: argparse.Namespace) -> bool:
             r.save_trace(temporary)
     if arguments.json:
         facts = {
+            "schema": "tacit.simulate/1",
+            "version": report.version(),
+            "command": ["tacit", *arguments.words],
             "simulated": True,
             "ranks": made.ranks,
             "machine": made.machine,
@@ -74,13 +81,18 @@ def run(arguments: argparse.Namespace) -> bool:
             "phases": [phase._asdict() for phase in made.phases],
             "messages": made.messages,
             "bytes": made.bytes,
+            "converged": r.converged,
             "reason": r.reason,
+            "detail": r.detail,
+            "advice": r.advice,
             "method": r.method,
             "precond": r.precond,
             "iterations": r.iterations,
             "residual_norm": r.residual_norm,
             "counts": r.counts,
             "warnings": r.warnings,
+            "file": arguments.file,
+            "rhs": arguments.rhs,
         }
         report.write_json(facts, arguments.json)
     return bool(r.converged)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tacit
-from tacit import cli, io, report
+from tacit import cli_arguments, io, report
 
 INFO_SCHEMA = "tacit.info/1"
 
@@ -273,7 +273,7 @@ def convert(source: str, target: str) -> int:
         _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
         return 0
     if target.endswith(".npy"):
-        raise cli.WrongUse(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
+        raise cli_arguments.WrongUse(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
     rows, columns, share = io.read_share(source, header.scalar)
     A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
     del share

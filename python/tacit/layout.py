@@ -107,6 +107,8 @@ def reuse(a: Any, block: int = 1024, order: Any = None, columns: bool = False) -
 
 
 def _pattern(a: Any) -> tuple[Array, Array, int]:
+    if not hasattr(a, "tocsr"):
+        raise TypeError(f"a is a {type(a).__name__}; a sparse matrix of SciPy is needed")
     c = a.tocsr()
     return np.ascontiguousarray(c.indptr, np.int64), np.ascontiguousarray(c.indices, np.int32), int(c.shape[1])
 

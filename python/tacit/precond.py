@@ -261,16 +261,16 @@ def inner(
     return Reporting(handle, matrix)
 
 
-def named(given: Any) -> tuple[str, dict[str, str], bool]:
+def named(given: Any, where: str = "on the device") -> tuple[str, dict[str, str], bool]:
     """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
-    matrix.
+    matrix. `where`: of the error, what takes names only.
     """
     if given is None:
         return "none", {}, True
     if isinstance(given, str):
         given = {"name": given}
     if not isinstance(given, dict):
-        raise ValueError(f"precond is a {type(given).__name__}; on the device it is given by name")
+        raise ValueError(f"precond is a {type(given).__name__}; {where} it is given by name")
     options = dict(given)
     name = options.pop("name", None)
     if not isinstance(name, str):

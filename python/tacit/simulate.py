@@ -12,10 +12,13 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
 from ._support import (
+    as_array,
     as_vector,
     choose,
     chosen_scalar,
@@ -79,16 +82,22 @@ def _as_dict(model: _core.MachineModel) -> dict[str, Any]:
 
 
 def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineModel:
-    where = "a machine"
-    if not isinstance(given, Mapping):
-        name = os.fspath(given)
-        if not name.endswith(".json"):
-            return core("machine_model")(choose("machine", name, machines()))
-        where = name
-        with open(name, encoding="utf-8") as file:
-            given = json.load(file)
-        if not isinstance(given, dict):
-            raise ValueError(f"{where}: an object with the parameters of a machine is needed")
+    if isinstance(given, Mapping):
+        return _with_values("a machine", given)
+    name = os.fspath(given)
+    if not name.endswith(".json"):
+        return core("machine_model")(choose("machine", name, machines()))
+    with open(name, encoding="utf-8") as file:
+        try:
+            found = json.load(file)
+            if not isinstance(found, dict):
+                raise ValueError("an object with the parameters of a machine is needed")
+            return _with_values("a machine", found)
+        except (ValueError, TypeError) as error:  # what is not JSON, too
+            raise _core.InputError(f"{name}: {error}") from None
+
+
+def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
     values = dict(given)
     base = values.pop("base", None)
     model = core("MachineModel")() if base is None else core("machine_model")(choose("machine", base, machines()))
@@ -96,11 +105,15 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
         if key not in _KEYS:
             raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
         if key == "levels":
+            if not isinstance(value, (list, tuple)) or not all(isinstance(level, Mapping) for level in value):
+                raise TypeError(f"{where}: levels is {value!r}; a list of objects is needed")
             for level in value:
                 if sorted(level) != sorted(_LEVEL):
                     raise ValueError(f"{where}: a level has {', '.join(_LEVEL)}; found {', '.join(map(str, level))}")
             value = [tuple(level[part] for part in _LEVEL) for level in value]
         try:
+            if isinstance(value, bool):
+                raise TypeError
             setattr(model, key, value)
         except TypeError:
             raise TypeError(f"{where}: {key} is {value!r}") from None
@@ -195,7 +208,7 @@ def solve(
     A : sparse matrix, array, or matrix or stencil of Tacit on one rank
         Square.
     b : array_like
-        Shape (n,).
+        Shape (n,) or (n, 1).
     ranks : int
     machine : str or dict
         See :func:`machine`.
@@ -249,22 +262,27 @@ def solve(
     wanted = chosen_scalar(scalar)
     if wanted is None:
         parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
+        if isinstance(A, (list, tuple)):
+            parts.append(scalar_name(as_array(A, "A").dtype, "A"))
         wanted = common_scalar(*(part for part in parts if part is not None))
     matrix = stored(as_operator(A, on, wanted), "a simulated solve")
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix.dtype.name
-    name, told, symmetric = _precond.named(precond)
+    name, told, symmetric = _precond.named(precond, "on simulated ranks")
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
-    solution, report, times = core("simulate_solve", kind)(
-        matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
-    )
     events = None
-    if trace:
-        events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
-        events.sort(key=lambda e: (e.rank, e.begin, -e.end))
+    try:
+        solution, report, times = core("simulate_solve", kind)(
+            matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
+        )
+    finally:
+        if trace:  # also of a solve that has failed: the next trace begins empty
+            _core.trace_stop()
+            events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
+            events.sort(key=lambda e: (e.rank, e.begin, -e.end))
     result = krylov.Result(
-        like(solution, b),
+        like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
         seconds={"setup": 0.0, "solve": report.seconds},
         unknowns=matrix.shape[0],

@@ -303,6 +303,10 @@ def reconstruct(
     """
     begin = time.perf_counter()
     choose("method", method, METHODS)
+    if method != "sirt" and relaxation != 1.0:
+        raise ValueError(f'relaxation is of "sirt", and the method is "{method}"')
+    if method != "cgls" and not reorthogonalise:
+        raise ValueError(f'reorthogonalise is of "cgls", and the method is "{method}"')
     given = as_array(sinograms, "sinograms")
     if given.ndim not in (2, 3):
         raise ValueError(f"sinograms has shape {given.shape}; (angles, detectors) or (k, angles, detectors) is needed")

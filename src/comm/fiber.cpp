@@ -114,7 +114,8 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
   if (p.stack == MAP_FAILED) {
     p.stack = nullptr;
     throw Error(ErrorKind::environment,
-                message("no memory for a stack of ", p.stack_bytes, " bytes: ", std::strerror(errno)));
+                message("no memory for a stack of ", p.stack_bytes, " bytes: ", std::strerror(errno),
+                        " (each takes two of the mappings that vm.max_map_count allows a process)"));
   }
   (void)mprotect(p.stack, page, PROT_NONE);
   p.f = std::move(f);

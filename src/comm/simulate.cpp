@@ -20,6 +20,8 @@ namespace {
 
 using detail::State;
 constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double most_polls_apart = 1e-6;  // of a kernel: an interval far too small is no endless loop
+constexpr int most_ranks = 1 << 20;
 
 // Messages of one sender and tag to one rank: the k-th receive takes the k-th message.
 struct Queue {
@@ -373,8 +375,9 @@ void Rank::work(const char* name, double bytes, double flops) {
     clock += seconds;
     return;
   }
+  const double interval = std::max(m.poll_interval, most_polls_apart * seconds);
   while (seconds > 0) {
-    const double piece = std::min(seconds, m.poll_interval);
+    const double piece = std::min(seconds, interval);
     clock += piece;
     seconds -= piece;
     poll();
@@ -624,11 +627,18 @@ std::string MachineModel::describe() const {
 
 void MachineModel::check() const {
   const auto time = [](const char* name, double value) {
-    require(value >= 0 && std::isfinite(value), "a machine's ", name, " of ", value, "; a number >= 0 is needed");
+    require(value >= 0 && value <= 1e15, "a machine's ", name, " of ", value, "; a number from 0 to 1e15 is needed");
+  };
+  // Clocks stay finite.
+  const auto rate = [](const char* name, double value) {
+    require(value == 0 || (value >= 1e-15 && std::isfinite(value)), "a machine's ", name, " of ", value,
+            "; 0, or a number above 1e-15 is needed");
   };
   time("latency", latency), time("overhead", overhead), time("gap", gap), time("noise", noise);
-  time("bandwidth", bandwidth), time("flop_rate", flop_rate), time("kernel", kernel), time("cache", cache);
-  time("cache_bandwidth", cache_bandwidth);
+  time("kernel", kernel), time("cache", cache);
+  rate("bandwidth", bandwidth), rate("flop_rate", flop_rate), rate("cache_bandwidth", cache_bandwidth);
+  require(cache == 0 || bandwidth == 0 || cache_bandwidth > 0, "a machine with a cache of ", cache,
+          " bytes and no cache_bandwidth: what runs from it would cost nothing");
   require(progress != Progress::poll || (poll_interval > 0 && std::isfinite(poll_interval)), "a machine polls every ",
           poll_interval, " s; a number > 0 is needed");
   for (int inner = 1; const auto& level : levels) {
@@ -655,7 +665,8 @@ double SimulatedTimes::kernel_seconds() const {
 
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes) {
-  require(ranks >= 1, "simulate was asked for ", ranks, " ranks; at least 1 is needed");
+  require(ranks >= 1 && ranks <= most_ranks, "simulate was asked for ", ranks, " ranks; 1 to ", most_ranks,
+          " are possible");
   require(stack_bytes >= 32768, "a stack of ", stack_bytes, " bytes for a rank; at least 32768 are needed");
   static thread_local bool running = false;
   require(!running, "simulate was called on a simulated rank");

@@ -6,8 +6,10 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace tacit::krylov {
 namespace formula {
@@ -18,18 +20,18 @@ struct TwoSteps {
 };
 }  // namespace formula
 
+namespace {
+
+/// The iteration; squares of b stay in the range.
 template <Scalar T, Memory M>
-Report bicgstab_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, std::span<T> x,
-                           const DeviceSolveOptions& options) {
+Report iterate_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, std::span<T> x,
+                          const DeviceSolveOptions& options) {
   using namespace exec;
   const double begin = wall_time();
   const std::size_t n = std::size_t(A.size());
+  const auto& comm = A.matrix().range().comm();
   auto& devices = A.devices();
   const int count = devices.size();
-  require(b.size() == n && x.size() == n, "a system of ", n, " unknowns with ", b.size(), " right-hand sides and ",
-          x.size(), " elements of x");
-  require(options.rtol > 0 && options.max_iterations >= 0, "a solve to ", options.rtol, " in ", options.max_iterations,
-          " iterations");
   const bool shared = options.work == VectorWork::shared;
   auto r = A.vector(), r0 = A.vector(), p = A.vector(), v = A.vector(), t = A.vector(), d = A.vector();
   const auto part = [&](int device) {
@@ -105,6 +107,7 @@ Report bicgstab_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const 
     if (!std::isfinite(norm)) return finish(Reason::non_finite, norm);
     if (norm <= options.rtol) return finish(Reason::converged, norm);
     if (report.iterations == options.max_iterations) return finish(Reason::max_iterations, norm);
+    comm.check_interrupt();
     if (std::abs(rho) <= tiny * tiny * report.b_norm * report.b_norm * norm) {
       report.detail = "(r0, r) vanished";
       return finish(Reason::breakdown, norm);
@@ -142,6 +145,34 @@ Report bicgstab_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const 
     }
     if (omega != T(0)) beta = (rho / old) * (alpha / omega);
   }
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+Report bicgstab_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, std::span<T> x,
+                           const DeviceSolveOptions& options) {
+  return comm::collective(A.matrix().range().comm(), [&] {
+    const std::size_t n = std::size_t(A.size());
+    require(b.size() == n && x.size() == n, "a system of ", n, " unknowns with ", b.size(), " right-hand sides and ",
+            x.size(), " elements of x");
+    require(options.rtol > 0 && options.max_iterations >= 0, "a solve to ", options.rtol, " in ",
+            options.max_iterations, " iterations");
+    // Squares of numbers far from 1 leave the range: a power of two brings them back.
+    constexpr int far = std::numeric_limits<T>::max_exponent * 3 / 8;
+    T most = 0;
+    for (const T v : b) most = std::max(most, std::abs(v));  // passes over what is no number
+    const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
+    if (std::abs(exponent) <= far) return iterate_on_devices<T, M>(A, b, x, options);
+    std::vector<T> near(b.begin(), b.end());
+    for (T& v : near) v = std::ldexp(v, -exponent);
+    Report report = iterate_on_devices<T, M>(A, near, x, options);
+    if (std::isfinite(report.b_norm)) {
+      for (T& v : x) v = std::ldexp(v, exponent);
+      report.b_norm = std::ldexp(report.b_norm, exponent);
+    }
+    return report;
+  });
 }
 
 }  // namespace tacit::krylov

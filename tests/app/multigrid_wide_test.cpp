@@ -330,7 +330,12 @@ TEST(MultigridWide, RefusesWhatItsStencilsDoNotCarry) {
         const int owners[] = {0, comm.size() - 1};
         if (comm.size() > 1) {
           EXPECT_THROW(made(Boxes(comm, Domain::uniform({16, 16}, D), thin, owners), fourth), Error);
+          // Also where three cells are all there are: the other box would reach beyond the end.
+          const op::CellBox few[] = {{{0, 0, 0}, {1, 1, 1}}, {{1, 0, 0}, {3, 1, 1}}};
+          EXPECT_THROW(made(Boxes(comm, Domain::uniform({3}, D), few, owners), fourth), Error);
+          EXPECT_NO_THROW(made(Boxes(comm, Domain::uniform({3}, Boundary::periodic), few, owners), fourth));
         }
+        EXPECT_NO_THROW(made(Boxes::whole(comm, Domain::uniform({1}, D)), fourth));
         const auto varying = made(Boxes::whole(comm, Domain::uniform({16, 16}, N)), fourth, one);
         EXPECT_THROW(comm::collective(comm, [&] { return varying->boundary_terms({}, one); }), Error);
         EXPECT_FALSE(varying->has_adjoint());

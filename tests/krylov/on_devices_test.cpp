@@ -174,6 +174,19 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
         const auto few = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 2, VectorWork::shared});
         EXPECT_EQ(few.reason, krylov::Reason::max_iterations);
         EXPECT_LT(few.residual_norm, 1);
+        // Numbers whose squares leave the range.
+        auto large = b;
+        for (double& v : large) v = std::ldexp(v, 700);
+        std::vector<double> y(n);
+        const auto plain_x = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500});
+        const auto scaled = krylov::bicgstab_on_devices<double, Host>(B, large, y, {1e-8, 500});
+        EXPECT_TRUE(scaled.converged()) << scaled.detail;
+        EXPECT_NEAR(scaled.iterations, plain_x.iterations, 1);
+        for (double& v : y) v = std::ldexp(v, -700);
+        EXPECT_LE(relative_error(y, x), 1e-6);
+        // What is wrong on one rank is told to all.
+        const std::vector<double> short_one(comm.rank() == comm.size() - 1 ? n - 1 : n, 1.0);
+        EXPECT_THROW((krylov::bicgstab_on_devices<double, Host>(B, short_one, x)), Error);
       },
       {2, 3});
 }

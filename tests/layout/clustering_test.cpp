@@ -92,7 +92,8 @@ TEST(Clustering, BringsLinesTogetherThatReadTheSameCells) {
     expect_permutation(found.columns, a.columns);
     const double rows = layout::row_reuse(a, found.rows, 128), columns = layout::column_reuse(a, found.columns, 128);
     // Parts by METIS hold rows and columns, more or less of either: blocks do not begin where parts do.
-    EXPECT_GT(rows, (how == Clustering::metis ? 1.1 : 2) * before) << layout::name_of(how);
+    // Points that are not made orthonormal reach 2.2.
+    EXPECT_GT(rows, (how == Clustering::metis ? 1.1 : 2.4) * before) << layout::name_of(how);
     EXPECT_GT(columns, (how == Clustering::metis ? 1.05 : 1.7) * before_columns) << layout::name_of(how);
   }
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,7 +63,17 @@ def test_names_are_there() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [tacit, comm, io, krylov, layout, op, precond], ids=lambda m: m.__name__)
+def parts_of(package: Any) -> list[Any]:
+    """The modules that a package is made of."""
+    return [
+        importlib.import_module(f"{package.__name__}.{part.name}") for part in pkgutil.iter_modules(package.__path__)
+    ]
+
+
+MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_examples_in_the_documentation(module: Any) -> None:
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert not failed

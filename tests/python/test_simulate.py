@@ -48,6 +48,11 @@ def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
     assert max(e.end for e in events) <= made.seconds * (1 + 1e-12)
     made.result.save_trace(tmp_path / "t.json")
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    # A traced solve that fails leaves nothing on, and nothing behind.
+    with pytest.raises(ValueError, match="restart"):
+        tacit.simulate.solve(tacit.poisson((16, 16)), np.ones(256), ranks=2, method="gmres", restart=0, trace=True)
+    tacit.solve(tacit.poisson((16, 16)), np.ones(256))
+    assert not any(tacit._core.take_events(rank, 0.0) for rank in range(4))
 
 
 def test_machines(tmp_path: Path) -> None:
@@ -65,13 +70,29 @@ def test_machines(tmp_path: Path) -> None:
         ({"latency": -1.0}, ValueError),
         ({"progress": "idle"}, ValueError),
         ({"levels": [{"ranks": 4}]}, ValueError),
+        ({"latency": True}, TypeError),
+        ({"levels": 3}, TypeError),
+        ({"bandwidth": 1e9, "cache": 1e6}, ValueError),  # or all kernels were free
+        ({"bandwidth": 1e-320}, ValueError),
     ]:
         with pytest.raises(error):
             tacit.simulate.solve(A, b, ranks=2, machine=wrong)
+    assert tacit.simulate.solve([[2j, 0], [0, 1]], [1, 1], ranks=2).result.scalar == "complex128"
+    assert tacit.simulate.solve(A, b[:, None], ranks=2).result.x.shape == (64, 1)  # as of a solve
+    with pytest.raises(ValueError, match="on simulated ranks"):
+        tacit.simulate.solve(A, b, ranks=2, precond=A)
     with pytest.raises(TypeError, match="path"):
         tacit.simulate.solve(A, b, ranks=2, path="shared")
-    with pytest.raises(ValueError, match="ranks"):
-        tacit.simulate.solve(A, b, ranks=0)
+    for ranks in (0, 2**21):
+        with pytest.raises(ValueError, match="ranks"):
+            tacit.simulate.solve(A, b, ranks=ranks)
+    # Polls without end are an end.
+    far = tacit.simulate.solve(A, b, ranks=2, machine={"base": "modern", "progress": "poll", "poll_interval": 1e-300})
+    assert far.result.converged
+    for text in ("{", "[]", '{"latency": "1"}', '{"base": "modem"}'):
+        path.write_text(text)
+        with pytest.raises(tacit.InputError, match=str(path)):
+            tacit.simulate.machine(path)
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +102,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 0
     assert "SIMULATED: 64 ranks" in capsys.readouterr().out
     facts = json.loads(told.read_text())
-    assert (facts["simulated"], facts["ranks"], facts["machine"]["overhead"]) == (True, 64, 0.85e-6)
-    for refused in (["--ranks", "2"], ["--engine", "thread"], ["--path", "shared"]):
-        assert cli.main([*words, *refused]) == 2
+    assert (facts["schema"], facts["ranks"], facts["machine"]["overhead"]) == ("tacit.simulate/1", 64, 0.85e-6)
+    assert (facts["converged"], facts["command"]) == (True, ["tacit", *words])
+    real = {"ranks": 2, "threads": 2, "levels": "2,2", "monitor": None, "plot": tmp_path / "p.png", "path": "shared"}
+    real |= {"partition": "graph", "ordering": "rcm", "device": "cuda", "engine": "thread", "schedule": "jobs"}
+    for name, value in (real | {"remote-threads": 2, "job-rows": 64}).items():
+        assert cli.main([*words, f"--{name}", *([] if value is None else [str(value)])]) == 2, name
+    told.write_text('{"latency": "1"}')
+    assert cli.main(["solve", str(matrix), "--simulate", "2", "--machine", str(told)]) == 4
     assert cli.main(["solve", str(matrix), "--machine", "modern"]) == 2

@@ -133,6 +133,9 @@ def test_gradients_stay_orthogonal_to_the_first() -> None:
     )
     assert kept == pytest.approx(wanted, rel=0.02)
     assert free > 1.05 * wanted
+    for other in ({"method": "sirt", "reorthogonalise": False}, {"method": "cgls", "relaxation": 0.5}):
+        with pytest.raises(ValueError, match=next(iter(other.keys() - {"method"}))):
+            tomography.reconstruct(b, projector=P, **other)
 
 
 def test_orders_without_geometry() -> None:
@@ -156,7 +159,11 @@ def test_orders_without_geometry() -> None:
     assert after == pytest.approx(A.reuse(64))
     assert after > 1.5 * before
     assert tacit.layout.reuse(a, 64, found.columns, columns=True) > 1.5 * tacit.layout.reuse(a, 64, columns=True)
-    for wrong in (lambda: tacit.layout.reuse(a, 64, [0, 0]), lambda: tacit.tiled(a, order="rcm")):
+    for wrong in (
+        lambda: tacit.layout.reuse(a, 64, [0, 0]),
+        lambda: tacit.tiled(a, order="rcm"),
+        lambda: tacit.tiled(a, cluster_rows=64),  # of an order that has none
+    ):
         with pytest.raises(ValueError):  # noqa: PT011
             wrong()
 
@@ -294,6 +301,8 @@ def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
         ([*raw, "--shape", "11,16"], 4),
         ([*raw, "--shape", "12,16", "--slices", "3:4"], 2),
         ([*raw, "--shape", "12,16", "--nonnegative"], 2),
+        ([*raw, "--shape", "12,16", "--relaxation", "0.5"], 2),
+        ([*raw, "--shape", "12,16", "--method", "sirt", "--no-reorthogonalisation"], 2),
         (["reconstruct"], 2),
         (["reconstruct", str(tmp_path / "none.h5")], 4),
         (["reconstruct", str(tmp_path / "s.bin")], 4),

@@ -41,8 +41,8 @@ struct MachineModel {
   /// How the rounds of a started sum go on. ideal: by themselves (the network does it, or a core that is free).
   /// in_wait: while the rank waits for something. poll: also from kernels, every poll_interval.
   enum class Progress { ideal, in_wait, poll } progress = Progress::ideal;
-  double poll_interval = 50e-6;
-  std::uint64_t seed = 1;  ///< of the noise
+  double poll_interval = 50e-6;  ///< a kernel polls a million times at most
+  std::uint64_t seed = 1;        ///< of the noise
   /// Messages within a group of so many neighbouring ranks (a socket, a node), from the inside out.
   struct Level {
     int ranks = 1;
@@ -85,7 +85,8 @@ struct SimulatedTimes {
 /// Runs f(communicator) on `ranks` simulated ranks; rethrows what the lowest failing rank threw. Times of the whole, or
 /// of what f measured last. Exchanges travel as messages: other paths, tasks, engines and schedules by threads are
 /// refused where they are asked for. A rank has `stack_bytes` of stack. Error(environment), on all ranks, when all of
-/// them wait for each other. Not to be called on a simulated rank.
+/// them wait for each other; and where the system has no stacks for so many (Linux as it comes: about 32,000 ranks).
+/// Error(usage) on more than 2^20. Not to be called on a simulated rank.
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes = 256 * 1024);
 

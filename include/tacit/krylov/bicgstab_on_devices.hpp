@@ -23,11 +23,12 @@ struct DeviceSolveOptions {
   VectorWork work = VectorWork::redundant;
 };
 
-/// Solves A x = b from x = 0; b and x are whole vectors in host memory, the same on all ranks. Collective; the residual
-/// in the report is recomputed by a product. All ranks have the same bits at any time: every branch depends on sums
-/// over whole vectors that each formed alike. Without a preconditioner. An iteration: 2 products, and 6 sums read from
-/// each device that forms them. Reasons: converged, max_iterations, breakdown, non_finite, and stagnated where the
-/// recomputed residual is not what the recurrence believed.
+/// Solves A x = b from x = 0; b and x are whole vectors in host memory, the same on all ranks. Collective; Error(usage)
+/// on all ranks where lengths or options do not fit on one. The residual in the report is recomputed by a product. All
+/// ranks have the same bits at any time: every branch depends on sums over whole vectors that each formed alike.
+/// Without a preconditioner. An iteration: 2 products, and 6 sums read from each device that forms them. Reasons:
+/// converged, max_iterations, breakdown, non_finite, and stagnated where the recomputed residual is not what the
+/// recurrence believed.
 template <Scalar T, Memory M>
 Report bicgstab_on_devices(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, std::span<T> x,
                            const DeviceSolveOptions& options = {});

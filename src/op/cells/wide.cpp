@@ -46,9 +46,10 @@ std::string refusal(const Boxes& boxes, CellStencil stencil) {
       return name + message(" needs cubes; cells are ", d.width(0, 0), " wide along axis 0 and ", d.width(a, 0),
                             " along axis ", a);
     if (d.periodic(a) || stencil == CellStencil::twenty_seven_point) continue;
-    const Global depth = depth_of(stencil, d.cells(a));
+    // Ghosts beyond an end are formed by the boxes at it, from four cells; the next box must not reach them.
+    const Global least = std::min<Global>(2, d.cells(a));
     for (const CellBox& b : boxes.patches())
-      if ((b.lower[std::size_t(a)] == 0 || b.upper[std::size_t(a)] == d.cells(a)) && b.size(a) + 2 < depth)
+      if ((b.lower[std::size_t(a)] == 0 || b.upper[std::size_t(a)] == d.cells(a)) && b.size(a) < least)
         return name + message(" needs boxes of at least two cells at the ends of axis ", a, "; one has ", b.size(a));
   }
   return {};

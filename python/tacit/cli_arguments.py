@@ -1,0 +1,169 @@
+"""What the command's arguments are made of: their kinds, and a parser that names the nearest known word."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tacit import launch
+
+OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
+METHODS = (
+    *("auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
+    *("pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"),
+    *("ca-cg", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"),
+)
+SIDES = ("right", "left", "flexible")
+ORTHOGONALISATIONS = (
+    *("auto", "one-reduction", "cgs", "cgs2", "mgs"),
+    *("bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"),
+)
+BLOCK_QRS = ("cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr")
+BASES = ("auto", "newton", "chebyshev", "monomial")
+STORAGES = ("full", "float32", "bfloat16")
+POWERS = ("products", "kernel")
+ENGINES = ("polling", "thread", "tasks")
+NORMS = ("2", "max")
+PRECONDS = ("none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial")
+SCALARS = ("float64", "float32", "complex128", "complex64")
+OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
+SIZES = ("s", "m", "l")
+PLOTS = (".png", ".pdf", ".svg")
+THREADS = "threads of a rank [the cores, shared by the ranks]"
+
+
+class WrongUse(Exception):
+    """Arguments that do not fit."""
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """'; did you mean "gmres"?', or nothing when no known name resembles."""
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f'unknown {what} "{text}"{nearest(text, known)} ({", ".join(known)})')
+        return text
+
+    return check
+
+
+def whole(least: int) -> Callable[[str], int]:
+    def check(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f'expected a whole number from {least}, found "{text}"')
+        return value
+
+    return check
+
+
+def real(least: float, strictly: bool = False) -> Callable[[str], float]:
+    def check(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < least or (strictly and value == least):
+            raise argparse.ArgumentTypeError(
+                f'expected a number {"above" if strictly else "from"} {least:g}, found "{text}"'
+            )
+        return value
+
+    return check
+
+
+def preconditioner(text: str) -> tuple[str, dict[str, str]]:
+    """NAME:OPTION=VALUE,... as a name and options."""
+    name, colon, rest = text.partition(":")
+    one_of("preconditioner", PRECONDS)(name)
+    options = {}
+    for item in rest.split(",") if colon else ():
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
+        options[key.strip().replace("-", "_")] = value.strip()
+    if options and name == "none":
+        raise argparse.ArgumentTypeError(f'"none" takes no options, found "{text}"')
+    return name, options
+
+
+def right_hand_side(text: str) -> str:
+    if text.startswith("random") and text != "random":
+        seed = text.removeprefix("random:")
+        if seed == text or not seed.isdigit():
+            raise argparse.ArgumentTypeError(f'expected random:SEED with a whole number, found "{text}"')
+    return text
+
+
+def destination(suffixes: Sequence[str]) -> Callable[[str], str]:
+    """A file that can be written: its folder exists, its suffix is known."""
+
+    def check(text: str) -> str:
+        path = Path(text)
+        if suffixes and path.suffix not in suffixes and not text.endswith(".mtx.gz"):
+            raise argparse.ArgumentTypeError(f'"{text}" must end in one of {", ".join(suffixes)}')
+        folder = path.parent
+        if not folder.is_dir():
+            raise argparse.ArgumentTypeError(f"the folder {folder} does not exist")
+        if path.is_dir() or not os.access(folder, os.W_OK):
+            raise argparse.ArgumentTypeError(f"{text} cannot be written")
+        return text
+
+    return check
+
+
+def json_target(text: str) -> str:
+    return text if text == "-" else destination(())(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one line that names the nearest known word; of several ranks only the first speaks."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        place = launch.launched()
+        message = message.removeprefix("argument ")
+        if place is None or place[0] == 0:
+            sys.stderr.write(f"{self.prog}: {message}\n{self.prog} --help shows what there is\n")
+        raise SystemExit(USAGE)
+
+    def parse_all(self, words: Sequence[str]) -> argparse.Namespace:
+        arguments, rest = self.parse_known_args(words)
+        if rest:
+            parser = getattr(arguments, "parser", self)
+            known = [name for name in parser._option_string_actions if name.startswith("--")]
+            word = rest[0].partition("=")[0]
+            parser.error(
+                f'unknown option "{word}"{nearest(word, known)}'
+                if word.startswith("-")
+                else f'unexpected argument "{word}"'
+            )
+        return arguments
+
+
+def choice(
+    group: Any, option: str, what: str, known: Sequence[str], before: str = "", default: str | None = None
+) -> None:
+    """An option that takes one of some names; the first unless `default` says what happens without it."""
+    group.add_argument(
+        option,
+        default=None if default else known[0],
+        type=one_of(what, known),
+        metavar="NAME",
+        help=f"{before}{', '.join(known)} [{default or known[0]}]",
+    )

@@ -1,0 +1,27 @@
+"""Solving A x = b by Krylov and stationary methods.
+
+``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``bicgstab``, ``gmres``, ``richardson``
+and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was recomputed at the end.
+"""
+
+from __future__ import annotations
+
+from .driver import _OPTIONS as _OPTIONS
+from .driver import solve
+from .results import CallbackState, NotConverged, Observer, Result, TraceEvent, methods
+from .signatures import bicgstab, cg, chebyshev, gmres, richardson
+
+__all__ = [
+    "CallbackState",
+    "NotConverged",
+    "Observer",
+    "Result",
+    "TraceEvent",
+    "bicgstab",
+    "cg",
+    "chebyshev",
+    "gmres",
+    "methods",
+    "richardson",
+    "solve",
+]

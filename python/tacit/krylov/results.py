@@ -1,0 +1,268 @@
+"""What a solve hands out: its result, and what callbacks see on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from .._support import (
+    Array,
+)
+
+
+class NotConverged(_core.Error, RuntimeError):
+    """Raised for ``raise_on_failure=True``; ``result`` holds what there is."""
+
+    def __init__(self, text: str, result: Result) -> None:
+        super().__init__(text)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.result)
+
+
+class TraceEvent(NamedTuple):
+    """What ran from `begin` to `end`, in seconds since the solve began."""
+
+    name: str
+    category: str
+    begin: float
+    end: float
+    rank: int
+    thread: int
+    bytes: int
+
+
+class CallbackState:
+    """What a callback of :func:`tacit.solve` sees after an iteration.
+
+    Attributes
+    ----------
+    iteration : int
+    residual_norm : float
+        The recurrence's ||r|| / ||b||.
+    x : ndarray
+        The iterate, in the form that the result will have; formed when asked for, which costs a few vectors of work. On
+        several ranks collective where x is whole or renumbered: then all ranks ask, or none.
+    """
+
+    __slots__ = ("_form", "_state", "iteration", "residual_norm")
+
+    def __init__(self, state: _core.CallbackState, form: Callable[[Array], Array]) -> None:
+        self._state, self._form = state, form
+        self.iteration: int = state.iteration
+        self.residual_norm: float = state.residual_norm
+
+    @property
+    def x(self) -> Array:
+        return self._form(self._state.solution())
+
+    def __repr__(self) -> str:
+        return f"<iteration {self.iteration}: residual {self.residual_norm:.3e}>"
+
+
+class Result:
+    """How a solve ended. Unpacks as ``x, info``.
+
+    Attributes
+    ----------
+    x : ndarray
+        The best solution found; finite, whatever happened.
+    info : int
+        SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or
+        numbers that are not finite (-3).
+    converged : bool
+        Whether the recomputed residual is at or below max(rtol ||b||, atol).
+    reason : str
+        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite" or "stopped".
+    detail, advice : str
+        What happened and what to try, a sentence each; "" when there is nothing to say.
+    iterations, restarts : int
+        Restarts: times the residual was recomputed and the method started anew from it.
+    residual_norm : float
+        ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
+    recurrence_residual_norm : float
+        What the method believed, on the same scale.
+    norm : str
+        "2", or "max": what || || is in all of these.
+    history : ndarray
+        The recurrence's ||r|| / ||b|| from iteration 0 on.
+    seconds : dict
+        "setup" (conversion, partition, preconditioner) and "solve"; the longest over ranks.
+    counts : dict
+        "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes"
+        (all ranks').
+    trace : list of TraceEvent or None
+        Of all ranks, with ``trace=True``.
+    warnings : list of str
+        Fallbacks taken, and the like.
+    method, precond, scalar, device : str
+        What was used.
+    unknowns, nonzeros, ranks, threads : int
+        nonzeros is 0 when the operator does not know them.
+    """
+
+    def __init__(self, x: Any, report: _core.Report, **facts: Any) -> None:
+        self.x: Any = x
+        self.converged: bool = report.converged
+        self.reason: str = report.reason
+        self.detail: str = report.detail
+        self.advice: str = report.advice
+        self.iterations: int = report.iterations
+        self.restarts: int = report.restarts
+        self.residual_norm: float = report.residual_norm
+        self.recurrence_residual_norm: float = report.recurrence_residual_norm
+        self.norm: str = report.norm
+        self.history: npt.NDArray[np.float64] = report.history
+        self.counts: dict[str, int] = report.counts
+        self.warnings: list[str] = list(report.warnings)
+        self.method: str = report.method
+        self.precond: str = report.precond
+        self.seconds: dict[str, float] = facts.pop("seconds")
+        self.unknowns: int = facts.pop("unknowns")
+        self.nonzeros: int = facts.pop("nonzeros")
+        self.ranks: int = facts.pop("ranks")
+        self.rank: int = facts.pop("rank")
+        self.threads: int = facts.pop("threads")
+        self.scalar: str = facts.pop("scalar")
+        self.device: str = facts.pop("device")
+        self.rtol: float = facts.pop("rtol")
+        self.atol: float = facts.pop("atol")
+        self.trace: list[TraceEvent] | None = facts.pop("trace")
+
+    @property
+    def info(self) -> int:
+        if self.converged:
+            return 0
+        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3}
+        return failed.get(self.reason, max(1, self.iterations))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.x, self.info))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: int) -> Any:
+        return (self.x, self.info)[i]
+
+    def __repr__(self) -> str:
+        with_ = f" with {self.precond}" if self.precond not in ("", "none") else ""
+        return (
+            f"<tacit.Result: {self.reason} after {self.iterations} iterations of {self.method}{with_},"
+            f" residual {self.residual_norm:.2e}>"
+        )
+
+    def summary(self) -> str:
+        """A few lines for people: what was solved, how it ended, what it took."""
+        count = self.counts
+        lines = [
+            f"{self.reason}: ||b - A x|| / ||b|| = {self.residual_norm:.2e} (recomputed; the recurrence said"
+            f" {self.recurrence_residual_norm:.2e})",
+            f"  {self.method}, precond {self.precond}: {self.iterations} iterations, {self.restarts} restarts",
+            f"  {self.unknowns} unknowns, {self.nonzeros or '?'} nonzeros, {self.scalar}; ranks {self.ranks}, threads"
+            f" {self.threads}, {self.device}",
+            f"  setup {self.seconds['setup']:.3g} s, solve {self.seconds['solve']:.3g} s",
+            f"  {count['operator_applies']} products, {count['preconditioner_applies']} preconditioner applies,"
+            f" {count['reductions']} reductions, {count['messages']} messages, {count['bytes']} bytes",
+        ]
+        lines += [f"  {text}" for text in (self.detail, self.advice) if text]
+        lines += [f"  warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace of all ranks as Chrome JSON, for chrome://tracing or Perfetto. Local; rank 0 writes.
+
+        Raises
+        ------
+        ValueError
+            When the solve was not traced.
+        """
+        if self.trace is None:
+            raise ValueError("there is no trace: solve with trace=True")
+        if self.rank != 0:
+            return
+        events: list[dict[str, Any]] = [
+            {"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}
+            for rank in range(self.ranks)
+        ]
+        for e in self.trace:
+            events.append(
+                {
+                    "name": e.name,
+                    "cat": e.category,
+                    "ph": "X",
+                    "ts": round(e.begin * 1e6, 3),
+                    "dur": round((e.end - e.begin) * 1e6, 3),
+                    "pid": e.rank,
+                    "tid": e.thread,
+                    "args": {"bytes": e.bytes},
+                }
+            )
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"displayTimeUnit": "ms", "traceEvents": events}, out)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draws the residual over the iterations into a file (needs matplotlib). Rank 0 draws."""
+        if self.rank != 0:
+            return
+        from .. import plotting
+
+        label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
+        curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
+        plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
+
+
+def methods() -> list[str]:
+    """The names that ``method=`` knows.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> "gmres" in tacit.methods()
+    True
+    """
+    return list(_core.method_names())
+
+
+class Observer:
+    """A callback of :func:`solve` that only looks: what it returns is not asked for, so no reduction is spent on it.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(state)`` after each iteration, on every rank; see :class:`CallbackState`.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> seen = []
+    >>> r = tacit.solve(2 * np.eye(3), np.ones(3), callback=tacit.Observer(lambda s: seen.append(s.iteration)))
+    >>> len(seen) == r.iterations
+    True
+    """
+
+    def __init__(self, function: Callable[[CallbackState], Any]) -> None:
+        self._function = function
+
+    def __call__(self, state: CallbackState) -> bool:
+        self._function(state)
+        return False
+
+
+class _OfIterate:
+    """A callback of :func:`solve` from one of SciPy's."""
+
+    def __init__(self, callback: Callable[[Any], Any], as_norm: bool) -> None:
+        self._callback, self._as_norm = callback, as_norm
+        self.told = "given the residual's norm" if as_norm else "given the iterate"
+
+    def __call__(self, state: CallbackState) -> bool:
+        self._callback(state.residual_norm if self._as_norm else np.ravel(state.x))
+        return False

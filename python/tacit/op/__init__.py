@@ -1,0 +1,40 @@
+"""Operators: linear maps whose rows are spread over ranks.
+
+Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply.
+On several ranks a vector is given either whole (the same on every rank) or as this rank's own part, on all ranks
+alike, and with the same number of columns (checked; complex on one rank is complex on all); what comes back has the
+same form. Products are collective.
+"""
+
+from __future__ import annotations
+
+from .files import read, write
+from .grids import poisson, stencil
+from .hierarchical import HMatrix, hmatrix
+from .matrices import _compressed as _compressed
+from .matrices import _is_matrix as _is_matrix
+from .matrices import as_operator, csr, function
+from .matrices import renumbered as renumbered
+from .matrices import scalar_of as scalar_of
+from .matrices import stored as stored
+from .operators import Csr, Operator, Stencil
+from .tiles import ORDERS as ORDERS
+from .tiles import TiledSpmm as TiledSpmm
+from .tiles import tiled
+from .tiles import tiled_options as tiled_options
+
+__all__ = [
+    "Csr",
+    "HMatrix",
+    "Operator",
+    "Stencil",
+    "as_operator",
+    "csr",
+    "function",
+    "hmatrix",
+    "poisson",
+    "read",
+    "stencil",
+    "tiled",
+    "write",
+]

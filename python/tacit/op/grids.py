@@ -1,0 +1,182 @@
+"""Operators on regular grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import comm as _comm
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    core,
+    scalar_name,
+    to_scalar,
+)
+from .operators import Operator, Stencil
+
+_BOUNDARIES = ("dirichlet", "neumann", "periodic")
+
+
+def _per_axis(value: Any, d: int, what: str) -> list[Any]:
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value] * d
+    if len(values) != d:
+        raise ValueError(f"{what} has {len(values)} values; one, or {d} for a grid of {d} dimensions, are needed")
+    return values
+
+
+def _grid(shape: Any, boundary: Any) -> tuple[list[int], list[str]]:
+    """The axes of a NumPy-like shape, fastest first, as the compiled part numbers them."""
+    points = [int(n) for n in (shape if isinstance(shape, (list, tuple, np.ndarray)) else [shape])]
+    if not 1 <= len(points) <= 3 or min(points) < 1:
+        raise ValueError(f"shape is {tuple(points)}; 1 to 3 axes of at least one point are needed")
+    kinds = [choose("boundary", k, _BOUNDARIES) for k in _per_axis(boundary, len(points), "boundary")]
+    return points[::-1], kinds[::-1]
+
+
+def stencil(
+    shape: int | Sequence[int],
+    weights: Any,
+    *,
+    boundary: str | Sequence[str] = "dirichlet",
+    comm: Any = None,
+    scalar: npt.DTypeLike | None = None,
+) -> Stencil:
+    """A matrix with the same coefficients in every row, on a regular grid of 1 to 3 dimensions; applied, not stored.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Points along each axis. Unknowns are numbered as NumPy stores an array of this shape (the last axis fastest).
+    weights : array_like
+        Shape (3,) * d: ``weights[1 + i, 1 + j]`` multiplies the neighbour at (i, j). Or d + 1 numbers at most: the
+        point itself, its neighbours along one axis, those off along two, off along three.
+    boundary : str or sequence of str
+        What stands for neighbours outside: "dirichlet" (zero), "neumann" (the nearest point inside) or "periodic";
+        one, or one for each axis.
+    comm : communicator, optional
+        Whole slabs of the first axis are spread over its ranks.
+    scalar : dtype, optional
+        Default: that of `weights`.
+
+    Returns
+    -------
+    Stencil
+        Collective; no memory but the halo.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.stencil(4, [2.0, -1.0])
+    >>> A.to_scipy().toarray()
+    array([[ 2., -1.,  0.,  0.],
+           [-1.,  2., -1.,  0.],
+           [ 0., -1.,  2., -1.],
+           [ 0.,  0., -1.,  2.]])
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[list[int], list[str], str, Array]:
+        points, kinds = _grid(shape, boundary)
+        d = len(points)
+        given = as_array(weights, "weights")
+        chosen = chosen_scalar(scalar) or scalar_name(given.dtype, "weights")
+        given = to_scalar(given, chosen, "weights")
+        table = np.zeros((3, 3, 3), chosen)  # [dz, dy, dx]: the last axis of the array is the fastest
+        place = (1,) * (3 - d)
+        if given.ndim == 1 and d == 1 and given.shape == (3,):
+            table[place] = given
+        elif given.ndim == 1 and 1 <= len(given) <= d + 1:
+            distance = np.abs(np.indices((3,) * d) - 1).sum(axis=0)
+            table[place] = np.append(given, np.zeros(d + 1 - len(given), chosen))[distance]
+        elif given.shape == (3,) * d:
+            table[place] = given
+        else:
+            raise ValueError(f"weights have shape {given.shape}; {(3,) * d}, or 1 to {d + 1} numbers, are needed")
+        return points, kinds, chosen, table.ravel()
+
+    points, kinds, chosen, table = agreed(on, look)
+    return Stencil(core("stencil", chosen)(on, points, kinds, table), on, chosen, points[::-1])
+
+
+def poisson(
+    shape: int | Sequence[int],
+    *,
+    spacing: float | Sequence[float] = 1.0,
+    boundary: str | Sequence[str] = "dirichlet",
+    shift: complex = 0.0,
+    velocity: float | Sequence[float] | None = None,
+    convection: str = "upwind",
+    isotropic: bool = False,
+    assembled: bool = False,
+    comm: Any = None,
+    scalar: npt.DTypeLike = np.float64,
+) -> Operator:
+    """-Laplace u + velocity . grad u + shift u on a regular grid, by finite differences: the standard test problem.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Points along each of 1 to 3 axes, numbered as NumPy stores an array of this shape.
+    spacing : float or sequence of float
+        Distance of points; one, or one for each axis.
+    boundary : str or sequence of str
+        "dirichlet", "neumann" or "periodic".
+    shift : number
+        Added to the diagonal; minus a squared wave number makes it Helmholtz.
+    velocity : float or sequence of float, optional
+        Of a flow: the matrix is then unsymmetric.
+    convection : str
+        "upwind" or "central" differences for it.
+    isotropic : bool
+        9 or 27 points instead of 5 or 7 (one spacing for all axes).
+    assembled : bool
+        True: a stored matrix (:class:`tacit.Csr`), which preconditioners need; False: a matrix-free
+        :class:`tacit.Stencil`.
+    comm : communicator, optional
+        Whole slabs of the first axis are spread over its ranks.
+    scalar : dtype, optional
+
+    Returns
+    -------
+    Stencil or Csr
+        Collective.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.poisson((50, 50))
+    >>> result = tacit.solve(A, np.ones(2500))
+    >>> result.converged
+    True
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[list[int], list[str], list[float], list[float], str]:
+        points, kinds = _grid(shape, boundary)
+        d = len(points)
+        spaces = [float(h) for h in _per_axis(spacing, d, "spacing")]
+        if not all(h > 0 and math.isfinite(h) for h in spaces):
+            raise ValueError(f"spacing is {spacing}; positive numbers are needed")
+        if isotropic and len(set(spaces)) > 1:
+            raise ValueError("isotropic needs the same spacing along all axes")
+        flow = [] if velocity is None else [float(v) for v in _per_axis(velocity, d, "velocity")]
+        choose("convection", convection, ("upwind", "central"))
+        chosen = chosen_scalar(scalar) or "float64"
+        if np.iscomplexobj(shift) and not chosen.startswith("complex"):
+            chosen = common_scalar(chosen, "complex64")
+        return points, kinds, spaces[::-1], flow[::-1], chosen
+
+    points, kinds, spaces, flow, chosen = agreed(on, look)
+    make = core("poisson", chosen)
+    handle = make(on, points, kinds, spaces, flow, convection == "central", isotropic, np.dtype(chosen).type(shift))
+    made = Stencil(handle, on, chosen, points[::-1])
+    return made.assemble() if assembled else made

@@ -1,0 +1,359 @@
+"""Dense matrices in hierarchical form."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from .. import comm as _comm
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    choose,
+    chosen_scalar,
+    core,
+    real_number,
+    refuse_differences,
+    scalar_name,
+    to_scalar,
+    whole_number,
+)
+from .operators import Operator
+
+
+class HMatrix(Operator):
+    """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
+
+    __slots__ = ("symmetry", "tolerance")
+
+    def __init__(
+        self,
+        handle: Any,
+        comm: _core.Communicator,
+        dtype: npt.DTypeLike,
+        tolerance: float,
+        symmetry: str = "none",
+    ) -> None:
+        super().__init__(handle, comm, dtype)
+        self.tolerance = tolerance  #: the relative error that was asked for
+        self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as it was made
+
+    def is_hermitian(self) -> bool:
+        return self.symmetry == "hermitian" or (self.symmetry == "symmetric" and self.dtype.kind != "c")
+
+    def use_batches(
+        self,
+        order: str = "grouped",
+        cut: str = "ranges",
+        count: int = 20000,
+        ranges: Sequence[int] = (8, 32),
+        padded: bool = False,
+        queues: int = 1,
+    ) -> dict[str, Any]:
+        """Products (not adjoint ones) from now on by batches of small matrix-vector products, as GPU libraries do
+        them: the variants of Yamazaki et al. (2018), to compare with. The same numbers to rounding.
+
+        Parameters
+        ----------
+        order : str
+            Of the tasks of a list: "none", "rows" (ascending), "grouped" (rows in groups of 8, then columns) or
+            "columns" (where they begin).
+        cut : str
+            "count": a batch has `count` tasks; "ranges": also rows of one range.
+        ranges : sequence of int
+            The least rows of each range but the first.
+        padded : bool
+            All tasks of a batch as large as its largest.
+        queues : int
+            Batches go round over so many threads. With several, parts of y are added atomically: the order, and the
+            last bits, change.
+
+        Returns
+        -------
+        dict
+            Of this rank: ``tasks``, ``bytes``, ``padded_bytes``, and ``batches``, each with its ``list`` (0: dense
+            blocks and factors V; 1: factors U), ``tasks``, ``rows`` and ``columns`` (least, most), ``numbers``,
+            ``stored`` (with padding), ``thread_blocks`` (with work, started; 32 rows each) and ``seconds`` in the last
+            product: ``A.batches`` afterwards. Local; a copy of the matrix.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 500)
+        >>> A = tacit.hmatrix(x, lambda i, j: 1 / (0.01 + np.abs(x[i, None] - x[None, j])))
+        >>> y = A @ x
+        >>> plan = A.use_batches(order="rows", padded=True)
+        >>> bool(np.allclose(A @ x, y)), plan["padded_bytes"] >= plan["bytes"]
+        (True, True)
+        """
+        self._handle.use_batches(
+            choose("order", order, ("none", "rows", "grouped", "columns")),
+            choose("cut", cut, ("count", "ranges")) == "ranges",
+            whole_number(count, "count"),
+            [whole_number(r, "ranges") for r in ranges],
+            bool(padded),
+            whole_number(queues, "queues"),
+        )
+        plan = self.batches
+        assert plan is not None
+        return plan
+
+    def use_own_product(self) -> None:
+        """The operator's own product again. Local."""
+        self._handle.use_own_product()
+
+    @property
+    def batches(self) -> dict[str, Any] | None:
+        """The plan of :meth:`use_batches` with the seconds of its last product; None without. Local."""
+        plan = self._handle.batches
+        return None if plan is None else dict(plan)
+
+    def coarse(self, rank: int | None = 1, tolerance: float = 1e-2) -> HMatrix:
+        """A coarse copy to precondition with: the same blocks, those of low rank cut. No entry is asked for again.
+
+        Parameters
+        ----------
+        rank : int or None
+            Low-rank blocks keep at most so many terms; None: any number.
+        tolerance : float
+            They keep what is above this part of their norm.
+
+        Returns
+        -------
+        HMatrix
+            Its report's ``measured_error`` is 0: nothing was measured. Collective.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 1000)
+        >>> A = tacit.hmatrix(x, lambda i, j: 1 / (0.01 + np.abs(x[i, None] - x[None, j])))
+        >>> A.coarse().report["max_rank"]
+        1
+        """
+
+        def look() -> tuple[int, float]:
+            most = 0 if rank is None else whole_number(rank, "rank")
+            if rank is not None and most < 1:
+                raise ValueError(f"rank is {rank}; a positive number is needed")
+            return most, real_number(tolerance, "tolerance")
+
+        most, kept = agreed(self.comm, look)
+        handle = core("coarse_hmatrix", self.dtype.name)(self._handle, most, kept)
+        return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the matrix turned out to be, over all ranks. Local.
+
+        ``bytes`` of stored numbers (``bytes_float64``, ``bytes_float32``, ``bytes_int16`` of these, ``index_bytes``
+        beside them), ``dense_fraction`` of the bytes of the full matrix; ``dense_blocks``, ``low_rank_blocks``,
+        ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
+        over all there are; ``norm`` (Frobenius); ``estimated_error`` and ``measured_error`` (on sampled rows, with a
+        random vector; ``measured_error_ones`` with ones), relative; ``seconds``; ``least_bytes`` and ``most_bytes`` of
+        a rank; ``warnings``.
+        """
+        return dict(self._handle.report)
+
+    @property
+    def storage(self) -> str:
+        report = self.report
+        kinds = [k for k in ("float64", "float32", "int16") if report[f"bytes_{k}"] > 0]
+        return f"hierarchical ({', '.join(kinds) or 'empty'})"
+
+
+def _places(value: Any, what: str) -> Array:
+    """Points of 1 to 3 coordinates as rows of three."""
+    points = as_array(value, what)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or not 1 <= points.shape[1] <= 3 or not len(points):
+        raise ValueError(f"{what} has shape {points.shape}; (n, d) with d = 1, 2 or 3 is needed")
+    if points.dtype.kind == "c":
+        raise TypeError(f"{what} is complex; coordinates are real")
+    whole = np.zeros((len(points), 3))
+    whole[:, : points.shape[1]] = points
+    return whole
+
+
+def _extents(value: Any, what: str, points: Array) -> Array:
+    """Boxes (n, 2, d) as rows of six; none as an empty array."""
+    if value is None:
+        return np.zeros((0, 6))
+    boxes = as_array(value, what)
+    if boxes.ndim != 3 or boxes.shape[:2] != (len(points), 2) or not 1 <= boxes.shape[2] <= 3:
+        raise ValueError(f"{what} has shape {boxes.shape}; ({len(points)}, 2, d), low and high corners, is needed")
+    whole = np.zeros((len(points), 2, 3))
+    whole[:, :, : boxes.shape[2]] = boxes
+    return whole.reshape(-1, 6)
+
+
+def hmatrix(
+    points: Any,
+    entries: Callable[[Array, Array], Any],
+    *,
+    tolerance: float = 1e-4,
+    sources: Any = None,
+    boxes: Any = None,
+    source_boxes: Any = None,
+    measure: str = "matrix",
+    storage: str = "automatic",
+    compression: str = "aca+",
+    admissibility: str = "smaller",
+    eta: float = 3.0,
+    leaf_size: int = 64,
+    bisection: str = "median",
+    recompress: bool = True,
+    verify: bool = True,
+    max_rank: int | None = None,
+    cut_rank: int | None = None,
+    symmetry: str = "none",
+    sampled_rows: int = 32,
+    dtype: npt.DTypeLike | None = None,
+    comm: Any = None,
+) -> HMatrix:
+    """A dense matrix given by its entries, in O(n log n) memory: blocks whose points are far apart become products of
+    low rank (an H-matrix).
+
+    Parameters
+    ----------
+    points : array_like, (m, d)
+        Where each row's target is, d = 1, 2 or 3. The same on every rank.
+    entries : callable
+        ``entries(i, j)``, arrays of row and of column numbers, gives the array A[i][:, j] of shape
+        ``(len(i), len(j))``. It has to be smooth where points are far from each other.
+    tolerance : float
+        Relative error of the matrix, in the Frobenius norm.
+    sources : array_like, (n, d), optional
+        Where each column's source is; default: `points`.
+    boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
+        Low and high corners around the elements that rows and columns stand for, where these have an extent.
+    measure : str
+        "matrix": the error of the whole matrix; "block": of every block by itself, which is stricter.
+    storage : str
+        "automatic" (the lowest of float64, float32, 16 bits that keeps the tolerance, block by block and column by
+        column), "single" (without 16 bits) or "full".
+    compression : str
+        "aca+", "aca" (crosses) or "svd" (all entries).
+    admissibility : str
+        Blocks are far where the "smaller" or the "larger" diameter is at most `eta` times the distance; "weak":
+        where they do not overlap; "none": nowhere.
+    eta : float
+    leaf_size : int
+        Points in a cluster that is not cut any more.
+    bisection : str
+        "median" or "midpoint".
+    recompress, verify : bool
+        Singular values of each low-rank block; a look at rows and columns that the crosses left out.
+    max_rank : int, optional
+        Blocks that need more stay dense.
+    cut_rank : int, optional
+        Low-rank blocks are cut to this rank, whatever the error: a matrix to precondition with, made quickly. (From a
+        finer matrix: :meth:`HMatrix.coarse`.)
+    symmetry : str
+        "symmetric" (A = A^T) or "hermitian": blocks above the diagonal are neither evaluated nor kept, which halves
+        assembly and memory; the sampled rows are compared with their columns. `sources` must be left out. "none".
+    sampled_rows : int
+        By which the norm is estimated and the error measured.
+    dtype : dtype, optional
+        Default: that of what `entries` gives.
+    comm : communicator, optional
+        Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
+
+    Returns
+    -------
+    HMatrix
+        With ``report``. Collective; an exception that `entries` raises on one rank arrives on all of them.
+
+    Raises
+    ------
+    tacit.InputError
+        For an entry that is not finite, with its row and column.
+    ValueError, TypeError
+        For an option that is not what it has to be; when options, dtype or places are not the same on all ranks; for
+        a symmetry that the matrix does not have.
+
+    Warns
+    -----
+    RuntimeWarning
+        On rank 0, when the error measured on sampled rows is above three tolerances; ``report["warnings"]`` on all.
+        It is first tried to mend that: blocks are made again and looked at in more places, which takes longer.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x = np.linspace(0, 1, 1000)
+    >>> A = tacit.hmatrix(x, lambda i, j: np.exp(-np.abs(x[i, None] - x[None, j])), tolerance=1e-6)
+    >>> A.report["measured_error"] < 1e-6
+    True
+    >>> A.report["dense_fraction"] < 0.1
+    True
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[list[Array], str, dict[str, Any]]:
+        if not callable(entries):
+            raise TypeError("entries is a function of row and column numbers")
+        rows = _places(points, "points")
+        columns = np.zeros((0, 3)) if sources is None else _places(sources, "sources")
+        if sources is None and source_boxes is not None:
+            raise ValueError("source_boxes without sources; boxes are those of both")
+        places = [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
+        scalar = chosen_scalar(dtype) or scalar_name(
+            as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
+            "the result of entries",
+        )
+        options = {
+            "tolerance": real_number(tolerance, "tolerance"),
+            "measure": choose("measure", measure, ("matrix", "block")),
+            "storage": choose("storage", storage, ("automatic", "single", "full")),
+            "compression": choose("compression", compression, ("aca+", "aca", "svd")),
+            "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
+            "bisection": choose("bisection", bisection, ("median", "midpoint")),
+            "eta": real_number(eta, "eta"),
+            "leaf_size": whole_number(leaf_size, "leaf_size"),
+            "recompress": bool(recompress),
+            "verify": bool(verify),
+            "max_rank": 0 if max_rank is None else whole_number(max_rank, "max_rank"),
+            "cut_rank": 0 if cut_rank is None else whole_number(cut_rank, "cut_rank"),
+            "symmetry": choose("symmetry", symmetry, ("none", "symmetric", "hermitian")),
+            "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
+        }
+        for name, given in (("max_rank", max_rank), ("cut_rank", cut_rank)):
+            if given is not None and given < 1:
+                raise ValueError(f"{name} is {given}; a positive number is needed")
+        if symmetry != "none" and sources is not None:
+            raise ValueError(f"symmetry={symmetry!r} with sources; rows and columns must be the same points")
+        return places, scalar, options
+
+    places, scalar, options = agreed(on, look)
+    if on.size > 1:
+        # The trees, and with them all messages, follow from these; numbers are those of rank 0.
+        told = {"dtype": scalar, **{k: v if isinstance(v, (int, float)) else str(v) for k, v in options.items()}}
+        for name, array in zip(("points", "boxes", "sources", "source_boxes"), places, strict=True):
+            told[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
+        all_told = [json.loads(part) for part in on.all_gather(json.dumps(told).encode())]
+        refuse_differences(all_told)
+        options = {k: all_told[0][k] if isinstance(v, float) else v for k, v in options.items()}
+
+    def by_columns(i: Array, j: Array) -> Array:
+        block = as_array(entries(i, j), "the result of entries")
+        if block.shape != (len(i), len(j)):
+            raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
+        return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
+
+    A = HMatrix(
+        core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, options["tolerance"], options["symmetry"]
+    )
+    if on.rank == 0:
+        for text in A.report["warnings"]:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return A

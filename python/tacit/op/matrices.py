@@ -1,0 +1,355 @@
+"""Operators from whatever stands for a matrix: SciPy's and dense ones, arrays, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core, layout
+from .. import comm as _comm
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    chosen_scalar,
+    common_scalar,
+    core,
+    one_for_all,
+    scalar_name,
+    to_scalar,
+)
+from .operators import Csr, Operator, Stencil
+
+
+def _is_sparse(a: Any) -> bool:
+    return hasattr(a, "tocsr") and hasattr(a, "format") and hasattr(a, "shape")
+
+
+def _shape_of(a: Any, what: str) -> tuple[int, int]:
+    try:
+        rows, columns = (int(n) for n in a.shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} has shape {getattr(a, 'shape', None)!r}; a matrix has two dimensions") from None
+    if rows < 0 or columns < 0:
+        raise ValueError(f"{what} has shape {(rows, columns)}")
+    return rows, columns
+
+
+def scalar_of(a: Any, what: str) -> str | None:
+    """The scalar that `a` brings along; None where it does not say."""
+    dtype = getattr(a, "dtype", None)
+    if dtype is None:
+        return None
+    try:
+        return scalar_name(dtype, what)
+    except TypeError:
+        # Another library's name of a type (torch.float64): NumPy's view of the array knows.
+        return (
+            scalar_name(as_array(a, what).dtype, what) if hasattr(a, "__dlpack__") or hasattr(a, "__array__") else None
+        )
+
+
+def _compressed(a: Any, what: str) -> tuple[tuple[int, int], Array, Array, Array]:
+    """(shape, starts, columns, values) of a SciPy sparse or dense matrix; the arrays of a csr matrix itself,
+    uncopied.
+    """
+    if _is_sparse(a):
+        shape = _shape_of(a, what)
+        a = a.tocsr()
+        start, column, value = a.indptr, a.indices, a.data
+        if start.dtype != column.dtype or start.dtype not in (np.int32, np.int64):
+            start, column = start.astype(np.int64), column.astype(np.int64)
+        return shape, np.ascontiguousarray(start), np.ascontiguousarray(column), value
+    dense = as_array(a, what)
+    shape = _shape_of(dense, what)
+    row, column = np.nonzero(dense)
+    start = np.zeros(shape[0] + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=shape[0]), out=start[1:])
+    return shape, start, np.ascontiguousarray(column, dtype=np.int64), dense[row, column]
+
+
+def _is_matrix(a: Any) -> bool:
+    return (
+        _is_sparse(a)
+        or isinstance(a, (np.ndarray, list, tuple))
+        or (not hasattr(a, "matvec") and (hasattr(a, "__dlpack__") or hasattr(a, "__array__")))
+    )
+
+
+def _user_product(call: Callable[[Any], Any], what: str, scalar: str, size: int) -> Callable[[Array], Array]:
+    def product(x: Array) -> Array:
+        y = as_array(call(x), f"the result of {what}")
+        if y.size != size:
+            raise ValueError(f"{what} gave an array of shape {y.shape}; {size} elements are needed")
+        return to_scalar(y.reshape(-1), scalar, f"the result of {what}")
+
+    return product
+
+
+def as_operator(
+    a: Any,
+    comm: Any = None,
+    scalar: npt.DTypeLike | None = None,
+    *,
+    what: str = "A",
+    offsets: Sequence[int] | None = None,
+) -> Operator:
+    """An operator from whatever stands for a matrix: an operator of Tacit, a SciPy sparse matrix of any format, a
+    dense array, or anything with ``shape`` that has ``matvec`` or can be called.
+
+    Parameters
+    ----------
+    a : object
+        On several ranks the same on every rank; the rows that a rank owns are taken from it. Something with
+        ``matvec`` maps whole vectors, which are gathered for it.
+    comm : communicator, optional
+    scalar : dtype, optional
+        Default: that of `a`; integers and booleans become float64.
+    what : str
+        How errors call it.
+    offsets : sequence of int, optional
+        Rank r owns rows ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
+
+    Returns
+    -------
+    Operator
+        Collective. An operator of Tacit with this scalar is returned as it is.
+    """
+    if isinstance(a, Operator):
+        if comm is not None and _comm.resolve(comm) != a.comm:
+            raise ValueError(f"{what} lives on another communicator than the one given as comm=")
+        return a if scalar is None else _converted(a, scalar, what)
+    on = _comm.resolve(comm)
+    name = chosen_scalar(scalar)
+
+    def look() -> Any:
+        if _is_matrix(a):
+            shape, start, column, value = _compressed(a, what)
+            chosen = name or scalar_name(value.dtype, what)
+            return shape, chosen, start, column, value
+        call = getattr(a, "matvec", None) or (a if callable(a) else None)
+        if call is None and hasattr(a, "shape") and hasattr(a, "__matmul__"):
+            call = a.__matmul__
+        if call is None or not hasattr(a, "shape"):
+            raise TypeError(f"{what} is a {type(a).__name__}; a matrix, or something with shape and matvec, is needed")
+        return _shape_of(a, what), name or scalar_of(a, what) or "float64", call, getattr(a, "rmatvec", None)
+
+    found = agreed(on, look)
+    rows, columns = found[0]
+    chosen = name or one_for_all(on, found[0], found[1], what)
+    by_row = list(offsets) if offsets is not None and offsets[-1] == rows else layout.blocks(rows, on.size)
+    by_column = by_row if columns == rows else layout.blocks(columns, on.size)
+    if len(found) == 5:
+        start, column, value = found[2], found[3], agreed(on, lambda: to_scalar(found[4], chosen, what))
+        return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value), on, chosen)
+    call, adjoint = found[2:]
+    label = type(a).__name__ if hasattr(a, "matvec") else getattr(a, "__name__", type(a).__name__)
+    product = _user_product(call, f"{what}'s product", chosen, rows)
+    back = None if adjoint is None else _user_product(adjoint, f"{what}'s adjoint product", chosen, columns)
+    return Operator(core("function", chosen)(on, by_row, by_column, label, product, back, True), on, chosen)
+
+
+def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
+    name = chosen_scalar(scalar)
+    if name is None or name == a.dtype.name:
+        return a
+    if isinstance(a, Csr):
+        return a.astype(name)
+    if isinstance(a, Stencil) and a.dtype.kind == "f":
+        return a.assemble().astype(name)
+    raise TypeError(f"{what} is a {a.name} operator of {a.dtype}; {name} is needed and it cannot be converted")
+
+
+def stored(a: Operator, what: str) -> Csr:
+    """The operator as a stored matrix, which `what` needs. Collective."""
+    if isinstance(a, Stencil):
+        a = a.assemble()
+    if not isinstance(a, Csr):
+        raise ValueError(f"{what} needs the entries of the matrix; the {a.name} operator knows products only")
+    return a
+
+
+def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumbering]:
+    """The matrix with its rows spread so that ranks share few entries (`graph`), and in reverse Cuthill-McKee order
+    within each rank (`rcm`); and the numbers. Collective; entries travel once or twice."""
+    a = stored(a, "partition and ordering")
+    on, scalar = a.comm, a.dtype.name
+    numbers: _core.Renumbering | None = None
+    for wanted, find in ((graph, _core.renumber_by_graph), (rcm, _core.renumber_inside)):
+        if not wanted:
+            continue
+        start, column, _ = a.local_rows()
+        step = find(on, a._handle.range_offsets, start, column)
+        a = Csr(core("renumbered", scalar)(a._handle, step), on, scalar)
+        numbers = step if numbers is None else numbers.then(on, step)
+    assert numbers is not None
+    return a, numbers
+
+
+def csr(
+    a: Any,
+    shape: tuple[int, int] | None = None,
+    *,
+    own_rows: bool = False,
+    comm: Any = None,
+    scalar: npt.DTypeLike | None = None,
+) -> Csr:
+    """A sparse matrix over the ranks of a communicator.
+
+    Parameters
+    ----------
+    a : matrix or tuple
+        A SciPy sparse matrix or array of any format, a dense array, or ``(data, indices, indptr)`` with `shape`. The
+        same on every rank, which takes its own rows.
+    shape : tuple of int, optional
+        With arrays only.
+    own_rows : bool
+        `a` holds this rank's own rows alone, with global column numbers: the matrix is those of rank 0, below them
+        those of rank 1, and so on. Ranks may have different numbers of rows, and none.
+    comm : communicator, optional
+    scalar : dtype, optional
+
+    Returns
+    -------
+    Csr
+        Entries at one place are added. Collective; memory of this rank's rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Arrays that are no matrix, with the row; on every rank.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.csr(np.array([[2.0, 1.0], [0.0, 4.0]]))
+    >>> A @ np.array([1.0, 1.0])
+    array([3., 4.])
+    >>> A.nnz, A.shape
+    (3, (2, 2))
+    """
+    arrays = isinstance(a, tuple) and len(a) == 3
+    if not arrays and not own_rows:
+        made = as_operator(a, comm, scalar)
+        if not isinstance(made, Csr):
+            raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
+        return made
+    on = _comm.resolve(comm)
+    wanted = chosen_scalar(scalar)
+
+    def look() -> tuple[tuple[int, int], str, Array, Array, Array]:
+        if arrays:
+            found = _given_arrays(a, shape)
+        elif _is_matrix(a):
+            found = _compressed(a, "the matrix")
+        else:
+            raise TypeError(f"own_rows=True takes a matrix; {type(a).__name__} is none")
+        size, start, column, value = found
+        return size, wanted or scalar_name(value.dtype, "the matrix"), start, column, value
+
+    (rows, columns), chosen, start, column, given = agreed(on, look)
+    if own_rows:
+        by_row, chosen = _stacked(on, rows, columns, chosen)
+    else:
+        chosen = one_for_all(on, (rows, columns), chosen, "the matrix")
+        by_row = layout.blocks(rows, on.size)
+    by_column = by_row if by_row[-1] == columns else layout.blocks(columns, on.size)
+    value = agreed(on, lambda: to_scalar(given, chosen, "data"))
+    first = by_row[on.rank] if own_rows else 0
+    return Csr(core("csr", chosen)(on, by_row, by_column, first, start, column, value), on, chosen)
+
+
+def _given_arrays(
+    a: tuple[Any, Any, Any], shape: tuple[int, int] | None
+) -> tuple[tuple[int, int], Array, Array, Array]:
+    """(shape, starts, columns, values) of (data, indices, indptr)."""
+    if shape is None:
+        raise TypeError("csr of (data, indices, indptr) needs the shape of the matrix")
+    names = ("data", "indices", "indptr")
+    value, column, start = (as_array(part, name) for part, name in zip(a, names, strict=True))
+    for array, name in ((value, "data"), (column, "indices"), (start, "indptr")):
+        if array.ndim != 1 or (name != "data" and array.dtype.kind not in "iu"):
+            raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
+    rows, columns = int(shape[0]), int(shape[1])
+    if len(start) != rows + 1:
+        raise ValueError(f"indptr has {len(start)} numbers; {rows + 1} are needed for {rows} rows")
+    wide = np.int32 if column.dtype == start.dtype == np.int32 else np.int64
+    return (rows, columns), np.ascontiguousarray(start, wide), np.ascontiguousarray(column, wide), value
+
+
+def _stacked(on: _core.Communicator, rows: int, columns: int, scalar: str) -> tuple[list[int], str]:
+    """Where each rank's rows begin when they lie below each other, and the scalar for all. Collective."""
+    told = [part.decode().split() for part in on.all_gather(f"{rows} {columns} {scalar}".encode())]
+    for rank, (_, width, _) in enumerate(told):
+        if int(width) != int(told[0][1]):
+            raise ValueError(
+                f"the rows of rank 0 have {told[0][1]} columns and those of rank {rank} {width}; all need the columns"
+                " of the whole matrix"
+            )
+    begin = [0]
+    for count, _, _ in told:
+        begin.append(begin[-1] + int(count))
+    return begin, common_scalar(*(part[2] for part in told))
+
+
+def function(
+    shape: tuple[int, int],
+    matvec: Callable[[Array], Any],
+    *,
+    rmatvec: Callable[[Array], Any] | None = None,
+    dtype: npt.DTypeLike = np.float64,
+    comm: Any = None,
+    local: bool = False,
+    offsets: Sequence[int] | None = None,
+    name: str = "function",
+) -> Operator:
+    """An operator that is a Python function.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    matvec, rmatvec : callable
+        The product with A, and with its conjugate transpose; from an array of one dimension to one.
+    dtype : dtype
+        float32, float64, complex64 or complex128.
+    comm : communicator, optional
+    local : bool
+        False: the function maps whole vectors, which are gathered for it on every rank. True: it maps this rank's
+        part to this rank's part, and what it exchanges with other ranks is its own affair.
+    offsets : sequence of int, optional
+        Rank r owns ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
+    name : str
+
+    Returns
+    -------
+    Operator
+        An exception that a function raises on one rank arrives on all of them.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.function((3, 3), lambda x: 2 * x)
+    >>> A @ np.ones(3)
+    array([2., 2., 2.])
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[str, list[int], list[int], int, int]:
+        if not callable(matvec) or (rmatvec is not None and not callable(rmatvec)):
+            raise TypeError("matvec and rmatvec are functions of one array")
+        rows, columns = int(shape[0]), int(shape[1])
+        by_row = list(offsets) if offsets is not None else layout.blocks(rows, on.size)
+        if len(by_row) != on.size + 1 or by_row[-1] != rows:
+            raise ValueError(f"offsets are {by_row}; {on.size + 1} numbers from 0 to {rows} are needed")
+        by_column = by_row if rows == columns else layout.blocks(columns, on.size)
+        r = on.rank
+        sizes = (by_row[r + 1] - by_row[r], by_column[r + 1] - by_column[r]) if local else (rows, columns)
+        return chosen_scalar(dtype) or "float64", by_row, by_column, *sizes
+
+    scalar, by_row, by_column, to, back = agreed(on, look)
+    forward = _user_product(matvec, f"the product of {name}", scalar, to)
+    adjoint = None if rmatvec is None else _user_product(rmatvec, f"the adjoint product of {name}", scalar, back)
+    return Operator(core("function", scalar)(on, by_row, by_column, name, forward, adjoint, not local), on, scalar)

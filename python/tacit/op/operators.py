@@ -1,0 +1,318 @@
+"""What every operator is, and those whose rows are stored or follow from a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core, layout
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    chosen_scalar,
+    core,
+    to_scalar,
+)
+
+
+class Operator:
+    """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
+    :func:`tacit.poisson`, :func:`tacit.stencil`, :func:`tacit.hmatrix` and :func:`tacit.function`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+        float32, float64, complex64 or complex128.
+    comm : tacit.comm.Communicator
+    own_range : tuple of int
+        This rank owns rows ``own_range[0] <= i < own_range[1]``.
+    name : str
+    """
+
+    __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
+    __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
+        self._handle = handle
+        self._hermitian: bool | None = None
+        self.comm = comm
+        self.dtype = np.dtype(dtype)
+        self.shape: tuple[int, int] = (handle.rows, handle.columns)
+
+    ndim = 2
+
+    @property
+    def name(self) -> str:
+        return str(self._handle.name)
+
+    @property
+    def own_range(self) -> tuple[int, int]:
+        offsets = self._handle.range_offsets
+        return offsets[self.comm.rank], offsets[self.comm.rank + 1]
+
+    @property
+    def nnz(self) -> int:
+        """Entries of the matrix over all ranks; 0 when the operator does not know. Local."""
+        return 0
+
+    @property
+    def storage(self) -> str:
+        return "none"
+
+    def __repr__(self) -> str:
+        entries = f", {self.nnz} entries" if self.nnz else ""
+        ranks = f" on {self.comm.size} ranks" if self.comm.size > 1 else ""
+        return f"<tacit {self.name} operator of {self.shape[0]} x {self.shape[1]}{entries}, {self.dtype}{ranks}>"
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Array:
+        """A x, or A^H x, or with `conjugate` A^T x."""
+        comm = self.comm
+
+        def prepare() -> Array:
+            array = as_array(x, "x")
+            if array.ndim not in (1, 2):
+                raise ValueError(f"x has shape {array.shape}; (n,) or (n, k) is needed")
+            return array
+
+        array = agreed(comm, prepare)
+        is_complex = array.dtype.kind == "c"
+        if comm.size > 1:
+            # What follows sends messages by these, so all ranks must see the same.
+            columns = array.shape[1] if array.ndim == 2 else -1
+            given = layout.gather(np.array([[columns, is_complex]], np.int64), comm)
+            is_complex = bool(given[:, 1].any())
+            for r in np.flatnonzero(given[:, 0] != given[0, 0])[:1]:
+                first, other = ("one dimension" if k < 0 else f"{k} columns" for k in (given[0, 0], given[r, 0]))
+                raise ValueError(f"x has {first} on rank 0 and {other} on rank {r}; all ranks must give the same")
+        if is_complex and self.dtype.kind != "c":
+            # A real operator takes the real and imaginary parts one by one.
+            real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
+            return real + 1j * imaginary
+        return self._product(array, adjoint, conjugate)
+
+    def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
+        """_apply, where all ranks agree on kind and columns."""
+        handle, comm = self._handle, self.comm
+        scalar = self.dtype.name
+        offsets, back = handle.domain_offsets, handle.range_offsets
+        if adjoint:
+            offsets, back = back, offsets
+        whole = layout.is_whole(comm, len(array), offsets, "x")
+        own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
+        if conjugate:
+            own = own.conj()
+        if own.ndim == 2 and isinstance(handle, (core("Csr", scalar), core("HMatrix", scalar))):
+            y = (
+                handle.apply(own, adjoint)
+                if own.shape[1]
+                else np.zeros((back[comm.rank + 1] - back[comm.rank], 0), scalar)
+            )
+        elif own.ndim == 2:
+            columns = [handle.apply(np.ascontiguousarray(own[:, k]), adjoint) for k in range(own.shape[1])]
+            rows = back[comm.rank + 1] - back[comm.rank]
+            y = np.stack(columns, axis=1) if columns else np.zeros((rows, 0), scalar)
+        else:
+            y = handle.apply(own, adjoint)
+        if conjugate:
+            y = y.conj()
+        return layout.gather(y, comm) if whole else y
+
+    def matvec(self, x: Any) -> Array:
+        """A x, for one vector or k columns. Collective; one product."""
+        return self._apply(x, False)
+
+    def rmatvec(self, x: Any) -> Array:
+        """A^H x, the product with the conjugate transpose. Collective; one product."""
+        return self._apply(x, True)
+
+    matmat, rmatmat = matvec, rmatvec
+
+    def __matmul__(self, x: Any) -> Any:
+        """A x for an array, the operator x -> A (B x) for an operator B."""
+        if isinstance(x, Operator):
+            self._fits(x)
+            return self._composed("product", self._handle, x._handle)
+        return self._apply(x, False)
+
+    def __rmatmul__(self, x: Any) -> Array:
+        y: Array = self._apply(np.asarray(x).T, True, conjugate=True).T
+        return y
+
+    # -- new operators from old ----------------------------------------------------------------------------------------
+
+    def _composed(self, how: str, *arguments: Any) -> Operator:
+        return Operator(core(how, self.dtype.name)(*arguments), self.comm, self.dtype)
+
+    @property
+    def H(self) -> Operator:
+        """The conjugate transpose, as an operator that refers to this one. ValueError when there is no adjoint
+        product.
+        """
+        return self._composed("adjoint", self._handle)
+
+    @property
+    def T(self) -> Operator:
+        """The transpose, as an operator that refers to this one. ValueError when there is no adjoint product."""
+        return self._composed("transpose", self._handle)
+
+    def shifted(self, sigma: complex) -> Operator:
+        """A + sigma I. Collective."""
+        return self._composed("shift", self._handle, self._factor(sigma))
+
+    def _factor(self, value: Any) -> Any:
+        """A number as this operator's scalar."""
+        if isinstance(value, (complex, np.complexfloating)) and self.dtype.kind != "c":
+            raise TypeError(f"{value!r} is complex, the operator is {self.dtype}")
+        return self.dtype.type(value).item()
+
+    def _fits(self, other: Operator) -> None:
+        if other.dtype != self.dtype:
+            raise TypeError(f"operators of {self.dtype} and {other.dtype}; both must have one scalar type")
+
+    def __mul__(self, alpha: Any) -> Any:
+        if not isinstance(alpha, (int, float, complex, np.number)):
+            return NotImplemented
+        multiple = core("multiple", self.dtype.name)(self._handle, self._factor(alpha))
+        return self._composed("product", multiple, self._handle)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __add__(self, other: Any) -> Any:
+        return self._sum(other, 1)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._sum(other, -1)
+
+    def _sum(self, other: Any, beta: int) -> Any:
+        if not isinstance(other, Operator):
+            return NotImplemented
+        self._fits(other)
+        return self._composed("sum", 1, self._handle, beta, other._handle)
+
+    def diagonal(self) -> Array:
+        """The diagonal, whole, on every rank. Collective."""
+        return layout.gather(agreed(self.comm, self._handle.diagonal), self.comm)
+
+    def aslinearoperator(self) -> Any:
+        """This operator as a scipy.sparse.linalg.LinearOperator; on several ranks its calls are collective."""
+        from scipy.sparse.linalg import LinearOperator
+
+        return LinearOperator(
+            self.shape,
+            matvec=self.matvec,
+            rmatvec=self.rmatvec,
+            matmat=self.matmat,
+            rmatmat=self.rmatmat,
+            dtype=self.dtype,
+        )
+
+    def is_hermitian(self) -> bool:
+        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
+        Collective.
+        """
+        return False
+
+
+class Csr(Operator):
+    """A sparse matrix whose rows are spread over ranks in blocks.
+
+    Attributes
+    ----------
+    nnz : int
+        Stored entries over all ranks.
+    storage : str
+        How this rank's square part is kept, as "sell-8 (16-bit offsets)".
+    """
+
+    __slots__ = ()
+
+    @property
+    def nnz(self) -> int:
+        return int(self._handle.entries)
+
+    @property
+    def storage(self) -> str:
+        return str(self._handle.storage)
+
+    def is_hermitian(self) -> bool:
+        if self._hermitian is None:
+            self._hermitian = bool(self._handle.is_hermitian())
+        return self._hermitian
+
+    def local_rows(self) -> tuple[Array, Array, Array]:
+        """This rank's rows: (starts, global columns, values), columns ascending. Local; memory of the rows."""
+        start, column, value = self._handle.local_rows()
+        return start, column, value
+
+    def to_scipy(self) -> Any:
+        """The whole matrix as a scipy.sparse.csr_array, on every rank. Collective; the memory of all of it."""
+        from scipy.sparse import csr_array
+
+        start, column, value = self._whole()
+        return csr_array((value, column, start), shape=self.shape)
+
+    def _whole(self) -> tuple[Array, Array, Array]:
+        start, column, value = self.local_rows()
+        counts = layout.gather(np.diff(start), self.comm)
+        return (
+            np.concatenate([[0], np.cumsum(counts)]),
+            layout.gather(column, self.comm),
+            layout.gather(value, self.comm),
+        )
+
+    def astype(self, scalar: npt.DTypeLike) -> Csr:
+        """This matrix with values of another scalar type. Collective."""
+        name = chosen_scalar(scalar)
+        if name is None or name == self.dtype.name:
+            return self
+        start, column, value = self.local_rows()
+        value = agreed(self.comm, lambda: to_scalar(value, name, "the matrix"))
+        handle = self._handle
+        made = core("csr", name)(
+            self.comm, handle.range_offsets, handle.domain_offsets, self.own_range[0], start, column, value
+        )
+        return Csr(made, self.comm, name)
+
+
+class Stencil(Operator):
+    """A matrix with constant coefficients on a regular grid, applied without being stored. See
+    :func:`tacit.stencil`.
+    """
+
+    __slots__ = ("grid",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, grid: Sequence[int]) -> None:
+        super().__init__(handle, comm, dtype)
+        self.grid = tuple(grid)  #: points along each axis
+
+    @property
+    def nnz(self) -> int:
+        """Entries that the stored matrix would have."""
+        return int(self._handle.entries)
+
+    @property
+    def storage(self) -> str:
+        return "stencil"
+
+    def is_hermitian(self) -> bool:
+        if self._hermitian is None:
+            self._hermitian = bool(self._handle.is_hermitian())
+        return self._hermitian
+
+    def assemble(self) -> Csr:
+        """The same matrix, stored. Collective."""
+        return Csr(self._handle.assemble(), self.comm, self.dtype)
+
+    def to_scipy(self) -> Any:
+        """The whole matrix as a scipy.sparse.csr_array, on every rank. Collective; the memory of all of it."""
+        return self.assemble().to_scipy()
