@@ -10,15 +10,20 @@
 // methods' fallbacks. --list: one line a case. --export: writes the systems for other solvers (reliability_peers.py),
 // and solves nothing. "possible": the exact solution, rounded to double, meets the tolerance. A claim of success is
 // false when the recomputed residual exceeds 10 times the tolerance.
+//
+// Pipelined and s-step methods beside their classical one, where that is in the list: a second table, of iterations and
+// sums over the classical method's (median, and the worst case by name), of the cases that both solve.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/matrix_market.hpp>
 #include <tacit/krylov/solve.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "reliability_systems.hpp"
 
@@ -128,6 +133,53 @@ int print_table(const std::vector<Case>& cases, const std::vector<std::string>& 
   return faults;
 }
 
+/// Median of an unsorted list, and the place of its largest number.
+std::pair<double, std::size_t> median_and_worst(std::vector<double> ratios) {
+  const auto worst = std::size_t(std::max_element(ratios.begin(), ratios.end()) - ratios.begin());
+  std::nth_element(ratios.begin(), ratios.begin() + std::ptrdiff_t(ratios.size() / 2), ratios.end());
+  return {ratios[ratios.size() / 2], worst};
+}
+
+/// Variants of a method over the method itself.
+void print_ratios(const std::vector<Case>& cases, const std::vector<std::string>& methods) {
+  bool titled = false;
+  for (const auto& method : methods) {
+    const std::string classical = krylov::to_string(krylov::classical_of(options_of(method).method));
+    if (method == classical || std::find(methods.begin(), methods.end(), classical) == methods.end()) continue;
+    std::vector<double> iterations, sums, products;
+    std::vector<const Case*> solved;
+    int worse = 0, lost = 0, gained = 0;
+    for (const Case& c : cases) {
+      if (c.method != method) continue;
+      const auto other = std::find_if(cases.begin(), cases.end(), [&](const Case& o) {
+        return o.method == classical && &o.f == &c.f && o.rtol == c.rtol;
+      });
+      const auto &one = other->report, &mine = c.report;
+      lost += one.converged() && !mine.converged();
+      gained += mine.converged() && !one.converged();
+      if (!one.converged() || !mine.converged() || one.iterations == 0) continue;
+      const auto over = [](auto a, auto b) { return double(a) / double(std::max<decltype(b)>(b, 1)); };
+      iterations.push_back(over(mine.iterations, one.iterations));
+      sums.push_back(over(mine.counts.reductions, one.counts.reductions));
+      products.push_back(over(mine.counts.operator_applies, one.counts.operator_applies));
+      worse += mine.iterations > 1.05 * one.iterations + 2;
+      solved.push_back(&c);
+    }
+    if (solved.empty()) continue;
+    if (!std::exchange(titled, true))
+      std::printf("\n%-24s %7s %5s %6s   %s\n", "over the classical one", "solved", "lost", "gained",
+                  "iterations: median, worst (of it)   more than 5 % (+ 2) worse   sums, products: median, worst");
+    const auto [median, at] = median_and_worst(iterations);
+    const auto [of_sums, sums_at] = median_and_worst(sums);
+    const auto [of_products, products_at] = median_and_worst(products);
+    const Case& worst = *solved[at];
+    std::printf("%-24s %7zu %5d %6d   %5.3f %5.2f (%s, %s, %.0e: %d)   %d   %5.3f %5.2f   %5.3f %5.2f\n",
+                method.c_str(), solved.size(), lost, gained, median, iterations[at], worst.system.name.c_str(),
+                worst.f.name.c_str(), worst.rtol, worst.report.iterations, worse, of_sums, sums[sums_at], of_products,
+                products[products_at]);
+  }
+}
+
 void write_json(const std::string& path, const std::vector<Case>& cases, Global size, int ranks, bool fallbacks) {
   std::ofstream out(path);
   out << std::boolalpha << "{\"size\": " << size << ", \"ranks\": " << ranks << ", \"fallbacks\": " << fallbacks
@@ -138,6 +190,7 @@ void write_json(const std::string& path, const std::vector<Case>& cases, Global 
         << "\", \"rtol\": " << c.rtol << ", \"attainable\": " << c.f.attainable << ", \"reason\": \""
         << to_string(c.report.reason) << "\", \"claim\": " << c.report.converged()
         << ", \"iterations\": " << c.report.iterations << ", \"restarts\": " << c.report.restarts
+        << ", \"sums\": " << c.report.counts.reductions << ", \"products\": " << c.report.counts.operator_applies
         << ", \"seconds\": " << c.report.seconds << ", \"true_residual\": ";
     if (std::isfinite(c.truth)) out << c.truth << "}";
     else out << "null}";
@@ -205,6 +258,7 @@ int main(int argc, char** argv) try {
     const auto cases = solve_all(comm, systems, settings);
     if (comm.rank() != 0) return;
     faults = print_table(cases, settings.methods, comm.size());
+    print_ratios(cases, settings.methods);
     if (!json.empty()) write_json(json, cases, size, comm.size(), settings.fallbacks);
   };
   if (comm::mpi_launched()) run(comm::mpi_world());

@@ -25,6 +25,7 @@ class BlockProcess {
     Orthogonalisation how = Orthogonalisation::bcgs_pip2;
     BlockQr qr = BlockQr::cholqr;
     double once = 0;  ///< bcgs_pip: a second round where `least` falls below this
+    double keep = dependent<T>;  ///< bcgs_pip: columns end where u_kk^2 / (v_k, v_k) falls below this, after the first
   };
 
   /// v orthogonal to q and orthonormal; `stored`: the basis vectors that v becomes, in S, where that is not T (v[s - 1] alone
@@ -37,7 +38,8 @@ class BlockProcess {
     switch (choice.how) {
       case bcgs: return classical(choice.qr, 1, q, j, v, s, stored, R);
       case bcgs2: return classical(choice.qr, 2, q, j, v, s, stored, R);
-      case bcgs_pip: return pythagoras(choice.once, q, j, v, s, stored, R);
+      case bcgs_pip:
+        return pythagoras(choice.once, q, j, v, s, stored, R, choice.keep);
       default: return pythagoras(2, q, j, v, s, stored, R);
     }
   }
@@ -132,15 +134,21 @@ class BlockProcess {
  private:
   /// bcgs_pip; once more where the least diagonal falls below `once` (2: always).
   Orthogonalised pythagoras(double once, const S* const* q, int j, T* const* v, int s, S* const* stored,
-                            std::vector<T>& R) {
+                            std::vector<T>& R, double keep = dependent<T>) {
     G_.resize(std::size_t(j + s) * s);
     exec::block_gram<T, M, S>(q, j, v, s, n_, G_.data());
     sum_gram(G_.data(), j, s);
-    return finish(once, q, j, v, s, stored, R);
+    return finish(once, q, j, v, s, stored, R, keep);
   }
   /// What follows the first sums, in G_.
-  Orthogonalised finish(double once, const S* const* q, int j, T* const* v, int s, S* const* stored, std::vector<T>& R) {
-    Orthogonalised done = factor(G_.data(), j, s, R.data());
+  Orthogonalised finish(double once, const S* const* q, int j, T* const* v, int s, S* const* stored, std::vector<T>& R,
+                        double keep = dependent<T>) {
+    Orthogonalised done = factor(G_.data(), j, s, R.data(), keep);
+    if (done.columns == 0 && done.failed > dependent<T>) {  // the first by itself, as it is
+      done = factor(G_.data(), j, s, R.data());
+      const double u = std::abs(R[std::size_t(j)]);
+      done.columns = 1, done.least = u * u / double(real(G_[std::size_t(j)]));
+    }
     int columns = done.columns;
     if (columns == 0) return done;
     invert(R.data(), j, s, columns, W_);

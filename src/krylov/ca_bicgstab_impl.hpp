@@ -175,7 +175,7 @@ class CaBicgstab final : public Iteration<T, M> {
     more = leave_block(run, monitor, done, went, more, late);
     if (more) {
       tell(monitor, s, step_.after(s, lost ? done : s, noise_));
-      if (costs_more(monitor.iterations())) more = monitor.end(Outcome::too_bold);
+      if (costs_more(monitor.iterations())) more = monitor.end(Outcome::in_vain);
     }
     return more;
   }

@@ -14,6 +14,7 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace tacit::krylov {
 
@@ -55,6 +56,10 @@ class CaGmres final : public Iteration<T, M> {
       storage_ = Storage::full;
       return "its basis is stored in full from here on";
     }
+    if (std::exchange(lost_, false)) {
+      strict_ = true;
+      return "from here on its blocks are well-conditioned, however short";
+    }
     if (wanted_ > 4 || how_ != Orthogonalisation::bcgs_pip2) {
       wanted_ = step_ = std::min(wanted_, 4);
       how_ = Orthogonalisation::bcgs_pip2;
@@ -86,6 +91,7 @@ class CaGmres final : public Iteration<T, M> {
     const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[3 + std::size_t(full ? j : j - at)]; };
 
     const double r_norm = monitor.norm();
+    if (full && broke_its_word(monitor)) return;
     if (left) P->apply(r, basis(0));
     else layout::copy(r, basis(0));
     const double beta = left ? layout::norm(basis(0)) : r_norm;
@@ -178,7 +184,8 @@ class CaGmres final : public Iteration<T, M> {
       if (how_ == Orthogonalisation::automatic || how_ == Orthogonalisation::two_stage) {
         choice.how = Orthogonalisation::bcgs_pip;
         // How much a block loses is seen when it is factored; what was lost before it grows by the same factor.
-        choice.once = careful ? 2 : std::min(lost / most_lost, 1.0);
+        choice.once = careful || strict_ ? 2 : std::min(lost / most_lost, 1.0);
+        if (strict_) choice.keep = well_conditioned;
       }
       const Orthogonalised done = process(choice, q.data(), j + 1, v.data(), s, full ? nullptr : to.data(), block_);
       int columns = done.columns;
@@ -225,6 +232,7 @@ class CaGmres final : public Iteration<T, M> {
       }
     }
     monitor.solution_by(nullptr);
+    started_ = r_norm, believed_ = left ? r_norm : residual;
     const int k = projected.columns();
     if (k == 0) return;
     learn(space, k, ld);
@@ -326,10 +334,25 @@ class CaGmres final : public Iteration<T, M> {
     return h[std::size_t(j) + 1] != T(0);
   }
 
+  /// Was the residual that the last cycle believed in not that of its x? H = R B R^-1 holds up to rounding times the
+  /// condition of a block, and what that does to the residual grows with ||y||: with the condition of A.
+  bool broke_its_word(Monitor& monitor) {
+    const double rounding = 100 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * started_;
+    lost_ = heals_ && !strict_ && started_ > 0 && monitor.norm() > 2 * believed_ && monitor.norm() > rounding;
+    started_ = 0;
+    if (lost_) monitor.end(Outcome::too_bold);
+    return lost_;
+  }
+
   /// A step that has proved too long is shortened, and grows again where there is room. A block that reduces the residual
   /// by `drop` is ill-conditioned to 1 / drop by nature: that says nothing about the step.
   void adapt(Monitor& monitor, int s, const Orthogonalised& done, double drop) {
     if (!heals_) return;
+    if (strict_) {
+      if (done.columns < s) step_ = std::max(1, done.columns);
+      else if (done.least > std::sqrt(well_conditioned) && s >= step_ && step_ < wanted_) ++step_;
+      return;
+    }
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon(), natural = 1e-3 * drop * drop;
     int next = step_;
     if (done.columns < s && natural > epsilon) next = std::max(1, done.columns);
@@ -365,6 +388,8 @@ class CaGmres final : public Iteration<T, M> {
 
   static constexpr int first_step = 5;
   static constexpr double most_lost = 1e-8;
+  /// u_kk^2 / (v_k, v_k) of blocks that round hardly more than vectors one by one.
+  static constexpr double well_conditioned = 1e-2;
 
   int restart_;
   bool left_;
@@ -373,7 +398,8 @@ class CaGmres final : public Iteration<T, M> {
   Orthogonalisation how_;
   BlockQr qr_;
   Storage storage_;
-  bool heals_;
+  bool heals_, strict_ = false, lost_ = false;
+  double started_ = 0, believed_ = 0;  // of the last cycle: ||r||, and what it ended with
   op::Powers powers_;
   std::size_t size_ = 0;
   std::vector<std::complex<double>> ritz_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/types.hpp>
+#include <tacit/exec/sweep.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,7 +24,22 @@ struct GroupEnd {
     r = f;
   }
 };
+template <class T>
+struct GroupEndOverlap {  // and the inner product of the residuals at its ends
+  TACIT_HD exec::Sums<1, T> operator()(T Ay, T& f, T& d, T& y, T& r) const {
+    const T before = f;
+    GroupEnd<T>{}(Ay, f, d, y, r);
+    return {{conj(before) * f}};
+  }
+};
 }  // namespace formula
+
+/// Residuals of conjugate gradients are orthogonal until rounding finds eigenvalues a second time; from then on every
+/// digit of the recurrences counts (Greenbaum 1989, doi 10.1016/0024-3795(89)90285-1). Where those at both ends of a
+/// group of iterations stay orthogonal (to 1e-9, as a rule) a method with gaps takes the iterations of conjugate
+/// gradients; where they overlap by more than this, up to twice as many.
+template <Scalar T>
+constexpr double residuals_return = std::same_as<real_t<T>, double> ? 1e-5 : 0.1;
 
 /// Root mean squares of N gaps e_1 .. e_N (b - A x - r, A p - s, ..) that obey e' = L e + rounding, with L known. The
 /// roundings of different vectors and iterations are taken as independent, so the gaps' N x N covariance C obeys

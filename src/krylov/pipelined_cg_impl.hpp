@@ -3,11 +3,13 @@
 //
 //   u = P r,  w = A u,  m = P w,  n = A m        s = A p,  q = P s,  z = A q
 //
-// with two changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors
-// that go into p, not from the orthogonality that rounding takes away; and the residual is replaced when an estimate of
-// the gap says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds).
+// with three changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors
+// that go into p, not from the orthogonality that rounding takes away; the residual is replaced when an estimate of
+// the gap says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds); and where
+// residuals come back that were gone, cg goes on along the same directions.
 #pragma once
 
+#include "classical.hpp"
 #include "deep_pipelined_cg.hpp"
 #include "gaps.hpp"
 
@@ -22,17 +24,18 @@
 namespace tacit::krylov {
 
 namespace formula {
-// What an iteration needs (0-4), and what the estimate of its gaps needs (5-11).
+// What an iteration needs (0-4), what the estimate of its gaps needs (5-11), and the overlap of the residuals at the
+// ends of a group (12), which stands there after a replacement only.
 template <class T>
-TACIT_HD exec::Sums<12, T> pipelined_cg_sums(T r, T u, T w, T p, T s, T q, T z, T y) {
+TACIT_HD exec::Sums<13, T> pipelined_cg_sums(T r, T u, T w, T p, T s, T q, T z, T y) {
   return {{conj(r) * u, conj(u) * w, conj(u) * s + conj(p) * w, conj(p) * s, T(abs2(r)), T(abs2(u)), T(abs2(w)),
-           T(abs2(p)), T(abs2(s)), T(abs2(q)), T(abs2(z)), T(abs2(y))}};
+           T(abs2(p)), T(abs2(s)), T(abs2(q)), T(abs2(z)), T(abs2(y)), T(0)}};
 }
 
 template <class T>
 struct PipelinedCgStep {
   T alpha, beta;
-  TACIT_HD exec::Sums<12, T> operator()(T m, T n, T& z, T& q, T& s, T& p, T& y, T& r, T& u, T& w) const {
+  TACIT_HD exec::Sums<13, T> operator()(T m, T n, T& z, T& q, T& s, T& p, T& y, T& r, T& u, T& w) const {
     z = n + beta * z;
     q = m + beta * q;
     s = w + beta * s;
@@ -47,7 +50,7 @@ struct PipelinedCgStep {
 template <class T>
 struct PipelinedCgStepPlain {  // no P: u = r, q = s, m = w
   T alpha, beta;
-  TACIT_HD exec::Sums<12, T> operator()(T n, T& z, T& s, T& p, T& y, T& r, T& w) const {
+  TACIT_HD exec::Sums<13, T> operator()(T n, T& z, T& s, T& p, T& y, T& r, T& w) const {
     z = n + beta * z;
     s = w + beta * s;
     p = r + beta * p;
@@ -60,7 +63,7 @@ struct PipelinedCgStepPlain {  // no P: u = r, q = s, m = w
 template <class T>
 struct PipelinedCgStepPointwise {  // P diagonal: u = P r and q = P s are made where they are needed
   T alpha, beta;
-  TACIT_HD exec::Sums<12, T> operator()(T n, T P, T& z, T& s, T& p, T& y, T& r, T& w, T& m) const {
+  TACIT_HD exec::Sums<13, T> operator()(T n, T P, T& z, T& s, T& p, T& y, T& r, T& w, T& m) const {
     z = n + beta * z;
     s = w + beta * s;
     p = P * r + beta * p;
@@ -73,13 +76,13 @@ struct PipelinedCgStepPointwise {  // P diagonal: u = P r and q = P s are made w
 };
 template <class T>
 struct PipelinedCgSums {
-  TACIT_HD exec::Sums<12, T> operator()(T r, T u, T w, T p, T s, T q, T z, T y) const {
+  TACIT_HD exec::Sums<13, T> operator()(T r, T u, T w, T p, T s, T q, T z, T y) const {
     return pipelined_cg_sums(r, u, w, p, s, q, z, y);
   }
 };
 template <class T>
 struct PipelinedCgSumsPointwise {
-  TACIT_HD exec::Sums<12, T> operator()(T r, T P, T w, T p, T s, T z, T y, T& m) const {
+  TACIT_HD exec::Sums<13, T> operator()(T r, T P, T w, T p, T s, T z, T y, T& m) const {
     m = P * w;
     return pipelined_cg_sums(r, P * r, w, p, s, P * s, z, y);
   }
@@ -99,11 +102,13 @@ class PipelinedCg final : public Iteration<T, M> {
         period_(options.replacement.value_or(-1)) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
-    if (depth_ > 1) deep(run, monitor);
+    if (classical_) cg(run, monitor);
+    else if (depth_ > 1) deep(run, monitor);
     else shallow(run, monitor);
   }
 
   std::string step_down() override {
+    if (classical_) return {};
     if (depth_ > 1) {
       depth_ /= 2;
       return message("its depth was ", depth_, " from there");
@@ -127,6 +132,14 @@ class PipelinedCg final : public Iteration<T, M> {
     } else {
       monitor.tell(message("pipelined-cg broke down (", monitor.detail(), ") and began anew"));
     }
+  }
+
+  /// cg goes on from f, d and the direction in W[0], made when (r, P r) was `before`; and does whatever comes later.
+  void hand_over(const Run<T, M>& run, Monitor& monitor, double before) {
+    monitor.tell(message("pipelined-cg had lost the orthogonality of its residuals by iteration ", monitor.iterations(),
+                         "; cg went on along the same directions"));
+    classical_ = true;
+    cg(run, monitor, before);
   }
 
   /// The zeros of the Chebyshev polynomial on (0, lambda_max). Inside the spectrum: a gap of U_k grows like the Lanczos
@@ -190,7 +203,7 @@ class PipelinedCg final : public Iteration<T, M> {
       return sweep(reads(n), updates(z, s, p, y, r, w), writes(), formula::PipelinedCgStepPlain<T>{alpha, beta});
     };
     // The sum travels while P and A work.
-    const auto look = [&](const Sums<12, T>& own) {
+    const auto look = [&](const Sums<13, T>& own) {
       auto pending = space.sum(own);
       if (D) P->count_apply();
       else if (P) P->apply(w, m);
@@ -200,18 +213,27 @@ class PipelinedCg final : public Iteration<T, M> {
     // Everything but p anew from f and y: the search goes on in its direction.
     const auto replace = [&] {
       A.apply(y, n);
-      sweep(reads(n), updates(f, d, y), writes(r), formula::GroupEnd<T>{});
+      const auto overlap = sweep(reads(n), updates(f, d, y), writes(r), formula::GroupEndOverlap<T>{});
       products(r, u, w);
       A.apply(p, s);
       products(s, q, z);
-      return dots();
+      auto own = dots();
+      own[12] = overlap[0];
+      return own;
     };
 
     products(r, u, w);
     auto now = look(dots());
     int since = 0, replaced = 0;
-    double alpha = 0, beta = 0, old = 0, energy = 0, seen = 0;
+    double alpha = 0, beta = 0, old = 0, energy = 0, seen = 0, group_r = now.r;
     while (monitor.go_on(now.r)) {
+      if (since == 0 && replaced > 0) {
+        if (fallbacks_ && period_ < 0 && now.overlap > residuals_return<T> * group_r * now.r) {
+          layout::copy(p, W[0]);
+          return hand_over(run, monitor, old);
+        }
+        group_r = now.r;
+      }
       norm_A_ = std::max({norm_A_, ratio(now.w, now.u), ratio(now.s, now.p), ratio(now.z, now.q)});
       if (since == 0) begin_gaps(now);
       else follow_gaps(now, alpha, beta);
@@ -222,7 +244,7 @@ class PipelinedCg final : public Iteration<T, M> {
       double pAp = curvature();
       if (!(now.ru > 0 && pAp > 0) && replaces && since > 0) {  // it may be the gaps
         now = look(replace());
-        ++replaced, since = 0;
+        ++replaced, since = 0, group_r = now.r;
         begin_gaps(now);
         pAp = curvature();
       }
@@ -253,13 +275,13 @@ class PipelinedCg final : public Iteration<T, M> {
   }
 
   struct Scalars {  // inner products, then norms
-    double ru, uw, mixed, ps, r, u, w, p, s, q, z, y;
+    double ru, uw, mixed, ps, r, u, w, p, s, q, z, y, overlap;
   };
-  static Scalars take(const exec::Sums<12, T>& sums) {
+  static Scalars take(const exec::Sums<13, T>& sums) {
     const auto root = [&](int i) { return std::sqrt(double(real(sums[i]))); };
     const auto value = [&](int i) { return double(real(sums[i])); };
-    return {value(0), value(1), value(2), value(3), root(4),  root(5),
-            root(6),  root(7),  root(8),  root(9),  root(10), root(11)};
+    return {value(0), value(1), value(2), value(3), root(4),  root(5),           root(6),
+            root(7),  root(8),  root(9),  root(10), root(11), std::abs(sums[12])};
   }
   static double ratio(double a, double b) { return b > 0 && std::isfinite(a / b) ? a / b : 0; }
 
@@ -287,6 +309,7 @@ class PipelinedCg final : public Iteration<T, M> {
   const Basis basis_;
   int depth_;
   int breakdowns_ = 0;
+  bool classical_ = false;  // cg has gone on
   bool spectrum_known_ = false;
   const op::Operator<T, M>* spectrum_of_ = nullptr;
   op::Spectrum spectrum_;  // of P A

@@ -416,7 +416,10 @@ class Solve {
       // they fall while its error falls all the time.
       const bool cut_short =
           finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
-      if (!(norm < before) && !(norm <= goal_) && !cut_short) {
+      // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
+      // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
+      const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > 0.1 * before;
+      if ((!(norm < before) || in_vain) && !(norm <= goal_) && !cut_short) {
         if (in_place) layout::fill(x_, T(0));
         else if (finite) layout::axpy(T(-1), *d, x_);
         norm = before;
@@ -446,6 +449,7 @@ class Solve {
           break;
         case Outcome::slow:
         case Outcome::too_bold:
+        case Outcome::in_vain:
           fall_back(monitor);
           idle = 0;
           break;
@@ -598,9 +602,12 @@ class Solve {
   bool fall_back(Monitor& monitor) {
     if (!options_.fallbacks) return false;
     const std::string why =
-        !monitor.detail().empty() ? monitor.detail()
-        : message(monitor.outcome() == Outcome::slow ? "slow up to iteration " : "no progress in iteration ",
-                  monitor.iterations());
+        !monitor.detail().empty()
+            ? monitor.detail()
+            : message(monitor.outcome() == Outcome::slow       ? "slow up to iteration "
+                      : monitor.outcome() == Outcome::too_bold ? "its basis had lost too many digits by iteration "
+                                                               : "no progress in iteration ",
+                      monitor.iterations());
     // What would stop the classical method too is no reason to shorten a step.
     if (scale_by_diagonal()) {
       report_.warnings.push_back(message(to_string(method_), " got no further (", why,

@@ -189,7 +189,8 @@ TEST(CaBicgstab, ShortBlocksToNoAvailEndInBicgstab) {
   for (const int s : {4, 10}) {
     const auto found = run(*A, b, options(s, Basis::newton, 1e-8));
     EXPECT_TRUE(found.report.converged());
-    EXPECT_LE(found.report.iterations, 2 * reference.report.iterations) << "s = " << s;
+    // It begins where it would have begun.
+    EXPECT_LE(found.report.iterations, reference.report.iterations + 80) << "s = " << s;
   }
 }
 

@@ -6,6 +6,9 @@
 #include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/workspace.hpp>
 
+#include <optional>
+#include <utility>
+
 namespace tacit::krylov {
 
 namespace formula {
@@ -31,14 +34,17 @@ struct CgResidual {
 /// Hermitian positive definite A and P. An iteration: 1 product, 1 apply of P, 2 reductions, 10 vectors of traffic
 /// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
+///
+/// goes_on: the monitor has been asked about this r already, and the search goes on from the direction in w[0], which
+/// was made when (r, P r) was this; d stays.
 template <Scalar T, Memory M>
-void cg(const Run<T, M>& run, Monitor& monitor) {
+void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = {}) {
   using namespace exec;
   const auto& [A, P, r, d, w] = run;
   const auto& space = r.space();
   auto &p = w[0], &v = w[1];
   auto& z = P ? w[2] : r;
-  layout::fill(p, T(0));
+  if (!goes_on) layout::fill(p, T(0));
   T alpha{}, beta{};
   // ||x - x_k||_A^2 has fallen by the sum of the alpha (r, P r) so far: Hestenes and Stiefel, theorem 6:1.
   double energy = 0, seen = 0;
@@ -47,7 +53,8 @@ void cg(const Run<T, M>& run, Monitor& monitor) {
 
   if (P) P->apply(r, z);
   auto [rz, rr] = space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
-  while (monitor.go_on(std::sqrt(double(real(rr))))) {
+  if (goes_on) beta = T(real(rz) / real_t<T>(*goes_on));
+  while (std::exchange(goes_on, {}) || monitor.go_on(std::sqrt(double(real(rr))))) {
     if (!(real(rz) > 0)) {
       monitor.breakdown("(r, P r)", real(rz), "the preconditioner is not positive definite");
       break;

@@ -26,7 +26,8 @@ enum class Outcome {
   too_bold,  ///< the variant costs more than it saves: its next rung, please
   diverged,
   non_finite,
-  stopped
+  stopped,
+  in_vain  ///< too_bold, and what it has done is dropped unless it has brought the residual to a tenth
 };
 
 class Monitor {
