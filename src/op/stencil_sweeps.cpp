@@ -2,6 +2,7 @@
 #include "stencil_impl.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/ahead.hpp>
 
 #include <atomic>
 #include <functional>
@@ -36,8 +37,8 @@ std::ptrdiff_t second_cache() {
 
 Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   const std::ptrdiff_t ny = std::ptrdiff_t(axes.n[1]), line = std::ptrdiff_t(axes.n[0]) * std::ptrdiff_t(element);
-  // Of what each step reads three slabs, of f one a step.
-  const std::ptrdiff_t fit = second_cache() * 3 / 4 / (4 * steps * line) - steps;
+  // Of what each step reads three slabs, of f one a step, and of both the next one.
+  const std::ptrdiff_t fit = second_cache() * 3 / 4 / ((4 * steps + 2) * line) - steps;
   Blocking b;
   b.lines = std::clamp<std::ptrdiff_t>(fit, std::min<std::ptrdiff_t>(ny, 8), ny);
   const std::ptrdiff_t tiles = (ny + b.lines - 1) / b.lines;
@@ -83,14 +84,13 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
   using V = typename W::V;
   constexpr std::ptrdiff_t w = W::lanes;
   const auto at = [&](std::ptrdiff_t i, V left, V x, V right) {
-    V sum = zl * W::load(zm + i);
-    if constexpr (Middle) sum += yl * W::load(ym + i);
-    sum += xl * left;
-    sum += c * x;
-    sum += xr * right;
-    if constexpr (Middle) sum += yr * W::load(yp + i);
-    sum += zr * W::load(zp + i);
-    const V r = W::load(f + i) - sum;
+    V r = W::load(f + i) - zl * W::load(zm + i);
+    if constexpr (Middle) r -= yl * W::load(ym + i);
+    r -= xl * left;
+    r -= c * x;
+    r -= xr * right;
+    if constexpr (Middle) r -= yr * W::load(yp + i);
+    r -= zr * W::load(zp + i);
     if constexpr (Varying) W::store(out + i, x + omega * (W::load(scales + i) * r));
     else W::store(out + i, x + omega * (scale * r));
     return r;
@@ -205,7 +205,7 @@ class Wave {
     // A ring of three slabs for x and for the results of each step but the last. Their lines begin at cache lines, with
     // a zero before and after them.
     using W = Wide<S>;
-    constexpr std::ptrdiff_t unit = W::lanes;
+    constexpr std::ptrdiff_t unit = W::lanes, element = sizeof(S);
     const std::ptrdiff_t base = std::max<std::ptrdiff_t>(0, y0 - steps_),
                          top = std::min<std::ptrdiff_t>(ny, y1 + steps_);
     const std::ptrdiff_t pitch = (nx + unit + 1) / unit * unit, ring = (top - base) * pitch;
@@ -232,12 +232,32 @@ class Wave {
       for (std::ptrdiff_t l = base; l < top; ++l) std::copy_n(values + l * nx, nx, into + l * pitch);
       return true;
     };
+    const auto has = [&](int c, Global t) { return t - c >= first_slab(c) && t - c < last_slab(c); };
+    // What comes from memory next is asked for while the slabs before it are computed.
+    exec::Ahead ahead;
+    const auto look_ahead = [&](Global t) {
+      ahead.clear();
+      const auto add = [&](const S* values, Global w, std::ptrdiff_t l, std::ptrdiff_t end_line) {
+        if (w >= all || slab_of(w) < x.first || slab_of(w) >= x.last) return;
+        ahead.add(values + (std::ptrdiff_t(slab_of(w) - x.first) * ny + l) * nx, (end_line - l) * nx * element);
+      };
+      if (t + 1 < last_slab(0)) {
+        add(x.own, t + 2, base, top);
+        add(f.own, t + 1, first_line(0), last_line(0));
+        if (d) add(d->own, t + 1, first_line(0), last_line(0));
+      }
+      std::ptrdiff_t lines = 0;
+      for (int c = 0; c < steps_; ++c)
+        if (has(c, t)) lines += last_line(c) - first_line(c);
+      ahead.share(lines);
+    };
     if (!fetch(first_slab(0) - 1) || !fetch(first_slab(0))) return;
     for (Global t = first_slab(0); t < end + steps_ - 1; ++t) {
       if (t < last_slab(0) && !fetch(t + 1)) return;
       if (t % 4 == 0) ghosts.poll(thread);
+      if (steps_ > 1) look_ahead(t);  // the processor sees by itself what a single step comes to
       for (int c = 0; c < steps_; ++c) {
-        if (t - c < first_slab(c) || t - c >= last_slab(c)) continue;
+        if (!has(c, t)) continue;
         const Global z = slab_of(t - c);
         const bool inside = z >= z0 && z < z1, last = c == steps_ - 1;
         const S* const slabs[3] = {z > 0 ? version(c, z - 1) : nullptr, version(c, z),
@@ -247,7 +267,7 @@ class Wave {
         const std::ptrdiff_t to_next = last ? nx : pitch;
         typename W::V counted{}, beside{};  // squares of lines of this tile, and of those around it
         double sum = 0;
-        for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l) {
+        for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l, ahead.fetch()) {
           const bool own = inside && l >= y0 && l < y1;
           const S *const f_line = right_side + l * nx, *const d_line = diagonal ? diagonal + l * nx : nullptr;
           S* const out_line = out + l * to_next;

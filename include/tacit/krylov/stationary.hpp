@@ -50,9 +50,9 @@ struct ChebyshevPointwise {
 
 /// d_{k+1} = d_k + omega P (f - A d_k), f = r on entry. With P = Jacobi: the iteration of Stoyanov and Pfreundt (2014).
 /// An iteration: 1 product, 1 apply of P, 1 reduction; 5 vectors of traffic beside the product's when P is diagonal.
-/// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A can do
-/// several steps in one pass (Operator::sweeps) and P is diagonal, up to `sweeps` of them are done at once:
-/// then 1 reduction for them all, and a claim may be so much later.
+/// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A does
+/// steps in passes through memory (Operator::sweeps) and P is diagonal, a pass takes up to `sweeps` of them: 4 vectors of
+/// traffic a pass, the product's with it, and 1 reduction; a claim may be as much later.
 template <Scalar T, Memory M>
 void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int sweeps = 1) {
   using namespace exec;
@@ -64,7 +64,7 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int s
   monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
   layout::fill(v, T(0));  // A d for d = 0
   double norm = monitor.norm();
-  if (const int most = std::min(sweeps, A.sweeps_at_once()); most > 1 && (!P || scaling)) {
+  if (const int most = std::min(sweeps, A.sweeps_at_once()); A.sweeps_at_once() > 1 && (!P || scaling)) {
     std::vector<T> s;
     if (scaling) s = scaling->to_host();
     // Whether P is a multiple of the identity, and which.

@@ -145,8 +145,8 @@ class Operator {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
   }
 
-  /// Steps of Richardson's iteration that one pass through memory may do; 1: the operator has no such kernel. The same on
-  /// all ranks.
+  /// Most steps of Richardson's iteration that one pass through memory does; 1: the operator has no kernel for passes. The
+  /// same on all ranks.
   virtual int sweeps_at_once() const { return 1; }
   /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
   /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same choice on

@@ -149,7 +149,7 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
   if (auto* tasks = exec::Tasks::current()) {
     tasks->each(blocks_.size(), polled);
   } else {
-    const bool parallel = entries_ * Global(k) > 20000;
+    [[maybe_unused]] const bool parallel = entries_ * Global(k) > 20000;
 #pragma omp parallel for schedule(dynamic, 1) if (parallel)
     for (std::size_t b = 0; b < blocks_.size(); ++b) polled(b);
   }

@@ -1,11 +1,11 @@
 // A level with 7 points: fields on this rank's patches in red-black storage, and the passes over them.
 #pragma once
 
-#include "ahead.hpp"
 #include "kernels.hpp"
 #include "level.hpp"
 
 #include <tacit/comm/exchange.hpp>
+#include <tacit/exec/ahead.hpp>
 #include <tacit/exec/memory.hpp>
 
 #include <array>
@@ -57,6 +57,7 @@ class RedBlackLevel final : public Level<S> {
     std::unique_ptr<comm::Exchange> exchange;
   };
   using Field = exec::Array<S, Host>;
+  using Ahead = exec::Ahead;
 
   void tell_work(const Step& step) const;
   template <int D>

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-namespace tacit::precond::mg {
+namespace tacit::exec {
 
-/// Stretches of memory, asked for a few lines of the cache at a time: half lines of cells are too short for a processor
-/// to see where they lead.
+/// Stretches of memory, asked for a few lines of the cache at a time while a processor computes on others: those that are
+/// too short for it to see where they lead, or that it would meet too late.
 class Ahead {
  public:
   void clear() { count_ = now_ = 0, left_ = 0; }
@@ -35,4 +35,4 @@ class Ahead {
   std::ptrdiff_t left_ = 0, quota_ = 0;
 };
 
-}  // namespace tacit::precond::mg
+}  // namespace tacit::exec
