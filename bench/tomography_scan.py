@@ -87,7 +87,7 @@ def main():
         processor(o, np.fromfile(o.theta, "<f4"))
     python = pathlib.Path(__file__).parent.parent / "python"
     environment = os.environ | {"PYTHONPATH": str(python)}
-    for slices in map(int, o.slices.split(",")):
+    for slices in (int(s) for s in o.slices.split(",") if s):
         best = {}
         with tempfile.TemporaryDirectory() as folder:
             many = pathlib.Path(folder) / "many.bin"
