@@ -230,7 +230,7 @@ void bind_real(nb::module_& m) {
             o.l_curve = nb::cast<bool>(options["l_curve"]);
             o.relaxation = nb::cast<double>(options["relaxation"]);
             o.nonnegative = nb::cast<bool>(options["nonnegative"]);
-            o.reorthogonalise = nb::cast<bool>(options["reorthogonalise"]);
+            o.reorthogonalise = nb::cast<int>(options["reorthogonalise"]);
             const Communicator& comm = p.a->range().comm();
             const int k = int(b.shape(0));
             if (!callback.is_none())

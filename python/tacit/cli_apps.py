@@ -87,6 +87,9 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--l-curve", action="store_true", help="end at the corner of the L-curve")
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="W", help="of sirt [1]")
     g.add_argument("--nonnegative", action="store_true", help="sirt: no pixel below 0")
+    g.add_argument(
+        "--reorthogonalise", type=int, default=1, metavar="N", help="cgls: keep gradients orthogonal to the first N (1)"
+    )
     g.add_argument("--no-reorthogonalisation", action="store_true", help="cgls as it stands: one image less in memory")
     g.add_argument("--start", metavar="FILE.npy", help="images to start from")
     g = p.add_argument_group("where and how it runs")
@@ -252,7 +255,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
                     l_curve=arguments.l_curve,
                     relaxation=arguments.relaxation,
                     nonnegative=arguments.nonnegative,
-                    reorthogonalise=not arguments.no_reorthogonalisation,
+                    reorthogonalise=0 if arguments.no_reorthogonalisation else arguments.reorthogonalise,
                     start=None if start is None else start[a - low : b - low],
                     batch=arguments.batch,
                     callback=lambda s, a=a: line(  # type: ignore[misc]
@@ -385,8 +388,12 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
         raise wrong("--nonnegative is of sirt")
     if arguments.relaxation != 1.0 and arguments.method != "sirt":
         raise wrong("--relaxation is of sirt")
-    if arguments.no_reorthogonalisation and arguments.method != "cgls":
-        raise wrong("--no-reorthogonalisation is of cgls")
+    if arguments.method != "cgls" and (arguments.no_reorthogonalisation or arguments.reorthogonalise != 1):
+        raise wrong("--reorthogonalise and --no-reorthogonalisation are of cgls")
+    if arguments.no_reorthogonalisation and arguments.reorthogonalise != 1:
+        raise wrong("--reorthogonalise and --no-reorthogonalisation are given")
+    if arguments.reorthogonalise < 0:
+        raise wrong(f"--reorthogonalise {arguments.reorthogonalise}: 0 or more gradients are possible")
 
 
 def check_infer(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 namespace tacit::comm {
@@ -29,6 +30,19 @@ Groups parse_groups(const std::string& text) {
 }
 
 namespace {
+
+// Spans of a level's sums and spreads, from the inside out.
+const char* level_name(std::size_t level) {
+  static constexpr const char* names[] = {"sums, level 1", "sums, level 2", "sums, level 3", "sums, level 4",
+                                          "sums, level 5", "sums, level 6", "sums, level 7", "sums, level 8"};
+  return names[std::min(level, std::size(names) - 1)];
+}
+
+// What packing and adding move in memory: values are read and written where they are packed, read twice and written
+// where they are added.
+void declare(Local packed, Local added, std::size_t bytes, double flops) {
+  Trace::work("partial sums", (2.0 * packed + 3.0 * added) * double(bytes), flops);
+}
 
 // One level: a list of elements before it, one after it, and how the first comes to the second.
 struct Level {
@@ -70,10 +84,13 @@ struct SparseReduction::Parts {
   }
   template <class T>
   static void pack_sent(const Level& level, const T* values, int k, T* out) {
+    declare(Local(level.sent.size()), 0, sizeof(T) * std::size_t(k), 0);
     for (const Local i : level.sent) std::memcpy(out, values + std::size_t(i) * k, sizeof(T) * k), out += k;
   }
   template <class T>
   static void add_received(const Level& level, const T* in, int k, T* values, int stride) {
+    const auto received = Local(level.pattern->send_index.size());
+    declare(0, received, sizeof(T) * std::size_t(k), double(received) * k);
     for (const Local i : level.pattern->send_index) {
       T* const to = values + std::size_t(i) * stride;
       for (int c = 0; c < k; ++c) to[c] += in[c];
@@ -97,11 +114,13 @@ struct SparseReduction::Parts {
   }
   template <class T>
   static void pack_after(const Level& level, const T* after, int k, int stride, T* out) {
+    declare(Local(level.pattern->send_index.size()), 0, sizeof(T) * std::size_t(k), 0);
     for (const Local i : level.pattern->send_index)
       std::memcpy(out, after + std::size_t(i) * stride, sizeof(T) * k), out += k;
   }
   template <class T>
   static void unpack_before(const Level& level, const T* after, int k, int stride, const T* in, T* before) {
+    declare(level.before, 0, sizeof(T) * std::size_t(k), 0);
     for (const auto& [from, to] : level.kept)
       std::memcpy(before + std::size_t(from) * k, after + std::size_t(to) * stride, sizeof(T) * k);
     for (const Local i : level.sent) std::memcpy(before + std::size_t(i) * k, in, sizeof(T) * k), in += k;
@@ -252,11 +271,13 @@ int SparseReduction::start_sum(const T* partial, int k) {
   std::vector<T> before, after;
   const T* values = partial;
   for (std::size_t l = 0; l + 1 < p.levels.size(); ++l) {
+    const Span of_level(level_name(l), "comm");
     after.resize(std::size_t(p.levels[l].after) * k);
     p.sum(p.levels[l], values, k, after.data());
     std::swap(before, after);
     values = before.data();
   }
+  const Span of_level(level_name(p.levels.size() - 1), "comm");
   Level& last = p.levels.back();
   const int token = p.take();
   auto& slot = p.slots[token];
@@ -284,7 +305,7 @@ template <class T>
 void SparseReduction::finish_sum(int token, T* own, int k, int stride) {
   auto& p = *parts_;
   auto& slot = p.slots[token];
-  const Span span("reduce", "comm");
+  const Span span("reduce", "comm"), of_level(level_name(p.levels.size() - 1), "comm");
   const T* sum = reinterpret_cast<const T*>(slot.sum.data());
   for (Local i = 0; i < p.owned; ++i)
     std::memcpy(own + std::size_t(i) * stride, sum + std::size_t(i) * k, sizeof(T) * k);
@@ -299,7 +320,7 @@ void SparseReduction::finish_sum(int token, T* own, int k, int stride) {
 template <class T>
 int SparseReduction::start_spread(const T* own, int k, int stride) {
   auto& p = *parts_;
-  const Span span("spread", "comm");
+  const Span span("spread", "comm"), of_level(level_name(p.levels.size() - 1), "comm");
   const int token = p.take();
   auto& slot = p.slots[token];
   slot.exchange = nullptr;
@@ -332,12 +353,16 @@ void SparseReduction::finish_spread(int token, const T* own, int k, int stride, 
     return kept.data();
   };
   T* values = target(n - 1, before);
-  const T* in = nullptr;
-  if (slot.exchange)
-    slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
-  Parts::unpack_before(p.levels[n - 1], own, k, stride, in, values);
-  if (slot.exchange) slot.exchange->close(slot.number);
+  {
+    const Span of_level(level_name(n - 1), "comm");
+    const T* in = nullptr;
+    if (slot.exchange)
+      slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
+    Parts::unpack_before(p.levels[n - 1], own, k, stride, in, values);
+    if (slot.exchange) slot.exchange->close(slot.number);
+  }
   for (std::size_t l = n - 1; l-- > 0;) {
+    const Span of_level(level_name(l), "comm");
     std::swap(before, after);
     values = target(l, before);
     p.spread(p.levels[l], after.data(), k, values);

@@ -159,6 +159,52 @@ struct Pile {
   }
 };
 
+/// out = in by way of shared memory, two groups of copies under way; `waits`: for the older one, as it has to.
+struct CopyThrough {
+  static constexpr int threads = 32, pieces = 4;
+  struct Shared {
+    double x[2][threads];
+  };
+  const double* in;
+  double* out;
+  bool waits;
+  template <Team T>
+  void operator()(const T& team, Shared& shared) const {
+    const double* const from = in + team.block() * pieces * threads;
+    const auto start = [&](int p) {
+      for_items<threads>(team, [&](int i) { team.template copy<8>(&shared.x[p % 2][i], from + p * threads + i); });
+      team.close_copies();
+    };
+    start(0);
+    for (int p = 0; p < pieces; ++p) {
+      if (p + 1 < pieces) start(p + 1);
+      else team.close_copies();
+      if (waits) team.template await_copies<1>();
+      team.barrier();
+      // What others copied: the mirror image.
+      for_items<threads>(
+          team, [&](int i) { out[(team.block() * pieces + p) * threads + i] = shared.x[p % 2][threads - 1 - i]; });
+      team.barrier();
+    }
+  }
+};
+
+TEST(Team, CopiesArriveWhenTheyAreWaitedForAndNotBefore) {
+  const Global blocks = 3, n = blocks * CopyThrough::pieces * CopyThrough::threads;
+  const auto in = Dice(5).values<double>(n);
+  for (const Way way : ways) {
+    std::vector<double> out(n, 0.0);
+    launch_here(way, blocks, CopyThrough{in.data(), out.data(), true});
+    for (Global i = 0; i < n; ++i) {
+      const Global first = i / CopyThrough::threads * CopyThrough::threads;
+      ASSERT_EQ(out[i], in[first + CopyThrough::threads - 1 - (i - first)]);
+    }
+  }
+  std::vector<double> early(n, 0.0);
+  launch_threads(blocks, CopyThrough{in.data(), early.data(), false});
+  for (const double v : early) ASSERT_TRUE(std::isnan(v));
+}
+
 TEST(Team, AtomicAddsLoseNothing) {
   for (const Way way : ways) {
     std::complex<double> z[3] = {};

@@ -232,32 +232,78 @@ TYPED_TEST(Tiled, GivesItsRowsBackAndCountsReuse) {
   }
 }
 
-// The kernel that runs on the device, played by one thread and by teams of real ones.
+template <class T>
+void check_staged(const std::vector<std::vector<Entry<T>>>& a, Local columns, int at_once, Values values,
+                  op::Vectors vectors, std::initializer_list<int> widths, bool race) {
+  const auto rows = a.size();
+  const op::StagedMatrix<T, Host> m(Local(rows), columns, source_of(a), at_once, values, vectors);
+  const double rounded = (values == Values::half) + (vectors == op::Vectors::half);
+  const double bound = rounded * 0x1p-11 + 64 * std::numeric_limits<T>::epsilon();
+  EXPECT_GE(m.counts().stored, m.counts().padding);
+  EXPECT_LE(m.counts().turns, m.counts().turns_as_given);
+  for (const int k : widths) {
+    const auto wide = std::size_t(k);
+    std::vector<T> x(std::size_t(columns) * wide), serial(rows * wide, T(7)), teams(rows * wide, T(7));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i) + T(i % 3);
+    m.multiply(x.data(), serial.data(), k);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < wide; ++c) {
+        double sum = 0, size = 1e-300;
+        for (const auto& e : a[r]) {
+          const double term = double(e.value) * double(x[std::size_t(e.column) * wide + c]);
+          sum += term, size += std::abs(term);
+        }
+        ASSERT_NEAR(double(serial[r * wide + c]), sum, (bound + rounded * 1e-5) * size) << at_once << " " << k;
+      }
+    if (!race) continue;
+    m.multiply(x.data(), teams.data(), k, true);
+    EXPECT_EQ(serial, teams);
+  }
+}
+
+// The kernel that runs on the device, played by one thread and by teams of real ones (256 threads a team: slow).
+// Several stages (900 columns are four of 256), several parts, empty rows, a last block that is not full.
 TYPED_TEST(Tiled, StagesAsTeamsDo) {
   using T = TypeParam;
   const auto a = some_rows<T>(300, 900);
   for (const auto values : {Values::full, Values::half})
-    for (const int at_once : {1, 8, 32}) {
-      const op::StagedMatrix<T, Host> m(300, 900, source_of(a), at_once, values);
-      const double bound = (values == Values::half ? 0x1p-11 : 0) + 64 * std::numeric_limits<T>::epsilon();
-      for (const int k : {1, 7, 32, 40}) {
-        std::vector<T> x(std::size_t(900 * k)), serial(std::size_t(300 * k), T(7)), teams(std::size_t(300 * k), T(7));
-        for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i);
-        m.multiply(x.data(), serial.data(), k);
-        for (std::size_t r = 0; r < 300; ++r)
-          for (std::size_t c = 0; c < std::size_t(k); ++c) {
-            double sum = 0, size = 1e-300;
-            for (const auto& e : a[r]) {
-              const double term = double(e.value) * double(x[std::size_t(e.column) * std::size_t(k) + c]);
-              sum += term, size += std::abs(term);
-            }
-            ASSERT_NEAR(double(serial[r * std::size_t(k) + c]), sum, bound * size);
-          }
-        if (k != 7 || at_once != 8 || values != Values::half) continue;  // 256 threads a team: slow
-        m.multiply(x.data(), teams.data(), k, true);
-        EXPECT_EQ(serial, teams);
-      }
-    }
+    for (const int at_once : {1, 8, 32})
+      check_staged<T>(a, 900, at_once, values, op::Vectors::full, {1, 7, 32, 40}, false);
+  const auto few = some_rows<T>(130, 1300);
+  check_staged<T>(few, 1300, 32, Values::full, op::Vectors::full, {5, 36}, true);
+  check_staged<T>(few, 1300, 8, Values::half, op::Vectors::full, {8}, true);
+  check_staged<T>(few, 1300, 1, Values::full, op::Vectors::full, {1}, true);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    for (const auto values : {Values::full, Values::half})
+      for (const int at_once : {16, 64})
+        check_staged<T>(a, 900, at_once, values, op::Vectors::half, {1, 7, 32, 65}, false);
+    check_staged<T>(few, 1300, 16, Values::full, op::Vectors::half, {3}, true);
+  }
+  EXPECT_THROW((op::StagedMatrix<T, Host>(300, 900, source_of(a), 16)), Error);
+  EXPECT_THROW((op::StagedMatrix<T, Host>(300, 100, source_of(a), 8)), Error);
+}
+
+// A block whose entries need many parts, and rows that all begin in one bank: what padding reads is zero, whatever X
+// is.
+TYPED_TEST(Tiled, StagesDenseBlocks) {
+  using T = TypeParam;
+  std::vector<std::vector<Entry<T>>> a(40);
+  for (Local r = 0; r < 40; ++r)
+    for (Local c = 0; c < 400 + 3 * r; ++c)
+      a[std::size_t(r)].push_back({(c * 32 + r * 8) % 1031, test::number<T>(3, std::uint64_t(r * 600 + c))});
+  for (const int at_once : {1, 8, 32})
+    check_staged<T>(a, 1031, at_once, Values::full, op::Vectors::full, {1, 9}, false);
+  const op::StagedMatrix<T, Host> m(40, 1031, source_of(a), 8);
+  EXPECT_GT(m.counts().turns_as_given, 1.3);
+  EXPECT_LT(m.counts().turns, 0.85 * m.counts().turns_as_given);
+  std::vector<T> x(1031, T(1)), y(40);
+  x[1030] = std::numeric_limits<T>::quiet_NaN();  // nobody reads it but whose column it is
+  m.multiply(x.data(), y.data(), 1);
+  for (std::size_t r = 0; r < 40; ++r) {
+    bool reads = false;
+    for (const auto& e : a[r]) reads = reads || e.column == 1030;
+    EXPECT_EQ(std::isnan(y[r]), reads) << r;
+  }
 }
 
 // Rows and columns are stored in another order, vectors are not.
@@ -288,7 +334,8 @@ TYPED_TEST(Tiled, StoresRowsAndColumnsInAnyOrder) {
 TEST(TiledMatrix, ReadsVectorsIn16Bits) {
   for (const Local columns : {500, 70000}) {
     const auto a = some_rows<float>(61, columns);
-    for (const auto& [vectors, bound] : {std::pair{op::Vectors::half, 0x1p-11}, {op::Vectors::bfloat16, 0x1p-8}})
+    // Within a unit, not half of one: a number may take half a unit of what its neighbours lost.
+    for (const auto& [vectors, bound] : {std::pair{op::Vectors::half, 0x1p-10}, {op::Vectors::bfloat16, 0x1p-7}})
       for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain}) {
         TiledOptions o;
         o.format = format, o.vectors = vectors, o.block_rows = 9;
@@ -337,6 +384,30 @@ TEST(TiledMatrix, ReadsVectorsIn16Bits) {
   o.vectors = op::Vectors::half;
   const auto a = some_rows<double>(10, 10);
   EXPECT_THROW(TiledMatrix<double>(10, 10, source_of(a), o), Error);
+}
+
+// What rounding takes from a number its neighbours get: sums over many elements lose next to nothing.
+TEST(TiledMatrix, RoundsVectorsSoThatSumsStay) {
+  const Local columns = 5000;
+  std::vector<std::vector<Entry<float>>> a(2);
+  for (Local c = 0; c < columns; ++c) a[0].push_back({c, 1.0f}), a[1].push_back({c, 1.0f + float(c) / float(columns)});
+  for (const auto& [vectors, unit] : {std::pair{op::Vectors::half, 0x1p-11}, {op::Vectors::bfloat16, 0x1p-8}})
+    for (const int k : {1, 20}) {
+      TiledOptions o;
+      o.vectors = vectors;
+      const TiledMatrix<float> m(2, columns, source_of(a), o);
+      std::vector<float> x(std::size_t(columns * k)), y(std::size_t(2 * k));
+      for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = i / std::size_t(k) % 5 == 0 ? 0.0f : 1.3f + 0.2f * test::number<float>(4, i);
+      m.multiply(x.data(), k, y.data(), k, k);
+      for (int row = 0; row < 2; ++row)
+        for (int c = 0; c < k; ++c) {
+          double sum = 0;
+          for (const auto& e : a[std::size_t(row)]) sum += double(e.value) * double(x[std::size_t(e.column * k + c)]);
+          // Three pieces of the columns leave a unit each; nearest rounding would leave some sqrt(5000) of them.
+          EXPECT_NEAR(double(y[std::size_t(row * k + c)]), sum, 12 * unit + 2e-6 * sum) << row << " " << c << " " << k;
+        }
+    }
 }
 
 // Large entries times 2^14 would leave the range of floats: vectors are scaled less.

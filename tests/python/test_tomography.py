@@ -96,6 +96,16 @@ def test_krylov_methods_take_the_normal_equations() -> None:
     np.testing.assert_allclose(x, cgls.images.reshape(-1)[P.pixel_order], atol=1e-5)
 
 
+def test_many_columns_are_one_product() -> None:
+    A = tomography.projector(angles_of(12), 16, dtype="float64", columns=5).operator
+    x = np.random.default_rng(0).random((A.shape[1], 5))
+    before = A._handle.applies
+    y = A @ x
+    assert A._handle.applies == before + 1
+    np.testing.assert_allclose(y, np.stack([A @ column for column in x.T], axis=1), rtol=1e-13)
+    np.testing.assert_allclose(A.H @ y, np.stack([A.H @ column for column in y.T], axis=1), rtol=1e-13)
+
+
 def test_half_values_follow() -> None:
     image = disc(64)
     full, half = (tomography.projector(angles_of(90), 64, values=v) for v in ("full", "float16"))

@@ -4,8 +4,8 @@
                                          [--time] [--out FOLDER]
 
 Ranks are threads of this process. Prints values a column by level (those that stay on their rank included), what crosses nodes,
-and, with --time, seconds of one product in each part for float64, float32 and float16 values; draws who sends how
-much to whom, by level (figure 10). (Paper, 24 GPUs of 4 nodes: 1.35 GB -> 768 MB within sockets -> 492 MB within nodes, 64 %
+and, with --time, seconds of one product in each part for float64, float32 and float16 values; draws the rays of which ranks, sockets
+and nodes hold partial sums (figure 9) and who sends how much to whom, by level (figure 10). Ranks stand for the paper's GPUs. (Paper, 24 GPUs of 4 nodes: 1.35 GB -> 768 MB within sockets -> 492 MB within nodes, 64 %
 less between nodes.)
 """
 
@@ -37,7 +37,8 @@ def main():
     groups = tuple(int(g) for g in o.groups.split(","))
 
     # Who touches which rows: every column belongs to the rank that owns it.
-    whole = tomography.projector(angles, o.size, order=o.order).operator.to_scipy()
+    P = tomography.projector(angles, o.size, order=o.order)
+    whole = P.operator.to_scipy()
     m, n = whole.shape
     rank_of_column = np.searchsorted(
         [n // o.ranks * r + min(r, n % o.ranks) for r in range(1, o.ranks)], np.arange(n), "right"
@@ -101,6 +102,29 @@ def main():
         inner = outer
     figure.tight_layout()
     path = pathlib.Path(o.out) / "hierarchy.png"
+    figure.savefig(path, dpi=110)
+    print(f"drawn in {path}")
+
+    # Rays of which some rank, some group, holds a partial sum, where they lie in the sinogram.
+    figure, axes = plt.subplots(1, 2 + len(groups), figsize=(4.6 * (2 + len(groups)), 4.6))
+    rays = np.empty(m, int)
+    rays[P.ray_order] = np.arange(m)
+    some = [r * o.ranks // 4 for r in range(4)]
+    shown = np.zeros((m, 3))
+    for r, colour in zip(some, plt.get_cmap("tab10").colors, strict=False):
+        shown[touched[:, r]] += 0.5 * np.array(colour)
+    axes[0].imshow(np.clip(shown[rays], 0, 1).reshape(o.angles, o.size, 3), aspect="auto")
+    axes[0].set_title(f"(a) partial sums of ranks {', '.join(map(str, some))}")
+    for place, letter, size in zip(axes[1:], "bcd", (1, *groups), strict=False):
+        held = touched.reshape(m, o.ranks // size, size).any(2).sum(1)
+        drawn = place.imshow(held[rays].reshape(o.angles, o.size), aspect="auto", cmap="viridis", vmin=1)
+        figure.colorbar(drawn, ax=place, shrink=0.8)
+        what = "ranks" if size == 1 else f"groups of {size}"
+        place.set_title(f"({letter}) {what} that hold a ray: {held.mean():.2f}")
+    for place in axes:
+        place.set_xlabel("bin"), place.set_ylabel("angle")
+    figure.tight_layout()
+    path = pathlib.Path(o.out) / "partials.png"
     figure.savefig(path, dpi=110)
     print(f"drawn in {path}")
 

@@ -1,12 +1,13 @@
 """Throughput by register tile and by network: figures 2 and 4 of the proposal on hierarchical sparse operations, on this processor.
 
-    python bench/papers/003/throughput.py [--size 256] [--angles 360] [--tiles 8,16,32,48,64,96,128] [--network DATA] [--out FOLDER]
+    python bench/papers/003/throughput.py [--size 256] [--angles 360] [--tiles 8,16,32,48,64,96,128] [--panels 16,32,..] [--out FOLDER]
 
-(4a) G edges a second (entries times columns) of A with as many columns at once as the register tile holds, list and bitmap,
-float32 and float16 values; SciPy beside. (2a) the best of them. (2b) latency of RadiX-Nets of 120 layers through the
-fused product and through SciPy's product and a separate activation, 2048 images of random bits (the official images for 1024
-neurons with --network). (Paper: P100, V100, A100: tiled ELL 4.69, 1.81, 2.79 times cuSPARSE; fused inference 3.39 times and more;
-the best factor depends on the size, a drop above 29 columns.)
+(4a-c) G edges a second (entries times columns) of A with as many columns at once as the register tile holds, list and bitmap,
+float32 and float16 values; SciPy beside; of rays and pixels in their natural order, tiled and as Tacit's own csr operator. (4d-f) G
+edges a second of RadiX-Nets of 120 layers by images that are worked on together. (2a) the best of 4a over SciPy's product, the paper's
+ratios to cuSPARSE beside. (2b) latency of the networks through the fused product and through SciPy's product and a separate activation,
+2048 images of random bits. (Paper: P100, V100, A100: tiled ELL 4.69, 1.81, 2.79 times cuSPARSE; fused inference 3.39 times and up to
+two orders of magnitude; the best factor depends on the size, a sharp drop above 29 columns.)
 """
 
 import argparse
@@ -19,7 +20,24 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+import tacit
 from tacit import inference, tomography
+
+PAPER = {"P100": 4.69, "V100": 1.81, "A100": 2.79}  # tiled ELL over cuSPARSE
+
+
+def product_rates(apply, nnz, columns, tiles, repeat):
+    """G edges a second; `apply` multiplies an array of columns, or says itself how many seconds that took."""
+    rates = []
+    for k in tiles:
+        x = np.random.default_rng(0).random((columns, k), np.float32)
+        best = 1e9
+        for _ in range(repeat):
+            begin = time.perf_counter()
+            seconds = apply(x)
+            best = min(best, seconds if isinstance(seconds, float) else time.perf_counter() - begin)
+        rates.append(nnz * k / best / 1e9)
+    return rates
 
 
 def main():
@@ -27,40 +45,53 @@ def main():
     words.add_argument("--size", type=int, default=256)
     words.add_argument("--angles", type=int, default=360)
     words.add_argument("--tiles", default="8,16,32,48,64,96,128")
+    words.add_argument("--panels", default="16,32,64,128,256,512")
     words.add_argument("--neurons", default="1024,4096")
     words.add_argument("--repeat", type=int, default=3)
     words.add_argument("--out", default=".")
     o = words.parse_args()
     angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
-    tiles = [int(t) for t in o.tiles.split(",")]
-    rng = np.random.default_rng(0)
+    tiles, panels = ([int(t) for t in text.split(",")] for text in (o.tiles, o.panels))
     curves = {}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4))
-    for values, layout in (("full", "list"), ("full", "bitmap"), ("float16", "list"), ("float16", "bitmap")):
-        name, rates = f"{layout}, {'float32' if values == 'full' else values}", []
-        A = tomography.projector(angles, o.size, values=values, format=layout).operator
-        for k in tiles:
-            x = rng.random((A.shape[1], k), np.float32)
-            seconds = min(A._handle.time_product(x, False, False) for _ in range(o.repeat))
-            rates.append(A.nnz * k / seconds / 1e9)
-        curves[name] = rates
-        left.plot(tiles, rates, "o-", label=name)
-        print(f"{name}: " + ", ".join(f"{k}: {r:.1f}" for k, r in zip(tiles, rates, strict=True)) + " G edges/s")
-    a = A.to_scipy()
-    rates = []
-    for k in tiles:
-        x = rng.random((a.shape[1], k), np.float32)
-        best = 1e9
-        for _ in range(2):
-            begin = time.perf_counter()
-            a @ x
-            best = min(best, time.perf_counter() - begin)
-        rates.append(a.nnz * k / best / 1e9)
-    left.plot(tiles, rates, "s--", color="#718096", label="SciPy (one thread)")
-    best, at = max((max(r), n) for n, r in curves.items())
-    print(f"figure 2a: {at} {best:.1f}, SciPy {max(rates):.1f} G edges/s: {best / max(rates):.2f} times")
-    left.set_xlabel("columns at once"), left.set_ylabel("G edges/s"), left.legend(), left.set_ylim(0)
+    figure, axes = plt.subplots(2, 2, figsize=(13, 9))
+    (left, right), (ratios, networks) = axes
 
+    def tell(name, at, rates, style="o-"):
+        curves[name] = rates
+        left.plot(tiles, rates, style, label=name)
+        print(
+            f"{name}: " + ", ".join(f"{k}: {r:.1f}" for k, r in zip(at, rates, strict=True)) + " G edges/s", flush=True
+        )
+
+    for values, layout in (("full", "list"), ("full", "bitmap"), ("float16", "list"), ("float16", "bitmap")):
+        A = tomography.projector(angles, o.size, values=values, format=layout).operator
+        found = product_rates(
+            lambda x, A=A: A._handle.time_product(x, False, False), A.nnz, A.shape[1], tiles, o.repeat
+        )
+        tell(f"{layout}, {'float32' if values == 'full' else values}", tiles, found)
+    a = A.to_scipy()
+    plain = product_rates(a.__matmul__, a.nnz, a.shape[1], tiles, 2)
+    tell("SciPy (one thread)", tiles, plain, "s--")
+    best, at = max((max(r), n) for n, r in curves.items())
+    print(f"figure 2a: {at} {best:.1f}, SciPy {max(plain):.1f} G edges/s: {best / max(plain):.2f} times")
+    # Rays and pixels as they are numbered: the tuner may fall back to the plain form.
+    natural = tomography.projector(angles, o.size, order="natural", columns=32, tune=True).operator
+    found = product_rates(natural.__matmul__, natural.nnz, a.shape[1], tiles, o.repeat)
+    tell(f"natural order, tuned ({natural.storage.split(',')[0]})", tiles, found, "^-")
+    a = natural.to_scipy()
+    own = tacit.csr(a)
+    csr = product_rates(own.__matmul__, a.nnz, a.shape[1], tiles, o.repeat)
+    tell("natural order, csr", tiles, csr, "^--")
+    print(
+        "natural order, tuned over csr: "
+        + ", ".join(f"{k}: {f / c:.2f}" for k, f, c in zip(tiles, found, csr, strict=True))
+    )
+    left.set_title("figure 4a-c: one projector, this processor")
+    left.set_xlabel("columns at once"), left.set_ylabel("G edges/s"), left.legend(fontsize=7), left.set_ylim(0)
+    ratios.bar([*PAPER, "this processor"], [*PAPER.values(), best / max(plain)], color=["#a0aec0"] * 3 + ["#2b6cb0"])
+    ratios.set_title("figure 2a: over cuSPARSE (paper), over SciPy (ours)"), ratios.set_ylabel("times")
+
+    rng = np.random.default_rng(0)
     times = {"fused": [], "SciPy, two passes": []}
     sizes = [int(n) for n in o.neurons.split(",")]
     for neurons in sizes:
@@ -69,6 +100,18 @@ def main():
         images = rng.random((2048, neurons)) < 0.12
         bits = np.packbits(images, axis=1)
         bias = inference.BIAS[neurons]
+        rates = []
+        for panel in panels:
+            r = min(
+                (net.infer(bits, packed=True, bias=bias, panel=panel) for _ in range(o.repeat)), key=lambda r: r.seconds
+            )
+            rates.append(r.edges / r.seconds / 1e9)
+        networks.plot(panels, rates, "o-", label=f"{neurons} neurons")
+        print(
+            f"figure 4d-f: {neurons} neurons: "
+            + ", ".join(f"{k}: {r:.1f}" for k, r in zip(panels, rates, strict=True))
+            + " G edges/s"
+        )
         fused = min(net.infer(bits, packed=True, bias=bias).seconds for _ in range(o.repeat))
         begin = time.perf_counter()
         y = np.ascontiguousarray(images.T.astype(np.float32))
@@ -93,7 +136,9 @@ def main():
         right.set_xticks(place, [str(n) for n in sizes]),
         right.set_xlabel("neurons a layer"),
     )
-    right.legend()
+    right.set_title("figure 2b: 120 layers, 2048 images"), right.legend()
+    networks.set_title("figure 4d-f: edges counted by the challenge's rule"), networks.set_xscale("log", base=2)
+    networks.set_xlabel("images at once"), networks.set_ylabel("G edges/s"), networks.legend(), networks.set_ylim(0)
     figure.tight_layout()
     path = pathlib.Path(o.out) / "throughput.png"
     figure.savefig(path, dpi=110)

@@ -6,6 +6,9 @@
 #include <tacit/exec/team.hpp>
 
 #include <cuda_runtime.h>
+#ifdef __CUDACC__
+#include <cuda_pipeline_primitives.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +63,16 @@ class CudaTeam {
   __device__ Global block() const { return blockIdx.x; }
   __device__ void barrier() const { __syncthreads(); }
 
+  template <int Bytes>
+  __device__ void copy(void* to, const void* from) const {
+    __pipeline_memcpy_async(to, from, Bytes);
+  }
+  __device__ void close_copies() const { __pipeline_commit(); }
+  template <int Groups>
+  __device__ void await_copies() const {
+    __pipeline_wait_prior(Groups);
+  }
+
   template <int W>
   __device__ Lanes<W, CudaTeam> lanes() const {
     return Lanes<W, CudaTeam>(*this);
@@ -106,11 +119,21 @@ class CudaTeam {
   }
 };
 
+/// Of shared memory that a kernel has without asking for more.
+inline constexpr std::size_t static_shared = 48 * 1024;
+
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
-  static_assert(sizeof(typename Kernel::Shared) <= 48 * 1024, "static shared memory ends at 48 KiB");
+  static_assert(sizeof(typename Kernel::Shared) <= static_shared, "more has to be asked for: run_wide_kernel");
   __shared__ alignas(16) unsigned char shared[sizeof(typename Kernel::Shared)];
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
+}
+
+/// The same with what the launch asked for.
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, 1) run_wide_kernel(const __grid_constant__ Kernel kernel) {
+  extern __shared__ __align__(128) unsigned char wide_shared[];
+  kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(wide_shared));
 }
 
 /// Starts the kernel on blocks [0, blocks) of the current device and returns. No blocks: nothing is started.
@@ -120,7 +143,14 @@ void launch_cuda(Global blocks, const Kernel& kernel, cudaStream_t stream = curr
   if (blocks == 0) return;
   require(blocks <= std::numeric_limits<std::int32_t>::max(), "a kernel of ", blocks, " blocks: CUDA starts ",
           std::numeric_limits<std::int32_t>::max(), " at most");
-  run_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, stream>>>(kernel);
+  constexpr std::size_t bytes = sizeof(typename Kernel::Shared);
+  if constexpr (bytes <= static_shared) {
+    run_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, stream>>>(kernel);
+  } else {
+    check_cuda(cudaFuncSetAttribute(run_wide_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+               "cudaFuncSetAttribute");
+    run_wide_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, bytes, stream>>>(kernel);
+  }
   check_cuda(cudaGetLastError(), "kernel launch");
 }
 

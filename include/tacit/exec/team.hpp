@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -43,12 +44,18 @@ namespace tacit::exec {
 /// threads: members of a team. rank(): this member, from 0. block(): the block of work, from 0.
 /// barrier(): nobody goes on before all have come, and then sees what all wrote.
 /// sum(v): v added up over the team, given to every member. lanes<W>(): the team cut into groups of W neighbours.
+/// copy<B>(to, from): starts to copy B = 4, 8 or 16 bytes, aligned so, to what the team shares. close_copies(): those
+/// that this member has started since are a group, which may be empty. await_copies<N>(): until at most the N latest
+/// groups of this member are under way; others see what it copied after a barrier that follows.
 template <class T>
 concept Team = requires(const T team, double v) {
   { T::threads } -> std::convertible_to<int>;
   { team.rank() } -> std::convertible_to<int>;
   { team.block() } -> std::convertible_to<Global>;
   team.barrier();
+  team.template copy<4>(static_cast<void*>(nullptr), static_cast<const void*>(nullptr));
+  team.close_copies();
+  team.template await_copies<0>();
   { team.sum(v) } -> std::same_as<double>;
   { team.template lanes<1>().sum(v) } -> std::same_as<double>;
 };
@@ -94,6 +101,13 @@ class SerialTeam {
   int rank() const { return 0; }
   Global block() const { return block_; }
   void barrier() const {}
+  template <int Bytes>
+  void copy(void* to, const void* from) const {
+    std::memcpy(to, from, Bytes);
+  }
+  void close_copies() const {}
+  template <int Groups>
+  void await_copies() const {}
   template <class V>
   V sum(const V& v) const {
     return v;
@@ -122,12 +136,40 @@ class ThreadTeam {
       alignas(16) std::byte bytes[slot_bytes];
     };
     std::vector<Slot> slots{static_cast<std::size_t>(N)};
+    // Copies under way: made when they are waited for and not before, so that who reads too early sees it.
+    struct Copy {
+      void* to;
+      const void* from;
+      int bytes;
+    };
+    struct Copies {
+      std::vector<Copy> open;
+      std::deque<std::vector<Copy>> groups;
+    };
+    std::vector<Copies> copies{static_cast<std::size_t>(N)};
   };
 
   ThreadTeam(Global block, int rank, Common& common) : block_(block), rank_(rank), common_(&common) {}
   int rank() const { return rank_; }
   Global block() const { return block_; }
   void barrier() const { common_->barrier.arrive_and_wait(); }
+  template <int Bytes>
+  void copy(void* to, const void* from) const {
+    own_copies().open.push_back({to, from, Bytes});
+  }
+  void close_copies() const {
+    auto& own = own_copies();
+    own.groups.push_back(std::move(own.open));
+    own.open.clear();
+  }
+  template <int Groups>
+  void await_copies() const {
+    auto& groups = own_copies().groups;
+    for (; groups.size() > std::size_t(Groups); groups.pop_front())
+      for (const auto& c : groups.front()) std::memcpy(c.to, c.from, std::size_t(c.bytes));
+  }
+  /// What a block left under way is not of the next one.
+  void forget_copies() const { own_copies() = {}; }
   template <class V>
   V sum(const V& v) const {
     put(v);
@@ -164,6 +206,7 @@ class ThreadTeam {
       for (int i = 0; i < half; ++i) add_to(part[i], part[i + half]);
     return part[0];
   }
+  typename Common::Copies& own_copies() const { return common_->copies[std::size_t(rank_)]; }
   Global block_;
   int rank_;
   Common* common_;
@@ -258,6 +301,7 @@ void launch_threads(Global blocks, const Kernel& kernel) {
           const ThreadTeam<N> team(block, rank, side.common);
           team.barrier();
           kernel(team, *side.shared);
+          team.forget_copies();
           team.barrier();
         }
       });

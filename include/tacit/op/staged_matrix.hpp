@@ -6,6 +6,7 @@
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <string>
+#include <vector>
 
 namespace tacit::op {
 
@@ -20,38 +21,63 @@ struct Staging {
 template <class T>
 Staging staging_of(Local rows, Local columns, const RowSource<T>& source, int block_rows, int capacity);
 
+/// What a staged matrix comes to, counted as it was laid out.
+struct StagedCounts {
+  double reuse = 0;    ///< entries over columns staged
+  double stages = 0;   ///< a block, on average
+  double stored = 0;   ///< entries with padding over entries
+  double steps = 0;    ///< a slice's steps, over all: each reads one entry for every row of a slice
+  double padding = 0;  ///< steps times rows of a slice over entries: what is multiplied
+  /// Turns that shared memory takes for what a step reads of X, beyond which it is 1: words in one bank take turns.
+  /// With entries in the order of the source, and as they are stored.
+  double turns_as_given = 0, turns = 0;
+};
+
 /// Map, buffer and 16-bit local indices as in Hidayetoglu et al. (2020), doi 10.1109/SC41405.2020.00041, but with
-/// columns across lanes: no padding and no bank conflicts. Blocks of 128 rows (32 columns at once) or 256 (8 or 1).
+/// columns across lanes and several rows a warp only where columns are fewer than its lanes. Blocks of 128 rows (32
+/// lanes) or 256 (8 or 1). Entries of several rows side by side are put in an order in which they lie in different
+/// banks, as far as a greedy colouring finds one.
 template <class T, Memory M>
 class StagedMatrix {
  public:
-  /// `columns_at_once`: 1, 8 or 32, which the stages are cut for. values: full or half.
-  StagedMatrix(Local rows, Local columns, const RowSource<T>& source, int columns_at_once,
-               Values values = Values::full);
+  /// `columns_at_once`: 1, 8 or 32; 16 or 64 of vectors in halves, two to a lane. values: full or half. vectors: full,
+  /// or half (of floats): products read a copy of X in halves, each column over its own power of two, as TiledMatrix
+  /// does. Blocks are laid out in parallel. Error(usage) on anything else.
+  StagedMatrix(Local rows, Local columns, const RowSource<T>& source, int columns_at_once, Values values = Values::full,
+               Vectors vectors = Vectors::full);
 
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
   Global entries() const { return entries_; }
-  const Staging& staging() const { return staging_; }
+  const StagedCounts& counts() const { return counts_; }
   double bytes() const;
   /// Y = A X, k interleaved columns. On the host a thread plays each team; `race_check` runs real threads instead
   /// (slow).
   void multiply(const T* x, T* y, int k, bool race_check = false) const;
 
  private:
-  template <class V, int K>
-  void launch(const V* value, const T* x, T* y, int k, bool race_check) const;
+  template <class V, int Lanes, bool Packed, class Cell>
+  void launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k, bool race_check) const;
+  template <class Kernel>
+  static void run(Global blocks, const Kernel& kernel, bool race_check);
+  template <class V>
+  void with_values(const V* value, const T* x, T* y, int k, bool race_check) const;
   Local rows_ = 0, columns_ = 0;
-  int at_once_ = 1;
-  bool half_ = false;
+  int at_once_ = 1, longest_ = 0;
+  double largest_ = 0;
+  bool half_ = false, packed_ = false;
   Global entries_ = 0;
-  Staging staging_;
+  StagedCounts counts_;
   std::int64_t blocks_ = 0;
-  exec::Array<std::int32_t, M> stage_begin_;
-  exec::Array<Global, M> map_begin_, entry_begin_;
+  exec::Array<std::int32_t, M> part_begin_;
+  exec::Array<Global, M> map_begin_, quad_begin_;
+  exec::Array<std::uint32_t, M> slice_;
   exec::Array<Local, M> map_;
   exec::Array<std::uint16_t, M> slot_, halves_;
   exec::Array<T, M> value_, scale_;
+  // Of vectors in halves: made anew by every product, so that one product is under way at a time.
+  mutable exec::Array<std::uint32_t, M> cells_;
+  mutable exec::Array<float, M> most_, up_;
 };
 
 }  // namespace tacit::op

@@ -24,8 +24,11 @@ enum class Values { full, single, half, bfloat16 };
 enum class TiledFormat { automatic, list, bitmap, plain };
 
 /// What a product reads of the vectors: they themselves, or a copy in 16 bits, column by column times the power of two
-/// that brings its largest finite number to 2^14: no column can overflow, nor spoil another. Sums are formed in float
-/// in any case. Of matrices of floats. Made anew for every product; half of the traffic where X does not fit a cache.
+/// that brings its largest finite number to 2^14: no column can overflow, nor spoil another. What rounding takes from a
+/// number the next ones of its column get, up to half a unit of their own last place (error diffusion: Floyd and
+/// Steinberg 1976): every number is within a unit of its own, and sums over neighbours lose next to nothing. Sums are
+/// formed in float in any case. Of matrices of floats. Made anew for every product; half of the traffic where X does
+/// not fit a cache.
 enum class Vectors { full, half, bfloat16 };
 
 struct TiledOptions {

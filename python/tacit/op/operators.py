@@ -18,6 +18,9 @@ from .._support import (
     to_scalar,
 )
 
+# Operators whose products take all columns at once; others go column by column.
+_MANY_COLUMNS = ("Csr", "HMatrix", "TiledSpmm")
+
 
 class Operator:
     """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
@@ -108,7 +111,7 @@ class Operator:
         own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
         if conjugate:
             own = own.conj()
-        if own.ndim == 2 and isinstance(handle, (core("Csr", scalar), core("HMatrix", scalar))):
+        if own.ndim == 2 and type(handle).__name__.rpartition("_")[0] in _MANY_COLUMNS:
             y = (
                 handle.apply(own, adjoint)
                 if own.shape[1]

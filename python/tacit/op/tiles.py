@@ -130,7 +130,8 @@ def tiled(
         sums are formed in the matrix's own scalar.
     vectors : str
         "full", or "float16", "bfloat16": products of a float32 matrix read a copy of the vectors in 16 bits, each
-        column scaled by a power of two of its own, and sum in float32.
+        column scaled by a power of two of its own, and sum in float32. What rounding takes from a number the next ones
+        of its column get, up to half a unit of their own last place.
     order : str
         How rows and columns are stored; vectors keep their numbers. "natural": as they come. "clustered": rows that
         read the same columns together, and columns likewise, where nothing is known of their geometry; by "spectral"

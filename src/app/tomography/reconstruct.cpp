@@ -214,12 +214,21 @@ class Run {
     Numbers g = squares(s);
     record(squares(r), g);
     if (!judge(0)) return;
-    const Numbers g0 = g;
-    std::vector<char> held(slices.k, o.reorthogonalise);
-    const auto first = o.reorthogonalise ? std::make_unique<Vector<T>>(s) : nullptr;
-    const T* const fp = first ? first->data() : nullptr;
+    // The first gradients, their squares, and whether each is still kept apart from those of a slice.
+    const auto k = slices.k;
+    std::vector<std::unique_ptr<Vector<T>>> kept;
+    std::vector<const T*> of_kept;
+    Numbers squares_of_kept;
+    std::vector<char> held;
+    const auto keep = [&] {
+      if (kept.size() == std::size_t(o.reorthogonalise)) return;
+      kept.push_back(std::make_unique<Vector<T>>(s)), of_kept.push_back(kept.back()->data());
+      squares_of_kept.insert(squares_of_kept.end(), g.begin(), g.end());
+      for (std::size_t c = 0; c < k; ++c) held.push_back(g[c] > 0 && std::isfinite(g[c]));
+    };
+    keep();
     T *const xp = x_.data(), *const rp = r.data(), *const qp = q.data(), *const pp = p.data(), *const sp = s.data();
-    std::vector<T> alpha(slices.k), beta(slices.k), share(slices.k);
+    std::vector<T> alpha(k), beta(k), share;
     for (int now = 1; now <= o.iterations; ++now) {
       A.apply(p, q);
       const Numbers qq = squares(q);
@@ -237,27 +246,38 @@ class Run {
       A.apply_adjoint(r, s);
       residual.wait(rr.data());
       Numbers next = column_sums(s, [sp](std::size_t i, int) { return double(sp[i]) * double(sp[i]); });
-      if (o.reorthogonalise) {
-        const auto along = column_sums(s, [sp, fp](std::size_t i, int) { return double(sp[i]) * double(fp[i]); });
+      const std::size_t count = kept.size();
+      for (const T* const v : of_kept) {
+        const auto along = column_sums(s, [sp, v](std::size_t i, int) { return double(sp[i]) * double(v[i]); });
         next.insert(next.end(), along.begin(), along.end());
       }
       add_up(s.space(), next);
-      const Numbers along(next.begin() + std::ptrdiff_t(slices.k), next.end());
-      next.resize(slices.k);
+      const Numbers along(next.begin() + std::ptrdiff_t(k), next.end());
+      next.resize(k);
       record(rr, next);
       if (!judge(now)) return;
-      for (std::size_t c = 0; c < along.size(); ++c) {
-        const double part = along[c] * along[c] / g0[c];  // of the square
-        held[c] = held[c] && part < 0.25 * next[c];
-        share[c] = held[c] ? T(along[c] / g0[c]) : T(0);
-        if (held[c]) next[c] -= part;
+      share.assign(count * k, T(0));
+      for (std::size_t f = 0; f < count * k; ++f) {
+        const double part = along[f] * along[f] / squares_of_kept[f];  // of the square
+        held[f] = held[f] && part < 0.25 * next[f % k];
+        if (held[f]) share[f] = T(along[f] / squares_of_kept[f]);
       }
-      for (std::size_t c = 0; c < slices.k; ++c) beta[c] = slices.on[c] && g[c] > 0 ? T(next[c] / g[c]) : T(0);
+      for (std::size_t f = 0; f < count * k; ++f)
+        if (held[f]) next[f % k] -= along[f] * along[f] / squares_of_kept[f];
+      if (count > 0) {
+        const T* const* const vs = of_kept.data();
+        const T* const shares = share.data();
+        each_element(s, [=](std::size_t i, int c) {
+          T v = sp[i];
+          for (std::size_t f = 0; f < count; ++f) v -= shares[f * k + std::size_t(c)] * vs[f][i];
+          sp[i] = v;
+        });
+      }
+      for (std::size_t c = 0; c < k; ++c) beta[c] = slices.on[c] && g[c] > 0 ? T(next[c] / g[c]) : T(0);
       g = next;
-      const T *const bt = beta.data(), *const of_first = share.data();
-      if (o.reorthogonalise)
-        each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] - of_first[c] * fp[i] + bt[c] * pp[i]; });
-      else each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
+      keep();
+      const T* const bt = beta.data();
+      each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
     }
   }
 
@@ -365,6 +385,7 @@ ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b
             A.domain().size());
     require(b.columns() == x.columns(), b.columns(), " sinograms for ", x.columns(), " images");
     require(options.iterations >= 0, options.iterations, " iterations");
+    require(options.reorthogonalise >= 0, options.reorthogonalise, " gradients to stay orthogonal to");
     require(options.relaxation > 0 && options.relaxation < 2, "a relaxation of ", options.relaxation,
             "; above 0 and below 2 is possible");
     require(options.discrepancy >= 0 && options.tolerance >= 0, "a discrepancy of ", options.discrepancy,

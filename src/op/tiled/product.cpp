@@ -102,27 +102,22 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
       const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - std::min(14, room), -126, 126) : 0;
       copy.up[c] = std::ldexp(1.0f, exponent), down[c] = std::ldexp(1.0f, -exponent);
     }
-    const auto rounded = [&](const float* from, int count, std::uint16_t* to) {
-      if (vectors_ == Vectors::half) detail::narrow<Vectors::half>(from, down.data(), count, to);
-      else detail::narrow<Vectors::bfloat16>(from, down.data(), count, to);
-    };
     const auto stride = std::size_t(copy.stride);
     if (copy.in_16_bits) grow(copy.narrow, n * stride);
     else grow(copy.full, n * wide);
+    const bool halves = vectors_ == Vectors::half;
+    // Piece by piece: what rounding leaves is handed from row to row within one.
     exec::each(pieces, parallel, [&](std::size_t p) {
+      std::vector<float> carry(wide, 0.0f);
+      std::vector<std::uint16_t> row16(copy.in_16_bits ? 0 : wide);
       for (std::size_t j = p * piece; j < std::min(n, (p + 1) * piece); ++j) {
-        if (copy.in_16_bits) {
-          std::uint16_t* const to = copy.narrow.data() + j * stride;
-          rounded(row(j), k, to);
-          std::fill(to + k, to + stride, std::uint16_t(0));
-          continue;
-        }
-        for (std::size_t c = 0; c < wide; ++c) {
-          const float v = row(j)[c] * down[c];
-          copy.full[j * wide + c] =
-              copy.up[c] * (vectors_ == Vectors::half ? detail::of_half(detail::to_half(v))
-                                                      : detail::of_bfloat16(detail::to_bfloat16(v)));
-        }
+        std::uint16_t* const to = copy.in_16_bits ? copy.narrow.data() + j * stride : row16.data();
+        if (halves) detail::narrow<Vectors::half>(row(j), down.data(), carry.data(), k, to);
+        else detail::narrow<Vectors::bfloat16>(row(j), down.data(), carry.data(), k, to);
+        if (copy.in_16_bits) std::fill(to + k, to + stride, std::uint16_t(0));
+        else
+          for (std::size_t c = 0; c < wide; ++c)
+            copy.full[j * wide + c] = copy.up[c] * (halves ? detail::of_half(to[c]) : detail::of_bfloat16(to[c]));
       }
     });
   }
@@ -131,7 +126,12 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
 template <class T>
 void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm,
                               const Clamp<T>* clamp) const {
-  const Span span("tiled product", "op", Trace::on() ? std::int64_t(bytes()) : 0);
+  const bool watched = Trace::on();
+  const Span span("tiled product", "op", watched ? std::int64_t(bytes()) : 0);
+  if (watched) {
+    const double read = vectors_ == Vectors::full ? sizeof(T) : 2, written = sizeof(T);
+    Trace::work("tiled product", bytes() + k * (read * columns_ + written * rows_), 2.0 * double(entries_) * k);
+  }
   std::unique_ptr<Copy> copy;
   if (!column_order_.empty() || vectors_ != Vectors::full) {
     {

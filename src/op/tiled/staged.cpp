@@ -1,5 +1,7 @@
 #include "staged_impl.hpp"
 
+#include <algorithm>
+
 namespace tacit::op {
 
 template <class T>

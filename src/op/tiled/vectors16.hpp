@@ -3,31 +3,57 @@
 
 #include "kernels.hpp"
 
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
 namespace tacit::op::detail {
 
-/// out[i] = p[i] down[i] in 16 bits, n of them, rounded to nearest; what is no number stays so.
+/// A unit in the last place of a 16-bit number over twice the number, at most.
 template <Vectors kind>
-inline void narrow(const float* p, const float* down, int n, std::uint16_t* out) {
+inline constexpr float half_unit = kind == Vectors::half ? 0x1p-11f : 0x1p-8f;
+
+/// p[i] down[i] + a part of carry[i], rounded to 16 bits, for n columns of a row; carry[i] becomes what is missing of
+/// all rows so far, for the next row: rounding errors of neighbours then cancel wherever neighbours are added up with
+/// like weights, as smooth rows of a matrix do. No number takes more of it than half a unit of its own, so that its
+/// error stays within a unit, and zeros zero. What is no finite number stays so and takes nothing.
+template <Vectors kind>
+inline void narrow(const float* p, const float* down, float* carry, int n, std::uint16_t* out) {
   int i = 0;
 #ifdef TACIT_AVX512
-  for (; i + 16 <= n; i += 16) {
-    const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(p + i), _mm512_loadu_ps(down + i));
+  const __m512 unit = _mm512_set1_ps(half_unit<kind>), most = _mm512_set1_ps(FLT_MAX);
+  for (; i < n; i += 16) {
+    const auto live = n - i >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n - i)) - 1);
+    const __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(live, p + i), _mm512_maskz_loadu_ps(live, down + i));
+    const __m512 size = _mm512_abs_ps(v), all = _mm512_maskz_loadu_ps(live, carry + i);
+    const __mmask16 finite = _mm512_cmp_ps_mask(size, most, _CMP_LE_OQ);
+    const __m512 room = _mm512_mul_ps(size, unit);
+    const __m512 part = _mm512_maskz_max_ps(finite, _mm512_min_ps(all, room), _mm512_sub_ps(_mm512_setzero_ps(), room));
+    const __m512 y = _mm512_add_ps(v, part);
     __m256i bits;
+    __m512 rounded;
     if constexpr (kind == Vectors::half) {
-      bits = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      bits = _mm512_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      rounded = _mm512_cvtph_ps(bits);
     } else {
-      const __m512i b = _mm512_castps_si512(v), high = _mm512_srli_epi32(b, 16);
+      const __m512i b = _mm512_castps_si512(y), high = _mm512_srli_epi32(b, 16);
       const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
       const __m512i up = _mm512_srli_epi32(_mm512_add_epi32(b, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
-      const __mmask16 none = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-      bits = _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(up, none, high, _mm512_set1_epi32(0x40)));
+      const __mmask16 none = _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q);
+      const __m512i kept = _mm512_mask_or_epi32(up, none, high, _mm512_set1_epi32(0x40));
+      bits = _mm512_cvtepi32_epi16(kept);
+      rounded = _mm512_castsi512_ps(_mm512_slli_epi32(kept, 16));
     }
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bits);
+    _mm512_mask_storeu_ps(carry + i, finite & live, _mm512_add_ps(_mm512_sub_ps(all, part), _mm512_sub_ps(y, rounded)));
+    _mm256_mask_storeu_epi16(out + i, live, bits);
   }
 #endif
   for (; i < n; ++i) {
-    const float v = p[i] * down[i];
-    out[i] = kind == Vectors::half ? to_half(v) : to_bfloat16(v);
+    const float v = p[i] * down[i], size = std::abs(v), room = size * half_unit<kind>;
+    const bool finite = size <= FLT_MAX;
+    const float part = finite ? std::max(std::min(carry[i], room), -room) : 0.0f, y = v + part;
+    out[i] = kind == Vectors::half ? to_half(y) : to_bfloat16(y);
+    if (finite) carry[i] = (carry[i] - part) + (y - (kind == Vectors::half ? of_half(out[i]) : of_bfloat16(out[i])));
   }
 }
 

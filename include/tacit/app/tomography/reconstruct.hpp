@@ -42,11 +42,12 @@ struct ReconstructOptions {
   /// Ends a slice three iterations past the point of largest curvature of (log |b - A x|, log |x|), and returns that
   /// iterate: Hansen and O'Leary (1993), doi 10.1137/0914086. One more image in memory.
   bool l_curve = false;
-  /// cgls: keeps every gradient orthogonal to the first one, as they all are in exact arithmetic. What rounding brings
-  /// back of it (the largest singular value, above all) costs iterations: one or two in floats, more in 16 bits. One
-  /// more image in memory, no more sums over ranks; given up for a slice where the first gradient makes up half of a
-  /// later one. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse matrices.
-  bool reorthogonalise = true;
+  /// cgls: keeps every gradient orthogonal to the first so many, as they all are in exact arithmetic. What rounding
+  /// brings back of them (the largest singular values, above all) costs iterations: one or two in floats, more in 16
+  /// bits. An image more in memory for each, no more sums over ranks; given up for a slice where one of them makes up
+  /// half of a later gradient. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse
+  /// matrices.
+  int reorthogonalise = 1;
   double relaxation = 1;     ///< w of sirt
   bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
   /// Called after every iteration, the same on all ranks; true: end.
