@@ -32,7 +32,8 @@ inline Vec<A> load(const S* p) {
     return (Vec<A>)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p));
   } else if constexpr (std::is_same_v<A, double> && std::is_integral_v<S>) {
 #ifdef __AVX512DQ__  // from registers of one width: 25 GB/s of a core instead of 18
-    return (Vec<A>)_mm512_maskz_cvtepi64_pd(0xff, _mm512_maskz_cvtepi16_epi64(0xff, _mm_loadu_si128((const __m128i*)p)));
+    return (Vec<A>)_mm512_maskz_cvtepi64_pd(0xff,
+                                            _mm512_maskz_cvtepi16_epi64(0xff, _mm_loadu_si128((const __m128i*)p)));
 #else
     return (Vec<A>)_mm512_maskz_cvtepi32_pd(0xff, _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)));
 #endif
@@ -165,8 +166,8 @@ void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const
   if (row < rows) strip_tail<S, R, K, Complex>(p + row, rows - row, ld, run, end, z, ldz, y + row, ldy);
 }
 
-/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. Few columns have several sums each, so that additions need
-/// not wait for each other.
+/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. Few columns have several sums each, so that additions
+/// need not wait for each other.
 template <class S, class R, int C, int K>
 void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R* out) {
   constexpr int n = Lanes<R>::count, line = 64 / int(sizeof(S)), steps = line / n;

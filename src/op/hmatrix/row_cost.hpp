@@ -112,7 +112,8 @@ class RowCost {
         const auto& before = states[std::size_t(r) - 1];
         for (std::size_t k = 0; k < before.size(); ++k) {
           if (before[k].at > std::size_t(e)) continue;
-          const double off = (cost(before[k].at, std::size_t(e)) + more[std::size_t(r) - 1]) / high - 1, sum = before[k].sum + off * off * off * off;
+          const double off = (cost(before[k].at, std::size_t(e)) + more[std::size_t(r) - 1]) / high - 1,
+                       sum = before[k].sum + off * off * off * off;
           if (sum < best.sum) best.sum = sum, best.from = k;
         }
         if (best.sum < std::numeric_limits<double>::infinity()) next.push_back(best);
