@@ -1,4 +1,5 @@
 #include <tacit/base/trace.hpp>
+#include <tacit/base/virtual_clock.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,8 @@ double wall_time() noexcept {
   if (Trace::on() && this_clock) [[unlikely]] return this_clock->now();
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+VirtualClock* virtual_clock() noexcept { return this_clock; }
 
 void Trace::use(VirtualClock* clock) noexcept {
   if (!clock != !this_clock) on_.fetch_add(clock ? 2 : -2);

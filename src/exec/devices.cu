@@ -9,7 +9,7 @@ namespace tacit::exec::detail {
 struct Queues<Device>::Impl {
   struct Queue {
     int id;
-    cudaStream_t stream = nullptr;
+    cudaStream_t stream = nullptr, aside = nullptr;
     cudaEvent_t reached = nullptr;
   };
   std::vector<Queue> queues;
@@ -23,6 +23,7 @@ struct Queues<Device>::Impl {
     for (const Queue& q : queues) {
       cudaSetDevice(q.id);
       if (q.stream) cudaStreamSynchronize(q.stream), cudaStreamDestroy(q.stream);
+      if (q.aside) cudaStreamSynchronize(q.aside), cudaStreamDestroy(q.aside);
       if (q.reached) cudaEventDestroy(q.reached);
     }
     cudaFreeHost(staging);
@@ -49,6 +50,7 @@ Queues<Device>::Queues(const std::vector<int>& ids) : impl_(std::make_unique<Imp
     check_cuda(cudaSetDevice(id), "cudaSetDevice");
     auto& q = impl_->queues.emplace_back(Impl::Queue{id});
     check_cuda(cudaStreamCreateWithFlags(&q.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    check_cuda(cudaStreamCreateWithFlags(&q.aside, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     check_cuda(cudaEventCreateWithFlags(&q.reached, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     for (const int other : ids) {
       int direct = 0;
@@ -76,6 +78,18 @@ void Queues<Device>::to_device(int device, void* to, const void* from, std::size
 void Queues<Device>::to_host(int device, void* to, const void* from, std::size_t bytes) {
   const auto on = use(device);
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, current_stream()), "cudaMemcpyAsync to host");
+}
+
+void Queues<Device>::to_host_aside(int device, void* to, const void* from, std::size_t bytes) {
+  const auto on = use(device);
+  const auto& q = impl_->queues[std::size_t(device)];
+  check_cuda(cudaEventRecord(q.reached, q.stream), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(q.aside, q.reached, 0), "cudaStreamWaitEvent");
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q.aside), "cudaMemcpyAsync to host");
+}
+
+void Queues<Device>::wait_aside(int device) const {
+  check_cuda(cudaStreamSynchronize(impl_->queues[std::size_t(device)].aside), "cudaStreamSynchronize");
 }
 
 void Queues<Device>::between(int from_device, int to_device, void* to, const void* from, std::size_t bytes, bool peer) {

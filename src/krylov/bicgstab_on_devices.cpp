@@ -6,5 +6,9 @@ template Report bicgstab_on_devices(const op::HMatrixOnDevices<float, Host>&, st
                                     const DeviceSolveOptions&);
 template Report bicgstab_on_devices(const op::HMatrixOnDevices<double, Host>&, std::span<const double>,
                                     std::span<double>, const DeviceSolveOptions&);
+template Report pipelined_bicgstab_on_devices(const op::HMatrixOnDevices<float, Host>&, std::span<const float>,
+                                              std::span<float>, const DeviceSolveOptions&, DeviceOverlap);
+template Report pipelined_bicgstab_on_devices(const op::HMatrixOnDevices<double, Host>&, std::span<const double>,
+                                              std::span<double>, const DeviceSolveOptions&, DeviceOverlap);
 
 }  // namespace tacit::krylov

@@ -97,6 +97,36 @@ TEST(GalerkinLayer, IsSymmetricAndTheSameHoweverAskedFor) {
   }
 }
 
+// In the plane of a triangle an edge gives t (asinh(s / t) + asinh((L - s) / t)), t its distance and s the foot's place.
+TEST(SingleLayer, TakesSlimTriangles) {
+  for (const double height : {1e-3, 1e-6, 1e-9, 1e-12}) {
+    Mesh mesh;
+    mesh.vertices = {{0, 0, 0}, {1, 0, 0}, {0.375, height, 0}};
+    mesh.triangles = {{0, 1, 2}};
+    const Point c = mesh.centroid(0);
+    double expected = 0;
+    for (int k = 0; k < 3; ++k) {
+      const Point &a = mesh.vertices[std::size_t(k)], &b = mesh.vertices[std::size_t((k + 1) % 3)];
+      const double ex = b[0] - a[0], ey = b[1] - a[1], edge = std::hypot(ex, ey);
+      const double t = 2 * mesh.area(0) / 3 / edge, s = ((c[0] - a[0]) * ex + (c[1] - a[1]) * ey) / edge;
+      expected += t * (std::asinh(s / t) + std::asinh((edge - s) / t));
+    }
+    const SingleLayer layer(mesh, 1e-6);
+    const Global zero = 0;
+    double value = 0;
+    layer({&zero, 1}, {&zero, 1}, &value);
+    EXPECT_NEAR(value / expected, 1, 1e-3 * 1e-9 / height + 1e-10) << height;
+    const GalerkinLayer both(mesh, 1e-6);
+    both({&zero, 1}, {&zero, 1}, &value);  // over the root of both areas: near the collocated one
+    EXPECT_GT(value, 0.5 * expected) << height;
+    EXPECT_LT(value, 1.5 * expected) << height;
+    Point field;
+    const double density = 1;
+    layer.field({&density, 1}, {&c, 1}, &field);
+    EXPECT_TRUE(std::isfinite(field[0]) && std::isfinite(field[1]) && std::isfinite(field[2])) << height;
+  }
+}
+
 TEST(SingleLayer, PotentialAndFieldBelongTogether) {
   const Mesh mesh = geodesic_sphere(6);
   const SingleLayer layer(mesh, 1e-9, 1 / (4 * pi), GroundedPlane{1, -1.1});

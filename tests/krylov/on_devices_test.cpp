@@ -1,6 +1,7 @@
 // H-matrices and BiCGStab on several devices of a process, which here are virtual ones.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
+#include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/bicgstab_on_devices.hpp>
 #include <tacit/krylov/solve.hpp>
 
@@ -189,6 +190,106 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
         EXPECT_THROW((krylov::bicgstab_on_devices<double, Host>(B, short_one, x)), Error);
       },
       {2, 3});
+}
+
+TEST(HMatrixOnDevices, IsSolvedWithBehindItsOwnSums) {
+  on_ranks(
+      [](const Communicator& comm) {
+        using krylov::DeviceOverlap;
+        constexpr Local n = 300;
+        const auto A = matrix<double>(comm, n, 1e-6);
+        const auto b = numbers_of<double>(n);
+        const HMatrixOnDevices<double, Host> one(A, group(1));
+        std::vector<double> plain_x(n);
+        const auto plain = krylov::bicgstab_on_devices<double, Host>(one, b, plain_x, {1e-8, 500});
+        for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
+          const int count = work == VectorWork::shared ? 3 : 1;
+          std::vector<double> first;
+          for (const auto overlap : {DeviceOverlap::copy, DeviceOverlap::gather, DeviceOverlap::vectors}) {
+            const auto devices = group(count);
+            const HMatrixOnDevices<double, Host> B(A, devices);
+            std::vector<double> x(n);
+            const auto before = devices->traffic().scalars;
+            const auto report =
+                krylov::pipelined_bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500, work}, overlap);
+            EXPECT_TRUE(report.converged()) << report.residual_norm;
+            EXPECT_LE(report.residual_norm, 2e-8);
+            EXPECT_NEAR(report.recurrence_residual_norm, report.residual_norm, 1e-2 * report.residual_norm);
+            EXPECT_NEAR(report.iterations, plain.iterations, 2);
+            EXPECT_LE(relative_error(x, plain_x), 1e-5);
+            // Two sums and five at the start, seven an iteration, two at the end.
+            EXPECT_EQ(devices->traffic().scalars - before,
+                      (work == VectorWork::shared ? count : 1) * (7 * report.iterations + 9));
+            if (first.empty()) first = x;
+            EXPECT_EQ(x, first);  // whatever is done behind what
+          }
+        }
+        std::vector<double> x(n, 5.0), zero(n);
+        EXPECT_TRUE((krylov::pipelined_bicgstab_on_devices<double, Host>(one, zero, x).converged()));
+        EXPECT_EQ(x, zero);
+        EXPECT_EQ((krylov::pipelined_bicgstab_on_devices<double, Host>(one, b, x, {1e-8, 3}).reason),
+                  krylov::Reason::max_iterations);
+      },
+      {2, 3});
+}
+
+// Clocks of virtual devices against what can be worked out by hand.
+TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
+  if (under_mpi()) return;
+  comm::MachineModel machine;
+  machine.bandwidth = 1e9;
+  exec::DeviceModel model;
+  model.bandwidth = 8e9, model.product = 2e9, model.kernel = 1e-3, model.scalars = 1e-4;
+  model.to_device = 4e9, model.to_host = 2e9, model.copy = 8e9, model.peer = 16e9, model.link = 2;
+  model.host = machine.bandwidth;
+  constexpr std::size_t n = 1'000'000;  // 8 MB
+  comm::simulate(1, machine, [&](const Communicator& comm) {
+    const auto devices = group(4);
+    devices->simulate(model);
+    const std::vector<double> host(n, 1.0);
+    std::vector<exec::DeviceArray<double, Host>> x;
+    for (int d = 0; d < 4; ++d) x.push_back(devices->array<double>(d, n));
+    const auto seconds = [&](auto&& f) {
+      comm::restart_clocks(comm);
+      devices->clocks()->restart();
+      f();
+      for (int d = 0; d < 4; ++d) devices->wait(d);
+      return wall_time();
+    };
+    // 8 MB to a device 2 ms; two links, of two devices each. Between devices 1 ms one after the other, 0.5 ms together.
+    EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::host); }), 4e-3, 1e-9);
+    EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::copy); }), 5e-3, 1e-9);
+    EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::peer); }), 2.5e-3, 1e-9);
+    // Kernels of two devices at once: 1 ms, and 16 MB read in 2 ms; the sums 0.1 ms after that.
+    const auto sums = [&](int d) {
+      const auto part = std::as_const(x[std::size_t(d)]).part(0, n);
+      return devices->start_sums(d, exec::reads(part, part), layout::formula::Dots<double>{});
+    };
+    EXPECT_NEAR(seconds([&] {
+                  const auto a = sums(0), b = sums(3);
+                  EXPECT_EQ(devices->sums(0, a)[1] + devices->sums(3, b)[1], 2.0 * n);
+                }),
+                3.1e-3, 1e-9);
+    // A copy aside goes on beside the kernel: 4 ms, of which 3.1 are waited for with the sums.
+    std::vector<double> out(n);
+    EXPECT_NEAR(seconds([&] {
+                  devices->to_host_aside(x[1], 0, n, out.data());
+                  (void)devices->sums(1, sums(1));
+                  EXPECT_NEAR(wall_time(), 3.1e-3, 1e-9);
+                  devices->wait_aside(1);
+                }),
+                4e-3, 1e-9);
+    EXPECT_NEAR(devices->clocks()->times().waits, 4e-3, 1e-9);
+    // A product: two kernels' worth of time is what its matrix says.
+    const auto A = matrix<double>(comm, 400, 1e-4);
+    const HMatrixOnDevices<double, Host> B(A, devices);
+    auto v = B.vector(), w = B.vector();
+    const double most = *std::max_element(B.bytes().begin(), B.bytes().end());
+    const double product = seconds([&] { B.begin(v); });
+    EXPECT_GE(product, model.kernel + most / model.product);
+    EXPECT_NEAR(devices->clocks()->times().product, model.kernel + B.bytes()[0] / model.product, 1e-9);
+    B.post(), B.finish(w);
+  });
 }
 
 }  // namespace

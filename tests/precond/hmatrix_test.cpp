@@ -238,6 +238,35 @@ TEST(HMatrixPreconditioners, TakeOddMatrices) {
       {1, 4});
 }
 
+// Matrices and vectors that single precision cannot hold: what P does is the same but for their size.
+TEST(HMatrixPreconditioners, TakeNumbersOfAnySize) {
+  const Geometry g = sphere(200);
+  const auto space = Space::distributed(Communicator::self(), 200);
+  const auto x = test::vector_of<double>(space, 5);
+  const auto apply = [&](double of_matrix, double of_vector, bool factors) {
+    const EntryFunction<double> entry = [&, plain = kernel<double>(g)](auto r, auto c, double* out) {
+      plain(r, c, out);
+      for (std::size_t i = 0; i < r.size() * c.size(); ++i) out[i] *= of_matrix;
+    };
+    const HMatrix<double> A(space, tree_of(g, leaves(32)), entry);
+    std::unique_ptr<Operator<double>> P;
+    if (factors) P = std::make_unique<precond::Hlu<double>>(A, precond::HluOptions{1e-2});
+    else P = std::make_unique<precond::BlockDiagonal<double>>(A, precond::BlockDiagonalOptions{50});
+    Vector<double> in(space), out(space);
+    for (std::size_t i = 0; i < in.size(); ++i) in.data()[i] = of_vector * x.data()[i];
+    P->apply(in, out);
+    for (std::size_t i = 0; i < out.size(); ++i) out.data()[i] *= of_matrix / of_vector;
+    return out;
+  };
+  for (const bool factors : {false, true}) {
+    const auto expected = apply(1, 1, factors);
+    for (const double size : {0x1p-200, 0x1p160})
+      for (const auto& other : {apply(size, 1, factors), apply(1, size, factors)})
+        EXPECT_LE(layout::norm(minus(other, expected)), (factors ? 1e-2 : 1e-5) * layout::norm(expected))
+            << size << (factors ? ", factors" : "");
+  }
+}
+
 TEST(HMatrixPreconditioners, RefuseWhatTheyCannotUse) {
   on_ranks(
       [](const Communicator& comm) {

@@ -53,7 +53,7 @@ def main():
     axes[1].loglog(first[:, 0], first[:, 1], ".", ms=2, color="#2b6cb0", label="dense, V$^H$")
     axes[1].loglog(second[:, 0], second[:, 1], ".", ms=2, color="#c05621", label="U")
     axes[1].set(xlabel="rows", ylabel="columns", title="sizes of products (Fig. 6b)")
-    axes[1].legend()
+    axes[1].legend(loc="upper right")
 
     everything = np.concatenate([first, second])
     by_rows = np.argsort(everything[:, 0], kind="stable")
@@ -62,7 +62,7 @@ def main():
         axes[2].semilogy(everything[order, 1], lw=0.6, color=colour, alpha=0.6, label=f"columns, {label}")
     axes[2].semilogy(everything[by_rows, 0], color="black", lw=1, label="rows")
     axes[2].set(xlabel="product", title="in the order of launch (Fig. 7)")
-    axes[2].legend()
+    axes[2].legend(loc="upper center")
     figure.tight_layout()
     path = o.out / "partition.png"
     figure.savefig(path, dpi=110)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/device_model.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/team.hpp>
@@ -60,15 +61,48 @@ class Queues;
 template <>
 class Queues<Host> {
  public:
-  struct Use {
-    ~Use() {}
+  class Use {
+   public:
+    explicit Use(DeviceClock* clock) : host_(clock ? virtual_clock() : nullptr) {
+      if (host_) Trace::use(clock);
+    }
+    ~Use() {
+      if (host_) Trace::use(host_);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    VirtualClock* host_;
   };
   explicit Queues(const std::vector<int>&) {}
-  Use use(int) const { return {}; }
-  void to_device(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-  void to_host(int, void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-  void between(int, int, void* to, const void* from, std::size_t bytes, bool) { std::memcpy(to, from, bytes); }
-  void wait(int) const {}
+  Use use(int device) const { return Use(clocks ? &clocks->at_host(device) : nullptr); }
+  void to_device(int device, void* to, const void* from, std::size_t bytes) {
+    if (clocks) clocks->to_device(device, double(bytes));
+    std::memcpy(to, from, bytes);
+  }
+  void to_host(int device, void* to, const void* from, std::size_t bytes) {
+    if (clocks) clocks->to_host(device, double(bytes));
+    std::memcpy(to, from, bytes);
+  }
+  void to_host_aside(int device, void* to, const void* from, std::size_t bytes) {
+    if (clocks) clocks->to_host_aside(device, double(bytes));
+    std::memcpy(to, from, bytes);
+  }
+  void wait_aside(int device) const {
+    if (clocks) clocks->wait_aside(device);
+  }
+  void between(int source, int target, void* to, const void* from, std::size_t bytes, bool peer) {
+    if (clocks) clocks->between(source, target, double(bytes), peer);
+    std::memcpy(to, from, bytes);
+  }
+  void wait(int device) const {
+    if (clocks) clocks->wait(device);
+  }
+  void read_scalars(int device) const {
+    if (clocks) clocks->read_scalars(device);
+  }
+  std::unique_ptr<DeviceClocks> clocks;
   std::byte* staging(std::size_t bytes) {
     if (staging_.size() < bytes) staging_.resize(bytes);
     return staging_.data();
@@ -100,8 +134,12 @@ class Queues<Device> {
   Use use(int device) const;
   void to_device(int device, void* to, const void* from, std::size_t bytes);
   void to_host(int device, void* to, const void* from, std::size_t bytes);
+  /// Behind what is in the queue of its device, which goes on meanwhile.
+  void to_host_aside(int device, void* to, const void* from, std::size_t bytes);
+  void wait_aside(int device) const;
   void between(int from_device, int to_device, void* to, const void* from, std::size_t bytes, bool peer);
   void wait(int device) const;
+  void read_scalars(int device) const { wait(device); }
   std::byte* staging(std::size_t bytes);  ///< pinned; waits for all queues where it has to grow
 
  private:
@@ -139,6 +177,14 @@ class Devices {
 
   int size() const { return int(ids_.size()); }
   int id(int device) const { return ids_[std::size_t(device)]; }
+  /// Virtual devices of a simulated rank: from now on their kernels and copies take what the model says, each on a
+  /// clock of its own, and the rank waits for them where the host would. Without a model they take no time of a
+  /// simulated rank's but that of kernels one device after the other.
+  void simulate(const DeviceModel& model) requires(std::same_as<M, Host>) {
+    queues_.clocks = std::make_unique<detail::DeviceClocks>(model, ids_);
+  }
+  /// Where they are simulated; restart() when the ranks' clocks are (comm::restart_clocks).
+  detail::DeviceClocks* clocks() const requires(std::same_as<M, Host>) { return queues_.clocks.get(); }
   const DeviceTraffic& traffic() const { return traffic_; }
 
   /// n zeros on a device. n elements of the host's.
@@ -189,6 +235,17 @@ class Devices {
     ++traffic_.to_host, traffic_.bytes_to_host += double(count * sizeof(T));
     if (count > 0) queues_.to_host(from.device, host, from.data() + first, count * sizeof(T));
   }
+  /// The same while the device goes on with what comes after; `from` is not to be changed and `host` is not there
+  /// before wait_aside(). One at a time.
+  template <class T>
+  void to_host_aside(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, T* host) {
+    ++traffic_.to_host, traffic_.bytes_to_host += double(count * sizeof(T));
+    if (count > 0) queues_.to_host_aside(from.device, host, from.data() + first, count * sizeof(T));
+  }
+  void wait_aside(int device) {
+    ++traffic_.waits;
+    queues_.wait_aside(device);
+  }
   /// to[0 .. count) := from[first .. first + count), by the path. Between devices: one copy, or, through the host, two.
   template <class T>
   void between(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, DeviceArray<T, M>& to,
@@ -211,9 +268,32 @@ class Devices {
     ++traffic_.waits;
     queues_.wait(device);
   }
-  /// The host has read the sums of a sweep.
-  void count_scalars(Global n) {
-    traffic_.scalars += n;
+  /// The sums of a sweep over elements of a device, under way there: see sums().
+  template <class In, class F>
+  auto start_sums(int device, const In& in, const F& f) const {
+    const auto use = queues_.use(device);
+    if constexpr (std::same_as<M, Host>) {
+      return sweep(in, updates(), writes(), f);
+    } else {
+#ifdef __CUDACC__
+      return start_device_sweep(std::get<0>(in.v).size(), in, updates(), writes(), f);
+#else
+      static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");
+#endif
+    }
+  }
+  /// What start_sums() of this device comes to: the host waits for it, and reads it before it starts other sums there.
+  template <class S>
+  auto sums(int device, const S& started) {
+    queues_.read_scalars(device);
+    if constexpr (std::same_as<M, Host>) {
+      traffic_.scalars += S::count;
+      return started;
+    } else {
+      auto values = started.get();
+      traffic_.scalars += decltype(values)::count;
+      return values;
+    }
   }
 
   /// Local all-reduce, first half: first += the part [begin[d], end[d]) of every other device's array, in the order of

@@ -37,6 +37,16 @@ struct HostSums<Sums<K, Complex<R>>> {
   using type = Sums<K, std::complex<R>>;
 };
 
+/// Sums that a kernel of the current stream writes: get() once the stream has been waited for, and before other sums of
+/// the same stream are started.
+template <class S>
+struct DeviceSums {
+  const void* at;
+  typename HostSums<S>::type get() const {
+    return std::bit_cast<typename HostSums<S>::type>(*static_cast<const S*>(at));
+  }
+};
+
 namespace detail {
 
 /// Values that one thread takes at a time: 16 bytes of the widest vector.
@@ -60,18 +70,18 @@ auto launch_sweep(Global n, const F& f, Types<R...>, Types<U...>, Types<V...>, c
     pass.partial = static_cast<Total*>(space.partial);
     launch_cuda(blocks, pass);
     launch_cuda(1, SumParts<Total, 256>{blocks, 1, pass.partial, static_cast<Total*>(space.result)});
-    wait_for_device();
-    return std::bit_cast<typename HostSums<Total>::type>(*static_cast<const Total*>(space.result));
+    return DeviceSums<Total>{space.result};
   }
 }
 
 }  // namespace detail
 
-/// sweep on vectors in device memory: one launch; with sums a second one of a single block, and the host waits. The
-/// order of summation depends on n, on the types and on the alignment of the vectors to 16 bytes, not on the device.
-/// Error(environment) when CUDA refuses.
+/// sweep on vectors in device memory: one launch; with sums a second one of a single block, for which the host does not
+/// wait. The order of summation depends on n, on the types and on the alignment of the vectors to 16 bytes, not on the
+/// device. Error(environment) when CUDA refuses.
 template <class F, class... R, class... U, class... W>
-auto device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
+auto start_device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out,
+                        const F& f) {
   using G = typename KernelFormula<F>::type;
   static_assert(sizeof(G) == sizeof(F) && alignof(G) == alignof(F) && std::is_trivially_copyable_v<F>,
                 "a formula holds scalars T, real_t<T> or integers, and is copied to the device byte by byte");
@@ -88,6 +98,18 @@ auto device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io,
   if (std::apply(fits, in.v) && std::apply(fits, io.v) && std::apply(fits, out.v))
     return launch(std::integral_constant<int, wide>{});
   return launch(std::integral_constant<int, 0>{});
+}
+
+/// The same, and the host waits for the sums.
+template <class F, class... R, class... U, class... W>
+auto device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
+  if constexpr (std::is_void_v<decltype(start_device_sweep(n, in, io, out, f))>) {
+    start_device_sweep(n, in, io, out, f);
+  } else {
+    const auto sums = start_device_sweep(n, in, io, out, f);
+    wait_for_device();
+    return sums.get();
+  }
 }
 
 }  // namespace tacit::exec

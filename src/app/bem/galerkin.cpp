@@ -35,8 +35,12 @@ double potential(const Corners& source, const Point& p) {
 double self(const Corners& t) {
   const double a = length(t[1] - t[0]), b = length(t[2] - t[1]), c = length(t[0] - t[2]), round = a + b + c;
   const double area = area_of(t);
-  const auto part = [&](double e) { return -std::log1p(-2 * e / round) / e; };
-  return 4 * area * area / 3 * (part(a) + part(b) + part(c));
+  // Heron: the longest edge of a slim triangle leaves nothing of round - 2 e.
+  const auto part = [&](double e, double f, double g) {
+    if (f + g - e > 1e-6 * e) return -std::log1p(-2 * e / round) / e;
+    return std::log(round * round * (e + f - g) * (e + g - f) / (16 * area * area)) / e;
+  };
+  return 4 * area * area / 3 * (part(a, b, c) + part(b, c, a) + part(c, a, b));
 }
 
 // The edge from a to b of both; c: the third corner of the one that is integrated over. Points gather at the edge,

@@ -275,10 +275,16 @@ Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pit
   }
   require(all < 2'000'000'000, all, " triangles are too many");
   Mesh made;
+  made.vertices.reserve(mesh.vertices.size() * std::size_t(all / std::max<Global>(1, mesh.size())));
+  made.triangles.reserve(std::size_t(all));
   for (int k = 0; k < counts[2]; ++k)
     for (int j = 0; j < counts[1]; ++j)
-      for (int i = 0; i < counts[0]; ++i)
-        made = i + j + k == 0 ? mesh : joined(made, moved(mesh, {i * pitch[0], j * pitch[1], k * pitch[2]}));
+      for (int i = 0; i < counts[0]; ++i) {
+        const Local shift = checked_cast<Local>(made.vertices.size(), "the number of vertices");
+        for (const Point& p : mesh.vertices)
+          made.vertices.push_back({p[0] + i * pitch[0], p[1] + j * pitch[1], p[2] + k * pitch[2]});
+        for (const auto& t : mesh.triangles) made.triangles.push_back({t[0] + shift, t[1] + shift, t[2] + shift});
+      }
   return made;
 }
 

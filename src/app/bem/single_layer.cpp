@@ -96,6 +96,22 @@ bool neighbours(std::span<const Global> index) {
 
 }  // namespace
 
+namespace {
+
+// The ends of an edge from a to b seen from the origin: |a| + |b| less the edge. Of a triangle that is slim, or from
+// close by, nothing would be left of the difference: then by the distance from the edge's line.
+double ends_less_edge(const Point& a, const Point& e, double edge, double r_a, double r_b) {
+  const double less = r_a + r_b - edge;
+  if (less > 1e-6 * edge) [[likely]]
+    return less;
+  const Point c = cross(a, e);
+  const double along = -inner_product(a, e) / edge, line2 = inner_product(c, c) / (edge * edge);
+  const auto end = [&](double r, double s) { return s > 0 ? line2 / (r + s) : r - s; };
+  return end(r_a, along) + end(r_b, edge - along);
+}
+
+}  // namespace
+
 double potential_at_origin(const Corners& a) {
   Point e[3];
   double r[3];
@@ -108,7 +124,8 @@ double potential_at_origin(const Corners& a) {
     const double t =
         inner_product(a[k], cross(e[k], normal)) / (edge * twice_area);  // from the foot to the edge's line
     const double ends = r[k] + r[(k + 1) % 3];
-    if (std::abs(t) > 1e-14 * edge) sum += t * std::log((ends + edge) / (ends - edge));
+    const double less = ends_less_edge(a[k], e[k], edge, r[k], r[(k + 1) % 3]);
+    if (std::abs(t) > 1e-14 * edge && less > 0) sum += t * std::log((ends + edge) / less);
   }
   const double triple = std::abs(inner_product(a[0], cross(a[1], a[2])));
   const double angle = 2 * std::atan2(triple, r[0] * r[1] * r[2] + inner_product(a[0], a[1]) * r[2] +
@@ -126,8 +143,9 @@ Point field_at_origin(const Corners& a) {
   Point field{};
   for (std::size_t k = 0; k < 3; ++k) {
     const double edge = length(e[k]), ends = r[k] + r[(k + 1) % 3];
-    if (!(ends - edge > 0)) continue;  // on the edge the field is infinite, and its mean over both sides is not
-    field = field + (std::log((ends + edge) / (ends - edge)) / edge) * cross(e[k], normal);
+    const double less = ends_less_edge(a[k], e[k], edge, r[k], r[(k + 1) % 3]);
+    if (!(less > 0)) continue;  // on the edge the field is infinite, and its mean over both sides is not
+    field = field + (std::log((ends + edge) / less) / edge) * cross(e[k], normal);
   }
   const double height = inner_product(a[0], normal);
   const double triple = inner_product(a[0], cross(a[1], a[2]));

@@ -34,16 +34,28 @@ class Groups {
 std::vector<Local> first_at_place(const std::vector<Point>& vertices, double distance) {
   std::vector<Local> order(vertices.size());
   std::iota(order.begin(), order.end(), Local(0));
-  const auto at = [&](Local i) -> const Point& { return vertices[std::size_t(i)]; };
+  // Along the longest side of their box: of a plate nobody has all others in reach.
+  op::Box box;
+  for (const Point& p : vertices) box.add(op::Box::of(p));
+  std::size_t axis = 0;
+  for (std::size_t d = 1; d < 3; ++d)
+    if (box.high[d] - box.low[d] > box.high[axis] - box.low[axis]) axis = d;
+  const auto at = [&](Local i) {
+    const Point& p = vertices[std::size_t(i)];
+    return Point{p[axis], p[(axis + 1) % 3], p[(axis + 2) % 3]};
+  };
   std::sort(order.begin(), order.end(), [&](Local i, Local j) { return at(i) != at(j) ? at(i) < at(j) : i < j; });
   Groups groups(vertices.size());
-  for (std::size_t k = 0; k < order.size(); ++k)
-    for (std::size_t l = k + 1; l < order.size() && at(order[l])[0] - at(order[k])[0] <= distance; ++l) {
-      const Point &p = at(order[k]), &q = at(order[l]);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const Point p = at(order[k]);
+    for (std::size_t l = k + 1; l < order.size(); ++l) {
+      const Point q = at(order[l]);
+      if (q[0] - p[0] > distance) break;
       if (distance == 0 && p[1] != q[1]) break;  // sorted: all that follow are elsewhere
       if (std::hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2]) <= distance) groups.join(order[k], order[l]);
       else if (distance == 0) break;
     }
+  }
   std::vector<Local> first(vertices.size());
   for (std::size_t i = 0; i < first.size(); ++i) first[i] = groups.find(Local(i));
   return first;

@@ -135,7 +135,9 @@ class Assembly {
 
   void take_samples();
   void compress_own();
-  void cut_ranks(bool measured);
+  /// By what blocks are taken for, by what they came to, or by this with what each rank has beside it now.
+  enum class Known { nothing, blocks, ranks };
+  void cut_ranks(Known known);
   bool leaves_the_range();
   void get(std::span<const Global> rows, std::span<const Global> columns, T* out);
 
@@ -332,10 +334,11 @@ void Assembly<T>::compress_own() {
 }
 
 template <Scalar T>
-void Assembly<T>::cut_ranks(bool measured) {
+void Assembly<T>::cut_ranks(Known known) {
+  const bool measured = known != Known::nothing;
   // Whole vectors, unless these would be too coarse to give ranks equal bytes.
   Local chunk = rows_.options().quantum;
-  while (chunk > 4 && Global(rows_.size()) < Global(fine) * chunk * comm_.size()) chunk /= 2;
+  while (chunk > 1 && Global(rows_.size()) < Global(fine) * chunk * comm_.size()) chunk /= 2;
   RowCost cost(rows_.size(), chunk);
   const Local first = measured ? Local(cuts[std::size_t(comm_.rank())]) : 0,
               last = measured ? Local(cuts[std::size_t(comm_.rank()) + 1]) : rows_.size();
@@ -357,13 +360,23 @@ void Assembly<T>::cut_ranks(bool measured) {
     cost.add_block(b.row_begin, b.row_end, measured ? factor * share : factor);
   }
   cost.sum(comm_);
-  cuts = cost.cut(comm_.size());
+  std::vector<double> more;
+  if (known == Known::ranks) {
+    double bytes = 0;
+    for (const auto& p : packed) bytes += p.bytes();
+    const double own = bytes - cost.of(first, last);
+    more = comm_.all_gather(std::span<const double>(&own, 1));
+  }
+  cuts = cost.cut(comm_.size(), std::move(more));
 }
 
 template <Scalar T>
 void Assembly<T>::run() {
   packed.clear();
-  if (cuts.empty()) cut_ranks(false);
+  if (cuts.empty()) cut_ranks(Known::nothing);
+  std::vector<Global> best;
+  double evenness = -1;
+  bool back = false;  // to the best cuts
   for (int attempt = 0, again = 0;; ++attempt) {
     compress_own();
     double bytes = 0;
@@ -386,10 +399,15 @@ void Assembly<T>::run() {
       continue;
     }
     least_bytes = -comm_.all_max(-bytes), most_bytes = comm_.all_max(bytes);
-    if (attempt >= options.balance_rounds || least_bytes >= even * most_bytes) break;
+    const double now = most_bytes > 0 ? least_bytes / most_bytes : 1;
+    if (now >= even || back) break;
+    if (now > evenness) best = cuts, evenness = now;
+    // What ranks have beside the model's costs holds near the cuts that it was found at: not for the first ones.
     const auto before = cuts;
-    cut_ranks(true);
-    if (cuts == before) break;
+    if (attempt < options.balance_rounds) cut_ranks(attempt == 0 ? Known::blocks : Known::ranks);
+    if (cuts != before) continue;
+    if (cuts == best) break;
+    cuts = best, back = true;
   }
 }
 

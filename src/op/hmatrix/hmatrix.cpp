@@ -201,6 +201,15 @@ void put(T* out, const T* in, std::size_t k) {
   for (std::size_t c = 0; c < k; ++c) out[c] = in[c];
 }
 
+// To the clock of a simulated rank: four real columns, or two complex ones, for each pass over the matrix.
+template <Scalar T>
+void tell_clock(const HMatrix<T>& A, int columns) {
+  if (!Trace::on()) return;
+  const Cost c = A.cost();
+  constexpr int most = is_complex<T> ? 2 : 4;
+  Trace::work("hmatrix product", c.bytes * ((columns + most - 1) / most), c.flops * columns);
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -227,6 +236,7 @@ void HMatrix<T>::multiply_rows(const T* x, T* rows, int k) const {
   const auto order = parts_->columns->order();
   if (parts_->batched) parts_->batched->multiply(x, order, rows, k, comm);
   else parts_->storage->multiply(x, order, rows, k, comm);
+  tell_clock(*this, k);
 }
 
 // This rank's blocks in both of their places: x all elements in the caller's order, y all columns by position.
@@ -236,6 +246,7 @@ void HMatrix<T>::multiply_both(const T* x, T* y, int k, bool backward) const {
   const auto order = parts_->columns->order();
   // A = A^T: A^H x is the conjugate of A times the conjugate of x.
   const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
+  tell_clock(*this, k);
   if (!(conjugates && backward)) return parts_->storage->multiply_both(x, order, y, k, conjugates, comm);
   const std::size_t count = order.size() * std::size_t(k);
   std::vector<T> turned(count);
@@ -341,6 +352,7 @@ int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backwar
   parts.whole.resize(std::size_t(parts.count) * k);
   parts.own_rows->finish_get(x.data(), columns, -1, parts.whole.data());
   parts.storage->multiply_adjoint(parts.whole.data(), parts.part.data(), columns, comm);
+  tell_clock(*this, columns);
   return post_sums(columns);
 }
 
@@ -363,6 +375,7 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
     {
       const Span span("hmatrix adjoint", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
       parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);
+      tell_clock(*this, columns);
     }
   } else {
     const T* all = x.data();

@@ -124,17 +124,34 @@ std::vector<T> HMatrixOnDevices<T, M>::to_host(const Vectors& x) const {
 }
 
 template <Scalar T, Memory M>
+void HMatrixOnDevices<T, M>::begin(const Vectors& x) const {
+  auto& devices = *devices_;
+  for (int d = 0; d < devices.size(); ++d) {
+    if (Trace::on()) devices.on(d, [&] { Trace::work(exec::detail::product_on_devices, bytes_[std::size_t(d)]); });
+    parts_[std::size_t(d)]->multiply(devices, d, x[std::size_t(d)].data(), partial_[std::size_t(d)].data());
+  }
+  devices.sum_on_first(partial_, rows_, scratch_, options_.path);
+  devices.to_host_aside(partial_[0], 0, own_.size(), own_.data());
+}
+
+template <Scalar T, Memory M>
+void HMatrixOnDevices<T, M>::post() const {
+  devices_->wait_aside(0);
+  token_ = matrix_->rows().start_put(own_.data(), 1, whole_.data());
+}
+
+template <Scalar T, Memory M>
+void HMatrixOnDevices<T, M>::finish(Vectors& y) const {
+  matrix_->rows().finish_put(1, token_, whole_.data());
+  devices_->broadcast(whole_.data(), y, options_.path);
+}
+
+template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::multiply(const Vectors& x, Vectors& y) const {
   const Span span("hmatrix product on devices", "op");
-  auto& devices = *devices_;
-  for (int d = 0; d < devices.size(); ++d)
-    parts_[std::size_t(d)]->multiply(devices, d, x[std::size_t(d)].data(), partial_[std::size_t(d)].data());
-  devices.sum_on_first(partial_, rows_, scratch_, options_.path);
-  devices.to_host(partial_[0], 0, own_.size(), own_.data());
-  devices.wait(0);
-  const auto& rows = matrix_->rows();
-  rows.finish_put(1, rows.start_put(own_.data(), 1, whole_.data()), whole_.data());
-  devices.broadcast(whole_.data(), y, options_.path);
+  begin(x);
+  post();
+  finish(y);
 }
 
 }  // namespace tacit::op

@@ -4,6 +4,7 @@
 #include <tacit/comm/communicator.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -11,11 +12,16 @@
 
 namespace tacit::op::detail {
 
+/// Added in the order of ranks, some at a time: no rank holds all of everybody's.
 template <class V>
 std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
-  const auto all = comm.all_gather(std::span<const V>(own));
+  const std::size_t most = std::max<std::size_t>(1, (std::size_t(1) << 21) / std::size_t(comm.size()));
   std::vector<V> sum(own.size());
-  for (std::size_t i = 0; i < all.size(); ++i) sum[i % own.size()] += all[i];
+  for (std::size_t from = 0; from < own.size(); from += most) {
+    const std::size_t count = std::min(most, own.size() - from);
+    const auto all = comm.all_gather(std::span<const V>(own).subspan(from, count));
+    for (std::size_t i = 0; i < all.size(); ++i) sum[from + i % count] += all[i];
+  }
   return sum;
 }
 
@@ -59,16 +65,19 @@ class RowCost {
     for (std::size_t c = 0; c < count; ++c) up_to_[c + 1] = up_to_[c] + all[c], covers_[c] = all[count + c];
     covers_.resize(count);
   }
+  /// What rows [begin, end), which are cut between pieces, come to.
+  double of(Global begin, Global end) const { return cost(piece(begin), piece(end)); }
   /// Contiguous pieces for each rank, with equal costs as nearly as pieces allow: rank r has [cut[r], cut[r + 1]).
-  std::vector<Global> cut(int ranks) const {
+  /// `more`: what rank r is known to have beside these costs (a block's parts have ranks of their own), or nothing.
+  std::vector<Global> cut(int ranks, std::vector<double> more = {}) const {
     const std::size_t count = begins_.size();
+    more.resize(std::size_t(ranks));
     std::vector<std::size_t> at(std::size_t(ranks) + 1);
-    const auto cost = [&](std::size_t s, std::size_t e) { return e > s ? covers_[s] + up_to_[e] - up_to_[s] : 0.0; };
     // All ranks but the last take the end that is nearest to `each`.
     const auto deal = [&](double each) {
       for (int r = 0; r + 1 < ranks; ++r) {
         const std::size_t s = at[std::size_t(r)];
-        const double wanted = each - (s < count ? covers_[s] : 0.0) + up_to_[s];
+        const double wanted = each - more[std::size_t(r)] - (s < count ? covers_[s] : 0.0) + up_to_[s];
         auto e =
             std::size_t(std::lower_bound(up_to_.begin() + std::ptrdiff_t(s), up_to_.end(), wanted) - up_to_.begin());
         e = std::min(e, count);
@@ -76,11 +85,12 @@ class RowCost {
         at[std::size_t(r) + 1] = e;
       }
       at.back() = count;
-      return cost(at[std::size_t(ranks) - 1], count);
+      return cost(at[std::size_t(ranks) - 1], count) + more.back();
     };
     // The more the others take, the less is left for the last.
     double low = 0, high = covers_[0] + up_to_[count];
     for (const double c : covers_) high = std::max(high, c + up_to_[count]);
+    for (const double m : more) high += std::abs(m);
     for (int step = 0; step < 60; ++step) {
       const double middle = (low + high) / 2;
       (deal(middle) > middle ? low : high) = middle;
@@ -102,7 +112,8 @@ class RowCost {
         const auto& before = states[std::size_t(r) - 1];
         for (std::size_t k = 0; k < before.size(); ++k) {
           if (before[k].at > std::size_t(e)) continue;
-          const double off = cost(before[k].at, std::size_t(e)) / high - 1, sum = before[k].sum + off * off * off * off;
+          const double off = (cost(before[k].at, std::size_t(e)) + more[std::size_t(r) - 1]) / high - 1,
+                       sum = before[k].sum + off * off * off * off;
           if (sum < best.sum) best.sum = sum, best.from = k;
         }
         if (best.sum < std::numeric_limits<double>::infinity()) next.push_back(best);
@@ -119,6 +130,8 @@ class RowCost {
   }
 
  private:
+  double cost(std::size_t s, std::size_t e) const { return e > s ? covers_[s] + up_to_[e] - up_to_[s] : 0.0; }
+  std::size_t piece(Global row) const { return std::size_t((row + chunk_ - 1) / chunk_); }
   Local rows_, chunk_;
   std::vector<double> change_, begins_, covers_, up_to_;
 };

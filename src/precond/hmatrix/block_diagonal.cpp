@@ -12,7 +12,7 @@
 namespace tacit::precond {
 namespace {
 
-using detail::as_scalar, detail::SingleOf;
+using detail::as_scalar, detail::fits_single, detail::SingleOf;
 
 /// Runs of the own rows, from the first on, that are blocks: [cut[b], cut[b + 1]).
 std::vector<Local> cuts_of(const op::ClusterTree& tree, Local first, Local last, Local size) {
@@ -168,7 +168,8 @@ BlockDiagonal<T>::BlockDiagonal(const op::HMatrix<T>& A, const BlockDiagonalOpti
             "block-jacobi needs an hmatrix whose rows and columns have one cluster tree and one space");
     require(options.size >= 1, "block-jacobi with blocks of at most ", options.size, " rows");
     rows_ = std::make_unique<op::OwnRows<T>>(A.rows().space(), A.row_tree(), A.rows().cuts());
-    single_ = options.precision != FactorPrecision::full || std::is_same_v<SingleOf<T>, T>;
+    single_ = options.precision == FactorPrecision::single || std::is_same_v<SingleOf<T>, T> ||
+              (options.precision == FactorPrecision::automatic && fits_single(A.largest()));
     if (single_) inverses_ = std::make_unique<InversesIn<SingleOf<T>>>(A, options);
     else inverses_ = std::make_unique<InversesIn<T>>(A, options);
     for (std::size_t b = 0; b + 1 < inverses_->cut.size(); ++b) {
@@ -199,7 +200,9 @@ void BlockDiagonal<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool
   rows_->finish_get(x.data(), k, token, rows.data());
   {
     const Span span("near-field inverses", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
-    inverses_->multiply(rows.data(), result.data(), k, adjoint);
+    const auto multiply = [&] { inverses_->multiply(rows.data(), result.data(), k, adjoint); };
+    if (single_) detail::near_one(rows.data(), result.data(), rows.size(), multiply);
+    else multiply();
   }
   rows_->finish_put(k, rows_->start_put(result.data(), k, y.data()), y.data());
 }

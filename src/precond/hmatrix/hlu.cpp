@@ -244,7 +244,8 @@ Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T
     require(options.leaf_size >= 1, "hlu with leaves of at most ", options.leaf_size, " rows");
     rows_ = std::make_unique<op::OwnRows<T>>(A.rows().space(), A.row_tree(), A.rows().cuts());
     const bool single = options.precision == FactorPrecision::single ||
-                        (options.precision == FactorPrecision::automatic && options.tolerance >= 1e-5) ||
+                        (options.precision == FactorPrecision::automatic && options.tolerance >= 1e-5 &&
+                         detail::fits_single(A.largest())) ||
                         std::is_same_v<SingleOf<T>, T>;
     std::array<double, 4> sums{};
     int most = 0;
@@ -302,7 +303,9 @@ void Hlu<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, 
   rows_->finish_get(x.data(), k, token, rows.data());
   {
     const Span span("hlu solve", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
-    factors_->solve(rows.data(), rows_->count(), k, adjoint);
+    const auto solve = [&] { factors_->solve(rows.data(), rows_->count(), k, adjoint); };
+    if (report_.single) detail::near_one(rows.data(), rows.data(), rows.size(), solve);
+    else solve();
   }
   rows_->finish_put(k, rows_->start_put(rows.data(), k, y.data()), y.data());
 }

@@ -3,7 +3,10 @@
 
 #include <tacit/base/types.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <complex>
+#include <cstddef>
 #include <type_traits>
 
 namespace tacit::precond::detail {
@@ -15,6 +18,33 @@ template <Scalar F, Scalar T>
 F as_scalar(const T& v) {
   if constexpr (is_complex<T>) return F(real_t<F>(v.real()), real_t<F>(v.imag()));
   else return F(v);
+}
+
+/// Numbers of this size and their squares keep their digits in single precision.
+inline bool fits_single(double size) {
+  return size > 1e-15 && size < 1e15;
+}
+
+/// Vectors whose numbers do not: multiplied by a power of two that brings them near 1 for f(), and back behind it.
+template <Scalar T, class F>
+void near_one(T* from, T* to, std::size_t count, const F& f) {
+  using R = real_t<T>;
+  R most(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (is_complex<T>) most = std::max({most, std::abs(from[i].real()), std::abs(from[i].imag())});
+    else most = std::max(most, std::abs(from[i]));
+  }
+  if (most == R(0) || !std::isfinite(most) || fits_single(double(most))) return f();
+  const int exponent = std::ilogb(most);
+  const auto scale = [count](T* v, int e) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (is_complex<T>) v[i] = {std::ldexp(v[i].real(), e), std::ldexp(v[i].imag(), e)};
+      else v[i] = std::ldexp(v[i], e);
+    }
+  };
+  scale(from, -exponent);
+  f();
+  scale(to, exponent);
 }
 
 }  // namespace tacit::precond::detail

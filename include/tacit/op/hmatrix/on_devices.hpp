@@ -49,6 +49,12 @@ class HMatrixOnDevices {
   /// Collective. Copies a product: for D devices of which d have a part, d - 1 to the first (through the host: there
   /// and back), the own rows to the host, and D from it (or one from it and D - 1 between devices).
   void multiply(const Vectors& x, Vectors& y) const;
+  /// The same in three steps, for what goes on behind them: products on the devices and the own rows on their way to
+  /// the host; these rows on their way to all ranks (the host waits for them first); all rows, once they are there, on
+  /// their way to the devices. One product at a time. y may be x; x is not to be changed before post().
+  void begin(const Vectors& x) const;
+  void post() const;
+  void finish(Vectors& y) const;
 
   /// Of the matrix, by device; what a product reads.
   const std::vector<double>& bytes() const { return bytes_; }
@@ -66,6 +72,7 @@ class HMatrixOnDevices {
   mutable Vectors partial_;
   mutable exec::DeviceArray<T, M> scratch_;
   mutable std::vector<T> own_, whole_;
+  mutable int token_ = -1;
 };
 
 }  // namespace tacit::op
