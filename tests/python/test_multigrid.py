@@ -278,3 +278,20 @@ def test_one_full_cycle_on_the_command_line(stencil: str) -> None:
     assert one["stencil"] == stencil
     assert one["cycles"] == 1
     assert one["error_norm"] <= 1.1 * all_["error_norm"]
+
+
+def test_one_full_cycle_treats_all_ends_alike() -> None:
+    """u = cos(pi t / 2) sin(pi s), t from a Neumann end that lies on one of four sides."""
+
+    def error(axis: int, low: bool) -> float:
+        ends: list[object] = ["dirichlet", "dirichlet"]
+        ends[axis] = ("neumann", "dirichlet") if low else ("dirichlet", "neumann")
+        A = mg.finite_volume(mg.cells((32, 32), ends))
+        x, y = A.cells.centres()
+        t, s = (x, y) if axis == 0 else (y, x)
+        u = np.cos(np.pi * (t if low else 1 - t) / 2) * np.sin(np.pi * s)
+        one = mg.solve(A, 1.25 * np.pi**2 * u, cycle="F", max_cycles=1, pre=1, post=1)
+        return float(np.abs(one.x - u).max())
+
+    errors = [error(axis, low) for axis in (0, 1) for low in (True, False)]
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-6)

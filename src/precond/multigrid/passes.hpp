@@ -210,7 +210,7 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
   for (int axis = 1; axis < dimensions_; ++axis) {
     S w = p.weight[std::size_t(axis)][std::size_t(axis == 1 ? j : k)];
     if (w == S(0) && !solution) continue;
-    int step = w < 0 ? -1 : 1;
+    int step = std::signbit(w) ? -1 : 1;  // of 0 too: towards a Neumann end
     const auto a = std::size_t(axis);
     const std::ptrdiff_t here = axis == 1 ? jc : kc;
     const bool end =
