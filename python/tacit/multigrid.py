@@ -469,25 +469,25 @@ class Multigrid(Operator):
         ("2"),
         which the operator confirms. Collective.
         """
-        handle = self._handle
 
-        def run(own: Array, start: Array | None) -> tuple[Array, dict[str, Any], float]:
-            x, report = handle.solve(own, start, float(rtol), float(atol), int(max_cycles), norm)
+        def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
+            x, report = self._handle.solve(*given)
             return x, report, self.setup_seconds
 
-        return _solved(self.A, f, x0, rtol, atol, max_cycles, norm, threads, run)
+        return _solved(self.A, f, run, x0, rtol=rtol, atol=atol, max_cycles=max_cycles, norm=norm, threads=threads)
 
 
 def _solved(
     A: FiniteVolume,
     f: Any,
-    x0: Any,
-    rtol: float,
-    atol: float,
-    max_cycles: int,
-    norm: str,
-    threads: int | None,
-    run: Callable[[Array, Array | None], tuple[Array, dict[str, Any], float]],
+    run: Callable[..., tuple[Array, dict[str, Any], float]],
+    x0: Any = None,
+    *,
+    rtol: float = 1e-10,
+    atol: float = 0.0,
+    max_cycles: int = 50,
+    norm: str = "max",
+    threads: int | None = None,
 ) -> Result:
     """Looks at what was given, takes this rank's part of it to `run`, and gathers x where f was whole."""
     on, scalar = A.comm, A.dtype.name
@@ -508,35 +508,9 @@ def _solved(
         whole_guess = layout.is_whole(on, len(guess), offsets, "x0")
         start = to_scalar(layout.own_part(guess, on, offsets, whole_guess), scalar, "x0")
     with using_threads(default_threads(on) if threads is None else int(threads)):
-        x, report, setup = run(own, start)
+        x, report, setup = run(own, start, float(rtol), float(atol), int(max_cycles), norm)
     x = layout.gather(x, on) if whole and on.size > 1 else x
     return Result(x, report, setup, A.shape[0])
-
-
-class _OnDevice:
-    """Levels that live in a device's memory for one solve."""
-
-    def __init__(self, A: FiniteVolume, device: str, options: dict[str, Any]) -> None:
-        self.A, self.device, self.options = A, device, options
-
-    def solve(
-        self,
-        f: Any,
-        x0: Any = None,
-        *,
-        rtol: float = 1e-10,
-        atol: float = 0.0,
-        max_cycles: int = 50,
-        norm: str = "max",
-        threads: int | None = None,
-    ) -> Result:
-        def run(own: Array, start: Array | None) -> tuple[Array, dict[str, Any], float]:
-            made: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", self.A.dtype.name)(
-                self.A._handle, self.options, self.device, own, start, float(rtol), float(atol), int(max_cycles), norm
-            )
-            return made
-
-        return _solved(self.A, f, x0, rtol, atol, max_cycles, norm, threads, run)
 
 
 def multigrid(
@@ -667,4 +641,11 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
     solving = {k: v for k, v in options.items() if k in _SOLVE}
     if device == "host":
         return multigrid(A, **made).solve(f, **solving)
-    return _OnDevice(A, device, made).solve(f, **solving)
+
+    def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
+        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A.dtype.name)(
+            A._handle, made, device, *given
+        )
+        return done
+
+    return _solved(A, f, run, **solving)
