@@ -6,6 +6,7 @@
 // no GPU.
 #include "hmatrix_problem.hpp"
 #include "problems.hpp"
+#include "timing.hpp"
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/cuda.hpp>
@@ -36,30 +37,7 @@ using exec::sweep;
 using exec::updates;
 using exec::writes;
 
-bool quick = false;
 double copy_bandwidth = 0;  // bytes a second, read and written
-
-/// Median seconds of one call on the device.
-double time_of(const std::function<void()>& call, int most = 30) {
-  cudaEvent_t begin, end;
-  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
-  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  for (int i = 0; i < 3; ++i) call();
-  std::vector<double> seconds;
-  for (int i = 0; i < (quick ? 5 : most); ++i) {
-    check_cuda(cudaEventRecord(begin), "cudaEventRecord");
-    call();
-    check_cuda(cudaEventRecord(end), "cudaEventRecord");
-    check_cuda(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float ms = 0;
-    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-    seconds.push_back(1e-3 * ms);
-  }
-  check_cuda(cudaEventDestroy(begin), "cudaEventDestroy");
-  check_cuda(cudaEventDestroy(end), "cudaEventDestroy");
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-  return seconds[seconds.size() / 2];
-}
 
 struct Result {
   std::string kernel, scalar, problem, rival;

@@ -1,5 +1,6 @@
 // The device's kernels against the host's on fresh random input: device_test [--small] [--seed N].
 // Exit code 0: all passed; 1: failures; 77: no GPU. Outputs are filled with NaN before every run.
+#include "cells_problem.hpp"
 #include "problems.hpp"
 
 #include <tacit/exec/basis.hpp>
@@ -315,6 +316,54 @@ void all() {
       if (!small || n < 2000) gathers<T>(n, k);
 }
 
+/// Passes of multigrid, whole cycles and bottom solves beside the same kernels on the host.
+template <class T>
+void cells(int n, bool periodic, bool constant) {
+  using precond::Smoother;
+  using Host_ = precond::mg::DeviceLevels<T, Host>;
+  using Device_ = precond::mg::DeviceLevels<T, Device>;
+  const CubeLevels<T> cube({n, periodic, constant, 4});
+  const auto size = std::size_t(n) * std::size_t(n) * std::size_t(n);
+  const auto f = numbers<T>(size, seed + 11), u = numbers<T>(size, seed + 12);
+  const auto df = on_device(f), du = on_device(u);
+  for (const auto smoother : {Smoother::gauss_seidel, Smoother::chebyshev}) {
+    if (constant && smoother == Smoother::chebyshev) continue;  // which has stored coefficients
+    precond::MultigridOptions options;
+    options.smoother = smoother;
+    const std::string name = message("cells ", scalar_name<T>(), " n=", n, periodic ? " periodic" : " walls",
+                                     constant ? " constant " : " stored ", int(smoother));
+    // Bottoms as exact as T allows: sums of teams and of one thread differ.
+    const double exact = sizeof(T) == 4 ? 1e-4 : 1e-11;
+    Host_ host(cube.data(), options, {0, exact, 1000, 0});
+    Device_ device(cube.data(), options, {0, exact, 1000, 0});
+    const auto compare = [&](double terms, const std::string& what) {
+      std::vector<T> expected(size);
+      host.store_u(expected.data());
+      Guarded<T> out(std::vector<T>(size, poison<T>()), 0);
+      device.store_u(out.view().data());
+      check_close<T>(out.host(), expected, terms, what + " of " + name);
+      check(out.intact(), what + " stays inside " + name);
+    };
+    host.load_f(f.data()), device.load_f(df.data());
+    host.load_u(u.data()), device.load_u(du.data());
+    compare(0, "load and store");
+    for (auto& step : {std::pair{0, false}, std::pair{1, false}, std::pair{0, true}}) {
+      host.half_sweep(0, step.first, step.second), device.half_sweep(0, step.first, step.second);
+      compare(32, "half sweep");
+    }
+    const auto there = host.norms(precond::mg::Quantity::residual), here = device.norms(precond::mg::Quantity::residual);
+    check(std::abs(here.largest - there.largest) <= 1e-3 * there.largest &&
+              std::abs(here.squares - there.squares) <= 1e-3 * there.squares,
+          message("norms of ", name, ": ", here.largest, " for ", there.largest));
+    host.smooth(0, 2, false), device.smooth(0, 2, false);
+    compare(256, "smoother");
+    for (int i = 0; i < 2; ++i) host.cycle(i == 0), device.cycle(i == 0);
+    compare(exact * 1e2 / double(std::numeric_limits<T>::epsilon()), "cycles");
+    const auto counts = device.counts();
+    check(counts.solves == 2 && counts.failures == 0 && counts.iterations > 0, "bottoms of " + name);
+  }
+}
+
 /// After the first calls nothing is allocated any more.
 void allocations() {
   const auto v = numbers<double>(5000, 1);
@@ -367,6 +416,13 @@ int main(int count, char** words) {
     device::all<double>();
     device::all<std::complex<float>>();
     device::all<std::complex<double>>();
+    for (const bool periodic : {true, false})
+      for (const bool constant : {true, false})
+        for (const int n : {8, 16, 24, 64}) {
+          if (device::small && n > 16) continue;
+          device::cells<float>(n, periodic, constant);
+          device::cells<double>(n, periodic, constant);
+        }
     device::allocations();
     device::errors();
   } catch (const std::exception& e) {

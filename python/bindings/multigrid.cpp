@@ -13,6 +13,7 @@
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
+#include <tacit/precond/multigrid/on_device.hpp>
 
 #include <algorithm>
 #include <array>
@@ -104,6 +105,36 @@ nb::dict to_dict(const precond::MultigridReport& r) {
   }
   d["levels"] = levels;
   return d;
+}
+
+// What a device's bottom takes of the options; others are refused.
+precond::ResidentBottom resident_bottom(const nb::dict& o) {
+  const auto given = bottom_options(o);
+  const auto& k = given.krylov;
+  require(given.name == "automatic" || given.name == "bicgstab",
+          "the bottom of a device is bicgstab in one launch, and \"", given.name, "\" was asked for");
+  require(k.norm == krylov::Norm::max && !k.step && !k.basis && !k.powers && !k.depth,
+          "a device's bottom takes bottom_reduction, bottom_max_iterations and the norm max");
+  precond::ResidentBottom b;
+  b.reduction = k.rtol, b.max_iterations = k.max_iterations.value_or(b.max_iterations);
+  set(o, "bottom_cells", [&](nb::handle v) { b.cells = nb::cast<Global>(v); });
+  return b;
+}
+
+/// (x, report, seconds to make the levels), levels and vectors in memory M.
+template <Scalar T, Memory M>
+std::tuple<std::vector<T>, precond::MultigridReport, double> solve_on_device(
+    std::shared_ptr<const op::FiniteVolume<T>> a, const precond::MultigridOptions& options,
+    const precond::ResidentBottom& bottom, std::span<const T> b, std::span<const T> x0,
+    const precond::MultigridSolve& solve) {
+  const double from = wall_time();
+  const precond::MultigridOnDevice<T, M> levels(a, options, bottom);
+  layout::Vector<T, M> right(a->range()), x(a->domain());
+  right.assign(b);
+  if (!x0.empty()) x.assign(x0);
+  const double setup = wall_time() - from;
+  auto report = levels.solve(right, x, solve);
+  return {x.to_host(), std::move(report), setup};
 }
 
 template <Scalar T>
@@ -198,6 +229,34 @@ void bind_scalar(nb::module_& m) {
             return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
           },
           nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  // On a device ("cuda"), or on one that the processor plays ("virtual").
+  m.def(
+      named<T>("multigrid_on_device").c_str(),
+      [](std::shared_ptr<A> a, const nb::dict& options, const std::string& device, const Elements<T>& b,
+         std::optional<Elements<T>> x0, double rtol, double atol, int max_cycles, const std::string& norm) {
+        const auto o = multigrid_options(options);
+        const auto bottom = resident_bottom(options);
+        precond::MultigridSolve s;
+        s.rtol = rtol, s.atol = atol, s.max_cycles = max_cycles,
+        s.max_norm = krylov::norm_of(norm) == krylov::Norm::max;
+        std::tuple<std::vector<T>, precond::MultigridReport, double> done;
+        {
+          release free;
+          done = comm::collective(a->range().comm(), [&] {
+            const std::span<const T> right(b.data(), b.size()),
+                guess = x0 ? std::span<const T>(x0->data(), x0->size()) : std::span<const T>();
+#ifdef TACIT_HAVE_CUDA
+            if (device == "cuda") return solve_on_device<T, Device>(a, o, bottom, right, guess, s);
+#else
+            if (device == "cuda") exec::device_name();  // says that there is none
+#endif
+            return solve_on_device<T, Host>(a, o, bottom, right, guess, s);
+          });
+        }
+        auto& [x, report, setup] = done;
+        return nb::make_tuple(array_of(std::move(x)), to_dict(report), setup);
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
   m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const nb::dict& options) {
     const auto o = multigrid_options(options);
     const auto b = bottom_options(options);

@@ -89,6 +89,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
+    choice(g, "--device", "device", ("host", "cuda", "virtual"), "virtual: its kernels on the processor: ")
     g = p.add_argument_group("what it leaves")
     g.add_argument(
         "--json", nargs="?", const="-", type=tools.json_target, metavar="FILE|-", help="write the result as JSON [-]"
@@ -110,6 +111,8 @@ def run(arguments: argparse.Namespace, tools: Any) -> int:
         raise tools.WrongUse("--problem projection has two or three axes")
     if arguments.problem == "projection" and arguments.boxes:
         raise tools.WrongUse("--problem projection chooses its boxes: n/8 cells with --ell, one a rank without")
+    if arguments.device != "host" and arguments.precondition != "none":
+        raise tools.WrongUse(f"--device {arguments.device} solves by cycles alone: leave out --precondition")
     if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
         return launch.run(arguments.ranks, [*tools.own_command(), *arguments.words], arguments.threads)
     comm = tools.communicator(arguments.ranks)
@@ -154,8 +157,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     problem = _problem(a, comm)
     A = problem.A
     krylov = a.precondition
-    M = mg.multigrid(
-        A,
+    options: dict[str, Any] = dict(
         cycle=a.cycle,
         smoother=a.smoother,
         interpolation=a.interpolation,
@@ -175,6 +177,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         levels=a.levels,
         single_levels=a.single_levels,
     )
+    M = mg.multigrid(A, **options) if a.device == "host" else None
     setup = time.perf_counter() - begin
     facts: dict[str, Any] = {
         "command": ["tacit", *a.words],
@@ -187,10 +190,15 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         "cycle": a.cycle,
         "smoother": a.smoother,
         "bottom": a.bottom,
-        "levels": M.levels,
+        "device": a.device,
     }
-    if krylov == "none":
-        solved = M.solve(problem.f, rtol=a.rtol, norm=a.norm, max_cycles=a.max_cycles, threads=a.threads)
+    if M is None or krylov == "none":
+        solving: dict[str, Any] = dict(rtol=a.rtol, norm=a.norm, max_cycles=a.max_cycles, threads=a.threads)
+        if M is None:
+            solved = mg.solve(A, problem.f, device=a.device, **options, **solving)
+            setup += solved.seconds["setup"]
+        else:
+            solved = M.solve(problem.f, **solving)
         x, done = solved.x, solved.converged
         facts |= {
             k: solved.report[k] for k in ("bottom", "cycles", "converged", "reason", "advice", "residual_norm", "norm")

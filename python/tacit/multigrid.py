@@ -469,27 +469,48 @@ class Multigrid(Operator):
         ("2"),
         which the operator confirms. Collective.
         """
-        on, scalar = self.comm, self.dtype.name
-        offsets = self._handle.range_offsets
 
-        def look() -> tuple[Array, Array | None]:
-            choose("norm", norm, _core.norm_names())
-            for name, value in (("rtol", rtol), ("atol", atol), ("max_cycles", max_cycles)):
-                if not (np.isfinite(value) and value >= 0):
-                    raise ValueError(f"{name} is {value}; a number >= 0 is needed")
-            return as_vector(f, "f"), None if x0 is None else as_vector(x0, "x0")
+        def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
+            x, report = self._handle.solve(*given)
+            return x, report, self.setup_seconds
 
-        right, guess = agreed(on, look)
-        whole = layout.is_whole(on, len(right), offsets, "f")
-        own = to_scalar(layout.own_part(right, on, offsets, whole), scalar, "f")
-        start = None
-        if guess is not None:
-            whole_guess = layout.is_whole(on, len(guess), offsets, "x0")
-            start = to_scalar(layout.own_part(guess, on, offsets, whole_guess), scalar, "x0")
-        with using_threads(default_threads(on) if threads is None else int(threads)):
-            x, report = self._handle.solve(own, start, float(rtol), float(atol), int(max_cycles), norm)
-        x = layout.gather(x, on) if whole and on.size > 1 else x
-        return Result(x, report, self.setup_seconds, self.shape[0])
+        return _solved(self.A, f, run, x0, rtol=rtol, atol=atol, max_cycles=max_cycles, norm=norm, threads=threads)
+
+
+def _solved(
+    A: FiniteVolume,
+    f: Any,
+    run: Callable[..., tuple[Array, dict[str, Any], float]],
+    x0: Any = None,
+    *,
+    rtol: float = 1e-10,
+    atol: float = 0.0,
+    max_cycles: int = 50,
+    norm: str = "max",
+    threads: int | None = None,
+) -> Result:
+    """Looks at what was given, takes this rank's part of it to `run`, and gathers x where f was whole."""
+    on, scalar = A.comm, A.dtype.name
+    offsets = A._handle.range_offsets
+
+    def look() -> tuple[Array, Array | None]:
+        choose("norm", norm, _core.norm_names())
+        for name, value in (("rtol", rtol), ("atol", atol), ("max_cycles", max_cycles)):
+            if not (np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value}; a number >= 0 is needed")
+        return as_vector(f, "f"), None if x0 is None else as_vector(x0, "x0")
+
+    right, guess = agreed(on, look)
+    whole = layout.is_whole(on, len(right), offsets, "f")
+    own = to_scalar(layout.own_part(right, on, offsets, whole), scalar, "f")
+    start = None
+    if guess is not None:
+        whole_guess = layout.is_whole(on, len(guess), offsets, "x0")
+        start = to_scalar(layout.own_part(guess, on, offsets, whole_guess), scalar, "x0")
+    with using_threads(default_threads(on) if threads is None else int(threads)):
+        x, report, setup = run(own, start, float(rtol), float(atol), int(max_cycles), norm)
+    x = layout.gather(x, on) if whole and on.size > 1 else x
+    return Result(x, report, setup, A.shape[0])
 
 
 def multigrid(
@@ -592,11 +613,39 @@ _SOLVE = ("x0", "rtol", "atol", "max_cycles", "norm", "threads")
 _MAKE = tuple(name for name in inspect.signature(multigrid).parameters if name != "A")
 
 
-def solve(A: FiniteVolume, f: Any, **options: Any) -> Result:
-    """``multigrid(A, ...).solve(f, ...)``: options of both."""
+def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> Result:
+    """``multigrid(A, ...).solve(f, ...)``: options of both.
+
+    Parameters
+    ----------
+    device : str
+        "host"; "cuda": levels, vectors and cycles in the memory of the GPU, which has V-, W- and U-cycles of 3, 5 and 7
+        points on one rank, interpolates constantly or linearly, and solves the bottom (the first level of at most
+        `bottom_cells` = 4096 cells) by bicgstab in one launch; other options are refused. "virtual": the same
+        kernels, played by the processor.
+    """
     from ._support import refuse_unknown
 
-    unknown = {k: v for k, v in options.items() if k not in _SOLVE and k not in _MAKE}
-    agreed(A.comm, lambda: refuse_unknown("multigrid.solve", unknown, [*_SOLVE, *_MAKE]))
-    made = multigrid(A, **{k: v for k, v in options.items() if k in _MAKE})
-    return made.solve(f, **{k: v for k, v in options.items() if k in _SOLVE})
+    making = _MAKE if device == "host" else (*_MAKE, "bottom_cells")
+    unknown = {k: v for k, v in options.items() if k not in _SOLVE and k not in making}
+
+    def look() -> None:
+        choose("device", device, ["host", "cuda", "virtual"])
+        refuse_unknown("multigrid.solve", unknown, [*_SOLVE, *making])
+        if device == "cuda" and not (_core.cuda_built and _core.device_available()):
+            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
+            raise _core.EnvironmentFailure(f"device='cuda': {why}")
+
+    agreed(A.comm, look)
+    made = {k: v for k, v in options.items() if k in making}
+    solving = {k: v for k, v in options.items() if k in _SOLVE}
+    if device == "host":
+        return multigrid(A, **made).solve(f, **solving)
+
+    def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
+        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A.dtype.name)(
+            A._handle, made, device, *given
+        )
+        return done
+
+    return _solved(A, f, run, **solving)

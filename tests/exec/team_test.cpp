@@ -1,12 +1,16 @@
 // Teams: sums, lanes, barriers and items are the same thing in one thread and in many.
 #include "exec/team_fixtures.hpp"
 
+#include <tacit/exec/gang.hpp>
+
 #include <numeric>
 
 namespace tacit::exec {
 namespace {
 
 static_assert(Team<SerialTeam> && Team<ThreadTeam<1>> && Team<ThreadTeam<64>> && Team<ThreadTeam<96>>);
+
+static_assert(Gang<SerialGang> && Gang<ThreadGang<8>> && !Gang<SerialTeam>);
 
 /// out[block] = sum over the block's Items numbers, by the team's sum.
 template <int Threads, int Items>
@@ -237,6 +241,51 @@ TEST(Complex, IsWhatStdComplexIs) {
     r += q, t += b, r *= q, t *= b, r -= q, t -= b, r /= q, t /= b, r *= s, t *= s, r /= s, t /= s, r += s, t += s,
         r -= s, t -= s;
     EXPECT_TRUE(same(r, t));
+  }
+}
+
+/// Rounds of x_i := x_(i - 1) + x_(i + 1) around a ring that all teams share, the odd and the even rounds in two
+/// arrays, and the sum of all after each.
+template <int Threads>
+struct Rounds {
+  static constexpr int threads = Threads;
+  struct Shared {};
+  int n, rounds;
+  double* x[2];
+  double *partial, *sums;
+  template <Gang G>
+  void operator()(const G& gang, Shared&) const {
+    GangSum<double> add(partial);
+    for (int round = 0; round < rounds; ++round) {
+      const double* const from = x[round % 2];
+      double* const to = x[1 - round % 2];
+      double part = 0;
+      for_items<Threads>(gang, [&](int t) {
+        for (Global i = gang.block() * Threads + t; i < n; i += gang.teams() * Threads)
+          part += to[i] = from[(i + n - 1) % n] + from[(i + 1) % n];
+      });
+      const double sum = add(gang, part);  // and here all meet
+      if (gang.block() == gang.teams() - 1 && gang.rank() == G::threads - 1) sums[round] = sum;
+    }
+  }
+};
+
+TEST(Gang, TeamsMeetAndAddUp) {
+  constexpr int rounds = 9;
+  for (const int n : {1, 3, 50}) {
+    std::vector<double> first(n, 0.0);
+    first[n / 2] = 1;
+    for (const Global teams : {0, 1, 2, 4}) {  // 0: one host thread is the gang
+      std::vector<double> a = first, b(n, poison<double>()), partial(2 * std::max<Global>(1, teams)), sums(rounds);
+      const Rounds<4> kernel{n, rounds, {a.data(), b.data()}, partial.data(), sums.data()};
+      if (teams == 0) launch_gang_serial(kernel);
+      else launch_gang_threads(teams, kernel);
+      for (int round = 0; round < rounds; ++round) EXPECT_EQ(sums[round], std::ldexp(1.0, round + 1)) << n << teams;
+      std::vector<double> x = first, y(n);
+      for (int round = 0; round < rounds; ++round, x.swap(y))
+        for (int i = 0; i < n; ++i) y[i] = x[(i + n - 1) % n] + x[(i + 1) % n];
+      EXPECT_EQ(b, x);
+    }
   }
 }
 

@@ -278,3 +278,66 @@ def test_one_full_cycle_on_the_command_line(stencil: str) -> None:
     assert one["stencil"] == stencil
     assert one["cycles"] == 1
     assert one["error_norm"] <= 1.1 * all_["error_norm"]
+
+
+def test_one_full_cycle_treats_all_ends_alike() -> None:
+    """u = cos(pi t / 2) sin(pi s), t from a Neumann end that lies on one of four sides."""
+
+    def error(axis: int, low: bool) -> float:
+        ends: list[object] = ["dirichlet", "dirichlet"]
+        ends[axis] = ("neumann", "dirichlet") if low else ("dirichlet", "neumann")
+        A = mg.finite_volume(mg.cells((32, 32), ends))
+        x, y = A.cells.centres()
+        t, s = (x, y) if axis == 0 else (y, x)
+        u = np.cos(np.pi * (t if low else 1 - t) / 2) * np.sin(np.pi * s)
+        one = mg.solve(A, 1.25 * np.pi**2 * u, cycle="F", max_cycles=1, pre=1, post=1)
+        return float(np.abs(one.x - u).max())
+
+    errors = [error(axis, low) for axis in (0, 1) for low in (True, False)]
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_virtual_device_solves_as_the_host_does(dtype: str) -> None:
+    """The kernels of a device, played by the processor, on an L-shape with boxes that touch."""
+    cells = mg.cells((40, 32), [("dirichlet", "neumann"), "periodic"], boxes=8, inside=lambda x, y: x < 0.5 or y < 0.5)
+    A = mg.finite_volume(cells, a=0.1, beta=lambda x, y: 1.5 + np.sin(6 * x + y), dtype=dtype)
+    f = A.sample(lambda x, y: np.cos(5 * x) - y)
+    rtol = 1e-4 if dtype == "float32" else 1e-10
+    expected = mg.solve(A, f, rtol=rtol)
+    got = mg.solve(A, f, rtol=rtol, device="virtual", bottom_cells=100)
+    assert got.converged
+    assert got.bottom == "bicgstab"
+    assert got.bottom_failures == 0
+    assert got.cycles <= expected.cycles + 1  # of fewer levels
+    np.testing.assert_allclose(got.x, expected.x, atol=100 * rtol * np.abs(expected.x).max())
+    assert np.abs(f - A @ got.x).max() <= 2 * rtol * np.abs(f).max()
+
+
+def test_a_device_refuses_what_it_has_not() -> None:
+    A = mg.finite_volume(mg.cells((16, 16), "dirichlet"))
+    f = A.sample(lambda x, y: x + y)
+    for options, told in (
+        ({"cycle": "F"}, "F-cycle"),
+        ({"bottom": "cg"}, "bicgstab"),
+        ({"step": 4}, "bottom_reduction"),
+        ({"interpolation": "cubic"}, "linearly"),
+    ):
+        with pytest.raises(tacit.UsageError, match=told):
+            mg.solve(A, f, device="virtual", **options)
+    with pytest.raises(ValueError, match="unknown device"):
+        mg.solve(A, f, device="tpu")
+    with pytest.raises(TypeError, match="bottom_cells"):
+        mg.solve(A, f, bottom_cells=100)
+    if not tacit._core.cuda_built:
+        with pytest.raises(tacit.EnvironmentFailure, match="CUDA"):
+            mg.solve(A, f, device="cuda")
+
+
+def test_a_virtual_device_on_the_command_line() -> None:
+    done = run("multigrid", "--n", "16", "--boundary", "dirichlet", "--device", "virtual", "--json")
+    facts = json.loads(done.stdout)
+    assert facts["device"] == "virtual"
+    assert facts["converged"]
+    assert facts["residual_norm"] <= 1e-10
+    run("multigrid", "--n", "16", "--device", "virtual", "--precondition", "cg", code=2)

@@ -5,6 +5,11 @@
 
 namespace tacit::precond::mg {
 
+/// Error(usage): options out of range, a diagonal that is not positive. Error(input): coefficients that are not finite.
+/// Local.
+template <class T>
+void check(const op::FiniteVolume<T>& A, const MultigridOptions& options);
+
 /// A level's cells on other ranks: f goes there, u comes back. One exchange each.
 template <class S>
 class Move {

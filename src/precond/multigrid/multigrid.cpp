@@ -93,24 +93,6 @@ class Direct final : public Bottom<T> {
   std::vector<std::size_t> row_;
 };
 
-void check(const MultigridOptions& o) {
-  require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
-          " sweeps; at least one of them is needed");
-  require(o.pre <= 1000 && o.post <= 1000, "pre = ", o.pre, ", post = ", o.post, "; at most 1000 sweeps are done");
-  require(o.relaxation > 0 && o.relaxation < 2, "relaxation is ", o.relaxation, "; a number between 0 and 2 is needed");
-  require(o.chebyshev_range > 1, "chebyshev_range is ", o.chebyshev_range, "; a number above 1 is needed");
-  require(o.smallest_box.value_or(1) >= 1, "smallest_box is ", o.smallest_box.value_or(1),
-          "; at least 1 cell is needed");
-  require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
-          "; 0 or more cells");
-  require(o.cycle != Cycle::u || o.agglomerate_below.value_or(0) == 0,
-          "the U-cycle moves no box to another rank: agglomerate_below is ", o.agglomerate_below.value_or(0));
-  require(!o.full_interpolation || (o.cycle == Cycle::f && *o.full_interpolation != Interpolation::constant),
-          "full_interpolation is that of solutions by the F-cycle, linear or more: it is ",
-          to_string(o.full_interpolation.value_or(Interpolation::constant)), ", and the cycle is ", to_string(o.cycle));
-  require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
-}
-
 template <class T>
 double remove_mean(Vector<T>& v) {
   double sum = 0;
@@ -128,6 +110,32 @@ void scale(Vector<T>& v, int exponent) {
 }
 
 }  // namespace
+
+template <class T>
+void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
+  require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
+          " sweeps; at least one of them is needed");
+  require(o.pre <= 1000 && o.post <= 1000, "pre = ", o.pre, ", post = ", o.post, "; at most 1000 sweeps are done");
+  require(o.relaxation > 0 && o.relaxation < 2, "relaxation is ", o.relaxation, "; a number between 0 and 2 is needed");
+  require(o.chebyshev_range > 1, "chebyshev_range is ", o.chebyshev_range, "; a number above 1 is needed");
+  require(o.smallest_box.value_or(1) >= 1, "smallest_box is ", o.smallest_box.value_or(1),
+          "; at least 1 cell is needed");
+  require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
+          "; 0 or more cells");
+  require(o.cycle != Cycle::u || o.agglomerate_below.value_or(0) == 0,
+          "the U-cycle moves no box to another rank: agglomerate_below is ", o.agglomerate_below.value_or(0));
+  require(!o.full_interpolation || (o.cycle == Cycle::f && *o.full_interpolation != Interpolation::constant),
+          "full_interpolation is that of solutions by the F-cycle, linear or more: it is ",
+          to_string(o.full_interpolation.value_or(Interpolation::constant)), ", and the cycle is ", to_string(o.cycle));
+  require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
+  if (!A.fault().empty()) throw Error(ErrorKind::input, "multigrid: " + A.fault());
+  const auto d = A.diagonal();
+  for (std::size_t i = 0; i < d.size(); ++i)
+    require(d[i] > T(0), "multigrid needs a positive diagonal; that of cell ", A.range().begin() + Global(i), " is ",
+            d[i]);
+}
+template void mg::check(const op::FiniteVolume<float>&, const MultigridOptions&);
+template void mg::check(const op::FiniteVolume<double>&, const MultigridOptions&);
 
 Cycle cycle_of(std::string_view name) {
   return cycles.value(name, "cycle");
@@ -210,12 +218,7 @@ Multigrid<T>::Multigrid(std::shared_ptr<const op::FiniteVolume<T>> A, const Mult
       options_(options),
       parts_(std::make_unique<Parts>()) {
   comm::collective(a_->range().comm(), [&] {
-    check(options_);
-    if (!a_->fault().empty()) throw Error(ErrorKind::input, "multigrid: " + a_->fault());
-    const auto d = a_->diagonal();
-    for (std::size_t i = 0; i < d.size(); ++i)
-      require(d[i] > T(0), "multigrid needs a positive diagonal; that of cell ", a_->range().begin() + Global(i),
-              " is ", d[i]);
+    mg::check(*a_, options_);
     if constexpr (std::same_as<T, double>)
       if (options_.single_levels) {
         const std::shared_ptr<const op::FiniteVolume<float>> narrow = a_->template cast<float>();

@@ -210,7 +210,7 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
   for (int axis = 1; axis < dimensions_; ++axis) {
     S w = p.weight[std::size_t(axis)][std::size_t(axis == 1 ? j : k)];
     if (w == S(0) && !solution) continue;
-    int step = w < 0 ? -1 : 1;
+    int step = std::signbit(w) ? -1 : 1;  // of 0 too: towards a Neumann end
     const auto a = std::size_t(axis);
     const std::ptrdiff_t here = axis == 1 ? jc : kc;
     const bool end =
@@ -554,24 +554,7 @@ template <class S>
 void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) {
   if (from_zero) clear_u();
   if (r_.size() == 0) r_ = Field(u_.size()), p_ = Field(u_.size());
-  if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) {
-    // Row sums of magnitudes: D and the couplings that stand beside it.
-    inverse_l1_ = Field(u_.size());
-    for (const Patch& p : patches_)
-      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
-        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
-          for (int half = 0; half < 2; ++half) {
-            const auto c = faces_of(p, half, j, k);
-            const std::ptrdiff_t here = at(p, j, k) + half * p.half + first_of(half);
-            for (std::ptrdiff_t m = 0; m < count_of(p, half); ++m) {
-              S sum = std::abs(c.xl[m]) + std::abs(c.xr[m]);
-              if (dimensions_ > 1) sum += std::abs(c.yl[m]) + std::abs(c.yr[m]);
-              if (dimensions_ > 2) sum += std::abs(c.zl[m]) + std::abs(c.zr[m]);
-              const std::size_t i = std::size_t(here + m);
-              inverse_l1_[i] = S(1) / (std::abs(S(1) / inverse_[i]) + sum);
-            }
-          }
-  }
+  if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) inverse_l1_ = inverse_row_sums();
   const Field& inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_ : inverse_;
   // Chebyshev's iteration on [2 / range, 2]: rows of D^-1 A have sums of magnitudes of at most 2.
   const double upper = 2, lower = upper / options.chebyshev_range, theta = 0.5 * (upper + lower),

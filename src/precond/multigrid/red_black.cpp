@@ -192,6 +192,27 @@ void RedBlackLevel<S>::connect(Level<S>* coarser, std::array<std::vector<Local>,
   }
 }
 
+// 1 / sums of magnitudes of the rows: D and the couplings that stand beside it.
+template <class S>
+auto RedBlackLevel<S>::inverse_row_sums() const -> Field {
+  Field sums(u_.size());
+  for (const Patch& p : patches_)
+    for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
+        for (int half = 0; half < 2; ++half) {
+          const auto c = faces_of(p, half, j, k);
+          const std::ptrdiff_t here = at(p, j, k) + half * p.half + first_of(half);
+          for (std::ptrdiff_t m = 0; m < count_of(p, half); ++m) {
+            S sum = std::abs(c.xl[m]) + std::abs(c.xr[m]);
+            if (dimensions_ > 1) sum += std::abs(c.yl[m]) + std::abs(c.yr[m]);
+            if (dimensions_ > 2) sum += std::abs(c.zl[m]) + std::abs(c.zr[m]);
+            const std::size_t i = std::size_t(here + m);
+            sums[i] = S(1) / (std::abs(S(1) / inverse_[i]) + sum);
+          }
+        }
+  return sums;
+}
+
 template <class S>
 void RedBlackLevel<S>::clear_u() {
   std::fill_n(u_.data(), u_.size(), S(0));

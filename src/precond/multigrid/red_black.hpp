@@ -1,6 +1,7 @@
 // A level with 7 points: fields on this rank's patches in red-black storage, and the passes over them.
 #pragma once
 
+#include "device_data.hpp"
 #include "kernels.hpp"
 #include "level.hpp"
 
@@ -36,6 +37,11 @@ class RedBlackLevel final : public Level<S> {
   void interpolate_solution() override;
   /// Where no odd period joins cells of one colour.
   bool vanishes() const override { return !odd_seam_; }
+
+  /// The level as arrays, after connect(). row_sums: also those of l1-jacobi.
+  LevelData<S> device_data(bool row_sums) const;
+  /// Where the cells stand in a field, in natural order.
+  std::vector<std::int64_t> places() const;
 
  private:
   struct Patch {
@@ -79,6 +85,7 @@ class RedBlackLevel final : public Level<S> {
   void norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k);
   template <int D>
   void residual_field();
+  Field inverse_row_sums() const;
   void exchange(int colour);
   void wrap_ends(const Patch& p, int half, S* line) const {
     if (!p.wrap[0]) return;

@@ -1,0 +1,96 @@
+// Gang: the teams of one launch that all run at the same time and meet. A kernel that goes over a small problem again
+// and again is started once, instead of once for each of its steps.
+//
+// A kernel of a gang is written as one of a team (team.hpp), over a Gang, and runs three ways: launch_gang_serial (one
+// host thread is the gang), launch_gang_threads (a real thread for every member of every team, for the race checker)
+// and launch_gang_cuda (gang.cuh).
+#pragma once
+
+#include <tacit/exec/team.hpp>
+
+namespace tacit::exec {
+
+/// A team that knows of the others: teams() of them, of which it is block(). meet(): nobody goes on before all members
+/// of all teams have come, and then sees what all wrote. Every member meets equally often.
+template <class T>
+concept Gang = Team<T> && requires(const T gang) {
+  { gang.teams() } -> std::convertible_to<Global>;
+  gang.meet();
+};
+
+class SerialGang : public SerialTeam {
+ public:
+  SerialGang() : SerialTeam(0) {}
+  Global teams() const { return 1; }
+  void meet() const {}
+};
+
+template <int N>
+class ThreadGang : public ThreadTeam<N> {
+ public:
+  ThreadGang(Global team, int rank, typename ThreadTeam<N>::Common& common, Global teams, std::barrier<>& all)
+      : ThreadTeam<N>(team, rank, common), teams_(teams), all_(&all) {}
+  Global teams() const { return teams_; }
+  void meet() const { all_->arrive_and_wait(); }
+
+ private:
+  Global teams_;
+  std::barrier<>* all_;
+};
+
+/// Values added up over a gang, each time with one meeting: what members wrote before, all see after it. `partial` has
+/// room for 2 teams() values. The order is that of members within teams, then of teams: it depends on their numbers
+/// alone.
+template <class V>
+class GangSum {
+ public:
+  TACIT_HD explicit GangSum(V* partial) : partial_(partial) {}
+  template <Gang G>
+  TACIT_HD V operator()(const G& gang, const V& v) {
+    const V of_team = gang.sum(v);
+    // A team that writes for the next sum but one has met all that read for this one.
+    V* const slot = partial_ + turn_ * gang.teams();
+    turn_ = 1 - turn_;
+    ++meetings_;
+    if (gang.rank() == 0) slot[gang.block()] = of_team;
+    gang.meet();
+    V total{};
+    for (Global t = gang.rank(); t < gang.teams(); t += G::threads) add_to(total, slot[t]);
+    return gang.sum(total);
+  }
+  TACIT_HD int meetings() const { return meetings_; }
+
+ private:
+  V* partial_;
+  int turn_ = 0, meetings_ = 0;
+};
+
+/// Runs the kernel with one host thread as the whole gang.
+template <class Kernel>
+void launch_gang_serial(const Kernel& kernel) {
+  const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
+  kernel(SerialGang(), *shared);
+}
+
+/// Runs the kernel with a real thread for every member of every team. For tests: slow.
+template <class Kernel>
+void launch_gang_threads(Global teams, const Kernel& kernel) {
+  constexpr int N = Kernel::threads;
+  using Shared = typename Kernel::Shared;
+  struct Side {
+    typename ThreadTeam<N>::Common common;
+    std::unique_ptr<Shared> shared = std::make_unique_for_overwrite<Shared>();
+  };
+  std::barrier<> all(N * teams);
+  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<std::jthread> members;
+  for (Global team = 0; team < teams; ++team) {
+    Side& side = *sides.emplace_back(std::make_unique<Side>());
+    for (int rank = 0; rank < N; ++rank)
+      members.emplace_back([&side, &all, &kernel, team, rank, teams] {
+        kernel(ThreadGang<N>(team, rank, side.common, teams, all), *side.shared);
+      });
+  }
+}
+
+}  // namespace tacit::exec

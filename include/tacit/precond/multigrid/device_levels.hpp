@@ -1,0 +1,109 @@
+// Levels of multigrid in a device's memory, and cycles over them: team kernels (kernels/cells.hpp) one after the other
+// on the current stream, the last level's system in a single launch (kernels/resident_bicgstab.hpp). It knows no
+// operator and no communicator; MultigridOnDevice (on_device.hpp) is what fits into the house.
+#pragma once
+
+#include <tacit/exec/memory.hpp>
+#include <tacit/precond/kernels/cells.hpp>
+#include <tacit/precond/kernels/resident_bicgstab.hpp>
+#include <tacit/precond/multigrid/multigrid.hpp>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tacit::precond {
+
+/// The bottom solver of a device: BiCGStab in one launch.
+struct ResidentBottom {
+  Global cells = 4096;      ///< levels below the first one of at most so many cells are left out; 0: none is
+  double reduction = 1e-3;  ///< of the largest magnitude of the residual
+  int max_iterations = 1000;
+  Global teams = 0;  ///< at most; 0: as many as the device holds. Rounding depends on their number
+};
+
+namespace mg {
+
+/// One level as the host prepares it.
+template <class T>
+struct LevelData {
+  std::array<Global, 3> cells{1, 1, 1};
+  int dimensions = 3;
+  bool constant = false;
+  bool vanishes = true;  ///< residuals of the colour that was swept last
+  bool linear = false;   ///< interpolation towards this level from the coarser one
+  std::size_t size = 0;  ///< of a field
+  std::vector<PatchShape> patches;
+  std::array<T, 3> weight{};
+  std::vector<T> diagonal, inverse, row_sums;  ///< row_sums: 1 / sum of magnitudes, for l1-jacobi
+  std::array<std::vector<T>, 3> faces;
+  std::vector<std::int32_t> parent, child;  ///< empty on the last level
+  std::vector<T> share;
+  std::array<std::vector<std::int64_t>, 2> ghosts;  ///< by colour: to, from, to, from, ..
+};
+
+/// The last level's matrix, rows in natural order; see ResidentBicgstab.
+template <class T>
+struct BottomData {
+  std::int32_t n = 0, width = 0;
+  std::vector<std::int32_t> column;
+  std::vector<T> value, diagonal;
+  std::vector<std::int64_t> place;
+  bool singular = false;
+};
+
+template <class T>
+struct DeviceData {
+  std::vector<LevelData<T>> levels;
+  BottomData<T> bottom;
+  Global cells = 0;
+  bool singular = false;
+};
+
+template <class T, Memory M>
+class DeviceLevels {
+ public:
+  /// Of the options: cycle, smoother, pre, post, symmetric, relaxation, chebyshev_range. Error(environment) where CUDA
+  /// refuses.
+  DeviceLevels(const DeviceData<T>& data, const MultigridOptions& options, const ResidentBottom& bottom);
+  ~DeviceLevels();
+  DeviceLevels(const DeviceLevels&) = delete;
+  DeviceLevels& operator=(const DeviceLevels&) = delete;
+
+  int levels() const;
+  const std::array<Global, 3>& cells(int level) const;
+
+  /// f or u of the finest level := scale (x - mean), x in natural order in memory M, one of so many columns; and back.
+  /// No wait.
+  void load_f(const T* x, T scale = 1, T mean = 0, int columns = 1);
+  void load_u(const T* x, T scale = 1, T mean = 0, int columns = 1);
+  void store_u(T* x, T scale = 1, T mean = 0, int columns = 1) const;
+  void clear_u(int level = 0);
+  /// One cycle (V, or W) on the finest level. No wait.
+  void cycle(bool from_zero);
+  /// The finest level's residual, u or f over all cells; after_cycle: the residual where the last half sweep left any.
+  /// Waits for the device.
+  Norms norms(Quantity what, bool after_cycle = false) const;
+  /// Waits for the device.
+  ResidentCounts counts() const;
+  /// Kernels that were started.
+  std::int64_t launches() const;
+
+  // The passes of a cycle; each is one launch, and one more for ghosts where there are any.
+  void half_sweep(int level, int colour, bool from_zero = false);
+  void smooth(int level, int sweeps, bool from_zero);  ///< by the options' smoother
+  void restrict_residual(int level, int colour);       ///< colour -1: of all cells
+  void interpolate(int level, int colour);
+  void solve_bottom(bool from_zero = true);
+
+  /// Memory Host only: every member of a team is a thread of its own from now on, for the race checker.
+  void race_check(bool on);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace mg
+}  // namespace tacit::precond

@@ -1,0 +1,275 @@
+// Multigrid on a device, its kernels played by the processor: the numbers of the host's levels, and what is its own.
+#include <gtest/gtest.h>
+
+#include <tacit/exec/gang.hpp>
+#include <tacit/precond/multigrid/on_device.hpp>
+
+#include "support/communicators.hpp"
+
+#include <cmath>
+#include <string>
+
+using namespace tacit;
+using comm::Communicator;
+using layout::Vector;
+using op::Boundary;
+using op::Boxes;
+using op::Domain;
+using op::FiniteVolume;
+using precond::Cycle;
+using precond::Interpolation;
+using precond::Multigrid;
+using precond::MultigridOnDevice;
+using precond::MultigridOptions;
+using precond::ResidentBottom;
+using precond::Smoother;
+
+namespace {
+
+constexpr auto periodic = Boundary::periodic, dirichlet = Boundary::dirichlet, neumann = Boundary::neumann;
+
+struct Case {
+  std::vector<Global> cells;
+  std::vector<std::array<Boundary, 2>> boundary;
+  double a = 1;
+  bool constant = false;
+  std::array<Global, 3> edge{0, 0, 0};
+  bool whole = true;
+  MultigridOptions options{};
+};
+
+template <class T>
+std::shared_ptr<const FiniteVolume<T>> operator_of(const Case& c, const Communicator& comm = Communicator::self()) {
+  const auto domain = Domain::uniform(c.cells, c.boundary);
+  const Boxes boxes = c.whole ? Boxes::whole(comm, domain, c.edge)
+                              : Boxes::within(comm, domain, c.edge, [](double x, double y, double) {
+                                  return x < 0.55 || y < 0.4;  // an L
+                                });
+  const op::Field beta = [](double x, double y, double z) { return 1.5 + std::sin(9 * x + 4 * y + 3 * z); };
+  return std::make_shared<const FiniteVolume<T>>(
+      boxes, op::coefficients<T>(boxes, c.a, 1, {}, c.constant ? op::Field{} : beta));
+}
+template <class T>
+Vector<T> right_side(const FiniteVolume<T>& A) {
+  Vector<T> f(A.range());
+  f.assign(A.sampled([](double x, double y, double z) { return std::cos(11 * x) + y * z - 0.3; }));
+  return f;
+}
+template <class T>
+double residual(const FiniteVolume<T>& A, const Vector<T>& f, const Vector<T>& u) {
+  Vector<T> r(A.range());
+  A.apply(u, r);
+  layout::subtract(f, r, r);
+  return layout::max_norm(r);
+}
+template <class T>
+double difference(const Vector<T>& a, const Vector<T>& b) {
+  auto d = a;
+  layout::axpy(T(-1), b, d);
+  return layout::max_norm(d) / layout::max_norm(b);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all{
+      {{16, 12, 10}, {{dirichlet, neumann}, {periodic, periodic}, {dirichlet, dirichlet}}},
+      {{16, 12, 10}, {{periodic, periodic}, {neumann, neumann}, {dirichlet, neumann}}, 1, true},
+      {{13, 9, 7}, {{periodic, periodic}, {dirichlet, dirichlet}, {periodic, periodic}}},
+      {{13, 9, 7}, {{periodic, periodic}, {periodic, periodic}, {neumann, neumann}}, 1, true},
+      {{40, 33}, {{dirichlet, dirichlet}, {periodic, periodic}}},
+      {{40, 26}, {{dirichlet, neumann}, {periodic, periodic}}, 1, true},
+      {{57}, {{neumann, dirichlet}}, 0},
+      {{64}, {{periodic, periodic}}, 1, true},
+      {{1, 6, 3}, {{neumann, neumann}, {dirichlet, neumann}, {periodic, periodic}}},
+      {{16, 1, 5}, {{periodic, periodic}, {periodic, periodic}, {dirichlet, dirichlet}}, 1, true},
+      {{20, 20, 8}, {{dirichlet, dirichlet}, {neumann, dirichlet}, {periodic, periodic}}, 0, false, {4, 4, 4}, false},
+      {{24, 20}, {{periodic, periodic}, {neumann, dirichlet}}, 1, true, {3, 5, 1}, false},
+  };
+  const std::size_t plain = all.size();
+  for (std::size_t i = 0; i < plain; ++i) {
+    Case c = all[i];
+    auto& o = c.options;
+    o.pre = int(i % 3), o.post = 1 + int(i % 2), o.symmetric = i % 2 == 0;
+    o.smoother = std::array{Smoother::gauss_seidel, Smoother::chebyshev, Smoother::jacobi, Smoother::l1_jacobi}[i % 4];
+    o.interpolation = i % 3 == 0 ? Interpolation::constant : Interpolation::linear;
+    o.cycle = std::array{Cycle::v, Cycle::w, Cycle::u}[i % 3];
+    all.push_back(c);
+  }
+  return all;
+}
+
+std::string text(const Case& c) {
+  std::string s = message(to_string(c.options.smoother), " ", to_string(c.options.cycle), " pre ", c.options.pre);
+  for (const Global n : c.cells) s += message(" ", n);
+  return s;
+}
+
+template <class T>
+void same_cycles(double closeness) {
+  for (const Case& c : cases()) {
+    const auto A = operator_of<T>(c);
+    // Bottoms as exact as they come: what remains is the passes' rounding.
+    const Multigrid<T> host(A, c.options, precond::direct_bottom<T>());
+    const MultigridOnDevice<T, Host> device(A, c.options, {0, 30 * closeness, 1000, 0});
+    ASSERT_EQ(device.levels(), host.levels()) << text(c);
+    const auto f = right_side(*A);
+    Vector<T> expected(A->range()), got(A->range());
+    for (const bool again : {false, true}) {  // whatever the first cycle has left behind
+      host.apply(f, expected);
+      device.apply(f, got);
+      EXPECT_LE(difference(got, expected), 1e3 * closeness) << text(c) << (again ? ", again" : "");
+    }
+    EXPECT_EQ(device.bottom().failures, 0) << text(c);
+    // Columns side by side.
+    Vector<T> pair(A->range(), 2), both(A->range(), 2);
+    for (std::size_t i = 0; i < f.size(); ++i) pair.data()[2 * i] = T(1), pair.data()[2 * i + 1] = f.data()[i];
+    device.apply(pair, both);
+    for (std::size_t i = 0; i < f.size(); ++i) ASSERT_EQ(both.data()[2 * i + 1], got.data()[i]) << text(c);
+  }
+}
+
+TEST(MultigridOnDevice, HasTheCyclesOfTheHost) {
+  same_cycles<double>(1e-13);
+  same_cycles<float>(1e-6);
+}
+
+TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
+  for (Case c : cases()) {
+    if (c.options.smoother != Smoother::gauss_seidel || c.options.pre == 0) continue;
+    c.options.pre = c.options.post = 2;
+    for (const bool mass : {true, false}) {
+      c.a = mass ? 1 : 0;
+      const auto A = operator_of<double>(c);
+      auto f = right_side(*A);
+      const Multigrid<double> host(A, c.options, precond::direct_bottom<double>());
+      const MultigridOnDevice<double, Host> device(A, c.options, {100, 1e-3, 1000, 0});
+      precond::MultigridSolve s;
+      s.max_norm = mass;
+      Vector<double> expected(A->range()), got(A->range());
+      layout::fill(got, A->singular() ? 3.0 : 0.0);
+      const auto there = host.solve(f, expected, s);
+      const auto here = device.solve(f, got, s);
+      EXPECT_TRUE(here.converged) << text(c) << ": " << here.reason << " " << here.residual_norm;
+      // Levels that are left out take no cycles more.
+      EXPECT_LE(here.cycles, there.cycles + (device.levels() == 1 ? 3 : 1)) << text(c);
+      EXPECT_LE(here.residual_norm, s.rtol);
+      EXPECT_EQ(here.bottom_failures, 0) << text(c);
+      EXPECT_EQ(here.warnings.size(), there.warnings.size()) << text(c);
+      EXPECT_NEAR(here.b_norm, there.b_norm, 1e-12 * there.b_norm);
+      EXPECT_LE(difference(got, expected), 1e-7) << text(c);
+      if (!A->singular()) {
+        EXPECT_LE(residual(*A, f, got), 1.01e-10 * (mass ? here.b_norm : 1e2 * here.b_norm)) << text(c);
+      }
+    }
+  }
+}
+
+// A power of two before f is one before u, and what is no number is said to be none.
+TEST(MultigridOnDevice, PassesPowersOfTwoOn) {
+  const Case c{{12, 10, 8}, {{dirichlet, dirichlet}, {neumann, dirichlet}, {periodic, periodic}}, 0};
+  const auto A = operator_of<double>(c);
+  const MultigridOnDevice<double, Host> M(A, c.options, {20, 1e-3, 1000, 0});
+  const auto f = right_side(*A);
+  Vector<double> u(A->range());
+  const auto plain = M.solve(f, u);
+  ASSERT_TRUE(plain.converged);
+  for (const int e : {-660, 660, 990}) {
+    auto g = f;
+    for (std::size_t i = 0; i < g.size(); ++i) g.data()[i] = std::ldexp(f.data()[i], e);
+    Vector<double> v(A->range());
+    const auto report = M.solve(g, v);
+    EXPECT_TRUE(report.converged) << e;
+    EXPECT_EQ(report.cycles, plain.cycles) << e;
+    for (std::size_t i = 0; i < v.size(); ++i)
+      ASSERT_NEAR(std::ldexp(v.data()[i], -e), u.data()[i], 1e-12 * std::abs(u.data()[i]));
+  }
+  auto g = f;
+  g.data()[5] = std::nan("");
+  Vector<double> v(A->range());
+  EXPECT_EQ(M.solve(g, v).reason, "non_finite");
+  EXPECT_TRUE(M.solve(f, v = Vector<double>(A->range())).converged);
+  EXPECT_EQ(layout::max_norm(v), layout::max_norm(u));
+}
+
+TEST(MultigridOnDevice, BottomMeetsThreeTimesAnIteration) {
+  const Case c{{12, 12, 12}, {{dirichlet, dirichlet}, {dirichlet, dirichlet}, {neumann, neumann}}};
+  const auto A = operator_of<double>(c);
+  const auto f = right_side(*A);
+  const auto bottom = [&](const ResidentBottom& b) {
+    MultigridOptions o;
+    o.levels = 1;
+    const MultigridOnDevice<double, Host> M(A, o, b);
+    Vector<double> u(A->range());
+    M.apply(f, u);
+    return std::pair(M.bottom(), residual(*A, f, u) / layout::max_norm(f));
+  };
+  const auto [good, reached] = bottom({0, 1e-8, 1000, 0});
+  EXPECT_LE(reached, 1.1e-8);
+  EXPECT_EQ(good.failures, 0);
+  EXPECT_GT(good.iterations, 10);
+  // To begin with 2, after a claim 2.
+  EXPECT_EQ(good.meetings, 3 * good.iterations + 4);
+  // What is not solved is told, and smoothed.
+  const auto [short_of, left] = bottom({0, 1e-8, 3, 0});
+  EXPECT_EQ(short_of.failures, 1);
+  EXPECT_EQ(short_of.iterations, 3);
+  EXPECT_LT(left, 1);
+  // From u, a correction.
+  MultigridOptions o;
+  o.levels = 1;
+  const MultigridOnDevice<double, Host> M(A, o, {0, 1e-3, 1000, 0});
+  Vector<double> u(A->range());
+  const auto report = M.solve(f, u);
+  EXPECT_TRUE(report.converged);
+  EXPECT_LE(report.cycles, 4);
+}
+
+// Every member of a team a thread, for the race checker: the same numbers, but for the order of sums over several
+// teams.
+TEST(MultigridOnDevice, TeamsDoNotRace) {
+  Case c{{6, 5, 4}, {{periodic, periodic}, {periodic, periodic}, {dirichlet, neumann}}};
+  c.options.pre = c.options.post = 1;
+  c.options.interpolation = Interpolation::linear;
+  const struct {
+    bool constant;
+    Smoother smoother;
+    Global teams;
+  } ways[] = {{true, Smoother::gauss_seidel, 1}, {false, Smoother::gauss_seidel, 3}, {false, Smoother::chebyshev, 2}};
+  for (const auto& [constant, smoother, teams] : ways) {
+    c.constant = constant, c.options.smoother = smoother;
+    const auto A = operator_of<double>(c);
+    const auto f = right_side(*A);
+    Vector<double> serial(A->range()), threads(A->range());
+    const MultigridOnDevice<double, Host> M(A, c.options, {40, 1e-2, 4, teams});
+    M.apply(f, serial);
+    M.race_check(true);
+    M.apply(f, threads);
+    EXPECT_LE(difference(threads, serial), 1e-12);
+  }
+}
+
+TEST(MultigridOnDevice, RefusesWhatHasNoKernels) {
+  const Case c{{16, 16}, {{dirichlet, dirichlet}, {dirichlet, dirichlet}}};
+  const auto A = operator_of<double>(c);
+  const auto refuses = [&](auto&& change, const ResidentBottom& bottom = {}) {
+    MultigridOptions o;
+    change(o);
+    EXPECT_THROW((MultigridOnDevice<double, Host>(A, o, bottom)), Error);
+  };
+  refuses([](auto& o) { o.cycle = Cycle::f; });
+  refuses([](auto& o) { o.interpolation = Interpolation::quadratic; });
+  refuses([](auto& o) { o.restriction = Interpolation::linear; });
+  refuses([](auto& o) { o.single_levels = true; });
+  refuses([](auto& o) { o.pre = o.post = 0; });
+  refuses([](auto&) {}, {-1, 1e-3, 100, 0});
+  refuses([](auto&) {}, {0, 0, 100, 0});
+  comm::run_threads(2, [&](const Communicator& comm) {
+    const auto B = operator_of<double>(c, comm);
+    EXPECT_THROW((MultigridOnDevice<double, Host>(B, {}, {})), Error);
+  });
+  const Boxes boxes = Boxes::whole(Communicator::self(), Domain::uniform({16, 16}, dirichlet));
+  const auto wide = std::make_shared<const FiniteVolume<double>>(
+      boxes, op::Coefficients<double>{0, 1, {}, {}, op::CellStencil::fourth_order});
+  EXPECT_THROW((MultigridOnDevice<double, Host>(wide, {}, {})), Error);
+}
+
+}  // namespace
