@@ -1,6 +1,7 @@
 // BiCGStab for a system that is small enough to be solved by one launch: all teams stay and meet three times an
-// iteration, where a kernel for each operation is started eight times. An s-step block of this size would meet 2 s + 2
-// times for s iterations (2 s products, one Gram block, one update) and multiply twice as often: it saves nothing here.
+// iteration, where a kernel for each operation is eleven launches and four waits. An s-step block of this size would
+// meet 2 s + 2 times for s iterations (2 s products, one Gram block, one update) and multiply twice as often: it saves
+// nothing here.
 //
 // van der Vorst (1992), doi 10.1137/0913035; directions and half residuals of the neighbours are formed again by who
 // needs them, so that only products and sums are waited for.
