@@ -34,9 +34,9 @@ struct ResidentSums {
 };
 
 /// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, formed anew, is at most 1.1
-/// reduction times what it was; a claim that does not hold, or a breakdown, starts again from what there is (four
-/// times), and what is left is done by `sweeps` of Jacobi's method with weight 6/7. singular: the means of f and x are
-/// taken off. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i at e n + i,
+/// reduction times what it was; a claim that does not hold, or a breakdown, starts again from what there is (four runs
+/// at most), and what is left is done by `sweeps` of Jacobi's method with weight 6/7. singular: the means of f and x
+/// are taken off. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i at e n + i,
 /// without one: value 0 in column i.
 template <class T, int Threads>
 struct ResidentBicgstab {
