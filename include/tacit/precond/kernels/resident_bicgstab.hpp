@@ -1,6 +1,7 @@
 // BiCGStab for a system that is small enough to be solved by one launch: all teams stay and meet three times an
-// iteration, where a kernel for each operation is started eight times. An s-step block of this size would meet 2 s + 2
-// times for s iterations (2 s products, one Gram block, one update) and multiply twice as often: it saves nothing here.
+// iteration, where a kernel for each operation is eleven launches and four waits. An s-step block of this size would
+// meet 2 s + 2 times for s iterations (2 s products, one Gram block, one update) and multiply twice as often: it saves
+// nothing here.
 //
 // van der Vorst (1992), doi 10.1137/0913035; directions and half residuals of the neighbours are formed again by who
 // needs them, so that only products and sums are waited for.
@@ -33,9 +34,9 @@ struct ResidentSums {
 };
 
 /// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, formed anew, is at most 1.1
-/// reduction times what it was; a claim that does not hold, or a breakdown, starts again from what there is (four
-/// times), and what is left is done by `sweeps` of Jacobi's method with weight 6/7. singular: the means of f and x are
-/// taken off. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i at e n + i,
+/// reduction times what it was; a claim that does not hold, or a breakdown, starts again from what there is (four runs
+/// at most), and what is left is done by `sweeps` of Jacobi's method with weight 6/7. singular: the means of f and x
+/// are taken off. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i at e n + i,
 /// without one: value 0 in column i.
 template <class T, int Threads>
 struct ResidentBicgstab {

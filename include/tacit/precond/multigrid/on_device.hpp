@@ -18,9 +18,8 @@ namespace tacit::precond {
 ///
 /// Launches of a V-cycle and level: 2 (pre + post) half sweeps, residual with restriction 1, interpolation 1, and one
 /// more for each of these where boxes touch or odd periods close; 1 for the bottom. Nothing waits for the device but
-/// norms: one a cycle in solve(); a product waits where A is singular, for two means. Memory: 6 numbers a cell (2 with constant coefficients), 8/7 of it
-/// in three dimensions; chebyshev and the jacobis 2 more. Source: that of Multigrid; red-black Gauss-Seidel and
-/// V-cycles on GPUs as in Sakharnykh, HPGMG on GPUs (2016).
+/// norms: one a cycle in solve(); a product waits where A is singular, for two means. Memory: 6 numbers a cell (2 with
+/// constant coefficients), 8/7 of it in three dimensions; chebyshev and the jacobis 2 more. Source: that of Multigrid.
 template <Scalar T, Memory M>
 class MultigridOnDevice final : public op::Operator<T, M> {
  public:
