@@ -174,6 +174,15 @@ def build_parser() -> Parser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    code = _main(words)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    return code
+
+
+def _main(words: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     with contextlib.suppress(AttributeError, OSError):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -190,10 +199,12 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     arguments.words = words
-    code = guarded(lambda: int(arguments.run(arguments)), arguments.parser.prog)
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
-    return launch.leave(code)
+    return launch.leave(guarded(lambda: int(arguments.run(arguments)), arguments.parser.prog))
+
+
+def _drop_output() -> None:
+    """Nobody reads standard output any more: what is still to be flushed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(parser: Parser, text: str) -> int:
@@ -207,7 +218,7 @@ def guarded(run: Callable[[], int], name: str) -> int:
     try:
         return run()
     except BrokenPipeError:  # `tacit info A.mtx | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return OK
     except KeyboardInterrupt:
         return complain(name, "interrupted", INTERRUPTED)

@@ -181,13 +181,17 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
     """Where this process prints. Behind mpiexec the terminal is the launcher's, which tells its width."""
     from rich.console import Console
 
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # who reads no further (| head) is no failure: cli.guarded() ends quietly, rich with exit code 1
+
     width = os.environ.get(launch.TERMINAL)
     if width and not stderr:
-        return Console(force_terminal=True, width=int(width), highlight=False, quiet=quiet)
+        return Output(force_terminal=True, width=int(width), highlight=False, quiet=quiet)
     if launch.launched() is not None and launch.RANKS in os.environ:
-        return Console(force_terminal=False, stderr=stderr, highlight=False, quiet=quiet, width=100)
+        return Output(force_terminal=False, stderr=stderr, highlight=False, quiet=quiet, width=100)
     wide = None if (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ else 100
-    return Console(stderr=stderr, highlight=False, quiet=quiet, width=wide)
+    return Output(stderr=stderr, highlight=False, quiet=quiet, width=wide)
 
 
 def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:

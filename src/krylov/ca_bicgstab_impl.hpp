@@ -24,10 +24,13 @@ class CaBicgstab final : public Iteration<T, M> {
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
   // Products of two vectors at this size are rounding: see bicgstab.hpp.
   static constexpr double tiny = 4 * unit;
-  // Relative rounding of an inner product that a step may rest on.
-  static constexpr double clear = 5e-3;
+  // Relative rounding of an inner product that a step may rest on. (5e-3 in double precision: steps still reduce the
+  // residual, but the search loses what it has found, and takes up to four times as many iterations.)
+  static constexpr double clear = std::same_as<real_t<T>, double> ? 2e-5 : 5e-3;
+  // What the first iteration of a block, which is that of bicgstab, may rest on.
+  static constexpr double bold = 5e-3;
   // Where a block is lost and r has come this close to orthogonal to r0, r is the better shadow.
-  static constexpr double steep = std::same_as<real_t<T>, double> ? 3e-11 : 2e-5;
+  static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-8 : 2e-5;
 
  public:
   explicit CaBicgstab(const Options& options)
@@ -76,10 +79,11 @@ class CaBicgstab final : public Iteration<T, M> {
     ratio_ = 1;
     best_norm_ = std::numeric_limits<double>::infinity();
     // Residuals may wait for about as many iterations as a plane grid is wide.
-    trial_ = std::max(64, int(2 * std::sqrt(std::min(double(r.space().size()), 1e12))));
-    trial_norm_ = least_norm_ = norm_;
-    trial_at_ = monitor.iterations();
-    trial_blocks_ = 0;
+    trial_ = std::max(16, int(std::sqrt(std::min(double(r.space().size()), 1e12))));
+    trial_norm_ = norm_;
+    short_ = 0;
+    began_at_ = monitor.iterations();
+    telescopes_ = true;
     first_ = true;
     new_shadow_ = anew_ = false;
     p_is_r_ = true;
@@ -175,31 +179,31 @@ class CaBicgstab final : public Iteration<T, M> {
     more = leave_block(run, monitor, done, went, more, late);
     if (more) {
       tell(monitor, s, step_.after(s, lost ? done : s, noise_));
-      if (costs_more(monitor.iterations())) more = monitor.end(Outcome::in_vain);
+      telescopes_ = telescopes_ && !lost;
+      // What little has been done is not worth another path to the solution than that of bicgstab.
+      if (costs_more(done))
+        more = monitor.end(monitor.iterations() - began_at_ <= 4 * trial_ ? Outcome::in_vain : Outcome::too_bold);
     }
     return more;
   }
 
-  /// Blocks have been short for a while, and to no avail: bicgstab needs half the products.
-  bool costs_more(int iterations) {
-    if (!adapts_) return false;
-    ++trial_blocks_;
-    least_norm_ = std::min(least_norm_, norm_);
-    if (iterations - trial_at_ < trial_) return false;
-    const double short_of = std::min(3.0, 0.75 * step_.most());
-    too_short_ = short_of * trial_blocks_ > iterations - trial_at_ && least_norm_ > 0.1 * trial_norm_;
-    trial_at_ = iterations, trial_blocks_ = 0, trial_norm_ = least_norm_;
-    return too_short_;
+  /// After a block of so many iterations: have many of them been in blocks cut short, and to no avail? bicgstab needs half
+  /// the products.
+  bool costs_more(int done) {
+    if (norm_ <= 0.1 * trial_norm_) trial_norm_ = norm_, short_ = 0;
+    if (!telescopes_ && done < std::min(3.0, 0.75 * step_.most())) short_ += std::max(done, 1);
+    return too_short_ = adapts_ && short_ >= trial_;
   }
 
   /// One iteration in coordinates.
   Went iterate(Monitor& monitor, int j) {
     // The coordinates of a fresh block are exact, and so is what follows from them: it is tested as in bicgstab.
     const bool fresh = j == 0;
+    double limit = fresh ? bold : clear;
     const auto blurs = [&](double size, double value) {
       const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
-      if (noise <= clear) noise_ = std::max(noise_, noise);
-      return !(noise <= clear);
+      if (noise <= limit) noise_ = std::max(noise_, noise);
+      return !(noise <= limit);
     };
     y_.use(2 * (2 * j + 3));
     const auto with_shadow = [&](const std::vector<W>& x) {
@@ -269,6 +273,7 @@ class CaBicgstab final : public Iteration<T, M> {
     const W rho = with_shadow(c_);
     drift_.residual(size);
     between_ = alpha / (omega * rho_);  // beta = (r0, r) between_
+    limit = clear;  // what is blurred now is summed from the vectors
     const bool norm_blurred = blurs(size * size, rr);
     shadow_blurred_ = blurs(r0_norm_ * size, std::abs(rho));
     if (norm_blurred || shadow_blurred_) return Went::blurred;
@@ -360,7 +365,8 @@ class CaBicgstab final : public Iteration<T, M> {
   op::Powers powers_;
   bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true;
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true, too_short_ = false;
-  int trial_ = 0, trial_at_ = 0, trial_blocks_ = 0;
+  bool telescopes_ = true;  // no block has been cut short
+  int trial_ = 0, short_ = 0, began_at_ = 0;
   Step step_;
   Shifts<T> shifts_;
   Bases<T> bases_;
@@ -372,7 +378,7 @@ class CaBicgstab final : public Iteration<T, M> {
   const W* g_ = nullptr;  // (r0, Y_i)
   W rho_{}, between_{};
   double norm_ = 0, start_ = 0, best_norm_ = 0, r0_norm_ = 0, least_ = tiny, noise_ = 0, A_norm_ = 0, ratio_ = 1;
-  double trial_norm_ = 0, least_norm_ = 0;
+  double trial_norm_ = 0;
 };
 
 template <Scalar T, Memory M>

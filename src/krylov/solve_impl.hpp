@@ -348,6 +348,15 @@ class Solve {
     return length(r);
   }
 
+  /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error has
+  /// fallen by (d, r before + r). One product, one sum.
+  bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
+    Vector<T, M> both(space_);
+    A_->apply(d, both);
+    layout::axpy(T(2), r, both);
+    return double(real(layout::dot(d, both))) > 0;
+  }
+
   void iterate() {
     const Global n = space_.size();
     const int max_iterations = options_.max_iterations.value_or(int(std::clamp<Global>(10 * n, 1000, 50000)));
@@ -379,7 +388,6 @@ class Solve {
       }
     }
     if (zero_guess) layout::copy(b_, r);
-    double best = norm;
     int idle = 0;
     restart_ = options_.restart;
     for (bool in_place = zero_guess;; in_place = false) {
@@ -413,12 +421,13 @@ class Solve {
       }
       norm = finite ? true_residual(r) : std::numeric_limits<double>::infinity();
       // A run that failed and did harm is taken back. One that was only cut short is not: residuals of cg rise before
-      // they fall while its error falls all the time.
-      const bool cut_short =
-          finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
+      // they fall while its error falls all the time; unless rounding has let it grow.
+      bool cut_short = finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
+      if (cut_short && !(norm < before) && classical_of(method_) == Method::cg) cut_short = came_nearer(*d, r);
       // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
       // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
-      const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > 0.1 * before;
+      const double aim = std::max(goal_, double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_);
+      const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before));
       if ((!(norm < before) || in_vain) && !(norm <= goal_) && !cut_short) {
         if (in_place) layout::fill(x_, T(0));
         else if (finite) layout::axpy(T(-1), *d, x_);
@@ -483,7 +492,6 @@ class Solve {
           break;
       }
       if (monitor.outcome() != Outcome::cycle_end) ++report_.restarts;
-      best = std::min(best, norm);
       if (monitor.iterations() >= max_iterations)
         return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
                       norm);

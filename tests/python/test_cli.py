@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -148,6 +149,24 @@ def test_report(system: Path) -> None:
         "ms",
     ):
         assert word in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["doctor"], ["solve", "SYSTEM"], ["multigrid", "--n", "8", "--axes", "2"], ["bem", "sphere:2"]],
+    ids=lambda words: words[0],
+)
+def test_who_reads_no_further_is_no_failure(words: list[str], system: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tacit", *(str(system) if w == "SYSTEM" else w for w in words)],
+            env=clean_environment(), stdout=write, stderr=subprocess.PIPE, text=True, timeout=240, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_not_converged(system: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ enum class Outcome {
   diverged,
   non_finite,
   stopped,
-  in_vain  ///< too_bold, and what it has done is dropped unless it has brought the residual to a tenth
+  in_vain  ///< too_bold, and what it has done is dropped unless it has made half of the way, in digits
 };
 
 class Monitor {
