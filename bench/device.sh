@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds, tests and times the device's kernels on this machine's GPU:  bench/device.sh [--quick]
 #
-# Writes device-<name>.json and logs to $OUT where that is set; else the JSON to bench/results/ and the logs to the build
-# folder. TACIT_DEVICE_BUILD names the build folder (build/device), JOBS the jobs (all cores). Needs nvcc and CMake; no
+# Writes device-<name>.json (kernels) and logs (device_hmatrix, device_multigrid as tables) to $OUT where that is set; else the JSON to
+# bench/results/ and the logs to the build folder. TACIT_DEVICE_BUILD names the build folder (build/device), JOBS the jobs (all cores). Needs nvcc and CMake; no
 # network. Meant to take less than 8 minutes on an H200.
 # Exit code 77: no GPU. 1: a build, a test or a sanitizer failed (what could be measured is still written).
 set -u
@@ -70,5 +70,9 @@ sanitize racecheck
 
 timeout 240 "$build/device_bench" "$out/device-$name.json" --commit "$commit" $quick >"$logs/device-bench.log" 2>&1 || failed=1
 cat "$logs/device-bench.log" | tee -a "$log"
+for program in device_hmatrix device_multigrid; do
+  timeout 120 "$build/$program" $quick >"$logs/$program.log" 2>&1 || failed=1
+  tee -a "$log" <"$logs/$program.log"
+done
 say "done, failed=$failed" | tee -a "$log"
 exit $failed

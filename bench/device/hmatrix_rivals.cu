@@ -19,6 +19,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 #ifdef TACIT_BENCH_RIVALS
@@ -167,6 +168,7 @@ void compare(const char* name, const HProblem& p) {
     std::fflush(stdout);
   };
   std::printf("error of ours %.1e\n", worst / size);
+  if (!(worst <= 1e-12 * size)) throw std::runtime_error(message(name, ": the product is wrong"));
   line("ours", time_of(multiply));
 #ifdef TACIT_BENCH_RIVALS
   cublasHandle_t blas;
