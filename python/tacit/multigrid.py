@@ -536,8 +536,8 @@ def multigrid(
     agglomerate_below: int | None = None,
     levels: int = 0,
     single_levels: bool = False,
-    relaxation: float = 6 / 7,
-    chebyshev_range: float = 4.0,
+    relaxation: float | None = None,
+    chebyshev_range: float | None = None,
 ) -> Multigrid:
     """Multigrid for a finite-volume operator.
 
@@ -580,8 +580,10 @@ def multigrid(
         At most; 0: as many as go.
     single_levels : bool
         Levels in float32, residuals and solutions in float64.
-    relaxation, chebyshev_range
-        Of "jacobi" and "chebyshev".
+    relaxation : float, optional
+        Of "jacobi", refused with another smoother. [6/7]
+    chebyshev_range : float, optional
+        "chebyshev" smooths [lambda_max / range, lambda_max]; refused with another smoother. [4]
 
     Returns
     -------

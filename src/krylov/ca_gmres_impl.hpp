@@ -54,6 +54,7 @@ class CaGmres final : public Iteration<T, M> {
   std::string step_down() override {
     if (storage_ != Storage::full) {
       storage_ = Storage::full;
+      started_ = 0;  // what a rounded basis believed in says nothing about blocks
       return "its basis is stored in full from here on";
     }
     if (std::exchange(lost_, false)) {

@@ -530,7 +530,14 @@ TEST(Multigrid, RefusesWhatDoesNotFit) {
     EXPECT_THROW(Multigrid<double>(A, o), Error);
   };
   refused([](auto& o) { o.pre = o.post = 0; });
-  refused([](auto& o) { o.relaxation = 2; });
+  refused([](auto& o) { o.smoother = Smoother::jacobi, o.relaxation = 2; });
+  refused([](auto& o) { o.smoother = Smoother::chebyshev, o.chebyshev_range = 1; });
+  refused([](auto& o) { o.relaxation = 0.8; });  // gauss-seidel has none
+  refused([](auto& o) { o.smoother = Smoother::jacobi, o.chebyshev_range = 3; });
+  refused([](auto& o) { o.smoother = Smoother::chebyshev, o.relaxation = 0.8; });
+  MultigridOptions fits;
+  fits.smoother = Smoother::jacobi, fits.relaxation = 0.8;
+  EXPECT_NO_THROW(Multigrid<double>(A, fits));
   refused([](auto& o) { o.smallest_box = 0; });
   refused([](auto& o) { o.cycle = Cycle::u, o.agglomerate_below = 100; });
   EXPECT_THROW(precond::smoother_of("gaus-seidel"), Error);

@@ -192,12 +192,12 @@ struct DeviceLevels<T, M>::Parts {
     if (from_zero) clear(l.u);
     const T* const scale = options.smoother == Smoother::l1_jacobi ? l.row_sums.data() : l.inverse.data();
     // Chebyshev's iteration on [2 / range, 2], as on the host.
-    const double upper = 2, lower = upper / options.chebyshev_range, theta = 0.5 * (upper + lower),
+    const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower),
                  delta = 0.5 * (upper - lower);
     double rho = delta / theta;
     for (int i = 0; i < sweeps; ++i) {
       T a = 0, b = 1;
-      if (options.smoother == Smoother::jacobi) b = T(options.relaxation);
+      if (options.smoother == Smoother::jacobi) b = T(options.omega());
       if (options.smoother == Smoother::chebyshev) {
         b = T(1 / theta);
         if (i > 0) {

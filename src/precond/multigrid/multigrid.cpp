@@ -116,8 +116,12 @@ void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
   require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
           " sweeps; at least one of them is needed");
   require(o.pre <= 1000 && o.post <= 1000, "pre = ", o.pre, ", post = ", o.post, "; at most 1000 sweeps are done");
-  require(o.relaxation > 0 && o.relaxation < 2, "relaxation is ", o.relaxation, "; a number between 0 and 2 is needed");
-  require(o.chebyshev_range > 1, "chebyshev_range is ", o.chebyshev_range, "; a number above 1 is needed");
+  require(o.omega() > 0 && o.omega() < 2, "relaxation is ", o.omega(), "; a number between 0 and 2 is needed");
+  require(o.range() > 1, "chebyshev_range is ", o.range(), "; a number above 1 is needed");
+  require(!o.relaxation || o.smoother == Smoother::jacobi, "relaxation ", o.omega(),
+          " is an option of the smoother jacobi; the smoother is ", to_string(o.smoother));
+  require(!o.chebyshev_range || o.smoother == Smoother::chebyshev, "chebyshev_range ", o.range(),
+          " is an option of the smoother chebyshev; the smoother is ", to_string(o.smoother));
   require(o.smallest_box.value_or(1) >= 1, "smallest_box is ", o.smallest_box.value_or(1),
           "; at least 1 cell is needed");
   require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),

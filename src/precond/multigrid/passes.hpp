@@ -557,14 +557,14 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
   if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) inverse_l1_ = inverse_row_sums();
   const Field& inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_ : inverse_;
   // Chebyshev's iteration on [2 / range, 2]: rows of D^-1 A have sums of magnitudes of at most 2.
-  const double upper = 2, lower = upper / options.chebyshev_range, theta = 0.5 * (upper + lower),
+  const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower),
                delta = 0.5 * (upper - lower);
   double rho = delta / theta;
   for (int i = 0; i < sweeps; ++i) {
     dimensions_ == 3 ? residual_field<3>() : dimensions_ == 2 ? residual_field<2>() : residual_field<1>();
     const Timer timer(report.smooth);
     S a = 0, b = 1;
-    if (options.smoother == Smoother::jacobi) b = S(options.relaxation);
+    if (options.smoother == Smoother::jacobi) b = S(options.omega());
     if (options.smoother == Smoother::chebyshev) {
       if (i == 0) {
         b = S(1 / theta);

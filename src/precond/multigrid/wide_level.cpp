@@ -187,12 +187,12 @@ void WideLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps, boo
   if (from_zero) clear_u();
   const bool chebyshev = options.smoother == Smoother::chebyshev;
   const S* const inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_.data() : inverse_.data();
-  const double lower = upper_ / options.chebyshev_range, theta = 0.5 * (upper_ + lower), delta = 0.5 * (upper_ - lower);
+  const double lower = upper_ / options.range(), theta = 0.5 * (upper_ + lower), delta = 0.5 * (upper_ - lower);
   double rho = delta / theta;
   for (int i = 0; i < sweeps; ++i) {
     S a = 0, b = 1;
     // The largest eigenvalue of D^-1 A may be above the 2 of 7 points.
-    if (options.smoother == Smoother::jacobi) b = S(options.relaxation * std::min(1.0, 2 / upper_));
+    if (options.smoother == Smoother::jacobi) b = S(options.omega() * std::min(1.0, 2 / upper_));
     if (chebyshev) {
       if (i == 0) {
         b = S(1 / theta);

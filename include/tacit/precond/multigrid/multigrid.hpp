@@ -80,8 +80,12 @@ struct MultigridOptions {
   /// The sweeps after the coarser level mirror those before it (odd cells first): the cycle is then a symmetric
   /// operator, as cg wants it, where the bottom solver is one.
   bool symmetric = false;
-  double relaxation = 6.0 / 7;  ///< omega of jacobi; less where D^-1 A has eigenvalues above 2
-  double chebyshev_range = 4;   ///< chebyshev smooths [lambda_max / range, lambda_max]
+  /// omega of jacobi, refused where the smoother is another; less where D^-1 A has eigenvalues above 2. [6/7]
+  std::optional<double> relaxation;
+  /// chebyshev smooths [lambda_max / range, lambda_max]; refused where the smoother is another. [4]
+  std::optional<double> chebyshev_range;
+  double omega() const { return relaxation.value_or(6.0 / 7); }
+  double range() const { return chebyshev_range.value_or(4); }
   /// An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for u]
   std::optional<Global> smallest_box;
   /// Levels with fewer cells a rank move to fewer ranks; 0: none moves (u: 0). [4096]
