@@ -136,6 +136,7 @@ def main():
         right.set_xticks(place, [str(n) for n in sizes]),
         right.set_xlabel("neurons a layer"),
     )
+    right.set_ylim(min(map(min, times.values())) * 300)
     right.set_title("figure 2b: 120 layers, 2048 images"), right.legend()
     networks.set_title("figure 4d-f: edges counted by the challenge's rule"), networks.set_xscale("log", base=2)
     networks.set_xlabel("images at once"), networks.set_ylabel("G edges/s"), networks.legend(), networks.set_ylim(0)

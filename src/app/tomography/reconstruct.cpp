@@ -262,8 +262,17 @@ class Run {
         held[f] = held[f] && part < 0.25 * next[f % k];
         if (held[f]) share[f] = T(along[f] / squares_of_kept[f]);
       }
-      for (std::size_t f = 0; f < count * k; ++f)
-        if (held[f]) next[f % k] -= along[f] * along[f] / squares_of_kept[f];
+      for (std::size_t c = 0; c < k; ++c) {
+        double parts = 0;
+        for (std::size_t f = c; f < count * k; f += k)
+          if (held[f]) parts += along[f] * along[f] / squares_of_kept[f];
+        if (parts < 0.5 * next[c]) {
+          next[c] -= parts;
+          continue;
+        }
+        // Nothing but rounding is left.
+        for (std::size_t f = c; f < count * k; f += k) held[f] = 0, share[f] = T(0);
+      }
       if (count > 0) {
         const T* const* const vs = of_kept.data();
         const T* const shares = share.data();

@@ -44,10 +44,10 @@ struct ReconstructOptions {
   bool l_curve = false;
   /// cgls: keeps every gradient orthogonal to the first so many, as they all are in exact arithmetic. What rounding
   /// brings back of them (the largest singular values, above all) costs iterations: one or two in floats, more in 16
-  /// bits. An image more in memory for each, no more sums over ranks; given up for a slice where one of them makes up
-  /// half of a later gradient. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse
+  /// bits. An image more in memory for each, no more sums over ranks; given up for a slice where they make up half of a
+  /// later gradient. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse
   /// matrices.
-  int reorthogonalise = 1;
+  int reorthogonalise = 5;
   double relaxation = 1;     ///< w of sirt
   bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
   /// Called after every iteration, the same on all ranks; true: end.
