@@ -116,9 +116,12 @@ def draw(rows, path):
                 color=colour,
                 label=f"{layout}, {key}",
             )
-    axes[0, 1].set(xscale="log", yscale="log", xlabel="nodes", ylabel="GB/s of 8 MB", title="Figs. 14, 15: a gather")
-    axes[0, 1].set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
-    axes[0, 1].legend(fontsize=6, ncol=3)
+    if of(rows, figure=14):
+        axes[0, 1].set(
+            xscale="log", yscale="log", xlabel="nodes", ylabel="GB/s of 8 MB", title="Figs. 14, 15: a gather"
+        )
+        axes[0, 1].set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+        axes[0, 1].legend(fontsize=6, ncol=3)
     # 16
     for layout, (marker, colour) in styles.items():
         ours = sorted(of(rows, figure=16, layout=layout, vectors="redundant"), key=lambda row: row["nodes"])
