@@ -88,7 +88,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="W", help="of sirt [1]")
     g.add_argument("--nonnegative", action="store_true", help="sirt: no pixel below 0")
     g.add_argument(
-        "--reorthogonalise", type=int, default=5, metavar="N", help="cgls: keep gradients orthogonal to the first N (5)"
+        "--reorthogonalise", type=int, default=1, metavar="N", help="cgls: keep gradients orthogonal to the first N (1)"
     )
     g.add_argument(
         "--no-reorthogonalisation", action="store_true", help="cgls as it stands: five images less in memory"
@@ -390,9 +390,9 @@ def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exce
         raise wrong("--nonnegative is of sirt")
     if arguments.relaxation != 1.0 and arguments.method != "sirt":
         raise wrong("--relaxation is of sirt")
-    if arguments.method != "cgls" and (arguments.no_reorthogonalisation or arguments.reorthogonalise != 5):
+    if arguments.method != "cgls" and (arguments.no_reorthogonalisation or arguments.reorthogonalise != 1):
         raise wrong("--reorthogonalise and --no-reorthogonalisation are of cgls")
-    if arguments.no_reorthogonalisation and arguments.reorthogonalise != 5:
+    if arguments.no_reorthogonalisation and arguments.reorthogonalise != 1:
         raise wrong("--reorthogonalise and --no-reorthogonalisation are given")
     if arguments.reorthogonalise < 0:
         raise wrong(f"--reorthogonalise {arguments.reorthogonalise}: 0 or more gradients are possible")

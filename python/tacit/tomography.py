@@ -29,7 +29,7 @@ from ._support import Array, agreed, as_array, choose, core, using_threads
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
 METHODS = ("cgls", "sirt")
-KEPT = 5  # gradients that later ones are kept orthogonal to
+KEPT = 1  # gradients that later ones are kept orthogonal to
 ORDERS = ("hilbert", *op.ORDERS)
 
 
@@ -280,7 +280,7 @@ def reconstruct(
     relaxation, nonnegative
         Of "sirt".
     reorthogonalise : int
-        Of "cgls": every gradient is kept orthogonal to the first so many (0, False: none; True: 5), each of which takes
+        Of "cgls": every gradient is kept orthogonal to the first so many (0, False: none; True: 1), each of which takes
         an image's memory. With none rounding costs an iteration or two in float32, more with 16-bit values or vectors.
     start : array_like, optional
         Images to start from; default: zero.

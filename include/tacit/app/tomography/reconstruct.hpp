@@ -47,7 +47,7 @@ struct ReconstructOptions {
   /// bits. An image more in memory for each, no more sums over ranks; given up for a slice where they make up half of a
   /// later gradient. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse
   /// matrices.
-  int reorthogonalise = 5;
+  int reorthogonalise = 1;
   double relaxation = 1;     ///< w of sirt
   bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
   /// Called after every iteration, the same on all ranks; true: end.
