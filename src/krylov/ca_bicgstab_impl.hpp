@@ -30,7 +30,7 @@ class CaBicgstab final : public Iteration<T, M> {
   // What the first iteration of a block, which is that of bicgstab, may rest on.
   static constexpr double bold = 5e-3;
   // Where a block is lost and r has come this close to orthogonal to r0, r is the better shadow.
-  static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-8 : 2e-5;
+  static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
  public:
   explicit CaBicgstab(const Options& options)
