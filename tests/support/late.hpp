@@ -7,6 +7,7 @@
 #include <tacit/comm/transport.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 
@@ -38,7 +39,10 @@ class LateTransport final : public comm::Transport {
   bool test(comm::Ticket& ticket) override {
     for (auto& l : late_)
       if (l.is(ticket) && products_ < l.due) {
-        if (++l.tries < 2000) return false;
+        // Polled on the way: in a product, or while a message that may arrive is awaited from a rank that is not running.
+        const bool on_the_way =
+            inside_ || std::any_of(late_.begin(), late_.end(), [&](const Late& o) { return products_ >= o.due; });
+        if (on_the_way || ++l.tries < 2000) return false;
         ++early_;
         l.due = 0;
       }
