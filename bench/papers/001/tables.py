@@ -101,12 +101,12 @@ def table(number, options):
     names = {
         c: f"{c[0]} rank{'s' if c[0] > 1 else ''}" + (f" x {c[1]}, {c[2]}" if number == "14" else "") for c in columns
     }
-    print(" " * 26 + "".join(f"{names[c]:>18}" for c in columns) + "   true residual   paper")
+    print(" " * 26 + "".join(f"{names[c]:>21}" for c in columns) + "   true residual   paper")
     results = []
     for name, _, paper in rows:
         medians = {c: statistics.median(found[name, c]) for c in columns}
         first = rows[0][0] if number != "14" or "30" in name.split(",")[0] else "GMRES(60)"
-        text = "".join(f"{medians[c]:10.2f} ({medians[c] / statistics.median(found[first, c]):.2f}) " for c in columns)
+        text = "".join(f"{medians[c]:13.2f} ({medians[c] / statistics.median(found[first, c]):.2f}) " for c in columns)
         print(f"{name:26}{text}   {max(residuals[name]):.6e}   {paper}", flush=True)
         results.append(
             {
