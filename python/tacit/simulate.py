@@ -86,7 +86,8 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
         return _with_values("a machine", given)
     name = os.fspath(given)
     if not name.endswith(".json"):
-        return core("machine_model")(choose("machine", name, machines()))
+        named: _core.MachineModel = core("machine_model")(choose("machine", name, machines()))
+        return named
     with open(name, encoding="utf-8") as file:
         try:
             found = json.load(file)
@@ -100,7 +101,9 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
 def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
     values = dict(given)
     base = values.pop("base", None)
-    model = core("MachineModel")() if base is None else core("machine_model")(choose("machine", base, machines()))
+    model: _core.MachineModel = (
+        core("MachineModel")() if base is None else core("machine_model")(choose("machine", base, machines()))
+    )
     for key, value in values.items():
         if key not in _KEYS:
             raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
