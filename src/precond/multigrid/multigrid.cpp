@@ -111,6 +111,29 @@ void scale(Vector<T>& v, int exponent) {
 
 }  // namespace
 
+bool mg::gives_up(double now, double largest, double divisor, int max_cycles, MultigridReport& report) {
+  constexpr std::size_t window = 10;
+  const auto& history = report.history;
+  if (!std::isfinite(now)) {
+    report.reason = "non_finite";
+    report.advice = "look for NaN or Inf in the coefficients and the right-hand side";
+  } else if (now > 1e10 * largest) {
+    report.reason = "diverged";
+    report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
+  } else if (history.size() > window && !(now < 0.9 * history[history.size() - 1 - window] * divisor)) {
+    report.reason = "stagnated";
+    report.advice =
+        "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
+        "try multigrid as a preconditioner";
+  } else if (report.cycles >= max_cycles) {
+    report.reason = "max_cycles";
+    report.advice = "allow more cycles, or use multigrid as a preconditioner of a Krylov method";
+  } else {
+    return false;
+  }
+  return true;
+}
+
 template <class T>
 void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
   require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
@@ -347,12 +370,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     auto* const own = parts_->own && parts_->own->levels() > 1 ? parts_->own.get() : nullptr;
     bool loaded = false;
     for (;;) {
-      if (!std::isfinite(now)) {
-        report.reason = "non_finite";
-        report.advice = "look for NaN or Inf in the coefficients and the right-hand side";
-        break;
-      }
-      if (now <= goal) {
+      if (std::isfinite(now) && now <= goal) {
         if (!loaded) {
           report.reason = "converged";
           break;
@@ -364,25 +382,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
         report.history.back() = now / divisor;
         if (now <= goal) continue;
       }
-      if (now > 1e10 * std::max(start, f_norm)) {
-        report.reason = "diverged";
-        report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
-        break;
-      }
-      constexpr std::size_t window = 10;
-      if (report.history.size() > window &&
-          !(now < 0.9 * report.history[report.history.size() - 1 - window] * divisor)) {
-        report.reason = "stagnated";
-        report.advice =
-            "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
-            "try multigrid as a preconditioner";
-        break;
-      }
-      if (report.cycles >= options.max_cycles) {
-        report.reason = "max_cycles";
-        report.advice = "allow more cycles, or use multigrid as a preconditioner of a Krylov method";
-        break;
-      }
+      if (mg::gives_up(now, std::max(start, f_norm), divisor, options.max_cycles, report)) break;
       comm.check_interrupt();
       const Cycle kind = options_.cycle == Cycle::f && report.cycles > 0 ? Cycle::v : options_.cycle;
       centred = false;

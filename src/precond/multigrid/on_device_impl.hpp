@@ -6,6 +6,7 @@
 #include <tacit/base/trace.hpp>
 
 #include "device_data.hpp"
+#include "hierarchy.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -117,12 +118,7 @@ MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, 
   report.history.push_back(now / divisor);
   bool stored = false;
   for (;;) {
-    if (!std::isfinite(now)) {
-      report.reason = "non_finite";
-      report.advice = "look for NaN or Inf in the coefficients and the right-hand side";
-      break;
-    }
-    if (now <= goal) {
+    if (std::isfinite(now) && now <= goal) {
       if (!stored) now = confirmed(), stored = true;
       report.history.back() = now / divisor;
       if (now <= goal) {
@@ -130,24 +126,7 @@ MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, 
         break;
       }
     }
-    if (now > 1e10 * std::max(start, f_norm)) {
-      report.reason = "diverged";
-      report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
-      break;
-    }
-    constexpr std::size_t window = 10;
-    if (report.history.size() > window && !(now < 0.9 * report.history[report.history.size() - 1 - window] * divisor)) {
-      report.reason = "stagnated";
-      report.advice =
-          "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
-          "try multigrid as a preconditioner";
-      break;
-    }
-    if (report.cycles >= options.max_cycles) {
-      report.reason = "max_cycles";
-      report.advice = "allow more cycles, or use multigrid as a preconditioner of a Krylov method";
-      break;
-    }
+    if (mg::gives_up(now, std::max(start, f_norm), divisor, options.max_cycles, report)) break;
     this->range().comm().check_interrupt();
     levels.cycle(false);
     stored = false;
