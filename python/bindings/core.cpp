@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/memory.hpp>
 
@@ -159,6 +160,7 @@ void bind_core(nb::module_& m) {
   m.def("take_events", &take_events);
   m.def("device_available", &exec::device_available);
   m.def("device_name", &exec::device_name);
+  m.def("blas_kernels", &lapack::kernels);
 #ifdef _OPENMP
   m.def("threads", [] { return omp_get_max_threads(); });
   m.def("set_threads", [](int n) { omp_set_num_threads(n); });

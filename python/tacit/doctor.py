@@ -119,6 +119,7 @@ def _processor() -> Iterator[Finding]:
     known = f"; {' '.join(flags)}" if flags else ""
     machine, mine = os.cpu_count() or 1, launch.cores()
     yield Finding("processor", GOOD, f"{report.processor()}{known}")
+    yield from _blas(flags)
     limit = _quota()
     if limit is not None and limit < mine:
         yield Finding(
@@ -133,6 +134,21 @@ def _processor() -> Iterator[Finding]:
         fields = dict(line.split(":", 1) for line in open("/proc/meminfo", encoding="utf-8") if ":" in line)  # noqa: SIM115
         total, free = (int(fields[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
         yield Finding("memory", GOOD, f"{report.size(total)}, {report.size(free)} available")
+
+
+def _blas(flags: list[str]) -> Iterator[Finding]:
+    from tacit import _core
+
+    kernels = str(_core.blas_kernels())
+    if not kernels:
+        return
+    if kernels == "Prescott" and "avx2" in flags:
+        best = "SkylakeX" if "avx512f" in flags else "Haswell"
+        yield Finding(
+            "blas", NOTE, "OpenBLAS does not know this processor: kernels of 2004", f"set OPENBLAS_CORETYPE={best}"
+        )
+    else:
+        yield Finding("blas", GOOD, f"OpenBLAS, kernels for {kernels}")
 
 
 def _quota() -> float | None:

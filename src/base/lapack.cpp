@@ -4,6 +4,7 @@
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 // PyPI's OpenBLAS has a prefix before every name.
@@ -81,9 +82,40 @@ __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) int openblas_get_num_threads(void);
 __attribute__((weak)) void scipy_openblas_set_num_threads(int);
 __attribute__((weak)) int scipy_openblas_get_num_threads(void);
+__attribute__((weak)) char* openblas_get_corename(void);
+__attribute__((weak)) char* scipy_openblas_get_corename(void);
+__attribute__((weak)) void gotoblas_dynamic_init(void);
+__attribute__((weak)) void gotoblas_dynamic_quit(void);
 }
 
 namespace tacit::lapack {
+
+std::string kernels() {
+  if (openblas_get_corename) return openblas_get_corename();
+  return scipy_openblas_get_corename ? scipy_openblas_get_corename() : "";
+}
+
+namespace {
+// Before main(), while no thread is in the BLAS.
+[[maybe_unused]] const bool kernels_of_this_processor = [] {
+#if defined(__x86_64__)
+  if (!openblas_get_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return false;
+  constexpr const char* variable = "OPENBLAS_CORETYPE";
+  __builtin_cpu_init();
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  const bool fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (kernels() != "Prescott" || !fused || std::getenv(variable)) return false;
+  setenv(variable, wide ? "SkylakeX" : "Haswell", 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  unsetenv(variable);
+  return true;
+#else
+  return false;
+#endif
+}();
+}  // namespace
 
 template <Scalar T>
 void gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,

@@ -62,16 +62,59 @@ void lay_out(const R* const* v, int width, int columns, std::size_t begin, std::
   for (int first = 0; first < columns; first += width) {
     const R* const pair = v[first / width] + begin * width;
     const int here = std::min(width, columns - first);
-    for (int c = 0; c < here; ++c) {
-      R* const column = out + std::size_t(first + c) * block_rows;
-      for (std::size_t i = 0; i < m; ++i) column[i] = pair[i * width + c];
-      for (std::size_t i = m; i < block_rows; ++i) column[i] = R(0);
+    R* const block = out + std::size_t(first) * block_rows;
+    if (width == 2 && here == 2) {
+      // Strides that the compiler knows: whole registers are loaded and taken apart.
+#pragma GCC ivdep
+      for (std::size_t i = 0; i < m; ++i) block[i] = pair[2 * i], block[block_rows + i] = pair[2 * i + 1];
+    } else {
+      for (int c = 0; c < here; ++c)
+        for (std::size_t i = 0; i < m; ++i) block[std::size_t(c) * block_rows + i] = pair[i * width + c];
     }
+    for (int c = 0; c < here; ++c)
+      std::fill(block + std::size_t(c) * block_rows + m, block + std::size_t(c + 1) * block_rows, R(0));
   }
 }
 
 constexpr int up_to_tile(int columns) {
   return (columns + tile - 1) / tile * tile;
+}
+
+// Of N whole pairs of real columns, m rows: (p, r) += (a0 y0 + a1 y1, c0 y0 + c1 y1) of each pair (y0, y1), and
+// e0 y0, e1 y1 side by side onto xs. Pairs stay as they stand in memory: registers are only swapped within pairs.
+template <int N, class R>
+void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, const R* e, R* pair, R* xs) {
+  using V = typename Lanes<R>::type;
+  const auto alternating = [](R even, R odd) {
+    V v;
+    for (int l = 0; l < lanes; ++l) v[l] = l % 2 == 0 ? even : odd;
+    return v;
+  };
+  V straight[N] = {}, crossed[N] = {}, apart[N] = {};
+  for (int k = 0; k < N; ++k) {
+    if (a) straight[k] = alternating(a[2 * k], c[2 * k + 1]), crossed[k] = alternating(a[2 * k + 1], c[2 * k]);
+    if (e) apart[k] = alternating(e[2 * k], e[2 * k + 1]);
+  }
+  std::size_t i = 0;
+  for (; i + lanes <= 2 * m; i += lanes) {
+    V sum{}, part{};
+    if (a) std::memcpy(&sum, pair + i, sizeof sum);
+    if (e) std::memcpy(&part, xs + i, sizeof part);
+    for (int k = 0; k < N; ++k) {
+      V v;
+      std::memcpy(&v, y[k] + i, sizeof v);
+      if (a) sum += straight[k] * v + crossed[k] * __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+      if (e) part += apart[k] * v;
+    }
+    if (a) std::memcpy(pair + i, &sum, sizeof sum);
+    if (e) std::memcpy(xs + i, &part, sizeof part);
+  }
+  for (; i < 2 * m; i += 2)
+    for (int k = 0; k < N; ++k) {
+      const R p = y[k][i], r = y[k][i + 1];
+      if (a) pair[i] += a[2 * k] * p + a[2 * k + 1] * r, pair[i + 1] += c[2 * k] * p + c[2 * k + 1] * r;
+      if (e) xs[i] += e[2 * k] * p, xs[i + 1] += e[2 * k + 1] * r;
+    }
 }
 
 }  // namespace
@@ -170,28 +213,36 @@ void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, 
   constexpr std::size_t rows = 512;
   each((n + rows - 1) / rows, n > parallel_from, [&](std::size_t chunk) {
     const std::size_t begin = chunk * rows, m = std::min(rows, n - begin);
-    T pair[2 * rows];
+    T pair[2 * rows], xs[2 * rows];
     if (a) std::fill_n(pair, 2 * m, T(0));
-    for (int k = 0; 2 * k < columns; ++k) {
+    if (x) std::fill_n(xs, 2 * m, T(0));
+    int k = 0;
+    if constexpr (!is_complex<T>) {
+      const auto some = [&]<int N>(std::integral_constant<int, N>) {
+        const T* y[N];
+        for (int j = 0; j < N; ++j) y[j] = v[k + j] + 2 * begin;
+        combine_pairs<N>(y, m, a ? a + 2 * k : nullptr, a ? c + 2 * k : nullptr, x ? e + 2 * k : nullptr, pair, xs);
+        k += N;
+      };
+      while (2 * k + 4 <= columns) some(std::integral_constant<int, 2>{});
+      if (2 * k + 2 <= columns) some(std::integral_constant<int, 1>{});
+    }
+    for (; 2 * k < columns; ++k) {
       const T* const y = v[k] + 2 * begin;
       const bool both = 2 * k + 1 < columns;
-      if (a) {
-        const T a0 = a[2 * k], c0 = c[2 * k], a1 = both ? a[2 * k + 1] : T(0), c1 = both ? c[2 * k + 1] : T(0);
-#pragma GCC ivdep
-        for (std::size_t i = 0; i < m; ++i) {
-          const T p = y[2 * i], r = both ? y[2 * i + 1] : T(0);
-          pair[2 * i] += a0 * p + a1 * r;
-          pair[2 * i + 1] += c0 * p + c1 * r;
+      for (std::size_t i = 0; i < m; ++i) {
+        // The second of a pair that is not asked for may be anything.
+        const T p = y[2 * i], r = both ? y[2 * i + 1] : T(0);
+        if (a) {
+          pair[2 * i] += a[2 * k] * p + (both ? a[2 * k + 1] * r : T(0));
+          pair[2 * i + 1] += c[2 * k] * p + (both ? c[2 * k + 1] * r : T(0));
         }
-      }
-      if (x) {
-        const T e0 = e[2 * k], e1 = both ? e[2 * k + 1] : T(0);
-        T* const xc = x + begin;
-#pragma GCC ivdep
-        for (std::size_t i = 0; i < m; ++i) xc[i] += e0 * y[2 * i] + e1 * (both ? y[2 * i + 1] : T(0));
+        if (x) xs[2 * i] += e[2 * k] * p + (both ? e[2 * k + 1] * r : T(0));
       }
     }
     if (a) std::copy_n(pair, 2 * m, v[0] + 2 * begin);
+    if (x)
+      for (std::size_t i = 0; i < m; ++i) x[begin + i] += xs[2 * i] + xs[2 * i + 1];
   });
 }
 
@@ -208,11 +259,21 @@ double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
   const Span span("largest magnitude", "exec", std::int64_t(stride * n * sizeof(T)));
   settle();
   double most = 0;
-#pragma omp parallel for schedule(static) reduction(max : most) if (n > parallel_from)
-  for (std::size_t i = 0; i < n; ++i) {
-    const double a = std::abs(v[i * stride]);
-    most = a <= most ? most : std::isnan(a) ? std::numeric_limits<double>::infinity() : a;
+  int wrong = 0;  // not a number
+  if constexpr (is_complex<T>) {
+#pragma omp parallel for schedule(static) reduction(max : most) reduction(+ : wrong) if (n > parallel_from)
+    for (std::size_t i = 0; i < n; ++i) {
+      const double a = std::abs(v[i * stride]);
+      most = a > most ? a : most, wrong += a != a;
+    }
+  } else {
+#pragma omp parallel for simd schedule(static) reduction(max : most) reduction(+ : wrong) if (n > parallel_from)
+    for (std::size_t i = 0; i < n; ++i) {
+      const double a = std::abs(double(v[i * stride]));
+      most = a > most ? a : most, wrong += a != a;
+    }
   }
+  if (wrong > 0) most = std::numeric_limits<double>::infinity();
   return most;
 }
 

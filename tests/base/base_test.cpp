@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
+#include <tacit/base/lapack.hpp>
 #include <tacit/base/names.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/types.hpp>
 
+#include <complex>
+#include <cstdlib>
 #include <thread>
+#include <vector>
 
 using namespace tacit;
 
@@ -68,4 +72,29 @@ TEST(Trace, RecordsSpansOfAllThreadsOnlyWhenOn) {
   EXPECT_NE(events[0].thread, events[1].thread);
   const std::string json = to_chrome_json(events, events[1].begin);
   EXPECT_NE(json.find("\"name\":\"outer\",\"cat\":\"test\",\"ph\":\"X\",\"ts\":0.000"), std::string::npos) << json;
+}
+
+// The kernels are those of this processor also where the BLAS is older than it is, and multiply rightly.
+TEST(Lapack, MultipliesWithKernelsOfTheProcessor) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && !std::getenv("OPENBLAS_CORETYPE")) {
+    EXPECT_NE(lapack::kernels(), "Prescott");
+  }
+#endif
+  const auto check = []<class T>(T) {
+    for (const int size : {1, 7, 33, 150}) {
+      const int m = size, n = size + 3, k = 2 * size;
+      std::vector<T> a(std::size_t(m) * k), b(std::size_t(k) * n), c(std::size_t(m) * n, T(3));
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] = T(float(i % 17) - 8);
+      for (std::size_t i = 0; i < b.size(); ++i) b[i] = T(float(i % 13) - 6);
+      lapack::gemm('N', 'N', m, n, k, T(2), a.data(), m, b.data(), k, T(-1), c.data(), m);
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j) {
+          T sum(0);
+          for (int l = 0; l < k; ++l) sum += a[std::size_t(i + l * m)] * b[std::size_t(l + j * k)];
+          ASSERT_EQ(c[std::size_t(i + j * m)], T(2) * sum - T(3)) << size << ": " << i << ", " << j;  // whole numbers
+        }
+    }
+  };
+  check(float{}), check(double{}), check(std::complex<float>{}), check(std::complex<double>{});
 }

@@ -168,7 +168,7 @@ TEST(CaBicgstab, LosesNothingToALongMonomialBasis) {
 
 // Convection in a circle, at a cell number of 8: blocks of more than a few iterations have no digits. What they cost
 // beside the iterations of bicgstab, which then begins where it would have begun: as many in short blocks as the grid is
-// wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all; here fewer than 64.
+// wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all (some 60 to 80, as rounding goes).
 TEST(CaBicgstab, ShortBlocksToNoAvailEndInBicgstab) {
   const Global n = 24;
   Whole<double> a;
@@ -190,7 +190,7 @@ TEST(CaBicgstab, ShortBlocksToNoAvailEndInBicgstab) {
   for (const int s : {4, 10}) {
     const auto found = run(*A, b, options(s, Basis::newton, 1e-8));
     EXPECT_TRUE(found.report.converged());
-    EXPECT_LE(found.report.iterations, reference.report.iterations + 64) << "s = " << s;
+    EXPECT_LE(found.report.iterations, reference.report.iterations + 4 * n) << "s = " << s;
   }
 }
 

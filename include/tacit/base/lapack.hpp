@@ -5,9 +5,15 @@
 
 #include <complex>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tacit::lapack {
+
+/// The kernels that an OpenBLAS works with ("SkylakeX", "Haswell", "Zen" ..); "" of another BLAS. An OpenBLAS older than its
+/// processor takes kernels of 2004 ("Prescott"), several times slower: then those for AVX2 or AVX-512 are put in their
+/// place when the program starts, unless OPENBLAS_CORETYPE names others.
+std::string kernels();
 
 /// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
 /// iteration does not converge, or a number is not finite. LAPACK zhseqr.

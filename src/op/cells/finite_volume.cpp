@@ -1,5 +1,7 @@
 #include "lines.hpp"
 
+#include "../recurrence_impl.hpp"
+
 namespace tacit::op {
 
 std::vector<double> centres(const Boxes& boxes) {
@@ -676,6 +678,30 @@ void FiniteVolume<T>::finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, 
 
 template <Scalar T>
 void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool, int token) const {
+  product(x, y, token, nullptr, nullptr);
+}
+
+template <Scalar T>
+void FiniteVolume<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
+                             const Vector<T, Host>* before) const {
+  const auto fits = [&](const Vector<T, Host>& u) {
+    return u.space() == this->range() && u.columns() == v[0]->columns() && u.columns() <= 2;
+  };
+  // Over ranks the cells beside the halo come later: the sweep of a step has to wait for them.
+  if (wide_ || this->range().comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 ||
+      !std::all_of(v.begin(), v.end(), [&](const auto* u) { return fits(*u); }) ||
+      (steps[0].beta != T(0) && !(before && fits(*before))))
+    return Operator<T, Host>::powers(v, steps, before);
+  const exec::Tasks::InOrder in_order(true);
+  for (std::size_t c = 0; c < steps.size(); ++c) {
+    this->count_apply();
+    product(*v[c], *v[c + 1], -1, &steps[c], c > 0 ? v[c - 1] : before);
+  }
+}
+
+template <Scalar T>
+void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
+                              const Vector<T, Host>* before) const {
   Parts& parts = *parts_;
   const auto& comm = this->range().comm();
   const int columns = x.columns(), dimensions = boxes_.domain().dimensions;
@@ -701,8 +727,19 @@ void FiniteVolume<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool,
         const auto poll = [&] {
           if (what == What::before_halo && exec::may_poll()) comm.poll();
         };
-        if (width == 1) apply_lines<T, 1>(dimensions, view, what, begin, end, poll);
-        else apply_lines<T, 2>(dimensions, view, what, begin, end, poll);
+        const auto lines_of = [&](Global from_line, Global to_line) {
+          if (width == 1) apply_lines<T, 1>(dimensions, view, what, from_line, to_line, poll);
+          else apply_lines<T, 2>(dimensions, view, what, from_line, to_line, poll);
+        };
+        if (!step) return lines_of(begin, end);
+        // A step of a basis while its product is in the cache.
+        const Global together = std::max<Global>(1, step_elements / (width * b.size(0)));
+        const T* const last = before ? before->data() + width * offset : nullptr;
+        for (Global line = begin; line < end; line += together) {
+          const Global stop = std::min(end, line + together), wide = width * b.size(0);
+          lines_of(line, stop);
+          extend_rows(*step, last, view.x, view.y, wide * line, wide * stop);
+        }
       };
       if (parallel) exec::each(std::size_t(pieces), true, piece_of);
       else piece_of(0);

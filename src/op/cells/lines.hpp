@@ -104,16 +104,18 @@ void each_own(const Boxes& boxes, F&& f) {
 // Values of this rank's cells for the ghosts of a halo.
 template <class T>
 void fill_ghosts(const Halo& halo, const T* own, const T* remote, int columns, T* ghosts) {
-  const auto k = std::size_t(columns);
-  for (std::size_t i = 0; i < halo.source.size(); ++i) {
-    const Local s = halo.source[i];
-    if (s == Halo::nothing) {
-      std::fill_n(ghosts + i * k, k, T(0));
-      continue;
+  const auto fill = [&](auto columns) {
+    const auto k = std::size_t(columns);
+    for (std::size_t i = 0; i < halo.source.size(); ++i) {
+      const Local s = halo.source[i];
+      T* const to = ghosts + i * k;
+      if (s == Halo::nothing) std::fill_n(to, k, T(0));
+      else std::copy_n(s >= 0 ? own + std::size_t(s) * k : remote + std::size_t(Halo::ghost(s)) * k, k, to);
     }
-    const T* const from = s >= 0 ? own + std::size_t(s) * k : remote + std::size_t(Halo::ghost(s)) * k;
-    for (std::size_t c = 0; c < k; ++c) ghosts[i * k + c] = from[c];
-  }
+  };
+  if (columns == 1) fill(std::integral_constant<int, 1>{});
+  else if (columns == 2) fill(std::integral_constant<int, 2>{});
+  else fill(columns);
 }
 
 template <class T>
@@ -135,23 +137,27 @@ struct PatchView {
 };
 enum class What { all, before_halo, after_halo };
 
-// Two interleaved columns of a few cells: 64 bytes.
-template <class T>
-struct Twice {
-  static constexpr int cells = 32 / sizeof(T);
+// A few cells, of one column or of two that are interleaved: 64 bytes.
+template <class T, int K>
+struct Some {
+  static constexpr int cells = 64 / int(sizeof(T)) / K;
   using Vector [[gnu::vector_size(64)]] = T;
-  using Half [[gnu::vector_size(32)]] = T;
   static Vector load(const T* from) {
     Vector v;
     std::memcpy(&v, from, sizeof v);
     return v;
   }
-  // Each coefficient for both columns.
-  static Vector twice(const T* from) {
-    Half h;
-    std::memcpy(&h, from, sizeof h);
-    if constexpr (cells == 4) return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3);
-    else return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  // Each coefficient for all columns.
+  static Vector coefficients(const T* from) {
+    if constexpr (K == 1) {
+      return load(from);
+    } else {
+      using Half [[gnu::vector_size(32)]] = T;
+      Half h;
+      std::memcpy(&h, from, sizeof h);
+      if constexpr (cells == 4) return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3);
+      else return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    }
   }
 };
 
@@ -189,18 +195,20 @@ void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::pt
     };
     if (what == What::all || (what == What::before_halo) != side) {
       std::ptrdiff_t i = 1;
-      if constexpr (K == 2) {
-        using V = typename Twice<T>::Vector;
-        for (; i + Twice<T>::cells <= nx - 1; i += Twice<T>::cells) {
-          const auto v = [&](const T* from) { return Twice<T>::load(from + 2 * i); };
-          const auto c = [&](const T* from) { return Twice<T>::twice(from + i); };
-          V sum = c(cx) * v(x - 2) + c(cx + 1) * v(x + 2);
-          if constexpr (D > 1) sum += c(cy) * v(ym) + c(cyp) * v(yp);
-          if constexpr (D > 2) sum += c(cz) * v(zm) + c(czp) * v(zp);
-          const V result = c(d) * v(x) - sum;
-          std::memcpy(y + 2 * i, &result, sizeof result);
-        }
-      }
+      using V = typename Some<T, K>::Vector;
+      constexpr std::ptrdiff_t cells = Some<T, K>::cells;
+      const auto some = [&](std::ptrdiff_t i) {
+        const auto v = [&](const T* from) { return Some<T, K>::load(from + K * i); };
+        const auto c = [&](const T* from) { return Some<T, K>::coefficients(from + i); };
+        V sum = c(cx) * v(x - K) + c(cx + 1) * v(x + K);
+        if constexpr (D > 1) sum += c(cy) * v(ym) + c(cyp) * v(yp);
+        if constexpr (D > 2) sum += c(cz) * v(zm) + c(czp) * v(zp);
+        const V result = c(d) * v(x) - sum;
+        std::memcpy(y + K * i, &result, sizeof result);
+      };
+      for (; i + cells <= nx - 1; i += cells) some(i);
+      // The rest with some of those before it once more.
+      if (i > 1 && i < nx - 1) some(nx - 1 - cells), i = nx - 1;
 #pragma GCC ivdep
       for (; i < nx - 1; ++i)
         for (int c = 0; c < K; ++c) y[K * i + c] = cell(i, c, x[K * (i - 1) + c], x[K * (i + 1) + c]);
@@ -223,6 +231,7 @@ void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_
 }
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 15;
+constexpr std::ptrdiff_t step_elements = 1 << 10;  // of powers(): what a product goes on by between parts of its sweep
 
 }  // namespace
 }  // namespace tacit::op

@@ -1,5 +1,6 @@
 #include "block.hpp"
 #include "kernels.hpp"
+#include "pivots.hpp"
 
 #include <tacit/base/lapack.hpp>
 
@@ -381,28 +382,17 @@ LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
 
 template <Scalar F>
 void HArithmetic<F>::factorise(Block& d) {
-  using R = real_t<F>;
   if (failed_) return;
   flush(d);
   if (!d.is_cut()) {
     const Local n = d.rows;
     const std::size_t height = std::size_t(n);
-    R most(0);
-    for (std::size_t i = 0; i < height * height; ++i) most = std::max(most, R(std::abs(d.a[i])));
     d.pivots.resize(height);
-    lapack::lu(d.a, n, n, d.pivots.data());
-    const R eps = std::numeric_limits<R>::epsilon();
+    const Pivots found = factorise_replacing(d.a, n, d.pivots.data());
+    if (!found.finite) failed_ = true;
+    perturbed_ += found.replaced;
     d.inverse_l.assign(height * height, F(0)), d.inverse_u.assign(height * height, F(0));
-    for (std::size_t i = 0; i < height; ++i) {
-      F& pivot = d.a[i * height + i];
-      d.inverse_l[i * height + i] = d.inverse_u[i * height + i] = F(1);
-      if (!is_finite(pivot)) {
-        failed_ = true;
-      } else if (std::abs(pivot) <= eps * most) {
-        pivot = most > 0 ? F(std::sqrt(eps) * most) : F(1);
-        ++perturbed_;
-      }
-    }
+    for (std::size_t i = 0; i < height; ++i) d.inverse_l[i * height + i] = d.inverse_u[i * height + i] = F(1);
     lapack::trsm('L', 'L', 'N', 'U', n, n, d.a, n, d.inverse_l.data(), n);
     lapack::trsm('L', 'U', 'N', 'N', n, n, d.a, n, d.inverse_u.data(), n);
     return;

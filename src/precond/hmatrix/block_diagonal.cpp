@@ -1,5 +1,6 @@
 #include <tacit/precond/hmatrix/block_diagonal.hpp>
 
+#include "pivots.hpp"
 #include "scalars.hpp"
 
 #include <tacit/base/lapack.hpp>
@@ -12,7 +13,7 @@
 namespace tacit::precond {
 namespace {
 
-using detail::as_scalar, detail::fits_single, detail::SingleOf;
+using detail::as_scalar, detail::factorise_replacing, detail::fits_single, detail::Pivots, detail::SingleOf;
 
 /// Runs of the own rows, from the first on, that are blocks: [cut[b], cut[b + 1]).
 std::vector<Local> cuts_of(const op::ClusterTree& tree, Local first, Local last, Local size) {
@@ -91,20 +92,10 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
   // By P A = L U; how many pivots were replaced.
   static Global invert(std::vector<F>& a) {
     const int n = int(std::lround(std::sqrt(double(a.size()))));
-    R most(0);
-    for (const F& v : a) most = std::max(most, R(std::abs(v)));
     std::vector<int> pivots(static_cast<std::size_t>(n));
-    lapack::lu(a.data(), n, n, pivots.data());
-    const R eps = std::numeric_limits<R>::epsilon();
-    Global replaced = 0;
+    const Pivots found = factorise_replacing(a.data(), n, pivots.data());
     std::vector<F> x(a.size(), F(0));
-    for (int i = 0; i < n; ++i) {
-      F& pivot = a[std::size_t(i) * std::size_t(n) + std::size_t(i)];
-      x[std::size_t(i) * std::size_t(n) + std::size_t(i)] = F(1);
-      if (!(std::abs(pivot) <= eps * most)) continue;
-      pivot = most > 0 ? F(std::sqrt(eps) * most) : F(1);
-      ++replaced;
-    }
+    for (std::size_t i = 0; i < std::size_t(n); ++i) x[i * std::size_t(n) + i] = F(1);
     for (int i = 0; i < n; ++i)
       if (pivots[std::size_t(i)] != i)
         for (int c = 0; c < n; ++c)
@@ -113,7 +104,7 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
     lapack::trsm('L', 'L', 'N', 'U', n, n, a.data(), n, x.data(), n);
     lapack::trsm('L', 'U', 'N', 'N', n, n, a.data(), n, x.data(), n);
     a = std::move(x);
-    return replaced;
+    return found.replaced;
   }
 
   void multiply(const T* x, T* y, int k, bool adjoint) const override {

@@ -98,6 +98,9 @@ class FiniteVolume final : public Operator<T, Host> {
   std::vector<T> volumes() const;
   /// This rank's rows of the matrix. Local.
   Rows<T> rows() const;
+  /// On one rank, of one or two columns: each step's sweep a few lines behind its product, in the cache.
+  void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
+              const Vector<T, Host>* before = nullptr) const override;
 
   // ---- for multigrid ----
 
@@ -142,6 +145,8 @@ class FiniteVolume final : public Operator<T, Host> {
   /// The diagonal and what is known of the whole, from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
   void make_wide();
+  void product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
+               const Vector<T, Host>* before) const;
   void finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, int token) const;
   Boxes boxes_;
   double unit_ = 1, b_ = 1;
