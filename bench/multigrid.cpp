@@ -270,13 +270,14 @@ void boxes(Global n, int threads) {
   Vector f(A->range()), u(A->range());
   f.assign(A->sampled(triangle));
   std::vector<Variant> variants;
-  for (const std::string name : {"bicgstab", "ca-bicgstab", "ca-bicgstab 8", "cg", "ca-cg"}) {
+  for (const std::string name : {"bicgstab", "ca-bicgstab", "ca-bicgstab 8", "cg", "ca-cg", "cg to 0.1"}) {
     Variant v{name, {}, {}};
     v.options.cycle = precond::Cycle::u;
     v.options.smallest_box = 2;
     v.bottom.name = name.substr(0, name.find(' '));
     if (name == "ca-bicgstab") v.bottom.krylov.step = 4;
     if (name == "ca-bicgstab 8") v.bottom.krylov.step = 8;
+    if (name == "cg to 0.1") v.bottom.krylov.rtol = 0.1;
     variants.push_back(v);
   }
   std::vector<std::unique_ptr<Multigrid<double>>> M;
