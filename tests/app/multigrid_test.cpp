@@ -262,6 +262,61 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
     }
 }
 
+// Ranks with slabs pass over a level in waves that begin and end on their neighbours' planes: the bits of single sweeps, and
+// an exchange before each pass.
+TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
+  struct Case {
+    std::vector<Global> n;
+    Boundary boundary;
+    op::Field beta;
+    int pre, post;
+    Cycle cycle;
+    bool symmetric;
+  };
+  for (const auto& c : std::vector<Case>{{{32, 32, 32}, Boundary::periodic, bubble, 2, 2, Cycle::v, false},
+                                         {{24, 28, 32}, Boundary::periodic, {}, 2, 1, Cycle::v, false},
+                                         {{18, 20, 24}, Boundary::dirichlet, bubble, 1, 3, Cycle::v, false},
+                                         {{32, 32, 48}, Boundary::neumann, {}, 2, 2, Cycle::w, false},
+                                         {{24, 24, 30}, Boundary::dirichlet, {}, 3, 3, Cycle::v, true},
+                                         {{20, 20, 24}, Boundary::periodic, bubble, 4, 4, Cycle::f, false}}) {
+    Problem p;
+    p.n = c.n, p.boundary = c.boundary, p.beta = c.beta;
+    MultigridOptions o;
+    o.pre = c.pre, o.post = c.post, o.cycle = c.cycle, o.symmetric = c.symmetric;
+    o.agglomerate_below = 200;
+    const auto solution = [&](const Communicator& comm, int cycles, precond::MultigridReport& report) {
+      const auto A = make(comm, p);
+      const Multigrid<double> M(A, o, precond::direct_bottom<double>());
+      const auto f = sampled(*A, [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; });
+      Vector<double> u(A->range());
+      report = M.solve(f, u, limits(0, cycles));
+      return whole(*A, u);
+    };
+    std::map<int, std::vector<double>> by_ranks;
+    for (const bool together : {false, true}) {
+      precond::detail::one_pass(together);
+      on_ranks(
+          [&](const Communicator& comm) {
+            precond::MultigridReport report;
+            const auto found = solution(comm, 3, report);
+            if (together && c.pre == 2 && comm.size() > 1 && c.n[2] % (4 * comm.size()) == 0) {
+              // Of the finest level: u before the passes down and up, f once, or twice where the pass up reaches farther.
+              EXPECT_LE(report.levels[0].exchanges, 2 + 2 * report.cycles) << comm.size() << " ranks, " << c.n[2];
+            }
+            if (comm.rank() > 0) return;
+            if (together) {
+              EXPECT_TRUE(found == by_ranks[comm.size()])
+                  << comm.size() << " ranks, " << c.n[2] << ": " << largest_difference(found, by_ranks[comm.size()]);
+            } else {
+              by_ranks[comm.size()] = found;
+            }
+          },
+          {1, 2, 3, 4});
+    }
+    precond::detail::one_pass(true);
+  }
+}
+
 TEST(Multigrid, CyclesSmoothersAndSizes) {
   on_ranks(
       [](const Communicator& comm) {

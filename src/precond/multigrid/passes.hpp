@@ -82,7 +82,7 @@ void RedBlackLevel<S>::relax_line(const Patch& p, int colour, std::ptrdiff_t j, 
   S* const own = u_.data() + here;
   const S* const f = f_.data() + here;
   if (constant_) {
-    const S rest = p.diagonal[1][std::size_t(j)] + p.diagonal[2][std::size_t(k)];
+    const S rest = p.diagonal[1][std::size_t(j)] + diagonal_of_plane(p, k);
     const S inner = rest + S(2) * weights_.x;
     const S inverse = inner != S(0) ? S(1) / inner : S(1);
     const auto d_at = [&](std::ptrdiff_t x) { return rest + p.diagonal[0][std::size_t(x)]; };
@@ -114,7 +114,7 @@ void RedBlackLevel<S>::residual_half(const Patch& p, int half, std::ptrdiff_t j,
   const S* const own = u_.data() + here;
   const S* const f = f_.data() + here;
   if (constant_) {
-    const S rest = p.diagonal[1][std::size_t(j)] + p.diagonal[2][std::size_t(k)];
+    const S rest = p.diagonal[1][std::size_t(j)] + diagonal_of_plane(p, k);
     const S inner = rest + S(2) * weights_.x;
     residual<D, Add>(around_of(p, half, j, k), weights_, f, inner, own, n, r);
     for (const std::ptrdiff_t x : {std::ptrdiff_t(0), p.n[0] - 1}) {
@@ -174,7 +174,10 @@ template <class S>
 void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k,
                                         bool solution) {
   const std::ptrdiff_t jc = std::ptrdiff_t(parent_[1][std::size_t(p.box.lower[1] + j)] - c.box.lower[1]);
-  const std::ptrdiff_t kc = std::ptrdiff_t(parent_[2][std::size_t(p.box.lower[2] + k)] - c.box.lower[2]);
+  // Others' planes are joined in pairs, as the own ones are.
+  const std::ptrdiff_t kc = k < 0 || k >= p.n[2]
+                                ? (k < 0 ? k - 1 : k) / 2
+                                : std::ptrdiff_t(parent_[2][std::size_t(p.box.lower[2] + k)] - c.box.lower[2]);
   auto& lines = Lines<S>::mine(std::size_t(c.n[0]));
   const S* const v = coarse_->u_.data();
   const auto line_at = [&](std::ptrdiff_t jj, std::ptrdiff_t kk) {
@@ -283,7 +286,7 @@ void RedBlackLevel<S>::do_step(const Step& step, const Patch& p, std::ptrdiff_t 
                                Ahead& ahead) {
   const std::ptrdiff_t ny = p.n[1];
   const auto row = [&](std::ptrdiff_t j) { return j >= ny ? j - ny : j; };
-  k = k >= p.n[2] ? k - p.n[2] : k;
+  k = p.wrap[2] && k >= p.n[2] ? k - p.n[2] : k;
   switch (step.work) {
     case Work::relax:
     case Work::first_relax:
@@ -325,6 +328,41 @@ void RedBlackLevel<S>::exchange(int colour) {
   }
 }
 
+template <class S>
+void RedBlackLevel<S>::exchange_planes(Field& field, std::ptrdiff_t count) {
+  if (count == 0) return;
+  const Timer timer(report.exchange);
+  const Span span("planes", "multigrid");
+  ++report.exchanges;
+  const Patch& p = patches_[0];
+  const auto plane_at = [&](std::ptrdiff_t k) { return field.data() + p.offset - p.line + k * p.plane; };
+  auto& planes = some_planes(count);
+  auto& e = *planes.exchange;
+  const int number = e.open();
+  e.post(number, plane_at(0));
+  e.wait(number);
+  const S* const in = reinterpret_cast<const S*>(e.incoming(number));
+  for (const auto& [ghost, k] : planes.ghosts) std::copy_n(in + std::ptrdiff_t(ghost) * p.plane, p.plane, plane_at(k));
+  e.close(number);
+}
+
+template <class S>
+std::array<std::ptrdiff_t, 32> RedBlackLevel<S>::beyond_of(std::span<const Step> steps) {
+  std::array<std::ptrdiff_t, 32> beyond{};
+  for (std::size_t s = steps.size() - 1; s-- > 0;) beyond[s] = beyond[s + 1] + reads_neighbours(steps[s + 1]);
+  return beyond;
+}
+
+template <class S>
+bool RedBlackLevel<S>::reaches(std::span<const Step> steps) const {
+  if (!slab_ || steps.size() > 32) return false;
+  const auto beyond = beyond_of(steps);
+  if (beyond[0] + reads_neighbours(steps[0]) > slab_->most) return false;
+  return std::none_of(steps.begin(), steps.end(), [&](const Step& s) {
+    return s.work == Work::interpolate && (linear_ || !coarse_->slab_ || (beyond[0] + 1) / 2 > coarse_->slab_->most);
+  });
+}
+
 // What a pass of its own over all patches moves: u of both colours, f, coefficients.
 template <class S>
 void RedBlackLevel<S>::tell_work(const Step& step) const {
@@ -336,11 +374,16 @@ void RedBlackLevel<S>::tell_work(const Step& step) const {
     Trace::work(name, values * cells * sizeof(S), flops);
   };
   switch (step.work) {
-    case Work::first_relax: return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
-    case Work::relax: return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
-    case Work::interpolate: return tell("interpolation", 1.125, cells);
-    case Work::norm: return tell("norm", 1.5 + coefficients, half);
-    case Work::restriction: return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
+    case Work::first_relax:
+      return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
+    case Work::relax:
+      return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
+    case Work::interpolate:
+      return tell("interpolation", 1.125, cells);
+    case Work::norm:
+      return tell("norm", 1.5 + coefficients, half);
+    case Work::restriction:
+      return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
   }
 }
 
@@ -390,11 +433,12 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
   }
 }
 
-// All steps behind each other on one patch that needs nobody: step s does plane k once step s - 1 has done planes k -
-// 1, k and k + 1. Where an axis is periodic, step s begins s planes further on and ends with those it left out, so that
-// what it reads at either end is what the step before has made of it. The same in tiles of lines, so that the planes
-// between the first and the last step stay in the cache; and threads share the planes, each starting its part without
-// the others.
+// All steps behind each other on one patch that needs nobody, or whose neighbours' planes are there: step s does plane
+// k once step s - 1 has done planes k - 1, k and k + 1. Where an axis is periodic, step s begins s planes further on
+// and ends with those it left out, so that what it reads at either end is what the step before has made of it. The same
+// in tiles of lines, so that the planes between the first and the last step stay in the cache; and threads share the
+// planes, each starting its part without the others. Of a slab, steps begin and end beyond the own planes, each a plane
+// less far than the one before it: what is done twice is the same to the bit.
 template <class S>
 template <int D>
 void RedBlackLevel<S>::wave(std::span<const Step> steps) {
@@ -410,6 +454,7 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     if (steps[std::size_t(s)].work == Work::restriction) shift[s] += shift[s] % 2;
   }
   const std::ptrdiff_t most = shift[count - 1] + 1;
+  const auto beyond = slab_ ? beyond_of(steps) : std::array<std::ptrdiff_t, 32>{};
   // Lines of a tile.
   const std::ptrdiff_t arrays = constant_ ? 2 : 3 + D, line_bytes = p.line * std::ptrdiff_t(sizeof(S)) * arrays;
   std::ptrdiff_t tile = std::max(least_lines, wave_bytes / ((most + 2) * line_bytes)) / 2 * 2;
@@ -436,8 +481,10 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     return std::pair{lo, hi};
   };
   const auto planes_of = [&](std::ptrdiff_t t, std::ptrdiff_t s) {
-    const std::ptrdiff_t lo = t == 0 && !p.wrap[2] ? 0 : begin[std::size_t(t)] + shift[s];
-    const std::ptrdiff_t hi = t == threads - 1 && !p.wrap[2] ? nz : begin[std::size_t(t) + 1] + shift[s];
+    const std::ptrdiff_t out = beyond[std::size_t(s)];
+    const std::ptrdiff_t lo = t > 0 || p.wrap[2] ? begin[std::size_t(t)] + shift[s] : slab_ && slab_->below ? -out : 0;
+    const std::ptrdiff_t hi =
+        t < threads - 1 || p.wrap[2] ? begin[std::size_t(t) + 1] + shift[s] : nz + (slab_ && slab_->above ? out : 0);
     return std::pair{lo, hi};
   };
   const auto restrict_part = [&](std::ptrdiff_t colour, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1) {
@@ -465,7 +512,7 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
     const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
     Ahead ahead;
-    for (std::ptrdiff_t front = begin[std::size_t(t)]; front < last; ++front) {
+    for (std::ptrdiff_t front = begin[std::size_t(t)] - (t == 0 ? beyond[0] : 0); front < last; ++front) {
       look_ahead(ahead, t, J, front);
       for (std::ptrdiff_t s = 0; s < count; ++s) {
         const auto [lo, hi] = planes_of(t, s);
@@ -511,8 +558,11 @@ template <class S>
 void RedBlackLevel<S>::run(std::span<const Step> steps) {
   if (steps.empty()) return;
   for (const Step& s : steps) report.half_sweeps += s.work == Work::relax || s.work == Work::first_relax;
-  bool together = independent_ && one_pass && steps.size() > 1 && !exec::Tasks::current();
+  bool together = (independent_ || reaches(steps)) && one_pass && steps.size() > 1 && !exec::Tasks::current();
+  bool interpolates = false;
   for (const Step& s : steps) {
+    interpolates = interpolates || s.work == Work::interpolate;
+    if (s.work == Work::restriction) coarse_->f_beyond_ = 0;
     if (s.work == Work::restriction || s.work == Work::interpolate) together = together && paired_;
     if (s.work == Work::interpolate && linear_) {
       coarse_->exchange(0), coarse_->exchange(1);
@@ -520,6 +570,13 @@ void RedBlackLevel<S>::run(std::span<const Step> steps) {
   }
   // An axis that closes on itself within the steps' reach is swept step by step.
   if (together && patches_[0].wrap[2]) together = patches_[0].n[2] >= 4 * std::ptrdiff_t(steps.size()) + 4;
+  if (together && slab_) {
+    const std::ptrdiff_t beyond = beyond_of(steps)[0], reads = beyond + reads_neighbours(steps[0]);
+    f_wanted_ = std::max(f_wanted_, beyond);
+    if (f_beyond_ < beyond) exchange_planes(f_, f_wanted_), f_beyond_ = f_wanted_;
+    if (steps[0].work != Work::first_relax) exchange_planes(u_, reads);
+    if (interpolates) coarse_->exchange_planes(coarse_->u_, (beyond + 1) / 2);
+  }
   if (together) {
     dimensions_ == 3 ? wave<3>(steps) : dimensions_ == 2 ? wave<2>(steps) : wave<1>(steps);
   } else {
@@ -557,8 +614,7 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
   if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) inverse_l1_ = inverse_row_sums();
   const Field& inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_ : inverse_;
   // Chebyshev's iteration on [2 / range, 2]: rows of D^-1 A have sums of magnitudes of at most 2.
-  const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower),
-               delta = 0.5 * (upper - lower);
+  const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower), delta = 0.5 * (upper - lower);
   double rho = delta / theta;
   for (int i = 0; i < sweeps; ++i) {
     dimensions_ == 3 ? residual_field<3>() : dimensions_ == 2 ? residual_field<2>() : residual_field<1>();

@@ -15,7 +15,8 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
   constexpr std::ptrdiff_t align = 64 / std::ptrdiff_t(sizeof(S));
   const auto whole = [](std::ptrdiff_t n) { return (n + align - 1) / align * align; };
   std::ptrdiff_t size = 2 * align - 1;
-  const std::ptrdiff_t gy = dimensions_ > 1, gz = dimensions_ > 2;
+  find_slabs();
+  const std::ptrdiff_t gy = dimensions_ > 1, gz = slab_ ? Slab::planes : dimensions_ > 2;
   std::size_t lines = 0;
   for (std::size_t i = 0; i < boxes.count(); ++i) {
     Patch p;
@@ -54,16 +55,27 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
       for (int axis = 0; axis < 3; ++axis) {
         const auto a = std::size_t(axis);
         p.diagonal[a].assign(std::size_t(p.n[a]), S(2 * weight[axis]));
+        if (slab_ && axis == 2) p.beyond.assign(std::size_t(2 * Slab::planes), S(2 * weight[axis]));
         if (axis >= dimensions_ || domain.periodic(axis)) continue;
         const auto end = [&](int side) {
           return S(weight[axis] * (domain.boundary[a][std::size_t(side)] == op::Boundary::dirichlet ? 3 : 1));
         };
+        if (slab_ && axis == 2) {
+          for (std::ptrdiff_t k = 0; k < 2 * Slab::planes; ++k) {
+            const Global plane =
+                k < Slab::planes ? p.box.lower[2] + k - Slab::planes : p.box.upper[2] + k - Slab::planes;
+            if (plane == 0) p.beyond[std::size_t(k)] = end(0);
+            if (plane + 1 == domain.cells(axis)) p.beyond[std::size_t(k)] = end(1);
+          }
+        }
         if (p.box.lower[a] == 0) p.diagonal[a].front() = end(0);
         if (p.box.upper[a] == domain.cells(axis))
           p.diagonal[a].back() = end(1) + (p.n[a] == 1 && p.box.lower[a] == 0 ? end(0) - S(2 * weight[axis]) : S(0));
       }
-      if (!a_->mass().empty())
+      if (!a_->mass().empty()) {
         for (S& d : p.diagonal[2]) d += a_->mass()[0];
+        for (S& d : p.beyond) d += a_->mass()[0];
+      }
     }
   } else {
     inverse_ = Field(std::size_t(size)), cx_ = Field(std::size_t(size));
@@ -104,6 +116,8 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
                                                                    : *c;
       }
     }
+    if (slab_)
+      for (Field* const field : {&inverse_, &cx_, &cy_, &cz_}) exchange_planes(*field, slab_->most);
   }
 
   // Ghosts, by colour of the place.
@@ -151,6 +165,57 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
 }
 
 template <class S>
+void RedBlackLevel<S>::find_slabs() {
+  const op::Boxes& boxes = a_->boxes();
+  const auto& comm = boxes.space().comm();
+  if (dimensions_ != 3 || comm.size() == 1) return;
+  const op::Domain& domain = boxes.domain();
+  const Global plane = domain.cells(0) * domain.cells(1);
+  bool slab = boxes.is_whole() && boxes.count() == 1;
+  for (int axis = 0; axis < 3; ++axis) slab = slab && (!domain.periodic(axis) || domain.cells(axis) % 2 == 0);
+  if (slab) {
+    const op::CellBox& b = boxes.own(0);
+    slab = b.size(0) == domain.cells(0) && b.size(1) == domain.cells(1) && boxes.space().begin() == b.lower[2] * plane;
+  }
+  const Global least = comm.all_min(slab ? boxes.own(0).size(2) : Global(0));
+  if (least == 0) return;
+  slab_ = std::make_unique<Slab>();
+  slab_->most = std::min(Slab::planes, std::ptrdiff_t(least));
+  slab_->below = domain.periodic(2) || boxes.own(0).lower[2] > 0;
+  slab_->above = domain.periodic(2) || boxes.own(0).upper[2] < domain.cells(2);
+}
+
+template <class S>
+auto RedBlackLevel<S>::some_planes(std::ptrdiff_t count) -> typename Slab::Planes& {
+  const auto found = slab_->some.find(count);
+  if (found != slab_->some.end()) return found->second;
+  const op::Boxes& boxes = a_->boxes();
+  const op::CellBox& b = boxes.own(0);
+  const Global n = boxes.domain().cells(2), own = b.size(2);
+  std::vector<Global> offsets, needed;
+  for (const Global at : boxes.space().partition().offsets()) offsets.push_back(at / (b.size(0) * b.size(1)));
+  std::vector<std::pair<Global, std::ptrdiff_t>> places;
+  for (Global k = -count; k < own + count; ++k) {
+    if ((k < 0 && !slab_->below) || (k >= own && !slab_->above)) continue;
+    const Global plane = b.lower[2] + k;
+    if ((k >= 0 && k < own) || (!boxes.domain().periodic(2) && (plane < 0 || plane >= n))) continue;
+    places.emplace_back((plane + n) % n, std::ptrdiff_t(k));
+    needed.push_back(places.back().first);
+  }
+  // Of two ranks one may be on both sides.
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  auto& made = slab_->some[count];
+  for (const auto& [plane, k] : places)
+    made.ghosts.emplace_back(Local(std::lower_bound(needed.begin(), needed.end(), plane) - needed.begin()), k);
+  const auto& comm = boxes.space().comm();
+  const auto pattern =
+      std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, std::move(offsets), std::move(needed)));
+  made.exchange = std::make_unique<comm::Exchange>(comm, pattern, std::size_t(patches_[0].plane) * sizeof(S));
+  return made;
+}
+
+template <class S>
 void RedBlackLevel<S>::connect(Level<S>* coarser, std::array<std::vector<Local>, 3> parent, const Ways& ways) {
   auto* const coarse = dynamic_cast<RedBlackLevel*>(coarser);  // 7 points stay 7 points
   coarse_ = coarse;
@@ -190,6 +255,7 @@ void RedBlackLevel<S>::connect(Level<S>* coarser, std::array<std::vector<Local>,
       }
     }
   }
+  if (slab_) paired_ = a_->range().comm().all(paired_);
 }
 
 // 1 / sums of magnitudes of the rows: D and the couplings that stand beside it.
@@ -275,6 +341,7 @@ void RedBlackLevel<S>::store(const Field& from, std::span<S> to) const {
 template <class S>
 void RedBlackLevel<S>::restrict_f() {
   const Timer timer(report.residual);
+  coarse_->f_beyond_ = 0;
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch &p = patches_[i], &c = coarse_->patches_[i];
     std::vector<S> sum(std::size_t(c.n[0]));

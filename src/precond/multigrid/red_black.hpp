@@ -10,6 +10,7 @@
 #include <tacit/exec/memory.hpp>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,7 +26,7 @@ class RedBlackLevel final : public Level<S> {
   void run(std::span<const Step> steps) override;
   void smooth_whole(const MultigridOptions& options, int sweeps, bool from_zero) override;
 
-  void load_f(std::span<const S> f) override { load(f, f_); }
+  void load_f(std::span<const S> f) override { load(f, f_), f_beyond_ = 0; }
   void load_u(std::span<const S> u) override { load(u, u_); }
   void store_u(std::span<S> u) const override { store(u_, u); }
   void store_f(std::span<S> f) const override { store(f_, f); }
@@ -54,6 +55,7 @@ class RedBlackLevel final : public Level<S> {
     std::array<std::vector<std::ptrdiff_t>, 3> child;  // first child of each coarse cell, and the end
     std::array<std::vector<S>, 3> weight;              // of linear interpolation: of the neighbour, negative below
     std::array<std::vector<S>, 3> diagonal;            // constant coefficients: each axis' part of it
+    std::vector<S> beyond;                             // the same of the planes that others own, those below first
   };
   // Ghosts of one colour, from here and from other ranks.
   struct Ghosts {
@@ -61,6 +63,18 @@ class RedBlackLevel final : public Level<S> {
     std::vector<std::pair<std::ptrdiff_t, Local>> remote;          // to, ghost
     std::vector<std::ptrdiff_t> send;
     std::unique_ptr<comm::Exchange> exchange;
+  };
+  // Where every rank has a slab of whole planes: planes of the neighbours that a wave works on too, so that all its
+  // steps need one exchange. Numbers are planes, from the first own one on.
+  struct Slab {
+    static constexpr std::ptrdiff_t planes = 8;  // on either side that there is room for
+    struct Planes {
+      std::vector<std::pair<Local, std::ptrdiff_t>> ghosts;  // number in what arrives, plane
+      std::unique_ptr<comm::Exchange> exchange;              // of whole planes
+    };
+    bool below = false, above = false;      // somebody is there
+    std::ptrdiff_t most = 0;                // planes on either side: no more than any rank has
+    std::map<std::ptrdiff_t, Planes> some;  // by their number on either side
   };
   using Field = exec::Array<S, Host>;
   using Ahead = exec::Ahead;
@@ -71,8 +85,7 @@ class RedBlackLevel final : public Level<S> {
   template <int D>
   void wave(std::span<const Step> steps);
   template <int D>
-  void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1,
-               Ahead& ahead);
+  void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1, Ahead& ahead);
   template <int D>
   void relax_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k, bool first);
   template <int D, bool Add>
@@ -87,6 +100,22 @@ class RedBlackLevel final : public Level<S> {
   void residual_field();
   Field inverse_row_sums() const;
   void exchange(int colour);
+  /// Finds out whether all ranks have slabs. Collective.
+  void find_slabs();
+  typename Slab::Planes& some_planes(std::ptrdiff_t count);
+  /// So many planes of the neighbours on either side. Collective.
+  void exchange_planes(Field& field, std::ptrdiff_t count);
+  /// Planes beyond the own ones that each step of a wave works on; the first step reads one more if it reads
+  /// neighbours.
+  static std::array<std::ptrdiff_t, 32> beyond_of(std::span<const Step> steps);
+  static bool reads_neighbours(const Step& step) {
+    return step.work != Work::first_relax && step.work != Work::interpolate;
+  }
+  bool reaches(std::span<const Step> steps) const;
+  S diagonal_of_plane(const Patch& p, std::ptrdiff_t k) const {
+    if (k >= 0 && k < p.n[2]) return p.diagonal[2][std::size_t(k)];
+    return p.beyond[std::size_t(k < 0 ? k + Slab::planes : k - p.n[2] + Slab::planes)];
+  }
   void wrap_ends(const Patch& p, int half, S* line) const {
     if (!p.wrap[0]) return;
     const std::ptrdiff_t end = p.n[0] / 2;
@@ -118,6 +147,9 @@ class RedBlackLevel final : public Level<S> {
   Weights<S> weights_{};
   std::vector<Patch> patches_;
   std::array<Ghosts, 2> ghosts_;
+  std::unique_ptr<Slab> slab_;
+  std::ptrdiff_t f_beyond_ = 0,
+                 f_wanted_ = 0;  // of the slab: others' planes whose f is there; that a pass has asked for
   std::array<std::vector<Local>, 3> parent_;
   Field u_, f_, inverse_, cx_, cy_, cz_, r_, p_, inverse_l1_;
   std::vector<double> line_largest_, line_squares_;
