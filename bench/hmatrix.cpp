@@ -10,6 +10,8 @@
 //     hlu:TOLERANCE[:LEAF[:RANK]], inner:RANK, 20 iterations of bicgstab, scaled by the diagonal)
 //
 // One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
+#include "words.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/inner.hpp>
@@ -24,7 +26,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <memory>
 #include <numbers>
 #include <sstream>
@@ -38,21 +39,12 @@ using namespace tacit;
 using layout::Vector;
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> given{
-      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"},  {"leaf", "64"},           {"eta", "3"},
-      {"method", "aca+"},      {"measure", "matrix"},  {"storage", "automatic"}, {"recompress", "1"},
-      {"verify", "1"},         {"quadrature", "0.01"}, {"repeat", "20"},         {"solve", "1e-7"},
-      {"quantum", "0"},        {"precond", "none"}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const auto at = word.find('=');
-    if (at == std::string::npos || !given.count(word.substr(0, at))) {
-      std::fprintf(stderr, "what is %s?\n", word.c_str());
-      return 2;
-    }
-    given[word.substr(0, at)] = word.substr(at + 1);
-  }
-  const auto number = [&](const char* name) { return std::atof(given[name].c_str()); };
+  bench::Words given{{"mesh", "geodesic:45"}, {"tolerance", "1e-4"},  {"leaf", "64"},           {"eta", "3"},
+                     {"method", "aca+"},      {"measure", "matrix"},  {"storage", "automatic"}, {"recompress", "1"},
+                     {"verify", "1"},         {"quadrature", "0.01"}, {"repeat", "20"},         {"solve", "1e-7"},
+                     {"quantum", "0"},        {"precond", "none"}};
+  given.take(argc, argv);
+  const auto number = [&](const char* name) { return given.number(name); };
 
   app::bem::Mesh mesh;
   std::vector<double> potential;

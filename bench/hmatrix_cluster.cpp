@@ -16,6 +16,8 @@
 // Machines: "omnipath" a message takes 1.5 us + 1 us at each end + 0.1 ns a byte, 0.4 us and 0.1 ns in a node, as such
 // networks do; "tcp": 20 us, 15 us, 0.94 ns a byte: fits figure 18 (64 processes gather 16 KB each in 1.9 ms, 512 KB in
 // 31 ms).
+#include "words.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/bicgstab_on_devices.hpp>
@@ -27,7 +29,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,22 +45,15 @@ using krylov::VectorWork;
 
 namespace {
 
-std::map<std::string, std::string> given{{"figures", "10,12,14,16,17,19"},
-                                         {"mesh", "ring:9,75"},
-                                         {"nodes", "2,4,8"},
-                                         {"gpus", "1,4,8,16"},
-                                         {"steps", "3"},
-                                         {"setting", "paper"},
-                                         {"tolerance", "1e-3"},
-                                         {"field", "0"},
-                                         {"json", ""}};
-
-std::vector<int> numbers(const std::string& list) {
-  std::vector<int> values;
-  std::stringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) values.push_back(std::atoi(word.c_str()));
-  return values;
-}
+bench::Words given{{"figures", "10,12,14,16,17,19"},
+                   {"mesh", "ring:9,75"},
+                   {"nodes", "2,4,8"},
+                   {"gpus", "1,4,8,16"},
+                   {"steps", "3"},
+                   {"setting", "paper"},
+                   {"tolerance", "1e-3"},
+                   {"field", "0"},
+                   {"json", ""}};
 
 // One Tsubame-3 node: four P100 on two links to the host; and what a socket's cores do without them.
 constexpr int devices_of_node = 4, sockets = 2;
@@ -134,7 +128,7 @@ struct Problem {
       mesh = app::bem::ring_sphere(std::atoi(from.c_str() + 5), std::atoi(from.c_str() + from.find(',') + 1));
     else mesh = app::bem::read_mesh(from);
     op::TreeOptions cut;
-    options.tolerance = std::atof(given["tolerance"].c_str());
+    options.tolerance = given.number("tolerance");
     if (given["setting"] == "paper") {
       cut = {op::Bisection::midpoint, 15, 1};
       options.measure = op::ErrorMeasure::block;
@@ -325,7 +319,7 @@ void merged_sums() {
 void solves(const std::set<int>& figures) {
   const Problem problem;
   const Local n = problem.mesh.size();
-  const int steps = std::atoi(given["steps"].c_str());
+  const int steps = int(given.number("steps"));
   const auto wanted = [&](int figure) { return figures.count(figure) > 0; };
   struct Run {
     int figure, nodes;
@@ -334,7 +328,7 @@ void solves(const std::set<int>& figures) {
     double kernel = 5e-6;
   };
   std::map<int, std::vector<Run>> by_ranks;  // one matrix for all that have as many ranks
-  const auto nodes = numbers(given["nodes"]);
+  const auto nodes = given.numbers("nodes");
   for (const int count : nodes)
     for (const auto& l : layouts) {
       const bool first = l.layout == ProcessLayout::per_gpu;
@@ -343,7 +337,7 @@ void solves(const std::set<int>& figures) {
     }
   if (wanted(10)) by_ranks[devices_of_node].push_back({16, 1, ProcessLayout::per_gpu, "omnipath"});
   if (wanted(19))
-    for (const int gpus : numbers(given["gpus"]))
+    for (const int gpus : given.numbers("gpus"))
       for (const double kernel : {5e-6, 0.8e-3})
         by_ranks[gpus].push_back({19, gpus, ProcessLayout::per_gpu, "tcp", kernel});
   std::printf("BiCGStab on clusters, SIMULATED: n = %d, %s setting, ms an iteration, mean of %d\n", n,
@@ -422,20 +416,12 @@ void solves(const std::set<int>& figures) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const auto at = word.find('=');
-    if (at == std::string::npos || !given.count(word.substr(0, at))) {
-      std::fprintf(stderr, "what is %s?\n", word.c_str());
-      return 2;
-    }
-    given[word.substr(0, at)] = word.substr(at + 1);
-  }
+  given.take(argc, argv);
 #ifdef _OPENMP
   omp_set_num_threads(1);  // ranks are fibers of this thread
 #endif
   if (!given["json"].empty()) json.open(given["json"]);
-  const auto list = numbers(given["figures"]);
+  const auto list = given.numbers("figures");
   const std::set<int> figures(list.begin(), list.end());
   if (figures.count(12)) copies();
   if (figures.count(14)) gathers();

@@ -10,6 +10,8 @@
 //     n=1000000                     elements of the vector of 12 to 14
 //     field=0|1                     right-hand side: potential 1, or a uniform field's
 //     blocks=FILE                   writes the blocks (row, rows, column, columns, rank or -1) and the cuts of ranks
+#include "words.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/bicgstab_on_devices.hpp>
@@ -19,7 +21,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -38,26 +39,17 @@ using exec::ProcessLayout;
 
 namespace {
 
-std::map<std::string, std::string> given{{"figures", "12,13,14,16,17,18"},
-                                         {"mesh", "ring:6,20"},
-                                         {"nodes", "1,2"},
-                                         {"devices", "4"},
-                                         {"sockets", "2"},
-                                         {"tolerance", "1e-3"},
-                                         {"setting", "paper"},
-                                         {"n", "1000000"},
-                                         {"field", "0"},
-                                         {"blocks", ""}};
+bench::Words given{{"figures", "12,13,14,16,17,18"},
+                   {"mesh", "ring:6,20"},
+                   {"nodes", "1,2"},
+                   {"devices", "4"},
+                   {"sockets", "2"},
+                   {"tolerance", "1e-3"},
+                   {"setting", "paper"},
+                   {"n", "1000000"},
+                   {"field", "0"},
+                   {"blocks", ""}};
 
-double number(const char* name) {
-  return std::atof(given[name].c_str());
-}
-std::vector<int> numbers(const std::string& list) {
-  std::vector<int> values;
-  std::stringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) values.push_back(std::atoi(word.c_str()));
-  return values;
-}
 const struct {
   ProcessLayout layout;
   const char* name;
@@ -70,12 +62,14 @@ const struct {
 } paths[] = {{DevicePath::host, "set"}, {DevicePath::copy, "copy"}, {DevicePath::peer, "peer"}};
 
 int processes_of(ProcessLayout layout) {
-  const int all = int(number("devices"));
-  return layout == ProcessLayout::per_gpu ? all : layout == ProcessLayout::per_socket ? int(number("sockets")) : 1;
+  const int all = int(given.number("devices"));
+  return layout == ProcessLayout::per_gpu      ? all
+         : layout == ProcessLayout::per_socket ? int(given.number("sockets"))
+                                               : 1;
 }
 std::shared_ptr<Devices<Host>> devices_of(ProcessLayout layout, int rank) {
-  return std::make_shared<Devices<Host>>(
-      exec::devices_of_process(layout, int(number("devices")), int(number("sockets")), rank % processes_of(layout)));
+  return std::make_shared<Devices<Host>>(exec::devices_of_process(
+      layout, int(given.number("devices")), int(given.number("sockets")), rank % processes_of(layout)));
 }
 template <class F>
 void on_ranks(int ranks, F&& f) {
@@ -100,8 +94,8 @@ double best_of(int repeat, F&& f) {
 }
 
 void copies() {
-  const std::size_t n = std::size_t(number("n"));
-  const int count = int(number("devices"));
+  const std::size_t n = std::size_t(given.number("n"));
+  const int count = int(given.number("devices"));
   std::vector<int> ids(static_cast<std::size_t>(count));
   std::iota(ids.begin(), ids.end(), 0);
   Devices<Host> devices(ids);
@@ -138,11 +132,11 @@ void copies() {
 
 // Points on a line: only the shares of ranks matter.
 void gathers() {
-  const Local n = Local(number("n"));
+  const Local n = Local(given.number("n"));
   std::printf("Fig. 14, 15: partial vectors of local devices summed, gathered over ranks, to all devices; n = %d\n", n);
   std::printf("%6s %-12s %6s %8s %10s %10s %12s %14s\n", "nodes", "layout", "ranks", "devices", "MB/s", "gather %",
               "host copies", "between");
-  for (const int nodes : numbers(given["nodes"]))
+  for (const int nodes : given.numbers("nodes"))
     for (const auto& l : layouts) {
       const int ranks = nodes * processes_of(l.layout);
       on_ranks(ranks, [&](const comm::Communicator& comm) {
@@ -196,7 +190,7 @@ struct Problem {
       mesh = app::bem::ring_sphere(std::atoi(from.c_str() + 5), std::atoi(from.c_str() + from.find(',') + 1));
     else mesh = app::bem::read_mesh(from);
     op::TreeOptions cut;
-    options.tolerance = number("tolerance");
+    options.tolerance = given.number("tolerance");
     if (given["setting"] == "paper") {
       cut = {op::Bisection::midpoint, 15, 1};
       options.measure = op::ErrorMeasure::block;
@@ -207,7 +201,7 @@ struct Problem {
     const op::ClusterTree first(mesh.geometry(), cut);
     mesh = mesh.reordered(first.order());
     tree = std::make_shared<const op::ClusterTree>(mesh.geometry(), cut);
-    for (Local t = 0; t < mesh.size(); ++t) rhs.push_back(number("field") != 0 ? mesh.centroid(t)[1] : 1.0);
+    for (Local t = 0; t < mesh.size(); ++t) rhs.push_back(given.number("field") != 0 ? mesh.centroid(t)[1] : 1.0);
   }
   std::shared_ptr<const op::HMatrix<double>> matrix(const comm::Communicator& comm) const {
     const app::bem::SingleLayer layer(mesh, 0.05 * options.tolerance);
@@ -223,7 +217,7 @@ void solves(const Problem& p, bool layouts_too, bool work_too) {
       p.mesh.size());
   std::printf("%6s %-12s %-10s %6s %8s %6s %9s %9s %9s | %s\n", "nodes", "layout", "vectors", "ranks", "devices", "its",
               "ms/it", "sums/it", "residual", "copies an iteration: from, to, between; MB over the bus");
-  for (const int nodes : numbers(given["nodes"]))
+  for (const int nodes : given.numbers("nodes"))
     for (const auto& l : layouts) {
       if (!layouts_too && l.layout != ProcessLayout::per_node) continue;
       const int ranks = nodes * processes_of(l.layout);
@@ -310,7 +304,7 @@ void overlap() {
 
 void write_blocks(const Problem& p) {
   std::ofstream out(given["blocks"]);
-  for (const int nodes : numbers(given["nodes"]))
+  for (const int nodes : given.numbers("nodes"))
     on_ranks(nodes * processes_of(ProcessLayout::per_gpu), [&](const comm::Communicator& comm) {
       const auto A = p.matrix(comm);
       if (comm.rank() == 0) {
@@ -329,16 +323,8 @@ void write_blocks(const Problem& p) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const auto at = word.find('=');
-    if (at == std::string::npos || !given.count(word.substr(0, at))) {
-      std::fprintf(stderr, "what is %s?\n", word.c_str());
-      return 2;
-    }
-    given[word.substr(0, at)] = word.substr(at + 1);
-  }
-  const auto figures = numbers(given["figures"]);
+  given.take(argc, argv);
+  const auto figures = given.numbers("figures");
   const auto wanted = [&](int figure) { return std::count(figures.begin(), figures.end(), figure) > 0; };
   if (wanted(18)) overlap();
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE")) return 0;

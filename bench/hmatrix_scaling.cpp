@@ -10,6 +10,8 @@
 //
 // The right-hand side is a uniform field's and a constant's together: iterations on a sphere at one potential reflect
 // the noise of the compression only. Times of ranks are not measured: there are more of them than cores.
+#include "words.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -21,9 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -38,17 +38,13 @@ using layout::Vector;
 
 namespace {
 
-std::map<std::string, std::string> given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},
+bench::Words given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},
                                          {"tolerance", "1e-4"},      {"quadrature", "0.05"},  {"rtol", "1e-7"}, {"rounds", "2"}};
 
-double number(const char* name) {
-  return std::atof(given[name].c_str());
-}
+// Without zeros: those leave a part out.
 std::vector<int> numbers(const char* name) {
-  std::vector<int> values;
-  std::stringstream list(given[name]);
-  for (std::string word; std::getline(list, word, ',');)
-    if (std::atoi(word.c_str()) > 0) values.push_back(std::atoi(word.c_str()));
+  auto values = given.numbers(name);
+  std::erase_if(values, [](int v) { return v <= 0; });
   return values;
 }
 
@@ -83,8 +79,8 @@ void growth() {
   for (const int cuts : numbers("cuts")) {
     const Problem p(std::to_string(cuts));
     op::HMatrixOptions options;
-    options.tolerance = number("tolerance");
-    const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
+    options.tolerance = given.number("tolerance");
+    const app::bem::SingleLayer layer(p.mesh, given.number("quadrature") * options.tolerance);
     const auto space = layout::Space::distributed(comm::Communicator::self(), layer.size());
     const auto processor = Processor::now();
     const op::HMatrix<double> A(space, p.tree, app::bem::entries(layer), options);
@@ -116,9 +112,9 @@ void growth() {
 void ranks() {
   const Problem p(given["mesh"]);
   op::HMatrixOptions options;
-  options.tolerance = number("tolerance");
-  options.balance_rounds = int(number("rounds"));
-  const app::bem::SingleLayer layer(p.mesh, number("quadrature") * options.tolerance);
+  options.tolerance = given.number("tolerance");
+  options.balance_rounds = int(given.number("rounds"));
+  const app::bem::SingleLayer layer(p.mesh, given.number("quadrature") * options.tolerance);
   const Local n = layer.size();
   std::vector<double> b;
   for (Local t = 0; t < n; ++t) b.push_back(1 + p.mesh.centroid(t)[0] + 0.5 * p.mesh.centroid(t)[2]);
@@ -132,7 +128,7 @@ void ranks() {
     rhs.assign(b);
     krylov::Options solver;
     solver.method = krylov::Method::bicgstab;
-    solver.rtol = number("rtol");
+    solver.rtol = given.number("rtol");
     const precond::Jacobi<double, Host> P(A, false);
     const auto report = krylov::solve<double, Host>(A, &P, rhs, x, solver);
     const auto [first, last] = A.own_rows();
@@ -166,15 +162,7 @@ void ranks() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const auto at = word.find('=');
-    if (at == std::string::npos || !given.count(word.substr(0, at))) {
-      std::fprintf(stderr, "what is %s?\n", word.c_str());
-      return 2;
-    }
-    given[word.substr(0, at)] = word.substr(at + 1);
-  }
+  given.take(argc, argv);
   if (!numbers("cuts").empty()) growth();
   if (!numbers("ranks").empty()) ranks();
 }

@@ -11,6 +11,7 @@
 #include <tacit/op/csr.hpp>
 
 #include "model_problems.hpp"
+#include "words.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -153,31 +154,29 @@ double median_us(int repeats, F&& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> given{{"n", "256"},          {"method", "pipelined-gmres"},
-                                           {"iterations", "120"}, {"restart", "30"},
-                                           {"ranks", "2"},        {"latency", "0"},
-                                           {"late", "all"},       {"work", "0"},
-                                           {"halo", "on"},        {"engine", "polling"}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string text = argv[i];
-    const auto at = text.find('=');
-    if (at == std::string::npos) {
-      std::fprintf(stderr, "%s: KEY=VALUE is needed, not %s\n", argv[0], argv[i]);
-      return 2;
-    }
-    given[text.substr(0, at)] = text.substr(at + 1);
-  }
-  const auto number = [&](const char* key) { return std::atoi(given.at(key).c_str()); };
+  bench::Words given({{"n", "256"},
+                      {"method", "pipelined-gmres"},
+                      {"iterations", "120"},
+                      {"restart", "30"},
+                      {"ranks", "2"},
+                      {"latency", "0"},
+                      {"late", "all"},
+                      {"work", "0"},
+                      {"halo", "on"},
+                      {"engine", "polling"}},
+                     {"orthogonalisation", "depth", "block", "step", "tau", "trace"});
+  given.take(argc, argv);
+  const auto number = [&](const char* key) { return int(given.number(key)); };
   krylov::Options options;
-  options.method = krylov::method_of(given.at("method"));
-  options.engine = krylov::engine_of(given.at("engine"));
-  if (given.count("orthogonalisation"))
-    options.orthogonalisation = krylov::orthogonalisation_of(given.at("orthogonalisation"));
+  options.method = krylov::method_of(given["method"]);
+  options.engine = krylov::engine_of(given["engine"]);
+  if (given.has("orthogonalisation"))
+    options.orthogonalisation = krylov::orthogonalisation_of(given["orthogonalisation"]);
   options.restart = number("restart");
-  if (given.count("depth")) options.depth = number("depth");
-  if (given.count("block")) options.block = number("block");
-  if (given.count("step")) options.step = number("step");
-  if (given.count("tau")) options.tau = std::atof(given.at("tau").c_str());
+  if (given.has("depth")) options.depth = number("depth");
+  if (given.has("block")) options.block = number("block");
+  if (given.has("step")) options.step = number("step");
+  if (given.has("tau")) options.tau = given.number("tau");
   options.rtol = 1e-300, options.fallbacks = false;
 
   const auto on_rank = [&](const comm::Communicator& comm) {
@@ -188,7 +187,7 @@ int main(int argc, char** argv) {
     double value[7];
     for (Global r = space.begin(); r < space.end(); ++r) {
       int m = problem.row(r, column, value);
-      if (given.at("halo") == "off")  // couplings between ranks left out: what travels is sums alone
+      if (given["halo"] == "off")  // couplings between ranks left out: what travels is sums alone
         for (int k = m - 1; k >= 0; --k)
           if (column[k] < space.begin() || column[k] >= space.end()) {
             --m;
@@ -217,7 +216,7 @@ int main(int argc, char** argv) {
     o.callback = [&](const krylov::State&) { return stamps.push_back(wall_time()), false; };
     layout::fill(x, 0.0);
     (void)comm.all_sum(Global(0));
-    const bool traces = given.count("trace") > 0;
+    const bool traces = given.has("trace");
     if (traces && comm.rank() == 0) Trace::start();
     (void)comm.all_sum(Global(0));
     const double origin = wall_time();
@@ -226,7 +225,7 @@ int main(int argc, char** argv) {
     if (comm.rank() != 0) return;
     if (traces) {
       Trace::stop();
-      std::ofstream(given.at("trace")) << to_chrome_json(Trace::take(), origin);
+      std::ofstream(given["trace"]) << to_chrome_json(Trace::take(), origin);
     }
     const std::size_t first = std::min(stamps.size() - 1, std::size_t(options.restart - 1));
     std::printf(
@@ -243,7 +242,7 @@ int main(int argc, char** argv) {
       const std::chrono::microseconds latency(number("latency"));
       comm::run_threads(number("ranks"), [&](const comm::Communicator& threads) {
         on_rank(comm::Communicator(
-            std::make_shared<Late>(threads.transport().duplicate(), latency, given.at("late") == "sums")));
+            std::make_shared<Late>(threads.transport().duplicate(), latency, given["late"] == "sums")));
       });
     }
   } catch (const std::exception& e) {

@@ -4,6 +4,8 @@
 //   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,stencils,boxes,bottom] [json=FILE]
 //
 // Every line is the best of a few runs that take turns with those it is compared to.
+#include "words.hpp"
+
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
@@ -16,7 +18,6 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <numbers>
 #include <sstream>
 #include <string>
@@ -347,26 +348,12 @@ void bottoms(Global n) {
 }  // namespace
 
 int main(int count, char** words) {
-  std::map<std::string, std::string> given{
+  bench::Words given{
       {"sizes", "128"}, {"threads", "1,2"}, {"only", "pass,solve,f,stencils,boxes,bottom"}, {"json", ""}};
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto equals = word.find('=');
-    if (equals == std::string::npos || !given.count(word.substr(0, equals)))
-      return std::fprintf(stderr, "what is %s?\n", words[i]), 2;
-    given[word.substr(0, equals)] = word.substr(equals + 1);
-  }
-  const auto numbers = [&](const std::string& name) {
-    std::vector<int> all;
-    std::istringstream in(given[name]);
-    for (std::string n; std::getline(in, n, ',');) all.push_back(std::stoi(n));
-    return all;
-  };
-  const auto wants = [&](const char* what) {
-    return ("," + given["only"] + ",").find(std::string(",") + what + ",") != std::string::npos;
-  };
-  for (const int n : numbers("sizes"))
-    for (const int t : numbers("threads")) {
+  given.take(count, words);
+  const auto wants = [&](const char* what) { return given.lists("only", what); };
+  for (const int n : given.numbers("sizes"))
+    for (const int t : given.numbers("threads")) {
       if (wants("pass")) passes(n, t);
       if (wants("solve"))
         solves(n, t, bubble, "bubble"),

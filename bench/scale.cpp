@@ -7,6 +7,8 @@
 //
 // All: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns a byte), GBps= cacheGBps= cacheKB= Gflops=; progress=,
 // delivery=, seed=; only=NAME,..; json=FILE.
+#include "words.hpp"
+
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -19,7 +21,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,19 +32,18 @@ using Vector = layout::Vector<double>;
 
 namespace {
 
-std::map<std::string, std::string> given;
-std::string word(const char* key, const char* otherwise) {
-  return given.contains(key) ? given[key] : otherwise;
-}
+bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",    "GBps", "cacheGBps",
+                        "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed", "only", "json",
+                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol"});
 double number(const char* key, double otherwise) {
-  return given.contains(key) ? std::atof(given[key].c_str()) : otherwise;
+  return given.number(key, otherwise);
 }
 bool wanted(const std::string& name) {
-  return !given.contains("only") || ("," + given["only"] + ",").find("," + name + ",") != std::string::npos;
+  return !given.has("only") || given.lists("only", name);
 }
 
 MachineModel machine(const char* otherwise) {
-  MachineModel m = MachineModel::named(word("machine", otherwise));
+  MachineModel m = MachineModel::named(given.has("machine") ? given["machine"] : otherwise);
   m.latency = 1e-6 * number("L", 1e6 * m.latency);
   m.overhead = 1e-6 * number("o", 1e6 * m.overhead);
   m.noise = 1e-6 * number("noise", 1e6 * m.noise);
@@ -53,9 +53,9 @@ MachineModel machine(const char* otherwise) {
   m.cache_bandwidth = 1e9 * number("cacheGBps", 1e-9 * m.cache_bandwidth);
   m.cache = 1024 * number("cacheKB", m.cache / 1024);
   m.flop_rate = 1e9 * number("Gflops", 1e-9 * m.flop_rate);
-  if (given.contains("progress")) m.progress = MachineModel::progress_of(given["progress"]);
-  if (given.contains("poll")) m.progress = MachineModel::Progress::poll, m.poll_interval = 1e-6 * number("poll", 50);
-  if (given.contains("delivery")) m.delivery = MachineModel::delivery_of(given["delivery"]);
+  if (given.has("progress")) m.progress = MachineModel::progress_of(given["progress"]);
+  if (given.has("poll")) m.progress = MachineModel::Progress::poll, m.poll_interval = 1e-6 * number("poll", 50);
+  if (given.has("delivery")) m.delivery = MachineModel::delivery_of(given["delivery"]);
   m.seed = std::uint64_t(number("seed", double(m.seed)));
   return m;
 }
@@ -383,17 +383,12 @@ void multigrid() {
 
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "";
-  for (int i = 2; i < argc; ++i) {
-    const std::string a = argv[i];
-    const auto eq = a.find('=');
-    require(eq != a.npos, "key=value is expected, not ", a);
-    given[a.substr(0, eq)] = a.substr(eq + 1);
-  }
+  given.take(argc, argv, 2);
   if (what == "gmres") gmres();
   else if (what == "bottom") bottom();
   else if (what == "multigrid") multigrid();
   else return std::puts("bench_scale gmres|bottom|multigrid [key=value ...]"), 2;
-  if (given.contains("json")) std::ofstream(given["json"]) << "[" << json.str() << "]\n";
+  if (given.has("json")) std::ofstream(given["json"]) << "[" << json.str() << "]\n";
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

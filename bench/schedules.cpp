@@ -7,6 +7,8 @@
 // one rank, no halo. "halo": an exchange that is waited for at once. hidden = (synchronous - schedule) / min(halo,
 // alone's interior): the share of the halo's time that the schedule hides behind its interior work. Before all that
 // `warm` products are made as automatic, which has chosen then.
+#include "words.hpp"
+
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -16,8 +18,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,30 +34,24 @@ double median(std::vector<double> t) {
 }  // namespace
 
 int main(int count, char** words) try {
-  std::map<std::string, std::string> said{{"n", "64"},
-                                          {"slabs", "64"},
-                                          {"planes", "0"},
-                                          {"rounds", "40"},
-                                          {"form", "csr"},
-                                          {"path", "auto"},
-                                          {"method", "product"},
-                                          {"iterations", "30"},
-                                          {"warm", "250"},
-                                          {"json", "0"},
-                                          {"schedules", "synchronous,overlapped,split,jobs,auto"}};
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const auto at = word.find('=');
-    require(at != std::string::npos && said.contains(word.substr(0, at)), "unknown word ", word);
-    said[word.substr(0, at)] = word.substr(at + 1);
-  }
+  bench::Words said{{"n", "64"},
+                    {"slabs", "64"},
+                    {"planes", "0"},
+                    {"rounds", "40"},
+                    {"form", "csr"},
+                    {"path", "auto"},
+                    {"method", "product"},
+                    {"iterations", "30"},
+                    {"warm", "250"},
+                    {"json", "0"},
+                    {"schedules", "synchronous,overlapped,split,jobs,auto"}};
+  said.take(count, words);
   const Global n = std::stoll(said["n"]), planes = std::stoll(said["planes"]);
   const int rounds = std::stoi(said["rounds"]), iterations = std::stoi(said["iterations"]);
   const bool cg = said["method"] == "cg";
   require(cg || said["method"] == "product", "method=", said["method"], "; there are product and cg");
   std::vector<Schedule> ways;
-  std::istringstream names(said["schedules"]);
-  for (std::string name; std::getline(names, name, ',');) ways.push_back({op::schedule_of(name)});
+  for (const auto& name : said.list("schedules")) ways.push_back({op::schedule_of(name)});
   const auto comm = comm::mpi_world();
   comm.use(comm::path_of(said["path"]));
   const Global slabs = planes > 0 ? planes / comm.size() : std::stoll(said["slabs"]);

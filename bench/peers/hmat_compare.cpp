@@ -7,6 +7,8 @@
 // Tacit with all threads and with one, hmat-oss with the one it has; products take turns. Tacit keeps the tolerance of
 // the whole matrix, hmat-oss of each block: compare errors, which are measured on the same 100 rows. The solver is
 // Tacit's BiCGStab for both, without a preconditioner. Set OPENBLAS_NUM_THREADS=1: hmat-oss calls it for small blocks.
+#include "../words.hpp"
+
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -18,7 +20,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <numeric>
 #include <string>
 
@@ -105,19 +106,10 @@ struct Clock {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> given{
-      {"mesh", "geodesic:45"}, {"tolerance", "1e-4"}, {"leaf", "60"},        {"eta", "2"},
-      {"solve", "1e-7"},       {"repeat", "20"},      {"quadrature", "0.05"}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const auto at = word.find('=');
-    if (at == std::string::npos || !given.count(word.substr(0, at))) {
-      std::fprintf(stderr, "what is %s?\n", word.c_str());
-      return 2;
-    }
-    given[word.substr(0, at)] = word.substr(at + 1);
-  }
-  const auto number = [&](const char* name) { return std::atof(given[name].c_str()); };
+  bench::Words given{{"mesh", "geodesic:45"}, {"tolerance", "1e-4"}, {"leaf", "60"},        {"eta", "2"},
+                     {"solve", "1e-7"},       {"repeat", "20"},      {"quadrature", "0.05"}};
+  given.take(argc, argv);
+  const auto number = [&](const char* name) { return given.number(name); };
   const std::string& from = given["mesh"];
   app::bem::Mesh mesh;
   if (from.rfind("geodesic:", 0) == 0) mesh = app::bem::geodesic_sphere(std::atoi(from.c_str() + 9));

@@ -447,8 +447,10 @@ struct Task {
       }
       return;
     }
+    Caught caught;  // scratch
 #pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) part(p, cut, sums, made, partial);
+    for (std::size_t p = 0; p < cut.count; ++p) caught([&] { part(p, cut, sums, made, partial); });
+    caught.rethrow();
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
   }
 

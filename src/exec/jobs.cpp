@@ -1,7 +1,8 @@
+#include <tacit/exec/caught.hpp>
 #include <tacit/exec/jobs.hpp>
 #include <tacit/exec/tasks.hpp>
 
-#include <exception>
+#include <system_error>
 #include <thread>
 
 #ifdef _OPENMP
@@ -20,19 +21,25 @@ int team_size() {
 }
 
 void run_team(const std::function<void(int)>& f) {
-  std::exception_ptr error;
-  const auto guarded = [&](int thread) {
+  Caught first, others;
+  const auto guarded = [&](int thread) noexcept {
     try {
       f(thread);
     } catch (...) {
-      if (thread != 0) std::terminate();  // promised not to be
-      error = std::current_exception();
+      (thread == 0 ? first : others).keep();
     }
   };
   if (Tasks::executor() == Executor::threads) {
-    std::vector<std::jthread> others;
-    for (int t = 1; t < team_size(); ++t) others.emplace_back([&guarded, t] { guarded(t); });
+    const int parts = team_size();
+    std::vector<std::jthread> threads;
+    threads.reserve(std::size_t(parts));
+    int part = 1;
+    try {
+      for (; part < parts; ++part) threads.emplace_back([&guarded, part] { guarded(part); });
+    } catch (const std::system_error&) {  // the system gives no more
+    }
     guarded(0);
+    for (; part < parts; ++part) guarded(part);
   } else {
 #ifdef _OPENMP
     // OpenMP may give fewer threads than it said (thread limits, dynamic teams): all parts are done nevertheless.
@@ -43,7 +50,8 @@ void run_team(const std::function<void(int)>& f) {
     guarded(0);
 #endif
   }
-  if (error) std::rethrow_exception(error);
+  first.rethrow();
+  others.rethrow();
 }
 
 int Jobs::add(std::size_t count, bool open, std::function<void(std::size_t)> body) {
@@ -73,22 +81,22 @@ bool Jobs::taken() const {
 
 void run_jobs(Jobs& jobs, const std::function<void(bool)>& watch) {
   run_team([&](int thread) {
-    if (thread == 0) {
-      try {
+    try {
+      if (thread == 0) {
         bool worked = true;
         while (!jobs.taken()) {
           watch(!worked);
           worked = jobs.work();
         }
-      } catch (...) {
-        jobs.stop();
-        throw;
+      } else {
+        for (int idle = 0; !jobs.taken();) {
+          if (jobs.work()) idle = 0;
+          else if (++idle > 200) std::this_thread::yield();
+        }
       }
-      return;
-    }
-    for (int idle = 0; !jobs.taken();) {
-      if (jobs.work()) idle = 0;
-      else if (++idle > 200) std::this_thread::yield();
+    } catch (...) {
+      jobs.stop();
+      throw;
     }
   });
 }

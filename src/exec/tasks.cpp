@@ -7,7 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -27,6 +26,7 @@ struct Tasks::Record {
   std::size_t begin = 0, end = 0;
   bool urgent = false;
   const std::function<void()>* poll = nullptr;
+  Caught* caught = nullptr;
   int rank = 0;
 };
 
@@ -56,17 +56,18 @@ class Tasks::Backend {
       if (record->state.load(std::memory_order_acquire) == Record::waiting) return record;
     return nullptr;
   }
-  static void execute(Record* record, bool on_caller) {
+  static void execute(Record* record, bool on_caller) noexcept {
     record->state.store(Record::running, std::memory_order_relaxed);
     const auto* const poll = record->poll;
-    {
+    Caught& caught = *record->caught;
+    caught([&] {
       if (Trace::on()) Trace::set_rank(record->rank);
       const Span span(record->name, "task");
       (*record->body)(record->begin, record->end);
-    }
+    });
     record->body.reset();
     record->state.store(Record::done, std::memory_order_release);
-    if (on_caller && *poll) (*poll)();
+    if (on_caller && *poll) caught(*poll);
   }
 
  private:
@@ -228,13 +229,6 @@ class Threads final : public Tasks::Backend {
   std::vector<std::thread> threads_;
 };
 
-void wait_for_all(Tasks::Backend& backend, std::span<Tasks::Record* const> records) {
-  // Those first that nobody has begun: waiting for another thread's would leave them lying.
-  for (auto* record : records)
-    if (record->state.load(std::memory_order_acquire) == Tasks::Record::waiting) backend.wait(record);
-  for (auto* record : records) backend.wait(record);
-}
-
 }  // namespace
 
 bool Tasks::available() noexcept {
@@ -260,17 +254,18 @@ void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
   if (!available())
     throw Error(ErrorKind::environment,
                 "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
-  std::exception_ptr error;
+  Caught caught;  // not out of a parallel region
   const auto guarded = [&](Backend& backend) {
-    Tasks tasks(backend, std::move(poll));
-    Tasks* const before = std::exchange(current_, &tasks);
-    try {
-      f();
-    } catch (...) {  // not out of a parallel region
-      error = std::current_exception();
-    }
-    tasks.settle();
-    current_ = before;
+    caught([&] {
+      Tasks tasks(backend, std::move(poll));
+      Tasks* const before = std::exchange(current_, &tasks);
+      Caught by_caller;
+      by_caller(f);
+      tasks.settle();
+      current_ = before;
+      by_caller.rethrow();
+      tasks.caught_.rethrow();
+    });
   };
   if (chosen.load() == Executor::threads) {
     Threads threads(2);
@@ -283,7 +278,7 @@ void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
     guarded(openmp);
 #endif
   }
-  if (error) std::rethrow_exception(error);
+  caught.rethrow();
 }
 
 std::size_t Tasks::block_of(std::size_t n) noexcept {
@@ -318,12 +313,14 @@ void Tasks::put_first(std::size_t n, std::span<const std::size_t> blocks) {
 
 Tasks::Record* Tasks::start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
                                    std::span<const void* const> reads, std::span<const void* const> writes, bool urgent) {
+  tell();
   Record* const record = backend_.make();
   record->name = name;
   record->body = std::move(body);
   record->begin = begin, record->end = end;
   record->urgent = urgent;
   record->poll = &poll_;
+  record->caught = &caught_;
   record->rank = Trace::rank();
   backend_.spawn(record, reads, writes);
   return record;
@@ -358,9 +355,29 @@ void Tasks::start(const char* name, std::size_t n, std::span<const Touched> touc
 void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> touched, Body body) {
   auto mine = std::exchange(started_, {});  // kept for the next time
   mine.clear();
-  blocks(name, n, touched, std::move(body), &mine);
-  wait_for_all(backend_, mine);
+  try {
+    blocks(name, n, touched, std::move(body), &mine);
+  } catch (...) {  // they may read what the caller is about to leave
+    settle();
+    throw;
+  }
+  wait_for_all(mine);
   started_ = std::move(mine);
+}
+
+void Tasks::wait_for_all(std::span<Record* const> records) {
+  // Those first that nobody has begun: waiting for another thread's would leave them lying.
+  for (auto* record : records)
+    if (record->state.load(std::memory_order_acquire) == Record::waiting) backend_.wait(record);
+  for (auto* record : records) backend_.wait(record);
+  tell();
+}
+
+void Tasks::tell() {
+  if (!caught_.any() || told_) return;
+  told_ = true;  // once: the second time might be within a destructor, on the way out
+  settle();
+  caught_.rethrow();
 }
 
 void Tasks::start(const char* name, std::span<const void* const> reads, std::span<const void* const> writes, bool urgent,
@@ -371,7 +388,10 @@ void Tasks::start(const char* name, std::span<const void* const> reads, std::spa
   if (in_order_) wait(record);
 }
 
-void Tasks::wait_for(std::span<const void* const> addresses) { backend_.wait_for(addresses); }
+void Tasks::wait_for(std::span<const void* const> addresses) {
+  backend_.wait_for(addresses);
+  tell();
+}
 
 void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
   settle();
@@ -382,13 +402,21 @@ void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
   const auto body = std::make_shared<const Body>([&](std::size_t begin, std::size_t end) {
     for (std::size_t c = begin; c < end; ++c) f(c);
   });
-  for (std::size_t p = 0; p < pieces; ++p)
-    mine.push_back(start_record("chunks", body, count * p / pieces, count * (p + 1) / pieces, {}, {}, false));
-  wait_for_all(backend_, mine);
+  try {
+    for (std::size_t p = 0; p < pieces; ++p)
+      mine.push_back(start_record("chunks", body, count * p / pieces, count * (p + 1) / pieces, {}, {}, false));
+  } catch (...) {
+    settle();
+    throw;
+  }
+  wait_for_all(mine);
   started_ = std::move(mine);
 }
 
-void Tasks::wait(Record* record) { backend_.wait(record); }
+void Tasks::wait(Record* record) {
+  backend_.wait(record);
+  tell();
+}
 void Tasks::settle() noexcept { backend_.settle(); }
 
 bool Tasks::help() {

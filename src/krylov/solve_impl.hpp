@@ -18,6 +18,7 @@
 #include <iomanip>
 #include <limits>
 #include <memory>
+#include <sstream>
 
 namespace tacit::krylov {
 

@@ -1,5 +1,6 @@
 #include <tacit/layout/clustering.hpp>
 
+#include <tacit/exec/caught.hpp>
 #include <tacit/layout/partitioners.hpp>
 
 #include <algorithm>
@@ -98,10 +99,12 @@ void column_means(const Pattern& a, const std::vector<Point>& of, std::vector<Po
   threads = std::clamp(int((std::size_t(1) << 29) / (m * sizeof(Sum) + 1)), 1, omp_get_max_threads());
 #endif
   std::vector<std::vector<Sum>> part(static_cast<std::size_t>(threads));
+  exec::Caught caught;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
   for (int t = 0; t < threads; ++t) {
     auto& sum = part[std::size_t(t)];
-    sum.assign(m, Sum{});
+    caught([&] { sum.assign(m, Sum{}); });
+    if (caught.any()) continue;
     const Local n = a.rows(), first = Local(Global(n) * t / threads), last = Local(Global(n) * (t + 1) / threads);
     for (Local r = first; r < last; ++r) {
       const Sum p = rounded[std::size_t(r)];
@@ -112,6 +115,7 @@ void column_means(const Pattern& a, const std::vector<Point>& of, std::vector<Po
       }
     }
   }
+  caught.rethrow();
 #pragma omp parallel for schedule(static)
   for (std::size_t c = 0; c < m; ++c) {
     if (degree[c] == 0) continue;
@@ -256,13 +260,15 @@ class Bisection {
     std::vector<Part> parts{{0, points_.size()}};
     while (!parts.empty()) {
       std::vector<Cut> cuts(parts.size());
+      exec::Caught caught;
 #pragma omp parallel
       {
         Scratch scratch;
-        scratch.seen.assign(static_cast<std::size_t>(some_.columns), 0);
+        caught([&] { scratch.seen.assign(static_cast<std::size_t>(some_.columns), 0); });
 #pragma omp for schedule(dynamic, 1)
-        for (std::size_t p = 0; p < parts.size(); ++p) cuts[p] = cut(parts[p], scratch);
+        for (std::size_t p = 0; p < parts.size(); ++p) caught([&] { cuts[p] = cut(parts[p], scratch); });
       }
+      caught.rethrow();
       std::vector<Part> next;
       const Point* before = nullptr;
       for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -490,17 +496,20 @@ double row_reuse(const Pattern& a, std::span<const Local> order, Local block) {
   require(block >= 1, "reuse in blocks of ", block, " rows");
   const Local n = a.rows(), blocks = Local((Global(n) + block - 1) / block);
   Global distinct = 0;
+  exec::Caught caught;
 #pragma omp parallel reduction(+ : distinct)
   {
-    std::vector<Local> stamp(static_cast<std::size_t>(a.columns), -1);
+    std::vector<Local> stamp;
+    caught([&] { stamp.assign(static_cast<std::size_t>(a.columns), -1); });
 #pragma omp for schedule(dynamic, 1)
     for (Local b = 0; b < blocks; ++b)
-      for (Local i = b * block; i < std::min<Global>(n, Global(b + 1) * block); ++i) {
+      for (Local i = b * block; i < std::min<Global>(n, Global(b + 1) * block) && !stamp.empty(); ++i) {
         const auto r = std::size_t(order.empty() ? i : order[std::size_t(i)]);
         for (Global p = a.start[r]; p < a.start[r + 1]; ++p)
           distinct += std::exchange(stamp[std::size_t(a.column[std::size_t(p)])], b) != b;
       }
   }
+  caught.rethrow();
   return distinct > 0 ? double(a.column.size()) / double(distinct) : 1;
 }
 
@@ -510,14 +519,17 @@ double column_reuse(const Pattern& a, std::span<const Local> order, Local block)
   for (std::size_t i = 0; i < number.size(); ++i) number[order.empty() ? i : std::size_t(order[i])] = Local(i) / block;
   const Local n = a.rows(), blocks = Local((Global(a.columns) + block - 1) / block);
   Global distinct = 0;
+  exec::Caught caught;
 #pragma omp parallel reduction(+ : distinct)
   {
-    std::vector<Local> stamp(static_cast<std::size_t>(blocks), -1);
+    std::vector<Local> stamp;
+    caught([&] { stamp.assign(static_cast<std::size_t>(blocks), -1); });
 #pragma omp for schedule(dynamic, 256)
     for (Local r = 0; r < n; ++r)
-      for (Global p = a.start[std::size_t(r)]; p < a.start[std::size_t(r) + 1]; ++p)
+      for (Global p = a.start[std::size_t(r)]; p < a.start[std::size_t(r) + 1] && !stamp.empty(); ++p)
         distinct += std::exchange(stamp[std::size_t(number[std::size_t(a.column[std::size_t(p)])])], r) != r;
   }
+  caught.rethrow();
   return distinct > 0 ? double(a.column.size()) / double(distinct) : 1;
 }
 

@@ -24,18 +24,18 @@ void split(int remote_threads, comm::Exchange& exchange, int number, const Piece
   const int threads = exec::team_size(), waiting = std::min(remote_threads, threads - 1);
   std::atomic<int> state{0};  // 1: all has come; 2: something has gone wrong
   exec::run_team([&](int thread) {
-    if (waiting == 0 || thread >= waiting) {
-      share(p.run_interior, p.interior, thread - waiting, threads - waiting);
-      if (waiting > 0) return;
-    }
-    if (thread == 0) {
-      try {
-        exchange.wait(number);
-      } catch (...) {
-        state.store(2, std::memory_order_release);
-        throw;
+    try {
+      if (waiting == 0 || thread >= waiting) {
+        share(p.run_interior, p.interior, thread - waiting, threads - waiting);
+        if (waiting > 0) return;
       }
-      state.store(1, std::memory_order_release);
+      if (thread == 0) {
+        exchange.wait(number);
+        state.store(1, std::memory_order_release);
+      }
+    } catch (...) {
+      if (thread == 0) state.store(2, std::memory_order_release);
+      throw;
     }
     while (state.load(std::memory_order_acquire) == 0) std::this_thread::yield();
     if (state.load(std::memory_order_acquire) == 2) return;

@@ -169,6 +169,11 @@ class Arrival {
     while ((state = state_.load(std::memory_order_acquire)) == pending) std::this_thread::yield();
     return state == here;
   }
+  /// Thread 0 will not come: nobody waits for it.
+  void give_up() {
+    int expected = pending;
+    state_.compare_exchange_strong(expected, failed, std::memory_order_release, std::memory_order_relaxed);
+  }
   /// Messages go on.
   void poll(int thread) const {
     if (thread == 0) comm_.poll();
@@ -455,11 +460,16 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
     } else {
       const int threads = chunks * tiles > 1 ? exec::team_size() : 1;
       const auto share = [&](int thread) {
-        for (const auto& some : items)
-          for (std::size_t i = some.size() * std::size_t(thread) / std::size_t(threads);
-               i < some.size() * std::size_t(thread + 1) / std::size_t(threads); ++i)
-            run(some[i], thread);
-        if (thread == 0) (void)arrival(0);  // others may wait for it
+        try {
+          for (const auto& some : items)
+            for (std::size_t i = some.size() * std::size_t(thread) / std::size_t(threads);
+                 i < some.size() * std::size_t(thread + 1) / std::size_t(threads); ++i)
+              run(some[i], thread);
+          if (thread == 0) (void)arrival(0);  // others may wait for it
+        } catch (...) {
+          if (thread == 0) arrival.give_up();
+          throw;
+        }
       };
       if (threads > 1) exec::run_team(share);
       else share(0);

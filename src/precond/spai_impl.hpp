@@ -4,6 +4,7 @@
 #include "small.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/caught.hpp>
 #include <tacit/precond/spai.hpp>
 
 #include <algorithm>
@@ -168,56 +169,59 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     std::vector<std::vector<T>> values(n);
     Global by_diagonal = 0;
     Local bad_row = n;
+    exec::Caught caught;
 #pragma omp parallel for schedule(dynamic, 64) reduction(+ : by_diagonal) reduction(min : bad_row) if (n > 1000)
-    for (Local i = 0; i < n; ++i) {
-      const Global g = space.begin() + i;
-      auto& pattern = columns[i];
-      detail::pattern_of(set.own(), i, g, options.factorised, pattern);
-      const int width = int(pattern.size());
-      if (options.factorised) {
-        std::vector<T> a(std::size_t(width) * width);
-        for (int p = 0; p < width; ++p) {
-          const auto row = set.row(pattern[p]);
-          std::size_t k = 0;
-          for (int q = 0; q < width; ++q) {
-            while (k < row.size && row.column[k] < pattern[q]) ++k;
-            if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
+    for (Local i = 0; i < n; ++i)
+      caught([&] {
+        const Global g = space.begin() + i;
+        auto& pattern = columns[i];
+        detail::pattern_of(set.own(), i, g, options.factorised, pattern);
+        const int width = int(pattern.size());
+        if (options.factorised) {
+          std::vector<T> a(std::size_t(width) * width);
+          for (int p = 0; p < width; ++p) {
+            const auto row = set.row(pattern[p]);
+            std::size_t k = 0;
+            for (int q = 0; q < width; ++q) {
+              while (k < row.size && row.column[k] < pattern[q]) ++k;
+              if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
+            }
           }
-        }
-        const real_t<T> d = real(a.back());
-        if (!(d > 0)) {
-          bad_row = std::min(bad_row, i);
-          continue;
-        }
-        values[i].assign(width, T(0));
-        if (!last_row_of_inverse_factor(a, width, values[i])) {
-          std::fill(values[i].begin(), values[i].end(), T(0));
-          values[i].back() = T(1 / std::sqrt(d));
-          ++by_diagonal;
-        }
-      } else {
-        // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
-        std::vector<Global> reach;
-        for (const Global p : pattern) {
-          const auto row = set.row(p);
-          reach.insert(reach.end(), row.column, row.column + row.size);
-        }
-        reach.push_back(g);
-        std::sort(reach.begin(), reach.end());
-        reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
-        const int height = int(reach.size());
-        std::vector<T> c(std::size_t(height) * width), rhs(height);
-        for (int p = 0; p < width; ++p) {
-          const auto row = set.row(pattern[p]);
-          for (std::size_t k = 0, h = 0; k < row.size; ++k) {
-            while (reach[h] < row.column[k]) ++h;
-            c[std::size_t(p) * height + h] = row.value[k];
+          const real_t<T> d = real(a.back());
+          if (!(d > 0)) {
+            bad_row = std::min(bad_row, i);
+            return;
           }
+          values[i].assign(width, T(0));
+          if (!last_row_of_inverse_factor(a, width, values[i])) {
+            std::fill(values[i].begin(), values[i].end(), T(0));
+            values[i].back() = T(1 / std::sqrt(d));
+            ++by_diagonal;
+          }
+        } else {
+          // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
+          std::vector<Global> reach;
+          for (const Global p : pattern) {
+            const auto row = set.row(p);
+            reach.insert(reach.end(), row.column, row.column + row.size);
+          }
+          reach.push_back(g);
+          std::sort(reach.begin(), reach.end());
+          reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
+          const int height = int(reach.size());
+          std::vector<T> c(std::size_t(height) * width), rhs(height);
+          for (int p = 0; p < width; ++p) {
+            const auto row = set.row(pattern[p]);
+            for (std::size_t k = 0, h = 0; k < row.size; ++k) {
+              while (reach[h] < row.column[k]) ++h;
+              c[std::size_t(p) * height + h] = row.value[k];
+            }
+          }
+          rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
+          values[i] = least_squares(c, rhs, height, width);
         }
-        rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
-        values[i] = least_squares(c, rhs, height, width);
-      }
-    }
+      });
+    caught.rethrow();
     require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
             " (counted from 0) has another");
     by_diagonal = comm.all_sum(by_diagonal);

@@ -8,13 +8,10 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/threads.hpp"
 
 #include <cmath>
 #include <numbers>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 using namespace tacit;
 using comm::Communicator;
@@ -242,9 +239,7 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
       o.interpolation = interpolation;
       std::vector<std::vector<double>> results;
       for (const int threads : {0, 1, 3}) {
-#ifdef _OPENMP
-        omp_set_num_threads(std::max(1, threads));
-#endif
+        const test::Threads team(std::max(1, threads));
         precond::detail::one_pass(threads > 0);
         const Multigrid<double> M(A, o, precond::direct_bottom<double>());
         Vector<double> u(A->range());
@@ -252,9 +247,6 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
         results.push_back(u.to_host());
       }
       precond::detail::one_pass(true);
-#ifdef _OPENMP
-      omp_set_num_threads(1);
-#endif
       for (std::size_t i = 1; i < results.size(); ++i)
         EXPECT_TRUE(results[i] == results[0])
             << s.n[0] << ", axes " << s.n.size() << ", boundary " << int(s.boundary) << ", threads " << i

@@ -7,6 +7,8 @@
 
 #include <complex>
 #include <cstdlib>
+#include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,24 @@ TEST(Error, CarriesKindAndValues) {
     EXPECT_TRUE(e.as_agreed(1).agreed());
   }
   EXPECT_NO_THROW(require(true, "never built"));
+}
+
+TEST(Message, PrintsTheShortestTextThatReadsBack) {
+  EXPECT_EQ(message(0.8, " ", 0.8f, " ", 1.0 / 3, " ", 1.0f / 3, " ", -1e-300, " ", 3.0),
+            "0.8 0.8 0.3333333333333333 0.33333334 -1e-300 3");
+  EXPECT_EQ(message(std::complex<double>(0.1, -2), std::complex<float>(0.1f, 1e20f)), "(0.1,-2)(0.1,1e+20)");
+  EXPECT_EQ(message(std::numeric_limits<double>::infinity(), ' ', -std::numeric_limits<float>::infinity()), "inf -inf");
+  for (const double x : {0.1 + 0.2, 4.9406564584124654e-324, std::numeric_limits<double>::max(), 1e15 / 7, 123456789.0})
+    EXPECT_EQ(std::strtod(message(x).c_str(), nullptr), x) << message(x);
+  for (const float x : {0.1f, 1e-45f, std::numeric_limits<float>::max(), 16777217.0f})
+    EXPECT_EQ(std::strtof(message(x).c_str(), nullptr), x) << message(x);
+  const std::string text = "text";
+  EXPECT_EQ(message(true, false, 'c', text, std::string_view("view"), "literal", text.c_str()),
+            "10ctextviewliteraltext");
+  EXPECT_EQ(message(std::numeric_limits<std::int64_t>::min(), ' ', std::numeric_limits<std::uint64_t>::max(), ' ',
+                    short(-3), ' ', std::size_t(4)),
+            "-9223372036854775808 18446744073709551615 -3 4");
+  EXPECT_EQ(message(), "");
 }
 
 TEST(CheckedCast, RefusesWhatDoesNotFit) {

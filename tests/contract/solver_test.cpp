@@ -1,14 +1,12 @@
 // What every method keeps on every operator, scalar and number of ranks.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/threads.hpp"
 
 #include <tacit/op/scaled.hpp>
 #include <tacit/precond/jacobi.hpp>
 
 #include <gtest/gtest.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include <atomic>
 #include <chrono>
@@ -652,7 +650,6 @@ TYPED_TEST(Solver, ThreadsDoNotChangeABit) {
   if (under_mpi()) GTEST_SKIP();
   const auto a = shifted_grid<T>(200, 100);  // long enough for threads
   const auto b = random_vector<T>(a.n, 4);
-  const int before = omp_get_max_threads();
   for (const auto& m : all_methods()) {
     Options o;
     m.choose(o);
@@ -660,14 +657,13 @@ TYPED_TEST(Solver, ThreadsDoNotChangeABit) {
     o.max_iterations = 20;
     Solved<T> first;
     for (const int threads : {1, 2, 3}) {
-      omp_set_num_threads(threads);
+      const Threads team(threads);
       auto s = run(*a.on(comm::Communicator::self()), b, o);
       if (threads == 1) first = std::move(s);
       else if (first.x != s.x || first.report.history != s.report.history)
         ADD_FAILURE() << m.name << " with " << threads;
     }
   }
-  omp_set_num_threads(before);
 #endif
 }
 

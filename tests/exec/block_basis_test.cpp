@@ -1,12 +1,10 @@
 // Kernels on blocks of vectors against sums written out, for every storage of the basis.
 #include "support/systems.hpp"
+#include "support/threads.hpp"
 
 #include <tacit/exec/basis.hpp>
 
 #include <gtest/gtest.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include <bit>
 #include <cstring>
@@ -168,21 +166,19 @@ TYPED_TEST(BlockBasis, ThreadsDoNotChangeABit) {
 #ifdef _OPENMP
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
-  const int before = omp_get_max_threads();
   const std::size_t n = 40003;
   std::vector<T> G(17 * 6), first;
   std::vector<std::vector<T>> block;
   const auto C = random_vector<T>(11 * 6, 3);
   const auto W = random_vector<T>(36, 4);
   for (const int threads : {1, 2, 3, 5}) {
-    omp_set_num_threads(threads);
+    const Threads team(threads);
     Sample<T, S> a(11, 6, n);
     exec::block_update_gram<T, Host, S>(a.q.data(), 11, C.data(), a.v.data(), 6, W.data(), n, G.data());
     if (threads == 1) first = G, block = a.block;
     EXPECT_EQ(G, first) << threads;
     EXPECT_EQ(a.block, block) << threads;
   }
-  omp_set_num_threads(before);
 #endif
 }
 

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #ifdef _OPENMP
@@ -127,6 +128,62 @@ TEST(Tasks, ErrorsLeaveAfterTheWorkIsDone) {
     EXPECT_EQ(std::count(a.begin(), a.end(), 1.0), std::ptrdiff_t(a.size()));
     EXPECT_EQ(Tasks::current(), nullptr);
   }
+}
+
+/// What a task throws comes out of the call that waits for it, or of the run, and engines work on.
+TEST(Tasks, WhatATaskThrowsIsThrown) {
+  for (const Executor executor : executors())
+    for (const int team : {1, 2, 4}) {
+      const With with(executor);
+      threads(team);
+      std::vector<double> a(200000);
+      const auto touched = std::array{Touched::write(a.data())};
+      const std::size_t blocks = (a.size() + Tasks::block_of(a.size()) - 1) / Tasks::block_of(a.size());
+      enum { started, finished, each, of_addresses, polled };
+      for (const int how : {started, finished, each, of_addresses, polled}) {
+        bool came_back = false, caught = false;
+        std::atomic<int> begun = 0;
+        const auto body = [&](std::size_t begin, std::size_t) {
+          ++begun;
+          if (begin > 0) throw std::bad_alloc();
+        };
+        const auto poll = how == polled ? std::function<void()>([] { throw std::bad_alloc(); }) : nullptr;
+        EXPECT_THROW(Tasks::run(
+                         [&] {
+                           auto& tasks = *Tasks::current();
+                           try {
+                             if (how == started) tasks.start("start", a.size(), touched, body);
+                             if (how == finished) tasks.finish("finish", a.size(), touched, body);
+                             if (how == each) tasks.each(1000, [&](std::size_t i) { body(i, i + 1); });
+                             if (how == of_addresses) {
+                               const void* const writes[] = {a.data()};
+                               tasks.start("one", {}, writes, false, [] { throw std::bad_alloc(); });
+                               tasks.wait_for(writes);
+                             }
+                             if (how == polled)
+                               for (int i = 0; i < 100; ++i) tasks.finish("polled", a.size(), touched, [](auto...) {});
+                             came_back = true;
+                           } catch (const std::bad_alloc&) {
+                             caught = true;
+                             // On the way out nothing throws again.
+                             tasks.start("after", a.size(), touched, [&](auto...) { ADD_FAILURE() << "nothing begins"; });
+                             throw;
+                           }
+                         },
+                         poll),
+                     std::bad_alloc)
+            << how << " " << team;
+        EXPECT_TRUE(how == started || caught) << how << " " << team;
+        EXPECT_EQ(came_back, !caught);
+        EXPECT_EQ(Tasks::current(), nullptr);
+        begun = 0;
+        Tasks::run(
+            [&] { Tasks::current()->finish("again", a.size(), touched, [&](std::size_t, std::size_t) { ++begun; }); },
+            nullptr);
+        EXPECT_EQ(begun, int(blocks)) << "engines work on";
+      }
+    }
+  threads(1);
 }
 
 struct Case {
@@ -333,6 +390,42 @@ TEST(Engines, ErrorsOfOneRankReachAll) {
     EXPECT_EQ(run(*A, b, o).report.iterations, 30) << "the communicator works on";
   });
   EXPECT_EQ(caught, 2);
+}
+
+/// One rank's threads throw in a product: all ranks throw the same, with every engine, and the communicator works on.
+TEST(Engines, ErrorsOfOneRanksThreadsReachAll) {
+  if (under_mpi()) GTEST_SKIP();
+  const With with(executors().front());
+  const auto a = shifted_grid<double>(150, 140);
+  const auto b = random_vector<double>(a.n, 3);
+  for (const Engine engine : {Engine::polling, Engine::thread, Engine::tasks})
+    for (const int team : {1, 2, 4}) {
+      std::atomic<int> caught = 0;
+      comm::run_threads(2, [&](const comm::Communicator& comm) {
+        threads(team);
+        const auto A = a.on(comm);
+        int product = 0;
+        bool breaks = true;
+        const Custom<double> broken(A->range(), [&](const auto& x, auto& y) {
+          exec::each(64, true, [&, fails = breaks && comm.rank() == 1 && ++product == 5](std::size_t i) {
+            if (fails && i % 8 == 7) throw std::bad_alloc();
+          });
+          A->apply(x, y);
+        });
+        Options o;
+        o.method = Method::pipelined_gmres, o.rtol = 0, o.max_iterations = 20, o.engine = engine;
+        try {
+          run(broken, b, o);
+        } catch (const Error& e) {
+          if (std::string(e.what()) == "rank 1: out of memory") ++caught;
+          else ADD_FAILURE() << e.what();
+        }
+        breaks = false;
+        EXPECT_EQ(run(broken, b, o).report.iterations, 20) << "the communicator works on";
+      });
+      EXPECT_EQ(caught, 2) << int(engine) << " " << team;
+    }
+  threads(1);
 }
 
 TEST(Engines, WhatCannotBeHadIsRefused) {

@@ -1,8 +1,10 @@
 // Teams and jobs.
 #include <gtest/gtest.h>
 #include <tacit/exec/jobs.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <atomic>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -14,18 +16,53 @@ using namespace tacit;
 
 namespace {
 
+struct With {
+  explicit With(exec::Executor executor) { exec::Tasks::use(executor); }
+  ~With() { exec::Tasks::use(exec::Executor::openmp); }
+};
+
 void expect_every_part() {
   std::vector<std::atomic<int>> done(std::size_t(exec::team_size()));
   exec::run_team([&](int part) { ++done[std::size_t(part)]; });
   for (const auto& d : done) EXPECT_EQ(d, 1);
-  EXPECT_THROW(exec::run_team([](int part) {
-                 if (part == 0) throw std::runtime_error("part 0");
-               }),
-               std::runtime_error);
+  for (int culprit = 0; culprit < exec::team_size(); ++culprit)
+    EXPECT_THROW(exec::run_team([&](int part) {
+                   if (part == culprit) throw std::runtime_error("one part");
+                 }),
+                 std::runtime_error);
+  // That of part 0 comes first: it is the one that talks to other ranks.
+  try {
+    exec::run_team([](int part) { throw std::runtime_error(part == 0 ? "part 0" : "another"); });
+    ADD_FAILURE();
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(), "part 0");
+  }
+}
+
+/// A job that throws, wherever it runs, or the watch: no other begins, and the team works on.
+void expect_errors_of_jobs() {
+  for (const bool watcher : {false, true}) {
+    exec::Jobs jobs;
+    jobs.add(50, true, [&](std::size_t i) {
+      if (i == 20 && !watcher) throw std::bad_alloc();
+    });
+    const int later = jobs.add(7, false, [](std::size_t) { ADD_FAILURE() << "was not opened"; });
+    (void)later;
+    EXPECT_THROW(exec::run_jobs(jobs, [&](bool) { watcher ? throw std::bad_alloc() : void(); }), std::bad_alloc);
+  }
+  exec::Jobs jobs;
+  std::atomic<int> done = 0;
+  jobs.add(50, true, [&](std::size_t) { ++done; });
+  exec::run_jobs(jobs, [](bool) {});
+  EXPECT_EQ(done, 50);
 }
 
 TEST(Team, DoesEveryPart) {
   expect_every_part();
+  expect_errors_of_jobs();
+  const With with(exec::Executor::threads);
+  expect_every_part();
+  expect_errors_of_jobs();
 }
 
 #ifdef _OPENMP
@@ -45,6 +82,7 @@ void with_fewer_threads() {
   jobs.add(30, true, [&](std::size_t) { ++done; });
   exec::run_jobs(jobs, [&](bool) { jobs.open(later); });
   EXPECT_EQ(done, 37);
+  expect_errors_of_jobs();
 }
 
 TEST(Team, DoesEveryPartWithFewerThreadsThanPromised) {

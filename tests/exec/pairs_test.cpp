@@ -2,11 +2,9 @@
 #include <tacit/exec/pairs.hpp>
 
 #include "support/systems.hpp"
+#include "support/threads.hpp"
 
 #include <gtest/gtest.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::test {
 namespace {
@@ -107,16 +105,14 @@ TYPED_TEST(Pairs, ThreadsDoNotChangeABit) {
   using T = TypeParam;
   const std::size_t n = 40000;
   const Set<T> y(3, n, 1);
-  const int before = omp_get_max_threads();
   std::vector<exec::wide_t<T>> first;
   for (const int threads : {1, 2, 3}) {
-    omp_set_num_threads(threads);
+    const Threads team(threads);
     std::vector<exec::wide_t<T>> sums(exec::pair_gram_size(5, false));
     exec::pair_gram<T, Host>(y.data.data(), y.data.data(), 5, nullptr, false, n, sums.data());
     if (threads == 1) first = sums;
     EXPECT_EQ(first, sums) << threads;
   }
-  omp_set_num_threads(before);
 }
 #endif
 

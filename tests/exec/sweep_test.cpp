@@ -4,25 +4,16 @@
 #include <tacit/exec/sweep.hpp>
 #include <tacit/layout/vector.hpp>
 
+#include "support/threads.hpp"
+#include <algorithm>
 #include <cmath>
+#include <new>
 #include <random>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 using namespace tacit;
 using exec::Array, exec::reads, exec::sweep, exec::updates, exec::writes;
 
 namespace {
-
-void on_threads(int n) {
-#ifdef _OPENMP
-  omp_set_num_threads(n);
-#else
-  (void)n;
-#endif
-}
 
 template <class T>
 struct Step {
@@ -73,13 +64,47 @@ TYPED_TEST(Sweep, EqualsAPlainLoopAtOddSizes) {
   }
 }
 
+/// Throws where v is negative.
+struct Refuses {
+  void operator()(double v, double& x) const {
+    if (v < 0) throw std::bad_alloc();
+    x += v;
+  }
+};
+struct RefusesToAdd {
+  exec::Sums<1, double> operator()(double v) const {
+    if (v < 0) throw std::bad_alloc();
+    return {{v}};
+  }
+};
+
+TEST(SweepErrors, ReachTheCallerFromAnyThread) {
+  for (const int team : {1, 2, 4}) {
+    const test::Threads threads(team);
+    for (const std::size_t n : {3ul, 100003ul})
+      for (const std::size_t at : {0ul, n / 2, n - 1}) {
+        Array<double> v(n), x(n);
+        std::fill_n(v.data(), n, 1.0);
+        v[at] = -1;
+        EXPECT_THROW(sweep(reads(v), updates(x), writes(), Refuses{}), std::bad_alloc) << team << " " << at;
+        EXPECT_THROW(sweep(reads(v), updates(), writes(), RefusesToAdd{}), std::bad_alloc) << team << " " << at;
+        EXPECT_THROW(exec::each(n, true, [&](std::size_t i) { v[i] < 0 ? throw std::bad_alloc() : void(); }), std::bad_alloc);
+        // The team works on.
+        v[at] = 1;
+        sweep(reads(v), updates(x), writes(), Refuses{});
+        EXPECT_EQ(x[at], 1.0);
+        EXPECT_EQ(sweep(reads(v), updates(), writes(), RefusesToAdd{})[0], double(n));
+      }
+  }
+}
+
 TYPED_TEST(Sweep, GivesTheSameBitsForAnyNumberOfThreads) {
   using T = TypeParam;
   const auto a = random_array<T>(100003, 4), b = random_array<T>(100003, 5);
   std::vector<const T*> q{a.data(), b.data(), a.data(), b.data(), a.data()};
   T first{}, coefficients[6] = {};
   for (int threads : {1, 2, 3, 7}) {
-    on_threads(threads);
+    const test::Threads these(threads);
     const auto [d] = sweep(reads(a, b), updates(), writes(), layout::formula::Dot<T>{});
     T c[6];
     exec::basis_dots<T, Host>(q.data(), 5, b.data(), b.size(), c, true);
@@ -90,7 +115,6 @@ TYPED_TEST(Sweep, GivesTheSameBitsForAnyNumberOfThreads) {
     EXPECT_EQ(d, first) << threads << " threads";
     for (int i = 0; i < 6; ++i) EXPECT_EQ(c[i], coefficients[i]) << threads << " threads";
   }
-  on_threads(1);
 }
 
 TYPED_TEST(Sweep, BasisDotsAndSubtractEqualPlainLoops) {

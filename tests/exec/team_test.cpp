@@ -3,6 +3,7 @@
 
 #include <tacit/exec/gang.hpp>
 
+#include <new>
 #include <numeric>
 
 namespace tacit::exec {
@@ -207,6 +208,34 @@ TEST(Team, CopiesArriveWhenTheyAreWaitedForAndNotBefore) {
   std::vector<double> early(n, 0.0);
   launch_threads(blocks, CopyThrough{in.data(), early.data(), false});
   for (const double v : early) ASSERT_TRUE(std::isnan(v));
+}
+
+/// One member of one team throws between two meetings.
+struct Breaks {
+  static constexpr int threads = 8;
+  struct Shared {};
+  Global block;
+  int* done;
+  template <Team T>
+  void operator()(const T& team, Shared&) const {
+    team.barrier();
+    if (team.block() == block && team.rank() == T::threads - 1) throw std::bad_alloc();
+    (void)team.sum(1.0);
+    if (team.rank() == 0) done[team.block()] = 1;
+  }
+};
+
+TEST(Team, WhatAMemberThrowsIsThrown) {
+  for (const Way way : ways) {
+    std::vector<int> done(9);
+    EXPECT_THROW(launch_here(way, 9, Breaks{4, done.data()}), std::bad_alloc);
+    launch_here(way, 9, Breaks{-1, done.data()});
+    EXPECT_EQ(done, std::vector<int>(9, 1));
+  }
+  std::vector<int> done(3);
+  EXPECT_THROW(launch_gang_threads(3, Breaks{1, done.data()}), std::bad_alloc);
+  launch_gang_threads(3, Breaks{-1, done.data()});
+  EXPECT_EQ(done, std::vector<int>(3, 1));
 }
 
 TEST(Team, AtomicAddsLoseNothing) {

@@ -1,4 +1,5 @@
 // Matrix Market files: what is accepted and as what, what is refused and with which words.
+#include "io/errors.hpp"
 #include "io/files.hpp"
 
 #include <tacit/base/error.hpp>
@@ -20,16 +21,6 @@ namespace {
 
 const std::string real_banner = "%%MatrixMarket matrix coordinate real general\n";
 
-template <class Call>
-std::string error_of(Call&& call, ErrorKind kind = ErrorKind::input) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "accepted";
-}
 template <class T = double>
 std::string error_in(const std::string& text, int part = 0, int parts = 1) {
   return error_of([&] { parse_matrix_market<T>(text, "f.mtx", part, parts); });

@@ -1,4 +1,5 @@
 // PETSc binary files: the bytes of the format, both widths, both fields, and everything that is refused.
+#include "io/errors.hpp"
 #include "io/mutate.hpp"
 
 #include <gtest/gtest.h>
@@ -8,16 +9,6 @@ namespace {
 
 using C = std::complex<double>;
 
-template <class Call>
-std::string error_of(Call&& call, ErrorKind kind = ErrorKind::input) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "accepted";
-}
 // The error for the seed matrix with `number` in place of integer `k`.
 std::string error_with(int k, std::int64_t number, int width = 4) {
   const std::string bytes =

@@ -79,7 +79,39 @@ struct Outcome {
   krylov::Orthogonalised done;
   double orthogonality = 0;  // largest entry of I - [Q Q']^H [Q Q']
   double backward = 0;       // largest ||v_c - Q R e_c|| / ||v_c||
+  double by_inverse = 0;     // largest || |V| |R^-1| |R| e_c || / ||v_c||, without a basis before
 };
+
+/// What V R^-1 by an explicit inverse can amplify: a product V W is off by up to s u |V| |W|, W itself by as much, and Q R by
+/// |R| times that (Higham 2002, sections 3.5 and 14.2). That grows with the condition of columns that are no longer graded.
+template <Scalar T>
+double amplified_by_inverse(const Columns<T>& v, const std::vector<T>& R, int columns) {
+  const std::size_t s = v.size(), k = std::size_t(columns);
+  std::vector<wide_t<T>> W(k * k, wide_t<T>(0));
+  for (std::size_t c = 0; c < k; ++c)
+    for (std::size_t i = c + 1; i-- > 0;) {
+      wide_t<T> sum(i == c);
+      for (std::size_t l = i + 1; l <= c; ++l) sum -= widen(R[l * s + i]) * W[c * k + l];
+      W[c * k + i] = sum / widen(R[i * s + i]);
+    }
+  std::vector<double> both(k * k, 0);  // |W| |R|
+  for (std::size_t c = 0; c < k; ++c)
+    for (std::size_t l = 0; l <= c; ++l)
+      for (std::size_t i = 0; i <= l; ++i) both[c * k + i] += double(std::abs(W[l * k + i])) * std::abs(R[c * s + l]);
+  std::vector<double> sizes(k);
+  std::vector<double> squares(k, 0), of_v(k, 0);
+  for (std::size_t e = 0; e < v[0].size(); ++e)
+    for (std::size_t c = 0; c < k; ++c) {
+      sizes[c] = std::abs(v[c][e]);
+      double sum = 0;
+      for (std::size_t i = 0; i <= c; ++i) sum += sizes[i] * both[c * k + i];
+      squares[c] += sum * sum;
+      of_v[c] += sizes[c] * sizes[c];
+    }
+  double most = 0;
+  for (std::size_t c = 0; c < k; ++c) most = std::max(most, std::sqrt(squares[c] / of_v[c]));
+  return most;
+}
 
 /// Runs f on the spread columns of v behind those of q, and measures in wide numbers.
 template <Scalar T, class F>
@@ -117,6 +149,7 @@ Outcome<T> measure(const Space& space, const Columns<T>& q, const Columns<T>& v,
       EXPECT_EQ(R[std::size_t(c - j) * (j + s) + c].imag(), 0);
     }
   }
+  if (q.empty()) outcome.by_inverse = amplified_by_inverse(v, R, outcome.done.columns);
   return outcome;
 }
 
@@ -136,6 +169,13 @@ const std::vector<Claim> claims{{BlockQr::cholqr, 0.5, 2, 1},
                                 {BlockQr::shifted_cholqr3, 1, 0, 3},
                                 {BlockQr::mixed_cholqr, 1, 1, 1},
                                 {BlockQr::tsqr, 10, 0, 1}};
+
+/// V = Q R holds to rounding; mixed-cholqr alone takes columns with one product by the inverse of so ill-conditioned an R that
+/// what the product amplifies exceeds that. Worst-case bounds are s times higher; a tenth of this is what is seen.
+template <class T>
+double backward_bound(BlockQr how, const Outcome<T>& o) {
+  return epsilon<T> * (how == BlockQr::mixed_cholqr ? std::max(300.0, o.by_inverse) : 300.0);
+}
 
 TYPED_TEST(BlockOrthogonalisation, BlockQrReachesWhatItsTableSays) {
   using T = TypeParam;
@@ -163,7 +203,7 @@ TYPED_TEST(BlockOrthogonalisation, BlockQrReachesWhatItsTableSays) {
               EXPECT_LE(o.orthogonality, 200 * epsilon<T> * std::pow(cond, claim.loss_power)) << what;
             }
             // Whatever is given back is right as far as it goes.
-            EXPECT_LE(o.backward, 300 * epsilon<T>) << what;
+            EXPECT_LE(o.backward, backward_bound(claim.how, o)) << what;
             if (o.done.columns < s) {
               EXPECT_LE(o.done.failed, 100 * epsilon<T>) << what;
             }
@@ -188,7 +228,7 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
             const auto o = measure<T>(space, {}, v, [&](auto, auto block, auto& R) {
               return krylov::block_qr<T, Host>(claim.how, block, R);
             });
-            EXPECT_LE(o.backward, 300 * epsilon<T>) << to_string(claim.how) << " " << e;
+            EXPECT_LE(o.backward, backward_bound(claim.how, o)) << to_string(claim.how) << " " << e;
             if (claim.reach >= 1) {
               EXPECT_EQ(o.done.columns, 6) << to_string(claim.how) << " " << e;
             }
@@ -205,7 +245,7 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
           const auto o = measure<T>(space, {}, v, [&](auto, auto block, auto& R) {
             return krylov::block_qr<T, Host>(claim.how, block, R);
           });
-          EXPECT_LE(o.backward, 300 * epsilon<T>) << to_string(claim.how);
+          EXPECT_LE(o.backward, backward_bound(claim.how, o)) << to_string(claim.how);
           EXPECT_GE(o.done.columns, 4) << to_string(claim.how);
           if (claim.loss_power == 0) {
             EXPECT_LE(o.orthogonality, 200 * epsilon<T>) << to_string(claim.how);

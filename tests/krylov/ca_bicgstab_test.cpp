@@ -239,13 +239,7 @@ TYPED_TEST(CaBicgstab, BreakdownsHaveTheNamesOfBicgstab) {
           EXPECT_EQ(r.reason, Reason::breakdown) << r.detail;
           EXPECT_NE(r.detail.find(words), std::string::npos) << r.detail;
         };
-        Whole<T> skew;
-        skew.n = 8;
-        for (Global i = 0; i < 8; ++i) {
-          if (i > 0) skew.push(i - 1, T(-1));
-          if (i < 7) skew.push(i + 1, T(1));
-          skew.end_row();
-        }
+        const auto skew = skew_tridiagonal<T>(8);
         std::vector<T> b(8);
         for (int i = 0; i < 8; ++i) b[i] = T(real_t<T>(noise(1, i)));
         const auto zero = diagonal<T>(std::vector<double>(8, 0.0));

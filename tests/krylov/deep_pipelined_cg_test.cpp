@@ -26,9 +26,6 @@ Options deep(int depth, double rtol) {
   return o;
 }
 template <class T>
-constexpr bool is_wide = std::same_as<real_t<T>, double>;
-
-template <class T>
 class DeepPipelinedCg : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(DeepPipelinedCg, Scalars);

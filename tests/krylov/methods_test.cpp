@@ -127,8 +127,6 @@ template <class T>
 class Methods : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(Methods, Scalars);
-template <class T>
-constexpr bool is_wide = std::same_as<real_t<T>, double>;
 
 TYPED_TEST(Methods, CgFollowsTheTextbook) {
   using T = TypeParam;

@@ -15,15 +15,6 @@ using krylov::Method;
 using krylov::Options;
 using krylov::Reason;
 
-Options with(Method method, double rtol) {
-  Options o;
-  o.method = method;
-  o.rtol = rtol;
-  return o;
-}
-template <class T>
-constexpr bool is_wide = std::same_as<real_t<T>, double>;
-
 template <class T>
 class PipelinedBicgstab : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
@@ -127,13 +118,7 @@ TYPED_TEST(PipelinedBicgstab, BreakdownsAreThoseOfBicgstab) {
           EXPECT_NE(s.report.detail.find(words), std::string::npos) << s.report.detail;
           for (const T& v : s.x) EXPECT_TRUE(is_finite(v));
         };
-        Whole<T> skew;
-        skew.n = 8;
-        for (Global i = 0; i < 8; ++i) {
-          if (i > 0) skew.push(i - 1, T(-1));
-          if (i < 7) skew.push(i + 1, T(1));
-          skew.end_row();
-        }
+        const auto skew = skew_tridiagonal<T>(8);
         std::vector<T> b(8);
         for (int i = 0; i < 8; ++i) b[i] = T(real_t<T>(noise(1, i)));
         breaks(skew, b, "(r0, A p)");

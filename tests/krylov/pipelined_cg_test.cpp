@@ -18,15 +18,6 @@ using krylov::Method;
 using krylov::Options;
 using krylov::Reason;
 
-Options with(Method method, double rtol) {
-  Options o;
-  o.method = method;
-  o.rtol = rtol;
-  return o;
-}
-template <class T>
-constexpr bool is_wide = std::same_as<real_t<T>, double>;
-
 template <class T>
 class PipelinedCg : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;

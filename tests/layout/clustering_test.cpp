@@ -4,14 +4,12 @@
 #include <tacit/layout/clustering.hpp>
 #include <tacit/layout/partitioners.hpp>
 
+#include "support/threads.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 using namespace tacit;
 using layout::Clustering;
@@ -130,12 +128,10 @@ TEST(Clustering, LeavesWhatGainsNothing) {
 TEST(Clustering, GivesTheSameOrderOnAnyNumberOfThreads) {
 #ifdef _OPENMP
   const Matrix m = lines(32, 40);
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
+  test::Threads threads(1);
   const auto one = layout::cluster(m.pattern(), {Clustering::spectral, 64});
-  omp_set_num_threads(3);
+  threads.use(3);
   const auto three = layout::cluster(m.pattern(), {Clustering::spectral, 64});
-  omp_set_num_threads(before);
   EXPECT_EQ(one.rows, three.rows);
   EXPECT_EQ(one.columns, three.columns);
 #else

@@ -4,13 +4,10 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/threads.hpp"
 
 #include <cmath>
 #include <complex>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 using namespace tacit;
 using namespace tacit::op;
@@ -162,10 +159,7 @@ TEST(Stencil, TellsOfWeightsThatAreNotFinite) {
 // Long lines are worked on in pieces, large slabs in tiles, and threads share slabs, tiles or pieces.
 template <class T>
 void expect_equal_to_csr(const Grid& grid, const Weights<T>& w, int threads, int columns) {
-#ifdef _OPENMP
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
-#endif
+  const test::Threads team(threads);
   const auto comm = Communicator::self();
   const Stencil<T> A(comm, grid, w);
   const Csr<T> B(A.range(), A.domain(), A.rows());
@@ -178,9 +172,6 @@ void expect_equal_to_csr(const Grid& grid, const Weights<T>& w, int threads, int
     for (std::size_t i = 0; i < y.size(); ++i) worst = std::max(worst, double(std::abs(y.data()[i] - z.data()[i])));
     EXPECT_LE(worst, 27 * 8 * test::epsilon<T>() * A.largest()) << "threads " << threads << ", columns " << columns;
   }
-#ifdef _OPENMP
-  omp_set_num_threads(before);
-#endif
 }
 
 TEST(Stencil, IsTheSameInPiecesTilesAndThreads) {

@@ -5,10 +5,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "support/threads.hpp"
 
 using namespace tacit;
 using namespace tacit::op;
@@ -42,10 +39,8 @@ TYPED_TEST_SUITE(Storage, Scalars);
 TYPED_TEST(Storage, HasNoPartInTheResult) {
   using T = TypeParam;
   const Global n = 80001;
-  for ([[maybe_unused]] int threads : {1, 3}) {
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
+  for (const int team : {1, 3}) {
+    const test::Threads threads(team);
     for (Global reach : {Global(100), Global(40000)}) {
       const auto comm = Communicator::self();
       const auto space = layout::Space::distributed(comm, n);
@@ -81,9 +76,6 @@ TYPED_TEST(Storage, HasNoPartInTheResult) {
       }
     }
   }
-#ifdef _OPENMP
-  omp_set_num_threads(1);
-#endif
 }
 
 TEST(Csr, GivesItsRowsBackOnAnyRanks) {

@@ -10,11 +10,9 @@
 
 #include "support/communicators.hpp"
 #include "support/systems.hpp"
+#include "support/threads.hpp"
 
 #include <gtest/gtest.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::test {
 namespace {
@@ -544,13 +542,12 @@ TYPED_TEST(Precond, ResultsDoNotDependOnThreads) {
     if (i + width < chains.n) chains.push(i + width, T(-1));
     chains.end_row();
   }
-  const int before = omp_get_max_threads();
   for (const auto& a : {grid<T>(60, 50), chains}) {
     const auto x = random_vector<T>(a.n, 8);
     for (const char* name : {"jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial"}) {
       std::vector<T> first;
       for (const int threads : {1, 2, 3}) {
-        omp_set_num_threads(threads);
+        const Threads team(threads);
         const auto A = a.on(comm::Communicator::self());
         const auto P = precond::make<T, Host>(name, *A);
         Vector<T> y(A->range());
@@ -560,7 +557,6 @@ TYPED_TEST(Precond, ResultsDoNotDependOnThreads) {
       }
     }
   }
-  omp_set_num_threads(before);
 #endif
 }
 

@@ -11,6 +11,16 @@
 
 namespace tacit::test {
 
+template <class T>
+constexpr bool is_wide = std::same_as<real_t<T>, double>;
+
+inline krylov::Options with(krylov::Method method, double rtol) {
+  krylov::Options o;
+  o.method = method;
+  o.rtol = rtol;
+  return o;
+}
+
 struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix

@@ -127,6 +127,18 @@ Whole<T> tridiagonal(Global n, double below, double on, double above) {
   }
   return a;
 }
+/// 1 beside the diagonal, -1 on the other side, nothing on it: (x, A x) is imaginary.
+template <Scalar T>
+Whole<T> skew_tridiagonal(Global n) {
+  Whole<T> a;
+  a.n = n;
+  for (Global i = 0; i < n; ++i) {
+    if (i > 0) a.push(i - 1, T(-1));
+    if (i + 1 < n) a.push(i + 1, T(1));
+    a.end_row();
+  }
+  return a;
+}
 template <Scalar T>
 Whole<T> diagonal(const std::vector<double>& d) {
   Whole<T> a;

@@ -1,12 +1,14 @@
 // Errors: wrong use and bad input throw; numerical outcomes never do (they are krylov::Reason values).
 #pragma once
 
+#include <complex>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -39,27 +41,58 @@ class Error : public std::runtime_error {
   std::uint64_t agreement_ = 0;
 };
 
-/// Text from parts: message("row ", 3, " of ", 2).
+namespace detail {
+
+/// One part of a message; refers to a text, holds a number. What it does not know does not convert to it.
+class Part {
+ public:
+  Part(std::string_view text) : kind_(Kind::text), text_(text) {}
+  Part(const std::string& text) : kind_(Kind::text), text_(text) {}
+  Part(const char* text) : kind_(Kind::text), text_(text) {}
+  Part(char letter) : kind_(Kind::letter), letter_(letter) {}
+  template <std::signed_integral I>
+  Part(I number) : kind_(Kind::integer), integer_(number) {}
+  template <std::unsigned_integral I>
+  Part(I number) : kind_(Kind::natural), natural_(number) {}
+  Part(float number) : kind_(Kind::single), real_{number, 0} {}
+  Part(double number) : kind_(Kind::real), real_{number, 0} {}
+  Part(const std::complex<float>& number) : kind_(Kind::single_complex), real_{number.real(), number.imag()} {}
+  Part(const std::complex<double>& number) : kind_(Kind::complex), real_{number.real(), number.imag()} {}
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind : char { text, letter, integer, natural, single, real, single_complex, complex } kind_;
+  union {
+    std::string_view text_;
+    char letter_;
+    std::int64_t integer_;
+    std::uint64_t natural_;
+    double real_[2];
+  };
+};
+std::string joined(std::initializer_list<Part> parts);
+[[noreturn]] void throw_usage(std::initializer_list<Part> parts);
+
+}  // namespace detail
+
+/// Text from parts: message("row ", 3, " of ", 2). A floating-point number is the shortest text that reads back as the same
+/// number of its type (0.8, 1e-12), a complex one is (re,im), a bool 1 or 0.
 template <class... Parts>
-std::string message(Parts&&... parts) {
-  std::ostringstream text;
-  text.precision(17);
-  (text << ... << std::forward<Parts>(parts));
-  return std::move(text).str();
+std::string message(const Parts&... parts) {
+  return detail::joined({detail::Part(parts)...});
 }
 
 /// Throws Error(usage) with the given text unless `condition` holds. The text is built only on failure.
 template <class... Parts>
-void require(bool condition, Parts&&... parts) {
-  if (!condition) [[unlikely]] throw Error(ErrorKind::usage, message(std::forward<Parts>(parts)...));
+void require(bool condition, const Parts&... parts) {
+  if (!condition) [[unlikely]] detail::throw_usage({detail::Part(parts)...});
 }
 
 /// Value of `from` as To; Error(usage) naming the value when it does not fit.
 template <std::integral To, std::integral From>
 To checked_cast(From from, const char* what) {
   if (!std::in_range<To>(from)) [[unlikely]]
-    throw Error(ErrorKind::usage, message(what, " is ", from, ", beyond the largest that fits, ",
-                                          std::numeric_limits<To>::max()));
+    detail::throw_usage({what, " is ", from, ", beyond the largest that fits, ", std::numeric_limits<To>::max()});
   return static_cast<To>(from);
 }
 

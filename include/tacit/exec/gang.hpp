@@ -72,7 +72,8 @@ void launch_gang_serial(const Kernel& kernel) {
   kernel(SerialGang(), *shared);
 }
 
-/// Runs the kernel with a real thread for every member of every team. For tests: slow.
+/// Runs the kernel with a real thread for every member of every team. For tests: slow. A member that throws leaves the
+/// gang, which goes on without it; the error is thrown when all have come back.
 template <class Kernel>
 void launch_gang_threads(Global teams, const Kernel& kernel) {
   constexpr int N = Kernel::threads;
@@ -83,14 +84,15 @@ void launch_gang_threads(Global teams, const Kernel& kernel) {
   };
   std::barrier<> all(N * teams);
   std::vector<std::unique_ptr<Side>> sides;
-  std::vector<std::jthread> members;
-  for (Global team = 0; team < teams; ++team) {
-    Side& side = *sides.emplace_back(std::make_unique<Side>());
-    for (int rank = 0; rank < N; ++rank)
-      members.emplace_back([&side, &all, &kernel, team, rank, teams] {
-        kernel(ThreadGang<N>(team, rank, side.common, teams, all), *side.shared);
-      });
-  }
+  for (Global team = 0; team < teams; ++team) sides.push_back(std::make_unique<Side>());
+  const auto member = [&](Global team, int rank) {
+    Side& side = *sides[std::size_t(team)];
+    kernel(ThreadGang<N>(team, rank, side.common, teams, all), *side.shared);
+  };
+  detail::run_members(teams, N, member, [&](Global team) {
+    sides[std::size_t(team)]->common.barrier.arrive_and_drop();
+    all.arrive_and_drop();
+  });
 }
 
 }  // namespace tacit::exec

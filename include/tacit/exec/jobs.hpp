@@ -14,7 +14,8 @@ namespace tacit::exec {
 int team_size();
 /// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of the team, which live on between calls (OpenMP
 /// keeps its team). Where the system gives fewer threads they do several in turn: 0 and then others on the calling one, so f
-/// may wait for f(0) and for no other. What f(0) throws is thrown when all have come back; others may not throw.
+/// may wait for f(0) and for no other. What an f throws is thrown when all have come back, that of f(0) before others; they are
+/// not told of it, so an f that others wait for has to let them go.
 void run_team(const std::function<void(int thread)>& f);
 
 /// Jobs in lists. Thread-safe.
@@ -46,7 +47,8 @@ class Jobs {
 };
 
 /// The whole team works until all jobs are taken and done. Thread 0 calls watch(idle) between its jobs, which opens lists:
-/// `idle` says that there is nothing else for it to do, so that it may wait.
+/// `idle` says that there is nothing else for it to do, so that it may wait. What a job or watch throws stops the jobs and is
+/// thrown when all have come back.
 void run_jobs(Jobs& jobs, const std::function<void(bool idle)>& watch);
 
 }  // namespace tacit::exec

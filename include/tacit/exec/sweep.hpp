@@ -11,6 +11,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/exec/caught.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/sums.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -136,15 +137,23 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
   if constexpr (std::is_void_v<Result>) {
     if (auto* const tasks = Tasks::current()) {
       tasks->start("sweep", n, touched(in, io, out), [in, io, out, f](std::size_t begin, std::size_t end) {
-#pragma omp simd
+#pragma GCC ivdep
         for (std::size_t i = begin; i < end; ++i)
           at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
              std::index_sequence_for<W...>{});
       });
       return;
     }
-#pragma omp parallel for simd schedule(static) if (n > parallel_from)
-    for (std::size_t i = 0; i < n; ++i) element(i);
+    const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+    Caught caught;
+#pragma omp parallel for schedule(static) if (n > parallel_from)
+    for (std::size_t c = 0; c < chunks; ++c)
+      caught([&] {
+        const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
+#pragma GCC ivdep  // an exception does not leave a loop of "omp simd"
+        for (std::size_t i = begin; i < end; ++i) element(i);
+      });
+    caught.rethrow();
   } else {
     using T = typename Result::scalar;
     constexpr int K = Result::count;
@@ -179,8 +188,10 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
         for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
       });
     } else {
+      Caught caught;
 #pragma omp parallel for schedule(static) if (n > parallel_from)
-      for (std::size_t c = 0; c < chunks; ++c) chunk(c);
+      for (std::size_t c = 0; c < chunks; ++c) caught([&] { chunk(c); });
+      caught.rethrow();
     }
     Result total;
     for (std::size_t c = 0; c < chunks; ++c)
@@ -208,7 +219,9 @@ auto device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const
 
 /// Runs f at every element; returns the sum of what it returned over this rank's elements, or nothing.
 /// Local. One pass over memory. Sums are the same bits for any number of threads.
-/// Error(usage) when the vectors differ in size.
+/// Error(usage) when the vectors differ in size. What f throws, on whatever thread, is thrown when all threads have
+/// come back; what it updates and writes is unspecified then. With tasks a pass without sums throws later: from the
+/// next that waits.
 template <class F, class... R, class... U, class... W>
 auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
   std::size_t n = 0;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <tacit/base/types.hpp>
+#include <tacit/exec/caught.hpp>
 
 #include <array>
 #include <cstddef>
@@ -62,7 +63,11 @@ class Tasks {
   static Tasks* current() noexcept { return current_; }
 
   /// Runs f with kernels as tasks, on as many threads as OpenMP gives; `poll` pushes messages on and is called by this thread
-  /// between tasks. All tasks are done when it returns or throws what f throws. Error(environment) where not available().
+  /// between tasks. All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
+  /// Error(environment) where not available().
+  ///
+  /// Once a task has thrown, those that follow do nothing, and the next call of the kernels below that begins or waits for
+  /// work throws it in f, once.
   static void run(const std::function<void()>& f, std::function<void()> poll);
 
   /// Rows of a block of arrays of n elements: a number of whole chunks of every kernel that depends on n alone.
@@ -115,6 +120,8 @@ class Tasks {
   Record* start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
                        std::span<const void* const> reads, std::span<const void* const> writes, bool urgent);
   void wait(Record* record);
+  void wait_for_all(std::span<Record* const> records);
+  void tell();
 
   struct Order {
     std::size_t n;
@@ -130,6 +137,8 @@ class Tasks {
   std::deque<Order> orders_;
   std::vector<const void*> reads_, writes_;
   std::vector<Record*> started_;
+  Caught caught_;  // by tasks
+  bool told_ = false;
 };
 
 /// Waits for all tasks of the calling thread's engine, if there is one.
@@ -140,15 +149,18 @@ inline void settle() noexcept {
 /// True on the thread that a loop or a task is to push messages on from: the first of a team.
 bool may_poll() noexcept;
 
-/// f(c) for c < count: on OpenMP's threads where `parallel`, or by the engine's tasks, after what was started before.
+/// f(c) for c < count: on OpenMP's threads where `parallel`, or by the engine's tasks, after what was started before. What f
+/// throws is thrown when all threads have come back.
 template <class F>
 void each(std::size_t count, [[maybe_unused]] bool parallel, F&& f) {
   if (auto* tasks = Tasks::current()) {
     tasks->each(count, std::cref(f));
     return;
   }
+  Caught caught;
 #pragma omp parallel for schedule(static) if (parallel)
-  for (std::size_t c = 0; c < count; ++c) f(c);
+  for (std::size_t c = 0; c < count; ++c) caught([&] { f(c); });
+  caught.rethrow();
 }
 
 }  // namespace tacit::exec

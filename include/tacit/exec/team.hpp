@@ -14,6 +14,7 @@
 #pragma once
 
 #include <tacit/base/types.hpp>
+#include <tacit/exec/caught.hpp>
 #include <tacit/exec/sums.hpp>
 
 #include <atomic>
@@ -23,8 +24,8 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -266,20 +267,31 @@ TACIT_HD void atomic_add(T* a, const T& v) {
   }
 }
 
-/// Runs the kernel on every block in [0, blocks), a host thread for each block; OpenMP shares the blocks out.
+/// Runs the kernel on every block in [0, blocks), a host thread for each block; OpenMP shares the blocks out. What a
+/// kernel throws is thrown when all threads have come back.
 template <class Kernel>
 void launch_serial(Global blocks, const Kernel& kernel) {
+  Caught caught;
 #pragma omp parallel
   {
-    const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
+    std::unique_ptr<typename Kernel::Shared> shared;
+    caught([&] { shared = std::make_unique_for_overwrite<typename Kernel::Shared>(); });
 #pragma omp for schedule(static)
-    for (Global block = 0; block < blocks; ++block) kernel(SerialTeam(block), *shared);
+    for (Global block = 0; block < blocks; ++block) caught([&] { kernel(SerialTeam(block), *shared); });
   }
+  caught.rethrow();
 }
+
+namespace detail {
+/// member(team, rank) for every member of `teams` teams, each on a thread of its own; left(team) after a member that
+/// has thrown. What one has thrown is thrown when all have come back.
+void run_members(Global teams, int members, const std::function<void(Global, int)>& member,
+                 const std::function<void(Global)>& left);
+}  // namespace detail
 
 /// Runs the kernel with a real thread for every member of a team, and two teams side by side that nothing orders: what
 /// a race checker sees is what the GPU may do. For tests: slow. What teams share is filled with 0xff (NaN) before each
-/// block.
+/// block. A member that throws leaves its team, which goes on without it; the error is thrown when all have come back.
 template <class Kernel>
 void launch_threads(Global blocks, const Kernel& kernel) {
   constexpr int N = Kernel::threads;
@@ -290,22 +302,21 @@ void launch_threads(Global blocks, const Kernel& kernel) {
     typename ThreadTeam<N>::Common common;
     std::unique_ptr<Shared> shared = std::make_unique_for_overwrite<Shared>();
   };
-  std::vector<std::unique_ptr<Side>> sides;
-  std::vector<std::jthread> members;
-  for (Global first = 0; first < teams && first < blocks; ++first) {
-    Side& side = *sides.emplace_back(std::make_unique<Side>());
-    for (int rank = 0; rank < N; ++rank)
-      members.emplace_back([&side, &kernel, blocks, first, rank] {
-        for (Global block = first; block < blocks; block += teams) {
-          if (rank == 0) std::memset(static_cast<void*>(side.shared.get()), 0xff, sizeof(Shared));
-          const ThreadTeam<N> team(block, rank, side.common);
-          team.barrier();
-          kernel(team, *side.shared);
-          team.forget_copies();
-          team.barrier();
-        }
-      });
-  }
+  std::unique_ptr<Side> sides[teams];
+  const Global count = blocks < teams ? blocks : teams;
+  for (Global first = 0; first < count; ++first) sides[first] = std::make_unique<Side>();
+  const auto member = [&](Global first, int rank) {
+    Side& side = *sides[first];
+    for (Global block = first; block < blocks; block += teams) {
+      if (rank == 0) std::memset(static_cast<void*>(side.shared.get()), 0xff, sizeof(Shared));
+      const ThreadTeam<N> team(block, rank, side.common);
+      team.barrier();
+      kernel(team, *side.shared);
+      team.forget_copies();
+      team.barrier();
+    }
+  };
+  detail::run_members(count, N, member, [&](Global first) { sides[first]->common.barrier.arrive_and_drop(); });
 }
 
 }  // namespace tacit::exec

@@ -2,13 +2,12 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/caught.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <future>
-#include <mutex>
 #include <numeric>
 #include <span>
 
@@ -136,8 +135,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   const double start = wall_time();
   InferResult result;
   if (o.report_layers) result.layers.resize(std::size_t(p.layers));
-  std::mutex mutex;
-  std::exception_ptr failure;
+  exec::Caught caught;
   int group = o.group > 0 ? o.group : 6;
   if (streams()) group = std::min(group, p.group);
 
@@ -199,10 +197,11 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     {
       std::vector<float> in, out;
       std::vector<Local> alive;
-      std::vector<float> most(static_cast<std::size_t>(panel));
+      std::vector<float> most;
 #pragma omp for schedule(dynamic, 1)
-      for (std::size_t q = 0; q < panels; ++q) {
-        try {
+      for (std::size_t q = 0; q < panels; ++q)
+        caught([&] {
+          most.resize(static_cast<std::size_t>(panel));
           Panel& to = after[q];
           int k = 0;
           const std::size_t rows = std::size_t(width);
@@ -285,16 +284,10 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             to.outputs.assign(in.begin(),
                               in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
           else to.inputs.clear();
-        } catch (...) {
-          const std::lock_guard lock(mutex);
-          if (!failure) failure = std::current_exception();
-        }
-      }
+        });
     }
-    if (failure) {
-      if (coming.valid()) coming.wait();
-      std::rethrow_exception(failure);
-    }
+    if (caught.any() && coming.valid()) coming.wait();
+    caught.rethrow();
     for (const double w : worked) result.edges_worked += w;
     for (std::size_t i = 0; i < reports.size(); ++i) {
       auto& of = result.layers[std::size_t(first) + i % depth];

@@ -1,0 +1,314 @@
+"""Cells in boxes and finite volumes on them; all of it is in :mod:`tacit.multigrid` too."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core, layout
+from . import comm as _comm
+from ._support import (
+    Array,
+    agreed,
+    as_array,
+    as_vector,
+    choose,
+    chosen_scalar,
+    core,
+    to_scalar,
+)
+from .op import Operator
+
+__all__ = ["Cells", "FiniteVolume", "cells", "finite_volume", "stencils"]
+
+
+def stencils() -> list[str]:
+    return list(_core.cell_stencil_names())
+
+
+class Cells:
+    """The cells of a rectangular domain that are there, in boxes on ranks. See :func:`cells`."""
+
+    __slots__ = ("_handle", "boundary", "comm", "lengths", "shape")
+
+    def __init__(
+        self,
+        handle: Any,
+        comm: _core.Communicator,
+        boundary: Sequence[tuple[str, str]],
+        lengths: Sequence[float],
+    ) -> None:
+        self._handle = handle
+        self.comm = comm
+        self.shape: tuple[int, ...] = tuple(handle.shape)  #: cells along each axis
+        self.boundary = tuple(boundary)
+        self.lengths = tuple(lengths)
+
+    @property
+    def count(self) -> int:
+        """Cells over all ranks."""
+        return int(self._handle.cells)
+
+    @property
+    def patches(self) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
+        """(lower, upper, rank) of each box, after those of one rank that make up a larger one were merged."""
+        n = len(self.shape)
+        return [(tuple(low[:n]), tuple(high[:n]), rank) for low, high, rank in self._handle.patches]
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        part = "" if self._handle.whole else f", {self.count} of them there"
+        return f"<tacit cells, {shape}{part}, {len(self._handle.patches)} patches on {self.comm.size} ranks>"
+
+    def centres(self) -> list[Array]:
+        """x, (y, (z)) of this rank's cells, in the order of vectors."""
+        at = self._handle.centres().reshape(-1, 3)
+        return [np.ascontiguousarray(at[:, k]) for k in range(len(self.shape))]
+
+    def from_grid(self, values: Any) -> Array:
+        """This rank's elements of a vector from an array of the domain's shape, indexed [x, y, z]."""
+        grid = as_array(values, "values")
+        if grid.shape != self.shape:
+            raise ValueError(f"values have shape {grid.shape}; that of the cells is {self.shape}")
+        return np.ascontiguousarray(grid.ravel(order="F")[self._handle.places()])
+
+    def to_grid(self, own: Any, fill: float = np.nan) -> Array:
+        """A vector (whole, or this rank's part) as an array indexed [x, y, z], on every rank; `fill` where there is no
+        cell. Collective.
+        """
+        part = agreed(self.comm, lambda: as_vector(own, "a vector of cells"))
+        own_places = self._handle.places()
+        counts = [int(n) for n in layout.gather(np.array([len(own_places)]), self.comm)]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
+        places = layout.gather(own_places, self.comm)
+        if not layout.is_whole(self.comm, len(part), offsets, "a vector of cells"):
+            part = layout.gather(part, self.comm)
+        grid = np.full(int(np.prod(self.shape)), fill, part.dtype)
+        grid[places] = part
+        return grid.reshape(self.shape, order="F")
+
+
+def cells(
+    shape: int | Sequence[int],
+    boundary: str | Sequence[Any] = "periodic",
+    *,
+    lengths: Sequence[float] | None = None,
+    boxes: int | Sequence[int] | None = None,
+    inside: Callable[..., bool] | None = None,
+    comm: Any = None,
+) -> Cells:
+    """Cells of equal width on [0, lengths], 1 to 3 axes.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Cells along each axis.
+    boundary : str or sequence
+        "periodic", "dirichlet" or "neumann": everywhere, or for each axis, or (low, high) for each axis.
+    lengths : sequence of float, optional
+        Of the domain. Default: 1.
+    boxes : int or sequence of int, optional
+        The domain is cut into boxes of so many cells, which are dealt to the ranks and are never cut. Default: one
+        box a
+        rank.
+    inside : callable, optional
+        ``inside(x, y, z)``: whether the box with this middle is there; faces to boxes that are not are Dirichlet.
+    comm : communicator, optional
+
+    Returns
+    -------
+    Cells
+        Collective.
+    """
+    on = _comm.resolve(comm)
+
+    def look() -> tuple[list[int], list[tuple[str, str]], list[float], list[int]]:
+        n = [int(shape)] if np.ndim(shape) == 0 else [int(v) for v in shape]  # type: ignore[arg-type,union-attr]
+        kinds: list[Any] = [boundary] * len(n) if isinstance(boundary, str) else list(boundary)
+        if len(kinds) != len(n):
+            raise ValueError(f"{len(kinds)} boundaries for {len(n)} axes")
+        names = ("periodic", "dirichlet", "neumann")
+        pairs = []
+        for kind in kinds:
+            low, high = (kind, kind) if isinstance(kind, str) else kind
+            pairs.append((choose("boundary", low, names), choose("boundary", high, names)))
+        extent = [1.0] * len(n) if lengths is None else [float(v) for v in lengths]
+        edge = [0, 0, 0]
+        if boxes is not None:
+            given = [int(v) for v in (np.full(len(n), boxes) if np.ndim(boxes) == 0 else np.asarray(boxes))]
+            if len(given) != len(n) or min(given) < 1:
+                raise ValueError(f"boxes is {boxes!r}; a positive number, or one for each axis, is needed")
+            edge = given + [1] * (3 - len(given))
+        if inside is not None and boxes is None:
+            raise ValueError("inside chooses among boxes: say boxes=, the cells of one along each axis")
+        return n, pairs, extent, edge
+
+    n, pairs, extent, edge = agreed(on, look)
+    # With fewer than three axes the callable is given the axes that there are.
+    test = None if inside is None else lambda x, y, z: bool(inside(*(x, y, z)[: len(n)]))
+    return Cells(_core.boxes(on, n, pairs, extent, edge, test), on, pairs, extent)
+
+
+class FiniteVolume(Operator):
+    """a alpha u - b div(beta grad u) on cells. See :func:`finite_volume`.
+
+    Vectors hold the cells rank by rank and patch by patch; :meth:`from_grid` and :meth:`to_grid` turn arrays of the
+    domain's shape into vectors and back.
+    """
+
+    __slots__ = ("cells", "stencil")
+
+    def __init__(
+        self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, cells: Cells, stencil: str = "7-point"
+    ) -> None:
+        super().__init__(handle, comm, dtype)
+        self.cells = cells
+        self.stencil = stencil
+
+    @property
+    def singular(self) -> bool:
+        """A maps constants to zero: a = 0 and nothing is Dirichlet. Solutions have mean 0, that of f is removed."""
+        return bool(self._handle.singular)
+
+    def is_hermitian(self) -> bool:
+        return bool(self._handle.symmetric)
+
+    def sample(self, f: Callable[..., Any] | float) -> Array:
+        """f(x, y, z) at the centres of this rank's cells; with the fourth-order stencil its averages over them, by two
+        Gauss points an axis. `f` takes arrays.
+        """
+        at = self.cells.centres()
+        if self.stencil == "fourth-order" and callable(f):
+            values: Any = _averages(f, at, self.cells, range(len(at)))
+        else:
+            values = f(*at) if callable(f) else f
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), at[0].shape))
+
+    def boundary_terms(self, value: Any = None, flux: Any = None) -> Array:
+        """What the data of the boundary add to the right-hand side of this rank's cells: u = value(x, y, z) on
+        Dirichlet
+        faces, beta du/dn = flux(x, y, z), outwards, on Neumann faces. Numbers or functions of numbers. Collective.
+        """
+        axes = len(self.cells.shape)
+
+        def function(g: Any) -> Any:
+            if g is None:
+                return None
+            return (lambda x, y, z: float(g(*(x, y, z)[:axes]))) if callable(g) else (lambda x, y, z: float(g))
+
+        terms: Array = self._handle.boundary_terms(function(value), function(flux))
+        return terms
+
+    def from_grid(self, values: Any) -> Array:
+        return self.cells.from_grid(values).astype(self.dtype)
+
+    def to_grid(self, own: Any, fill: float = np.nan) -> Array:
+        return self.cells.to_grid(own, fill)
+
+    def assemble(self) -> Operator:
+        """The same as a sparse matrix. Collective."""
+        from .op import Csr
+
+        return Csr(self._handle.assemble(), self.comm, self.dtype)
+
+
+def _averages(f: Callable[..., Any], at: Sequence[Array], cells: Cells, axes: Any) -> Any:
+    """f of arrays, averaged along some axes over the width of a cell by two Gauss points each."""
+    total: Any = 0.0
+    signs = list(itertools.product((-1, 1), repeat=len(list(axes))))
+    for sign in signs:
+        moved = list(at)
+        for axis, s in zip(axes, sign, strict=True):
+            moved[axis] = at[axis] + s * cells.lengths[axis] / cells.shape[axis] / (2 * np.sqrt(3))
+        total = total + np.asarray(f(*moved))
+    return total / len(signs)
+
+
+def finite_volume(
+    cells: Cells,
+    a: float = 0.0,
+    b: float = 1.0,
+    alpha: Any = None,
+    beta: Any = None,
+    *,
+    stencil: str = "7-point",
+    mean: str = "harmonic",
+    dtype: npt.DTypeLike = "float64",
+) -> FiniteVolume:
+    """The operator a alpha u - b div(beta grad u) on cells, without a matrix.
+
+    Parameters
+    ----------
+    cells : Cells
+    a, b : float
+    alpha : float, callable or array, optional
+        At centres: a number, ``alpha(x, y, z)`` of arrays, or values of this rank's cells. Default: 1.
+    beta : float, callable or array, optional
+        A callable is asked at the centres of faces. An array holds this rank's cells (``cells.from_grid``), and faces
+        take the `mean` of the two beside them. Default: 1.
+    stencil : str
+        "7-point" (3, 5 or 7 points, second order, symmetric, any boxes), "27-point" (3, 9 or 27 points, second
+        order with an error alike in all directions; a, b alone, on cubes) or "fourth-order" (averages over cells;
+        alpha and beta numbers or callables). The last two need a whole rectangle; the fourth order also boxes of two
+        cells and more at its ends.
+    mean : str
+        "harmonic" (the flux stays continuous where beta jumps) or "arithmetic".
+    dtype : dtype
+        float64 or float32.
+
+    Returns
+    -------
+    FiniteVolume
+        Collective; with beta by cells, one exchange.
+    """
+    axes = len(cells.shape)
+
+    def values(given: Any, at: Array, scalar: str, what: str) -> Array:
+        result = given(*(at[:, k] for k in range(axes))) if callable(given) else given
+        return to_scalar(np.array(np.broadcast_to(as_array(result, what), (len(at),))), scalar, what)
+
+    def averaged(given: Any, along: Any) -> Any:
+        if stencil != "fourth-order" or not callable(given):
+            return given
+        return lambda *at: _averages(given, at, cells, along)
+
+    def look() -> tuple[str, float, Array | None, list[Array], str]:
+        scalar = choose("dtype", chosen_scalar(dtype) or "float64", ("float32", "float64"))
+        choose("mean", mean, ("harmonic", "arithmetic"))
+        choose("stencil", stencil, stencils())
+        fourth = stencil == "fourth-order"
+        for name, given in (("alpha", alpha), ("beta", beta)):
+            if fourth and given is not None and not callable(given) and np.ndim(given) > 0:
+                raise ValueError(
+                    f"{name} is an array; the fourth-order stencil takes averages of functions: a callable"
+                )
+        centres = cells._handle.centres().reshape(-1, 3)
+        factor = float(b)
+        own = None if alpha is None else values(averaged(alpha, range(axes)), centres, scalar, "alpha")
+        if beta is None:
+            return scalar, factor, own, [], ""
+        if callable(beta):
+            faces = [
+                values(
+                    averaged(beta, [d for d in range(axes) if d != k]),
+                    cells._handle.face_centres(k).reshape(-1, 3),
+                    scalar,
+                    "beta",
+                )
+                for k in range(axes)
+            ]
+            return scalar, factor, own, faces, ""
+        if np.ndim(beta) == 0:
+            return scalar, factor * float(beta), own, [], ""
+        by_cell = as_vector(beta, "beta")
+        if len(by_cell) != len(centres):
+            raise ValueError(f"beta has {len(by_cell)} values; this rank has {len(centres)} cells")
+        return scalar, factor, own, [to_scalar(by_cell, scalar, "beta")], mean
+
+    scalar, factor, own, faces, how = agreed(cells.comm, look)
+    handle = core("finite_volume", scalar)(cells._handle, float(a), factor, own, faces, how, stencil)
+    return FiniteVolume(handle, cells.comm, scalar, cells, stencil)
