@@ -1,5 +1,8 @@
 #include <tacit/app/bem/system.hpp>
 
+#include <tacit/app/bem/on_device.hpp>
+#include <tacit/exec/memory.hpp>
+
 #include <cmath>
 #include <numbers>
 
@@ -21,12 +24,26 @@ op::EntryFunction<T> entries_as(const Layer& layer) {
   };
 }
 
+template <Scalar T>
+std::unique_ptr<op::BlockMaker<T>> maker_of(const SingleLayer& layer, std::span<const Global> order, AssemblyOn where,
+                                            [[maybe_unused]] int rank) {
+  if (where == AssemblyOn::host) return nullptr;
+#ifdef TACIT_HAVE_CUDA
+  if (where == AssemblyOn::cuda) return blocks_on<T, Device>(layer, order, rank);
+#else
+  if (where == AssemblyOn::cuda) exec::device_name();  // says that there is none
+#endif
+  return blocks_on<T, Host>(layer, order, rank);
+}
+
 }  // namespace
 
 template <Scalar T>
 System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
   comm::collective(comm, [&] {
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
+    require(options.assembly == AssemblyOn::host || options.discretisation == Discretisation::collocation,
+            "a device assembles the collocation matrix, and Galerkin's was asked for");
     if (options.plane) check(mesh, *options.plane);  // in the caller's numbers
     const op::ClusterTree first(mesh.geometry(), options.tree);
     order_.assign(first.order().begin(), first.order().end());
@@ -36,14 +53,15 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     const double accuracy = std::min(0.5, options.quadrature * options.matrix.tolerance);
     const double factor = 1 / (4 * std::numbers::pi);
     const auto space = layout::Space::distributed(comm, mesh.size());
-    const auto make = [&](const auto& layer) {
-      matrix_ = std::make_shared<op::HMatrix<T>>(space, tree, entries_as<T>(layer), options.matrix);
+    const auto make = [&](const auto& layer, op::BlockMaker<T>* maker) {
+      matrix_ = std::make_shared<op::HMatrix<T>>(space, tree, entries_as<T>(layer), options.matrix, maker);
     };
     if (options.discretisation == Discretisation::galerkin) {
       for (Local t = 0; t < mesh.size(); ++t) weight_[std::size_t(t)] = std::sqrt(mesh.area(t));
-      make(GalerkinLayer(sorted, accuracy, factor, options.plane));
+      make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
     } else {
-      make(SingleLayer(sorted, accuracy, factor, options.plane));
+      const SingleLayer layer(sorted, accuracy, factor, options.plane);
+      make(layer, maker_of<T>(layer, tree->order(), options.assembly, comm.rank()).get());
     }
   });
 }

@@ -18,6 +18,12 @@ enum class Discretisation {
   galerkin      ///< the mean potential of triangles: a symmetric matrix
 };
 
+enum class AssemblyOn {
+  host,
+  virtual_device,  ///< by the kernels of a device that the processor plays: slow, for tests
+  cuda             ///< on a CUDA device; ranks take turns with those they see
+};
+
 struct SystemOptions {
   Discretisation discretisation = Discretisation::collocation;
   /// Relative accuracy of entries by quadrature, in tolerances of the matrix.
@@ -25,6 +31,10 @@ struct SystemOptions {
   std::optional<GroundedPlane> plane;
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
+  /// Who evaluates entries and finds crosses; recompression and storage are the host's. A device does collocation, by
+  /// aca and aca+: the same crosses as on the host but for rounding. Error(usage) for Galerkin's and for svd,
+  /// Error(environment) where there is no CUDA device, or none was compiled for.
+  AssemblyOn assembly = AssemblyOn::host;
 };
 
 /// A x = b for the charge density sigma, in units of eps0 times volts over a unit of the mesh: the kernel is
