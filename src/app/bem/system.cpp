@@ -1,8 +1,5 @@
 #include <tacit/app/bem/system.hpp>
 
-#include <tacit/app/bem/on_device.hpp>
-#include <tacit/exec/memory.hpp>
-
 #include <cmath>
 #include <numbers>
 
@@ -22,18 +19,6 @@ op::EntryFunction<T> entries_as(const Layer& layer) {
       for (std::size_t k = 0; k < wide.size(); ++k) out[k] = T(wide[k]);
     }
   };
-}
-
-template <Scalar T>
-std::unique_ptr<op::BlockMaker<T>> maker_of(const SingleLayer& layer, std::span<const Global> order, AssemblyOn where,
-                                            [[maybe_unused]] int rank) {
-  if (where == AssemblyOn::host) return nullptr;
-#ifdef TACIT_HAVE_CUDA
-  if (where == AssemblyOn::cuda) return blocks_on<T, Device>(layer, order, rank);
-#else
-  if (where == AssemblyOn::cuda) exec::device_name();  // says that there is none
-#endif
-  return blocks_on<T, Host>(layer, order, rank);
 }
 
 }  // namespace
@@ -61,7 +46,7 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
       make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
     } else {
       const SingleLayer layer(sorted, accuracy, factor, options.plane);
-      make(layer, maker_of<T>(layer, tree->order(), options.assembly, comm.rank()).get());
+      make(layer, make_blocks<T>(options.assembly, layer, tree->order(), comm.rank()).get());
     }
   });
 }

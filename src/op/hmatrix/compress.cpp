@@ -214,10 +214,6 @@ void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const Co
 
 }  // namespace
 
-double Tolerance::of(double norm) const {
-  return std::hypot(relative * norm, absolute);
-}
-
 template <Scalar T>
 Compressed<T> evaluate(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns) {
   RawBlock<T> raw;
@@ -278,7 +274,9 @@ Compressed<T> finish(RawBlock<T> raw, const EntryFunction<T>& entry, std::span<c
     b.error = raw.error;
     b.v = std::move(raw.v);
     for (T& v : b.v) v = conj(v);
-    if (options.recompress) {
+    if (!raw.sigma.empty()) {
+      keep(b, std::move(raw.sigma), raw.rank);
+    } else if (options.recompress) {
       fits = recompress(b, cut_share * tolerance.of(b.norm), options.truncation, options.cut_rank);
     } else {
       b.sigma.resize(std::size_t(b.rank));

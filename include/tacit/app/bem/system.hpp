@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/app/bem/galerkin.hpp>
+#include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
@@ -16,12 +17,6 @@ namespace tacit::app::bem {
 enum class Discretisation {
   collocation,  ///< the potential at centroids
   galerkin      ///< the mean potential of triangles: a symmetric matrix
-};
-
-enum class AssemblyOn {
-  host,
-  virtual_device,  ///< by the kernels of a device that the processor plays: slow, for tests
-  cuda             ///< on a CUDA device; ranks take turns with those they see
 };
 
 struct SystemOptions {

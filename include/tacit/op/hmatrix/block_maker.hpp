@@ -24,7 +24,9 @@ struct RawBlock {
   bool dense = false;
   Local rank = 0;
   std::vector<T> u, v;  ///< rows x rank, columns x rank: B = U V^T; dense: u holds rows x columns
-  double norm = 0;      ///< of the crosses, as Compressed's
+  /// Recompressed already: B = U diag(sigma) V^T, U and V orthonormal, and cut as compress() would. Else empty.
+  std::vector<real_t<T>> sigma;
+  double norm = 0;  ///< of the crosses, as Compressed's
   double error = 0;
   Global entries = 0;  ///< evaluated
 };

@@ -13,6 +13,7 @@
 #include <tacit/exec/devices.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
 #include <tacit/op/kernels/crosses.hpp>
+#include <tacit/op/kernels/cut_crosses.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -35,9 +36,12 @@ struct DeviceBlocksCounts {
   Global batches = 0;     ///< calls of make()
   Global rounds = 0;      ///< launches of crosses: 1 a batch, and those for blocks that had to wait
   Global waited = 0;      ///< blocks, a round
+  Global cut = 0;         ///< blocks recompressed on the device: others' crosses come as they are
   Global given_up = 0;    ///< blocks left to the entry function
   double entries = 0;     ///< evaluated on the device
   double bytes_back = 0;  ///< crosses and entries that came to the host
+  double cross_seconds = 0, cut_seconds = 0, entry_seconds = 0;  ///< of the kernels, with the ways of states
+  double seconds = 0;                                            ///< of make()
 };
 
 /// On the first of `devices`. T is what crosses are kept in, float or double. Not for use by several threads at once
@@ -86,7 +90,7 @@ class DeviceBlocks final : public BlockMaker<T> {
     devices_->launch(0, Global(blocks), kernel);
   }
   static std::vector<Local> local(std::span<const Global> order) { return {order.begin(), order.end()}; }
-  static std::int64_t pages(Local crosses) { return (crosses + Kernel::of_page - 1) / Kernel::of_page; }
+  static std::int64_t pages(Local crosses) { return (crosses + crosses_of_page - 1) / crosses_of_page; }
 
   void take_crosses(const CompressOptions& options);
   void make_entries();
@@ -99,22 +103,18 @@ class DeviceBlocks final : public BlockMaker<T> {
   bool race_check_ = false;
 
   // Of the last make(), on the host.
-  struct Slab {
-    const T* device;  // where it was
-    std::vector<T> numbers;
-  };
   struct Place {
     bool dense;
     std::int64_t at;  // of its task, or of its entries
   };
   std::vector<Place> places_;
+  std::vector<Block> blocks_;
   std::vector<CrossTask> tasks_;
   std::vector<CrossState> states_;
-  std::vector<T*> pages_;
-  std::vector<Slab> slabs_;
+  std::vector<std::int64_t> first_;  // of each task's crosses
+  std::vector<T> crosses_, entries_;
+  std::vector<double> sigma_;
   std::vector<EntryTask> entry_tasks_;
-  std::vector<T> entries_;
-  std::vector<Block> blocks_;
   std::int64_t page_count_ = 0, line_count_ = 0, entry_count_ = 0;
 };
 
@@ -124,6 +124,7 @@ std::size_t DeviceBlocks<T, Entry, M>::make(std::span<const WantedBlock> wanted,
   require(options.method != Compression::svd,
           "singular values of all entries are the host's: on a device blocks are "
           "compressed by aca or aca+");
+  const double start = wall_time();
   ++counts_.batches;
   places_.clear(), tasks_.clear(), entry_tasks_.clear(), blocks_.clear();
   page_count_ = line_count_ = entry_count_ = 0;
@@ -157,12 +158,13 @@ std::size_t DeviceBlocks<T, Entry, M>::make(std::span<const WantedBlock> wanted,
   }
   take_crosses(options);
   make_entries();
+  counts_.seconds += wall_time() - start;
   return places_.size();
 }
 
 template <class T, class Entry, Memory M>
 void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
-  slabs_.clear(), states_.clear(), pages_.clear();
+  states_.clear(), first_.clear(), crosses_.clear(), sigma_.clear();
   if (tasks_.empty()) return;
   auto& devices = *devices_;
   const auto task = upload(tasks_);
@@ -172,7 +174,6 @@ void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
   auto reference =
       devices.template array<T>(0, options.method == Compression::aca_plus ? std::size_t(line_count_) : std::size_t(0));
   std::vector<On<T>> rooms;
-  std::vector<std::int64_t> taken_of;
   std::vector<Local> todo(tasks_.size());
   for (std::size_t i = 0; i < todo.size(); ++i) todo[i] = Local(i);
   Kernel kernel{entry_,
@@ -198,30 +199,45 @@ void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
     std::int64_t size = 0;
     for (const Local k : todo) {
       const CrossTask& t = tasks_[std::size_t(k)];
-      size += Kernel::page_numbers(t.count[0], t.count[1]) * pages(std::min(crosses, std::max<Local>(1, t.limit)));
+      size += CrossPages<T>::numbers(t.count[0], t.count[1]) * pages(std::min(crosses, std::max<Local>(1, t.limit)));
     }
     rooms.push_back(devices.template array<T>(0, std::size_t(size)));
     const auto list = upload(todo);
-    const auto taken = devices.template array<std::int64_t>(0, 1);
+    auto taken = devices.template array<std::int64_t>(0, 1);
     kernel.todo = list.data();
     kernel.room = rooms.back().data(), kernel.room_size = size;
-    kernel.taken = const_cast<std::int64_t*>(taken.data());
+    kernel.taken = taken.data();
+    const double start = wall_time();
     launch(todo.size(), kernel);
     ++counts_.rounds;
     states_ = download(state, tasks_.size());
-    taken_of.push_back(std::min(size, download(taken, 1)[0]));
+    counts_.cross_seconds += wall_time() - start;
     std::erase_if(todo, [&](Local k) { return states_[std::size_t(k)].status != CrossStatus::waiting; });
     counts_.waited += Global(todo.size());
   }
-  pages_ = download(page, std::size_t(page_count_));
-  for (std::size_t r = 0; r < rooms.size(); ++r) {
-    slabs_.push_back({rooms[r].data(), download(rooms[r], std::size_t(taken_of[r]))});
-    counts_.bytes_back += double(taken_of[r]) * sizeof(T);
+  auto sigma = devices.template array<double>(0, options.recompress ? tasks_.size() * CutCrosses<T>::most : 0);
+  if (options.recompress) {
+    const double start = wall_time();
+    launch(tasks_.size(), CutCrosses<T>{task.data(), state.data(), page.data(), sigma.data(), cut_share,
+                                        options.truncation == Norm::spectral, options.cut_rank});
+    states_ = download(state, tasks_.size());
+    counts_.cut_seconds += wall_time() - start;
+    sigma_ = download(sigma, sigma.size());
   }
-  for (const CrossState& s : states_) {
+  std::int64_t size = 0;
+  for (std::size_t k = 0; k < tasks_.size(); ++k) {
+    const CrossState& s = states_[k];
+    first_.push_back(size);
+    const bool good = s.status == CrossStatus::done || s.status == CrossStatus::cut;
+    if (good) size += std::int64_t(s.rank) * (std::int64_t(tasks_[k].count[0]) + tasks_[k].count[1]);
     counts_.entries += double(s.entries);
-    counts_.given_up += s.status != CrossStatus::done;
+    counts_.cut += s.status == CrossStatus::cut, counts_.given_up += !good;
   }
+  const auto to = upload(first_);
+  auto out = devices.template array<T>(0, std::size_t(size));
+  launch(tasks_.size(), GatherCrosses<T>{task.data(), state.data(), page.data(), to.data(), out.data()});
+  crosses_ = download(out, std::size_t(size));
+  counts_.bytes_back += double(size) * sizeof(T);
 }
 
 template <class T, class Entry, Memory M>
@@ -230,8 +246,11 @@ void DeviceBlocks<T, Entry, M>::make_entries() {
   if (entry_tasks_.empty()) return;
   const auto task = upload(entry_tasks_);
   auto out = devices_->template array<T>(0, std::size_t(entry_count_));
+  const double start = wall_time();
   launch(entry_tasks_.size(),
          MakeEntries<T, Entry>{entry_, {order_[0].data(), order_[1].data()}, task.data(), out.data()});
+  devices_->wait(0);
+  counts_.entry_seconds += wall_time() - start;
   entries_ = download(out, std::size_t(entry_count_));
   counts_.entries += double(entry_count_), counts_.bytes_back += double(entry_count_) * sizeof(T);
 }
@@ -249,20 +268,14 @@ RawBlock<T> DeviceBlocks<T, Entry, M>::take(std::size_t k) const {
   const CrossTask& t = tasks_[std::size_t(place.at)];
   const CrossState& s = states_[std::size_t(place.at)];
   raw.entries = s.entries;
-  raw.given_up = s.status != CrossStatus::done;
+  raw.given_up = s.status != CrossStatus::done && s.status != CrossStatus::cut;
   if (raw.given_up) return raw;
   raw.rank = s.rank, raw.norm = std::sqrt(std::max(s.norm2, 0.0)), raw.error = s.error;
-  const std::size_t m = std::size_t(t.count[0]), n = std::size_t(t.count[1]), of_page = Kernel::of_page;
-  raw.u.reserve(std::size_t(s.rank) * m), raw.v.reserve(std::size_t(s.rank) * n);
-  for (std::size_t l = 0; l < std::size_t(s.rank); l += of_page) {
-    const T* const from = pages_[std::size_t(t.page) + l / of_page];
-    const auto slab = std::find_if(slabs_.begin(), slabs_.end(), [&](const Slab& one) {
-      return !std::less<>()(from, one.device) && std::less<>()(from, one.device + one.numbers.size());
-    });
-    const auto page = slab->numbers.begin() + (from - slab->device);
-    const std::size_t here = std::min(of_page, std::size_t(s.rank) - l);
-    raw.u.insert(raw.u.end(), page, page + std::ptrdiff_t(here * m));
-    raw.v.insert(raw.v.end(), page + std::ptrdiff_t(of_page * m), page + std::ptrdiff_t(of_page * m + here * n));
+  const auto u = crosses_.begin() + first_[std::size_t(place.at)], v = u + std::int64_t(s.rank) * t.count[0];
+  raw.u.assign(u, v), raw.v.assign(v, v + std::int64_t(s.rank) * t.count[1]);
+  if (s.status == CrossStatus::cut) {
+    const auto sigma = sigma_.begin() + place.at * CutCrosses<T>::most;
+    raw.sigma.assign(sigma, sigma + s.rank);
   }
   return raw;
 }

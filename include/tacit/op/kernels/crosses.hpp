@@ -40,8 +40,32 @@ enum class CrossStatus : std::int32_t {
   fresh,
   waiting,  ///< for room: to be started again with more
   done,
+  cut,        ///< done, and recompressed (cut_crosses.hpp)
   too_many,   ///< crosses, or what is left is rounding and too much: only the entries themselves are good enough
   not_finite  ///< an entry
+};
+
+/// Crosses of a page.
+inline constexpr int crosses_of_page = 4;
+
+/// A block's crosses: pages of a few columns u, as many v, and their largest entries.
+template <class T>
+struct CrossPages {
+  T* const* page;
+  Local rows, columns;
+
+  TACIT_HD static std::int64_t numbers(Local rows, Local columns) {
+    return std::int64_t(crosses_of_page) * (std::int64_t(rows) + columns + 2);
+  }
+  /// u (side 0) or v of cross l.
+  TACIT_HD T* at(int side, Local l) const {
+    return page[l / crosses_of_page] + (side == 0 ? 0 : crosses_of_page * std::int64_t(rows)) +
+           std::int64_t(l % crosses_of_page) * (side == 0 ? rows : columns);
+  }
+  TACIT_HD T& most(int side, Local l) const {
+    return page[l / crosses_of_page]
+               [crosses_of_page * (std::int64_t(rows) + columns) + side * crosses_of_page + l % crosses_of_page];
+  }
 };
 
 /// Where a block stands between launches.
@@ -113,11 +137,7 @@ TACIT_HD inline void add_to(Best& a, const Best& b) {
 template <class T, class Entry>
 struct TakeCrosses {
   static constexpr int threads = 128;
-  static constexpr int of_page = 4;
   using Shared = exec::NothingShared;
-  TACIT_HD static std::int64_t page_numbers(Local rows, Local columns) {
-    return std::int64_t(of_page) * (std::int64_t(rows) + columns + 2);
-  }
 
   Entry entry;
   const Local* order[2];
@@ -198,21 +218,17 @@ struct TakeCrosses {
     TACIT_HD char* flags(int side) const { return k_.used + t_.line + (side == 0 ? 0 : t_.count[0]); }
     /// A reference column has as many elements as there are rows.
     TACIT_HD T* references(int side) const { return k_.reference + t_.line + (side == 0 ? 0 : t_.count[0]); }
-    /// u (side 0) or v of cross l, and its largest entry.
-    TACIT_HD T* cross(int side, Local l) const {
-      return page_[l / of_page] + (side == 0 ? 0 : of_page * std::int64_t(t_.count[0])) +
-             std::int64_t(l % of_page) * t_.count[side];
-    }
-    TACIT_HD T& most(int side, Local l) const {
-      return page_[l / of_page][of_page * (std::int64_t(t_.count[0]) + t_.count[1]) + side * of_page + l % of_page];
-    }
+    TACIT_HD CrossPages<T> pages() const { return {page_, t_.count[0], t_.count[1]}; }
+    TACIT_HD T* cross(int side, Local l) const { return pages().at(side, l); }
+    TACIT_HD T& most(int side, Local l) const { return pages().most(side, l); }
     /// A page for the next cross.
     TACIT_HD bool has_room() {
-      T** const mine = page_ + s_.rank / of_page;
+      T** const mine = page_ + s_.rank / crosses_of_page;
       if (*mine) return true;
       team_.barrier();
       if (team_.rank() == 0) {
-        const std::int64_t size = page_numbers(t_.count[0], t_.count[1]), from = detail::atomic_take(k_.taken, size);
+        const std::int64_t size = CrossPages<T>::numbers(t_.count[0], t_.count[1]),
+                           from = detail::atomic_take(k_.taken, size);
         if (from + size <= k_.room_size) *mine = k_.room + from;
       }
       team_.barrier();
@@ -243,16 +259,16 @@ struct TakeCrosses {
       const Local n = t_.count[along], fixed = k_.order[side][t_.begin[side] + index], rank = s_.rank;
       const Local* const others = k_.order[along] + t_.begin[along];
       const char* const used = flags(along);
-      const std::int64_t split = of_page * std::int64_t(t_.count[0]), stride = t_.count[side];
+      const std::int64_t split = crosses_of_page * std::int64_t(t_.count[0]), stride = t_.count[side];
       Look look;
       for (Local x = team_.rank(); x < n; x += U::threads) {
         const Local other = others[x];
         const T a = T(k_.entry(side == 0 ? fixed : other, side == 0 ? other : fixed));
         T value = a;
-        for (Local l = 0; l < rank; l += of_page) {
-          const T* const p = page_[l / of_page];
+        for (Local l = 0; l < rank; l += crosses_of_page) {
+          const T* const p = page_[l / crosses_of_page];
           const T *const c = p + (side == 0 ? 0 : split) + index, *const v = p + (side == 0 ? split : 0) + x;
-          const Local here = rank - l < of_page ? rank - l : Local(of_page);
+          const Local here = rank - l < crosses_of_page ? rank - l : Local(crosses_of_page);
           for (Local q = 0; q < here; ++q) value -= c[q * stride] * v[std::int64_t(q) * n];
         }
         if (out) out[x] = value;
