@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds, tests and times the device's kernels on this machine's GPU:  bench/device.sh [--quick]
 #
-# Writes device-<name>.json (kernels) and logs (device_hmatrix, device_multigrid as tables) to $OUT where that is set; else the JSON to
+# Writes device-<name>.json (kernels) and logs (device_hmatrix, device_multigrid, device_assembly as tables) to $OUT where that is set; else the JSON to
 # bench/results/ and the logs to the build folder. TACIT_DEVICE_BUILD names the build folder (build/device), JOBS the jobs (all cores). Needs nvcc and CMake; no
 # network. Meant to take less than 8 minutes on an H200.
 # Exit code 77: no GPU. 1: a build, a test or a sanitizer failed (what could be measured is still written).
@@ -48,29 +48,34 @@ timeout 120 "$build/device_test" >"$logs/device-test.log" 2>&1 || failed=1
 tail -n 3 "$logs/device-test.log" | tee -a "$log"
 say "tests done" | tee -a "$log"
 
-# $1: the sanitizer's tool. A tool that cannot run on this machine is told apart from one that found something.
+# $1: the sanitizer's tool; $2 and on: the program and its options. A tool that cannot run on this machine is told apart from one that found something.
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null 2>&1; then
     say "no compute-sanitizer here" | tee -a "$log"
     return
   fi
-  timeout 90 compute-sanitizer --tool "$1" --error-exitcode 9 "$build/device_test" --small --seed 1 >"$logs/device-$1.log" 2>&1
+  tool=$1 name_of=$2
+  shift 2
+  found=$logs/$name_of-$tool.log
+  timeout 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/$name_of" "$@" >"$found" 2>&1
   code=$?
-  if grep -q 'Device not supported' "$logs/device-$1.log"; then say "$1 cannot run on this machine" | tee -a "$log"
-  elif [ $code -eq 124 ]; then say "$1 was stopped after 90 seconds; nothing found until then" | tee -a "$log"
-  elif [ $code -eq 0 ]; then say "$1 found nothing" | tee -a "$log"
+  if grep -q 'Device not supported' "$found"; then say "$tool cannot run on this machine" | tee -a "$log"
+  elif [ $code -eq 124 ]; then say "$tool of $name_of was stopped after 90 seconds; nothing found until then" | tee -a "$log"
+  elif [ $code -eq 0 ]; then say "$tool of $name_of found nothing" | tee -a "$log"
   else
     failed=1
-    say "$1 failed, exit code $code:" | tee -a "$log"
-    grep -v '^$' "$logs/device-$1.log" | head -n 20 | tee -a "$log"
+    say "$tool of $name_of failed, exit code $code:" | tee -a "$log"
+    grep -v '^$' "$found" | head -n 20 | tee -a "$log"
   fi
 }
-sanitize memcheck
-sanitize racecheck
+for tool in memcheck racecheck; do
+  sanitize $tool device_test --small --seed 1
+  sanitize $tool device_assembly --check
+done
 
 timeout 240 "$build/device_bench" "$out/device-$name.json" --commit "$commit" $quick >"$logs/device-bench.log" 2>&1 || failed=1
 cat "$logs/device-bench.log" | tee -a "$log"
-for program in device_hmatrix device_multigrid; do
+for program in device_hmatrix device_multigrid device_assembly; do
   timeout 120 "$build/$program" $quick >"$logs/$program.log" 2>&1 || failed=1
   tee -a "$log" <"$logs/$program.log"
 done

@@ -4,6 +4,7 @@
 //   bench_hmatrix [NAME=VALUE ...]
 //     mesh=geodesic:45   geodesic:CUTS, ring:WEDGES,RINGS, or a .pbf, .pbs or .obj file
 //     tolerance=1e-4  leaf=64  eta=3  method=aca+|aca|svd  measure=matrix|block  storage=automatic|single|full
+//     assembly=host|virtual|cuda  (who evaluates entries and finds crosses)
 //     recompress=1  verify=1  quadrature=0.01  (accuracy of the entries, in tolerances)  repeat=20  solve=1e-7 (0:
 //     none)
 //     precond=none,jacobi,block-jacobi:400,hlu:1e-2,inner:1   each is solved with, by bicgstab (block-jacobi:SIZE,
@@ -12,6 +13,7 @@
 // One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
 #include "words.hpp"
 
+#include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/inner.hpp>
@@ -42,7 +44,7 @@ int main(int argc, char** argv) {
   bench::Words given{{"mesh", "geodesic:45"}, {"tolerance", "1e-4"},  {"leaf", "64"},           {"eta", "3"},
                      {"method", "aca+"},      {"measure", "matrix"},  {"storage", "automatic"}, {"recompress", "1"},
                      {"verify", "1"},         {"quadrature", "0.01"}, {"repeat", "20"},         {"solve", "1e-7"},
-                     {"quantum", "0"},        {"precond", "none"}};
+                     {"quantum", "0"},        {"precond", "none"},    {"assembly", "host"}};
   given.take(argc, argv);
   const auto number = [&](const char* name) { return given.number(name); };
 
@@ -83,7 +85,11 @@ int main(int argc, char** argv) {
   const app::bem::SingleLayer layer(mesh, number("quadrature") * options.tolerance);
   const Local n = layer.size();
   const auto space = layout::Space::distributed(comm::Communicator::self(), n);
-  const op::HMatrix<double> A(space, tree, app::bem::entries(layer), options);
+  const auto where = given["assembly"] == "cuda"      ? app::bem::AssemblyOn::cuda
+                     : given["assembly"] == "virtual" ? app::bem::AssemblyOn::virtual_device
+                                                      : app::bem::AssemblyOn::host;
+  const auto maker = app::bem::make_blocks<double>(where, layer, tree->order(), 0);
+  const op::HMatrix<double> A(space, tree, app::bem::entries(layer), options, maker.get());
   const double assembly = wall_time() - start;
   const double processor = double(std::clock() - start_processor) / CLOCKS_PER_SEC;  // of all threads
   const auto& r = A.report();

@@ -505,6 +505,7 @@ def bem_system_float64(
     galerkin: bool,
     quadrature: float,
     plane: tuple[int, float] | None,
+    assembly: str,
     options: dict[str, Any],
     /,
 ) -> tuple[HMatrix_float64, _Indices, _Real]: ...

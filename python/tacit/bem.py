@@ -228,6 +228,7 @@ class System:
                 self.discretisation == "galerkin",
                 options["quadrature"],
                 self.plane,
+                options["assembly"],
                 options["hmatrix"],
             )
         self.weight: Array = weight
@@ -462,6 +463,7 @@ def assemble(
     recompress: bool = True,
     verify: bool = True,
     sampled_rows: int = 32,
+    assembly: str = "host",
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
@@ -483,6 +485,10 @@ def assemble(
         Relative accuracy of entries by quadrature, in tolerances.
     measure, storage, compression, admissibility, eta, leaf_size, bisection, recompress, verify, sampled_rows
         Of :func:`tacit.hmatrix`.
+    assembly : str
+        Who evaluates entries and finds crosses: "host"; "cuda": a GPU, for the collocation matrix by "aca" and "aca+",
+        with the host's crosses but for rounding (recompression and all that follows are the host's); "virtual": the
+        same kernels, played by the processor.
     scalar : dtype
         float64 or float32.
     threads : int, optional
@@ -500,6 +506,8 @@ def assemble(
         not finite, triangles beyond the plane.
     ValueError
         For an option that is not what it has to be, or not the same on all ranks.
+    tacit.EnvironmentFailure
+        For assembly="cuda" where no GPU answers or none was built for.
     """
     on = _comm.resolve(comm)
 
@@ -538,9 +546,18 @@ def assemble(
             "discretisation": choose("discretisation", discretisation, ("collocation", "galerkin")),
             "plane": where,
             "quadrature": real_number(quadrature, "quadrature"),
+            "assembly": choose("assembly", assembly, ("host", "cuda", "virtual")),
             "scalar": chosen,
             "hmatrix": hmatrix,
         }
+        if assembly != "host" and (discretisation == "galerkin" or compression == "svd"):
+            raise ValueError(
+                f"assembly is {assembly!r}: a device makes the collocation matrix by aca or aca+, and"
+                f" {'galerkin' if discretisation == 'galerkin' else 'svd'} was asked for"
+            )
+        if assembly == "cuda" and not (_core.cuda_built and _core.device_available()):
+            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
+            raise _core.EnvironmentFailure(f"assembly='cuda': {why}")
         return numbers, made
 
     numbers, options = agreed(on, look)

@@ -22,6 +22,7 @@ MEASURES = ("matrix", "block")
 STORAGES = ("automatic", "single", "full")
 ADMISSIBILITIES = ("smaller", "larger", "weak", "none")
 BISECTIONS = ("median", "midpoint")
+ASSEMBLIES = ("host", "cuda", "virtual")
 AXES = ("x", "y", "z")
 PRECONDS = ("none", "jacobi", "block-jacobi", "hlu", "inner")  # of H-matrices: tacit.precond
 VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
@@ -117,6 +118,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--leaf", default=64, type=whole(1), metavar="N", help="triangles of a cluster that is not cut [64]")
     choice(g, "--bisection", "bisection", BISECTIONS)
     choice(g, "--scalar", "scalar", ("float64", "float32"))
+    choice(g, "--assembly", "assembly", ASSEMBLIES, "entries and crosses by; virtual: a device that the CPU plays: ")
     g = p.add_argument_group("method")
     choice(g, "--method", "method", ("bicgstab", *(m for m in tools.METHODS if m not in ("bicgstab", "auto"))))
     g.add_argument(
@@ -281,6 +283,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         eta=a.eta,
         leaf_size=a.leaf,
         bisection=a.bisection,
+        assembly=a.assembly,
         scalar=a.scalar,
         threads=a.threads,
         comm=comm,
@@ -310,6 +313,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         "conductors": system.conductors,
         "conductor_triangles": np.bincount(system.conductor),
         "discretisation": a.discretisation,
+        "assembly": a.assembly,
         "ranks": comm.size,
         "threads": system.threads,
         "seconds": {

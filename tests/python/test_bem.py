@@ -259,6 +259,9 @@ def test_conductors() -> None:
         (lambda m: bem.solve(m, plane=("w", 0)), "axis"),
         (lambda m: bem.solve(m, scalar="complex128"), "float64 or float32"),
         (lambda m: bem.solve(m, quadrature=0.0), "quadrature"),
+        (lambda m: bem.solve(m, assembly="gpu"), "assembly"),
+        (lambda m: bem.solve(m, assembly="virtual", discretisation="galerkin"), "galerkin was asked for"),
+        (lambda m: bem.solve(m, assembly="virtual", compression="svd"), "svd was asked for"),
         (lambda m: bem.sphere_pair(3, 1.0, 2.0), "meet"),
         (lambda m: m.copies((0, 2)), "positive"),
         (lambda m: m.copies((1, 2), gap=-1.0), "must not meet"),
@@ -382,6 +385,20 @@ def test_bodies_by_name() -> None:
             bem.body(wrong)
 
 
+def test_assembly_on_a_device_that_the_processor_plays() -> None:
+    mesh = bem.sphere_pair(6)
+    systems = [bem.assemble(mesh, assembly=a, tolerance=1e-5, leaf_size=32) for a in ("host", "virtual")]
+    host, device = (s.A.report for s in systems)
+    assert device["low_rank_blocks"] == host["low_rank_blocks"] > 0
+    assert device["bytes"] == pytest.approx(host["bytes"], rel=0.01)
+    assert device["measured_error"] <= 1e-5
+    a, b = (s.solve([1, -1]).charge for s in systems)
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+    if not tacit._core.cuda_built:
+        with pytest.raises(tacit.EnvironmentFailure, match="without CUDA"):
+            bem.assemble(mesh, assembly="cuda")
+
+
 # --- ranks ------------------------------------------------------------------------------------------------------------
 
 
@@ -431,6 +448,7 @@ KEYS = {
 def test_command(tmp_path: Path) -> None:
     done = run(
         *("bem", "sphere-pair:6", "--potential", "1,-1", "--eps", "1e-5", "--capacitance", "--json", "-"),
+        *("--assembly", "virtual"),
         *("--vtu", "a.vtu", "--plot", "a.png", "--at", "0,0,0", "--at", "0,0,9", "--rtol", "1e-6"),
         cwd=tmp_path,
     )

@@ -12,41 +12,22 @@
 namespace tacit::app::bem {
 namespace {
 
-// Triangles as they are seen from far away: corners u, v and -(u + v) less the centroid, and moments.
-struct Shape {
-  Vec u[3], v[3];
-  Vec second;    // (|u|^2 + |v|^2 + |u + v|^2) / 24
-  Vec third[2];  // (|u|^2 - |u + v|^2) / 5 and (|v|^2 - |u + v|^2) / 5
-};
+using Shapes = Shape<Vec>;
 
-// 1 / r averaged over a triangle by seven points; value: that of its centroid. Compiled once: within loops over rows
-// and over columns other products would be fused with sums, and an entry would depend on how it is asked for.
-[[gnu::noinline]] Vec seven_points(const Vec* d, const Vec& value, const Shape& s) {
-  const auto orbit = [&](double t) {
-    Vec x2 = {}, y2 = {}, z2 = {};
-    for (int k = 0; k < 3; ++k) {
-      const Vec su = t * s.u[k], sv = t * s.v[k];
-      const Vec x = d[k] + su, y = d[k] + sv, z = d[k] - (su + sv);
-      x2 += x * x, y2 += y * y, z2 += z * z;
-    }
-    return reciprocal_root(x2) + reciprocal_root(y2) + reciprocal_root(z2);
-  };
-  return 0.225 * value + inner_weight * orbit(inner) + outer_weight * orbit(outer);
+// Compiled once: within loops over rows and over columns other products would be fused with sums, and an entry would
+// depend on how it is asked for.
+[[gnu::noinline]] Vec seven_points(const Vec* d, const Vec& value, const Shapes& s) {
+  return seven_point_mean(d, value, s);
 }
 
-// 1 / r averaged over a triangle whose centroid is at d, r2 = d . d. The expansion in moments of the triangle up to the
-// third: with a = d . u, b = d . v, c = -(a + b) the mean of (d . x)^2 is (a^2 + b^2 + c^2) / 12, that of (d . x)^3 is
-// (a^3 + b^3 + c^3) / 30, and that of (d . x) |x|^2 the same sum of a |u|^2. `near`: some triangle may be nearer than
-// what quadrature is for.
-inline Vec mean(const Vec* d, Vec r2, const Shape& s, Vec size2, const double* reach, bool& near) {
+// 1 / r averaged over a triangle whose centroid is at d, r2 = d . d. `near`: some triangle may be nearer than what
+// quadrature is for.
+inline Vec mean(const Vec* d, Vec r2, const Shapes& s, Vec size2, const double* reach, bool& near) {
   const Vec value = reciprocal_root(r2);
   near = false;
   const Below close = below(r2, reach[2] * size2);
   if (!any(close)) return value;
-  const Vec a = d[0] * s.u[0] + d[1] * s.u[1] + d[2] * s.u[2], b = d[0] * s.v[0] + d[1] * s.v[1] + d[2] * s.v[2];
-  const Vec y2 = value * value, sum = a + b;
-  const Vec odd = a * (sum + s.third[0]) + b * (b + s.third[1]) + y2 * (a * b * sum);
-  const Vec moments = value + value * y2 * (0.25 * y2 * odd - s.second);
+  const Vec moments = moment_mean(d, value, s);
   const Below closer = below(r2, reach[1] * size2);
   if (!any(closer)) [[likely]]
     return choose(close, moments, value);
@@ -96,41 +77,9 @@ bool neighbours(std::span<const Global> index) {
 
 }  // namespace
 
-namespace {
-
-// The ends of an edge from a to b seen from the origin: |a| + |b| less the edge. Of a triangle that is slim, or from
-// close by, nothing would be left of the difference: then by the distance from the edge's line.
-double ends_less_edge(const Point& a, const Point& e, double edge, double r_a, double r_b) {
-  const double less = r_a + r_b - edge;
-  if (less > 1e-6 * edge) [[likely]]
-    return less;
-  const Point c = cross(a, e);
-  const double along = -inner_product(a, e) / edge, line2 = inner_product(c, c) / (edge * edge);
-  const auto end = [&](double r, double s) { return s > 0 ? line2 / (r + s) : r - s; };
-  return end(r_a, along) + end(r_b, edge - along);
-}
-
-}  // namespace
-
 double potential_at_origin(const Corners& a) {
-  Point e[3];
-  double r[3];
-  for (std::size_t k = 0; k < 3; ++k) e[k] = a[(k + 1) % 3] - a[k], r[k] = length(a[k]);
-  const Point normal = cross(e[0], e[1]);
-  const double twice_area = length(normal);
-  double sum = 0;
-  for (std::size_t k = 0; k < 3; ++k) {
-    const double edge = length(e[k]);
-    const double t =
-        inner_product(a[k], cross(e[k], normal)) / (edge * twice_area);  // from the foot to the edge's line
-    const double ends = r[k] + r[(k + 1) % 3];
-    const double less = ends_less_edge(a[k], e[k], edge, r[k], r[(k + 1) % 3]);
-    if (std::abs(t) > 1e-14 * edge && less > 0) sum += t * std::log((ends + edge) / less);
-  }
-  const double triple = std::abs(inner_product(a[0], cross(a[1], a[2])));
-  const double angle = 2 * std::atan2(triple, r[0] * r[1] * r[2] + inner_product(a[0], a[1]) * r[2] +
-                                                  inner_product(a[1], a[2]) * r[0] + inner_product(a[2], a[0]) * r[1]);
-  return sum - triple / twice_area * angle;
+  const double corners[3][3] = {{a[0][0], a[0][1], a[0][2]}, {a[1][0], a[1][1], a[1][2]}, {a[2][0], a[2][1], a[2][2]}};
+  return exact_potential(corners);
 }
 
 Point field_at_origin(const Corners& a) {
@@ -143,7 +92,7 @@ Point field_at_origin(const Corners& a) {
   Point field{};
   for (std::size_t k = 0; k < 3; ++k) {
     const double edge = length(e[k]), ends = r[k] + r[(k + 1) % 3];
-    const double less = ends_less_edge(a[k], e[k], edge, r[k], r[(k + 1) % 3]);
+    const double less = ends_less_edge(a[k].data(), e[k].data(), edge, r[k], r[(k + 1) % 3]);
     if (!(less > 0)) continue;  // on the edge the field is infinite, and its mean over both sides is not
     field = field + (std::log((ends + edge) / less) / edge) * cross(e[k], normal);
   }
@@ -214,6 +163,17 @@ SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor, const
   }
 }
 
+LayerNumbers SingleLayer::numbers() const {
+  LayerNumbers at{};
+  for (std::size_t k = 0; k < 3; ++k) {
+    at.x[k] = x_[k].data(), at.moment[k] = moment_[k].data(), at.reach[k] = reach_[k];
+    at.corner[0][k] = corner_[0][k].data(), at.corner[1][k] = corner_[1][k].data();
+    at.image[k] = plane_ ? image_[k].data() : nullptr;
+  }
+  at.area = area_.data(), at.size2 = size2_.data(), at.factor = factor_;
+  return at;
+}
+
 Corners SingleLayer::seen_from(const Point& p, std::size_t t) const {
   Corners a;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -243,7 +203,7 @@ void SingleLayer::row(const Point& p, std::span<const Global> columns, double* o
       for (int f = 0; f < fields; ++f) from[f] = buffer[f];
     }
     Vec d[3];
-    Shape shape;
+    Shapes shape;
     for (int k = 0; k < 3; ++k)
       d[k] = load(from[k]) - p[std::size_t(k)], shape.u[k] = load(from[3 + k]), shape.v[k] = load(from[6 + k]);
     shape.second = load(from[9]), shape.third[0] = load(from[10]), shape.third[1] = load(from[11]);
@@ -263,7 +223,7 @@ void SingleLayer::column(const std::vector<double>* x, std::span<const Global> r
   const std::size_t m = rows.size();
   const bool packed = neighbours(rows);
   double buffer[3][lanes];
-  Shape shape;
+  Shapes shape;
   for (int k = 0; k < 3; ++k) shape.u[k] = all(corner_[0][k][j]), shape.v[k] = all(corner_[1][k][j]);
   shape.second = all(moment_[0][j]), shape.third[0] = all(moment_[1][j]), shape.third[1] = all(moment_[2][j]);
   const Vec weight = all(area_[j] * factor_), size2 = all(size2_[j]);

@@ -27,6 +27,8 @@ template <Scalar T>
 System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
   comm::collective(comm, [&] {
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
+    require(options.assembly == AssemblyOn::host || options.discretisation == Discretisation::collocation,
+            "a device assembles the collocation matrix, and Galerkin's was asked for");
     if (options.plane) check(mesh, *options.plane);  // in the caller's numbers
     const op::ClusterTree first(mesh.geometry(), options.tree);
     order_.assign(first.order().begin(), first.order().end());
@@ -36,14 +38,15 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     const double accuracy = std::min(0.5, options.quadrature * options.matrix.tolerance);
     const double factor = 1 / (4 * std::numbers::pi);
     const auto space = layout::Space::distributed(comm, mesh.size());
-    const auto make = [&](const auto& layer) {
-      matrix_ = std::make_shared<op::HMatrix<T>>(space, tree, entries_as<T>(layer), options.matrix);
+    const auto make = [&](const auto& layer, op::BlockMaker<T>* maker) {
+      matrix_ = std::make_shared<op::HMatrix<T>>(space, tree, entries_as<T>(layer), options.matrix, maker);
     };
     if (options.discretisation == Discretisation::galerkin) {
       for (Local t = 0; t < mesh.size(); ++t) weight_[std::size_t(t)] = std::sqrt(mesh.area(t));
-      make(GalerkinLayer(sorted, accuracy, factor, options.plane));
+      make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
     } else {
-      make(SingleLayer(sorted, accuracy, factor, options.plane));
+      const SingleLayer layer(sorted, accuracy, factor, options.plane);
+      make(layer, make_blocks<T>(options.assembly, layer, tree->order(), comm.rank()).get());
     }
   });
 }

@@ -1,6 +1,7 @@
 // What the layers have in common: triangles by coordinate, several at a time, and integrals of 1 / r over one of them.
 #pragma once
 
+#include <tacit/app/bem/integrals.hpp>
 #include <tacit/app/bem/mesh.hpp>
 
 #include <cmath>
@@ -28,6 +29,7 @@ inline Vec all(double a) {
 }
 
 // 1 / sqrt(a), to the last bit or two.
+template <>
 inline Vec reciprocal_root(Vec a) {
 #ifdef __AVX512F__
   Vec y = (Vec)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)a);
@@ -75,12 +77,6 @@ inline bool any(Mask m) {
   return some != 0;
 #endif
 }
-
-// Where points of the rules stand: the centroid plus this many times a corner less the centroid. Seven: degree 5, the
-// centroid with weight 9 / 40 among them; three: degree 2.
-constexpr double middle = 0.5;
-constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
-constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
 
 using Corners = std::array<Point, 3>;
 

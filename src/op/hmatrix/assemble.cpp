@@ -101,12 +101,13 @@ template <Scalar T>
 class Assembly {
  public:
   Assembly(const comm::Communicator& comm, const ClusterTree& rows, const ClusterTree& columns,
-           const EntryFunction<T>& entry, HMatrixOptions options)
+           const EntryFunction<T>& entry, BlockMaker<T>* maker, HMatrixOptions options)
       : options(std::move(options)),
         comm_(comm),
         rows_(rows),
         columns_(columns),
         entry_(entry),
+        maker_(maker),
         leaves_(block_tree(rows, columns, this->options.admissibility)) {
     for (const Block& b : leaves_) wanted_ += bytes_wanted(b);
     if (this->options.symmetry != Symmetry::none)
@@ -144,6 +145,7 @@ class Assembly {
   const comm::Communicator& comm_;
   const ClusterTree &rows_, &columns_;
   const EntryFunction<T>& entry_;
+  BlockMaker<T>* maker_;
   std::vector<Block> leaves_;
   double wanted_ = 0, norm_ = 0;
   bool scaled_ = false;          // entries are divided by 2^exponent
@@ -258,7 +260,7 @@ bool Assembly<T>::leaves_the_range() {
 // Blocks already there are kept: those that a new cut leaves as they are.
 template <Scalar T>
 void Assembly<T>::compress_own() {
-  const Local first = Local(cuts[std::size_t(comm_.rank())]), last = Local(cuts[std::size_t(comm_.rank()) + 1]);
+  const Local begin = Local(cuts[std::size_t(comm_.rank())]), end = Local(cuts[std::size_t(comm_.rank()) + 1]);
   using Key = std::array<Local, 4>;
   const auto key = [](const Block& b) { return Key{b.row_begin, b.row_end, b.column_begin, b.column_end}; };
   std::map<Key, std::size_t> known;
@@ -268,7 +270,7 @@ void Assembly<T>::compress_own() {
   std::vector<double> budget;
   for (Block b : leaves_) {
     const double whole = bytes_wanted(b) / (double(b.rows()));
-    b.row_begin = std::max(b.row_begin, first), b.row_end = std::min(b.row_end, last);
+    b.row_begin = std::max(b.row_begin, begin), b.row_end = std::min(b.row_end, end);
     if (b.row_begin >= b.row_end) continue;
     budget.push_back(options.tolerance * norm_ * std::sqrt(whole * b.rows() / wanted_));
     const auto found = known.find(key(b));
@@ -295,38 +297,52 @@ void Assembly<T>::compress_own() {
   std::mutex mutex;
   std::atomic<bool> failed = false;
   std::atomic<Global> entries = 0;
-  const std::ptrdiff_t count = std::ptrdiff_t(missing.size());
+  const auto tolerance_of = [&](std::size_t at) {
+    Tolerance tolerance;
+    if (options.measure == ErrorMeasure::block) tolerance.relative = options.tolerance;
+    else tolerance.absolute = budget[at];
+    return tolerance;
+  };
+  // Entries that have to be divided by a power of two are the host's.
+  BlockMaker<T>* const maker = scaled_ ? nullptr : maker_;
+  std::vector<WantedBlock> wanted;
+  if (maker)
+    for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
+  for (std::size_t first = 0, count = missing.size(); first < missing.size() && !failed; first += count) {
+    if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
 #pragma omp parallel for schedule(dynamic, 1) if (options.concurrent)
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    if (failed.load(std::memory_order_relaxed)) continue;
-    try {
+    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(count); ++i) {
+      if (failed.load(std::memory_order_relaxed)) continue;
+      try {
 #ifdef _OPENMP
-      const bool speaks = omp_get_thread_num() == 0;
+        const bool speaks = omp_get_thread_num() == 0;
 #else
-      const bool speaks = true;
+        const bool speaks = true;
 #endif
-      if (speaks) comm_.check(), comm_.check_interrupt();
-      auto& p = packed[missing[std::size_t(i)]];
-      const Block b = p.block;
-      const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
-      const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
-      Tolerance tolerance;
-      if (options.measure == ErrorMeasure::block) tolerance.relative = options.tolerance;
-      else tolerance.absolute = budget[missing[std::size_t(i)]];
-      const auto made = b.admissible ? compress(entry, r, c, tolerance, options.compress) : evaluate(entry, r, c);
-      entries += made.entries;
-      p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
-      for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
-      if (!made.dense) continue;
-      p.largest = largest_entry(made.u);
-      if (&rows_ == &columns_)
-        for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
-          p.diagonal.push_back(
-              shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!error) error = std::current_exception();
-      failed = true;
+        if (speaks) comm_.check(), comm_.check_interrupt();
+        const std::size_t at = missing[first + std::size_t(i)];
+        auto& p = packed[at];
+        const Block b = p.block;
+        const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
+        const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
+        const Tolerance tolerance = tolerance_of(at);
+        const auto made = maker          ? finish(maker->take(std::size_t(i)), entry, r, c, tolerance, options.compress)
+                          : b.admissible ? compress(entry, r, c, tolerance, options.compress)
+                                         : evaluate(entry, r, c);
+        entries += made.entries;
+        p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
+        for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+        if (!made.dense) continue;
+        p.largest = largest_entry(made.u);
+        if (&rows_ == &columns_)
+          for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
+            p.diagonal.push_back(
+                shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        failed = true;
+      }
     }
   }
   if (error) std::rethrow_exception(error);
@@ -464,10 +480,10 @@ void HMatrix<T>::describe(std::vector<Packed> packed, int exponent) {
 }
 
 template <Scalar T>
-void HMatrix<T>::assemble(const EntryFunction<T>& entry) {
+void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   const Span span("hmatrix assembly", "op");
   const auto& comm = this->range().comm();
-  Assembly<T> assembly(comm, *parts_->rows, *parts_->columns, entry, options_);
+  Assembly<T> assembly(comm, *parts_->rows, *parts_->columns, entry, maker, options_);
   for (int round = 0;; ++round) {
     assembly.run();
     parts_->cuts = assembly.cuts;
@@ -591,9 +607,11 @@ template void HMatrix<float>::coarsen(const HMatrix<float>&, const CoarseOptions
 template void HMatrix<double>::coarsen(const HMatrix<double>&, const CoarseOptions&);
 template void HMatrix<std::complex<float>>::coarsen(const HMatrix<std::complex<float>>&, const CoarseOptions&);
 template void HMatrix<std::complex<double>>::coarsen(const HMatrix<std::complex<double>>&, const CoarseOptions&);
-template void HMatrix<float>::assemble(const EntryFunction<float>&);
-template void HMatrix<double>::assemble(const EntryFunction<double>&);
-template void HMatrix<std::complex<float>>::assemble(const EntryFunction<std::complex<float>>&);
-template void HMatrix<std::complex<double>>::assemble(const EntryFunction<std::complex<double>>&);
+template void HMatrix<float>::assemble(const EntryFunction<float>&, BlockMaker<float>*);
+template void HMatrix<double>::assemble(const EntryFunction<double>&, BlockMaker<double>*);
+template void HMatrix<std::complex<float>>::assemble(const EntryFunction<std::complex<float>>&,
+                                                     BlockMaker<std::complex<float>>*);
+template void HMatrix<std::complex<double>>::assemble(const EntryFunction<std::complex<double>>&,
+                                                      BlockMaker<std::complex<double>>*);
 
 }  // namespace tacit::op

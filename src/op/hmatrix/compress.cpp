@@ -214,23 +214,14 @@ void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const Co
 
 }  // namespace
 
-double Tolerance::of(double norm) const {
-  return std::hypot(relative * norm, absolute);
-}
-
 template <Scalar T>
 Compressed<T> evaluate(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns) {
-  Entries<T> block(entry, rows, columns);
-  Compressed<T> b;
-  b.rows = block.rows(), b.columns = block.columns();
-  b.dense = true;
-  b.u.resize(std::size_t(b.rows) * b.columns);
-  block.all(b.u.data());
-  b.entries = block.evaluated();
-  double sum = 0;
-  for (Local j = 0; j < b.columns; ++j) sum += norm2(b.u.data() + std::size_t(j) * b.rows, b.rows);
-  b.norm = std::sqrt(sum);
-  return b;
+  RawBlock<T> raw;
+  raw.dense = true;
+  raw.u.resize(rows.size() * columns.size());
+  entry(rows, columns, raw.u.data());
+  raw.entries = Global(raw.u.size());
+  return finish<T>(std::move(raw), entry, rows, columns, {}, {});
 }
 
 template <Scalar T>
@@ -247,19 +238,45 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
     return b;
   }
   Entries<T> block(entry, rows, columns);
-  Compressed<T> b;
-  b.rows = block.rows(), b.columns = block.columns();
   Crosses<T> crosses(block, tolerance, options);
-  bool fits = crosses.run();
+  RawBlock<T> raw;
+  raw.given_up = !crosses.run();
+  if (!raw.given_up) {
+    raw.rank = crosses.rank();
+    raw.norm = crosses.norm();
+    raw.error = crosses.error();
+    raw.u = crosses.take_u();
+    raw.v = crosses.take_v();
+  }
+  raw.entries = block.evaluated();
+  return finish(std::move(raw), entry, rows, columns, tolerance, options);
+}
+
+template <Scalar T>
+Compressed<T> finish(RawBlock<T> raw, const EntryFunction<T>& entry, std::span<const Global> rows,
+                     std::span<const Global> columns, Tolerance tolerance, const CompressOptions& options) {
+  Compressed<T> b;
+  b.rows = Local(rows.size()), b.columns = Local(columns.size());
+  b.entries = raw.entries;
+  b.u = std::move(raw.u);
+  if (raw.dense) {
+    check_finite<T>(b.u, rows, columns);
+    b.dense = true;
+    double sum = 0;
+    for (Local j = 0; j < b.columns; ++j) sum += norm2(b.u.data() + std::size_t(j) * b.rows, b.rows);
+    b.norm = std::sqrt(sum);
+    return b;
+  }
+  bool fits = !raw.given_up;
   if (fits) {
-    b.rank = crosses.rank();
-    b.norm = crosses.norm();
-    b.error = crosses.error();
-    b.u = crosses.take_u();
-    b.v = crosses.take_v();
+    b.rank = raw.rank;
+    b.norm = raw.norm;
+    b.error = raw.error;
+    b.v = std::move(raw.v);
     for (T& v : b.v) v = conj(v);
-    b.entries = block.evaluated();
-    if (options.recompress) {
+    if (!raw.sigma.empty()) {
+      keep(b, std::move(raw.sigma), raw.rank);
+    } else if (options.recompress) {
       fits = recompress(b, cut_share * tolerance.of(b.norm), options.truncation, options.cut_rank);
     } else {
       b.sigma.resize(std::size_t(b.rank));
@@ -278,7 +295,7 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
   if (fits && options.cut_rank == 0 && Global(b.rows) * b.columns <= options.settled) {
     settle(b, evaluate(entry, rows, columns), tolerance, options);
   } else if (!fits) {
-    const Global seen = block.evaluated();
+    const Global seen = b.entries;
     b = evaluate(entry, rows, columns);
     b.entries += seen;
   }
@@ -286,6 +303,8 @@ Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> ro
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                 \
+  template Compressed<T> finish(RawBlock<T>, const EntryFunction<T>&, std::span<const Global>,               \
+                                std::span<const Global>, Tolerance, const CompressOptions&);                 \
   template Compressed<T> compress(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>, \
                                   Tolerance, const CompressOptions&);                                        \
   template Compressed<T> evaluate(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>);

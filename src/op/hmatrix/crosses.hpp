@@ -2,7 +2,8 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
-#include <tacit/op/hmatrix/compress.hpp>
+#include <tacit/op/hmatrix/block_maker.hpp>
+#include <tacit/op/hmatrix/hash.hpp>
 
 #include "kernels.hpp"
 
@@ -15,22 +16,6 @@
 #include <vector>
 
 namespace tacit::op::detail {
-
-// Shares of a block's tolerance, the sum of their squares at most 1 together with that of storage (storage.cpp): the
-// crosses are cheap to take a little further, and recompression throws away what was too much.
-inline constexpr double cross_share = 0.35, cut_share = 0.75;
-
-// Numbers that look random and are the same everywhere.
-struct Hash {
-  std::uint64_t state;
-  std::uint64_t next() {
-    std::uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  Local below(Local n) { return Local(next() % std::uint64_t(n)); }
-};
 
 // Sums in double: squares of floats leave the range of float.
 template <Scalar T>
@@ -94,6 +79,20 @@ void subtract(const T* x, Local n, Local columns, T* c, T* y) {
   }
 }
 
+// Error(input) that names the first that is not.
+template <Scalar T>
+void check_finite(std::span<const T> block, std::span<const Global> rows, std::span<const Global> columns) {
+  // A sum of zeros, unless one of them is none: a loop on vector registers.
+  const auto* const parts = reinterpret_cast<const real_t<T>*>(block.data());
+  real_t<T> zero(0);
+#pragma omp simd reduction(+ : zero)
+  for (std::size_t k = 0; k < block.size() * (sizeof(T) / sizeof(real_t<T>)); ++k) zero += parts[k] * real_t<T>(0);
+  for (std::size_t k = 0; k < block.size() && zero != 0; ++k)
+    if (!is_finite(block[k])) [[unlikely]]
+      throw Error(ErrorKind::input, message("the entry at row ", rows[k % rows.size()], ", column ",
+                                            columns[k / rows.size()], " is ", block[k]));
+}
+
 template <Scalar T>
 class Entries {
  public:
@@ -105,22 +104,12 @@ class Entries {
 
   void row(Local i, T* out) { get(rows_.subspan(std::size_t(i), 1), columns_, out); }
   void column(Local j, T* out) { get(rows_, columns_.subspan(std::size_t(j), 1), out); }
-  void all(T* out) { get(rows_, columns_, out); }
 
  private:
   void get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
     entry_(rows, columns, out);
     evaluated_ += Global(rows.size() * columns.size());
-    const std::size_t count = rows.size() * columns.size();
-    // A sum of zeros, unless one of them is none: a loop on vector registers.
-    const auto* const parts = reinterpret_cast<const real_t<T>*>(out);
-    real_t<T> zero(0);
-#pragma omp simd reduction(+ : zero)
-    for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(real_t<T>)); ++k) zero += parts[k] * real_t<T>(0);
-    for (std::size_t k = 0; k < count && zero != 0; ++k)
-      if (!is_finite(out[k])) [[unlikely]]
-        throw Error(ErrorKind::input, message("the entry at row ", rows[k % rows.size()], ", column ",
-                                              columns[k / rows.size()], " is ", out[k]));
+    check_finite<T>({out, rows.size() * columns.size()}, rows, columns);
   }
   const EntryFunction<T>& entry_;
   std::span<const Global> rows_, columns_;
@@ -143,17 +132,12 @@ class Crosses {
         column_used_(std::size_t(n_)),
         row_(std::size_t(n_)),
         column_(std::size_t(m_)),
-        hash_{std::uint64_t(m_) * 0x10001u + std::uint64_t(n_)} {
-    // Low rank is smaller than dense up to here; crosses may take more, where recompression will lower it.
-    tracks_norm_ = tolerance.relative > 0 || !options.recompress;
-    const double even = double(m_) * n_ / (double(m_) + n_);
-    limit_ = Local(std::min<double>(std::min(m_, n_), options.recompress ? 1.5 * even + 1 : even));
-    if (options.max_rank > 0)
-      limit_ = std::min(limit_, options.recompress ? options.max_rank + options.max_rank / 2 + 2 : options.max_rank);
+        hash_(Hash::of(m_, n_)) {
+    tracks_norm_ = tracks_norm(tolerance, options);
+    limit_ = most_crosses(m_, n_, options);
     u_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(m_));
     v_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(n_));
-    enough_ = std::min(m_, n_);
-    if (options.cut_rank > 0) enough_ = std::min(enough_, options.cut_rank + (options.recompress ? 2 : 0));
+    enough_ = enough_crosses(m_, n_, options);
   }
 
   // False when the rank passes the limit.

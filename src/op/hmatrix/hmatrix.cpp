@@ -10,7 +10,7 @@ namespace tacit::op {
 template <Scalar T>
 HMatrix<T>::HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree> rows,
                     std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry,
-                    const HMatrixOptions& options)
+                    const HMatrixOptions& options, BlockMaker<T>* maker)
     : Operator<T, Host>(std::move(range), std::move(domain)), options_(options), parts_(std::make_unique<Parts>()) {
   const auto& comm = this->range().comm();
   comm::collective(comm, [&] {
@@ -34,7 +34,7 @@ HMatrix<T>::HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree
             "a symmetric hmatrix needs one cluster tree and one space for rows and columns");
     parts_->rows = std::move(rows);
     parts_->columns = std::move(columns);
-    assemble(entry);
+    assemble(entry, maker);
     exchange_patterns();
     report_.set_up_seconds = comm.all_max(wall_time() - start);
   });

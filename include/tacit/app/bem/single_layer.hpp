@@ -25,6 +25,17 @@ struct GroundedPlane {
 /// Error(input) naming the first triangle that lies in the plane, or reaches to the other side of it. Local.
 void check(const Mesh& mesh, const GroundedPlane& plane);
 
+/// What entries of a SingleLayer are made of, by triangle and coordinate: for who makes them elsewhere.
+struct LayerNumbers {
+  const double* x[3];          ///< centroids
+  const double* corner[2][3];  ///< less the centroid; the third is minus the sum of the two
+  const double* moment[3];     ///< of the squared lengths of the three
+  const double *area, *size2;  ///< size2: of the longest edge
+  const double* image[3];      ///< of centroids, behind a plane; else null
+  double reach[3];             ///< squared distances, in size2, where 7 points, moments and 1 point are good enough
+  double factor;
+};
+
 /// A_ij = factor * integral over triangle j of G(c_i, y) dy, c_i the centroid of triangle i, G = 1 / |c_i - y|:
 /// collocation with piecewise constant charge. With factor = 1 / (4 pi eps0) the potential in volts of charges in
 /// coulombs per square unit. Over a grounded plane G has the image's part too.
@@ -43,6 +54,8 @@ class SingleLayer {
   /// out[i + j rows.size()] = A(rows[i], columns[j]). Local, from any number of threads. Fastest where the columns of a
   /// single row, or the rows, are neighbours: give it a mesh in the order of the cluster tree.
   void operator()(std::span<const Global> rows, std::span<const Global> columns, double* out) const;
+  /// Of this object's memory.
+  LayerNumbers numbers() const;
   double area(Local j) const { return area_[std::size_t(j)]; }
   const std::optional<GroundedPlane>& plane() const { return plane_; }
 

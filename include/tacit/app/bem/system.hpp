@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/app/bem/galerkin.hpp>
+#include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
@@ -25,6 +26,10 @@ struct SystemOptions {
   std::optional<GroundedPlane> plane;
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
+  /// Who evaluates entries and finds crosses; recompression and storage are the host's. A device does collocation, by
+  /// aca and aca+: the same crosses as on the host but for rounding. Error(usage) for Galerkin's and for svd,
+  /// Error(environment) where there is no CUDA device, or none was compiled for.
+  AssemblyOn assembly = AssemblyOn::host;
 };
 
 /// A x = b for the charge density sigma, in units of eps0 times volts over a unit of the mesh: the kernel is

@@ -4,6 +4,7 @@
 
 #include <tacit/base/types.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -60,7 +61,7 @@ struct Compressed {
 /// The Frobenius error a block may have: the root of (relative norm(B))^2 + absolute^2.
 struct Tolerance {
   double relative = 0, absolute = 0;
-  double of(double norm) const;
+  double of(double norm) const { return std::hypot(relative * norm, absolute); }
 };
 
 /// Compresses the block of these rows and columns. Local; for rank r and the crosses about (r + 4)(m + n) entries and

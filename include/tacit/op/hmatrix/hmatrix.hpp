@@ -5,6 +5,7 @@
 
 #include <tacit/comm/exchange.hpp>
 #include <tacit/op/hmatrix/batched.hpp>
+#include <tacit/op/hmatrix/block_maker.hpp>
 #include <tacit/op/hmatrix/block_tree.hpp>
 #include <tacit/op/hmatrix/cluster_tree.hpp>
 #include <tacit/op/hmatrix/compress.hpp>
@@ -122,13 +123,17 @@ class HMatrix final : public Operator<T, Host> {
   /// Error(usage) otherwise, or when the tolerance is not below 1 or below 4 units of the scalar's rounding;
   /// Error(input) naming row and column for an entry that is not finite. What the entry function throws on any rank,
   /// all ranks throw. The entry function is called with the caller's indices, during construction only.
+  ///
+  /// With a `maker` of the same entries (device_blocks.hpp) on every rank it makes the blocks; the entry function is
+  /// asked for the sampled rows, for blocks that the maker gives up, and for all blocks where entries leave the range
+  /// in which squares are numbers.
   HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree> rows,
-          std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry,
-          const HMatrixOptions& options = {});
+          std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry, const HMatrixOptions& options = {},
+          BlockMaker<T>* maker = nullptr);
   /// Square, over one tree.
   HMatrix(const Space& space, const std::shared_ptr<const ClusterTree>& tree, const EntryFunction<T>& entry,
-          const HMatrixOptions& options = {})
-      : HMatrix(space, space, tree, tree, entry, options) {}
+          const HMatrixOptions& options = {}, BlockMaker<T>* maker = nullptr)
+      : HMatrix(space, space, tree, tree, entry, options, maker) {}
   /// A coarse copy of `fine`, for preconditioning: the same blocks, spaces and shares of ranks, low-rank ones cut by
   /// `coarse` (where the fine matrix was recompressed these are the best of their rank). No entry is evaluated; no
   /// message but sums of the report, whose measured errors are 0 (nothing was measured). Collective. Error(usage)
@@ -183,7 +188,7 @@ class HMatrix final : public Operator<T, Host> {
  private:
   struct Parts;
   comm::Exchange& column_exchange(int columns) const;
-  void assemble(const EntryFunction<T>& entry);
+  void assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker);
   template <class Packed>
   void describe(std::vector<Packed> packed, int exponent);
   void coarsen(const HMatrix& fine, const CoarseOptions& coarse);

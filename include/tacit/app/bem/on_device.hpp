@@ -1,0 +1,58 @@
+// The single layer's entries as a functor for team kernels, and its blocks made on a device.
+#pragma once
+
+#include <tacit/app/bem/integrals.hpp>
+#include <tacit/app/bem/single_layer.hpp>
+#include <tacit/op/hmatrix/block_maker.hpp>
+
+#include <memory>
+#include <span>
+
+namespace tacit::app::bem {
+
+/// A(i, j) of a SingleLayer, from its numbers in the device's memory: the same rules at the same distances. Operations:
+/// about 25 by one point, 45 by moments, 110 by seven points (the next 3.5 edges at 1e-7), and some 150 with six roots,
+/// three logarithms and an arc tangent where it is exact.
+struct SingleLayerEntry {
+  LayerNumbers at;  ///< pointers of the device
+
+  TACIT_HD double operator()(Local i, Local j) const {
+    const double value = from(at.x, i, j);
+    return at.image[0] ? value - from(at.image, i, j) : value;
+  }
+
+ private:
+  TACIT_HD double from(const double* const* target, Local i, Local j) const {
+    double d[3];
+    for (int k = 0; k < 3; ++k) d[k] = at.x[k][j] - target[k][i];
+    const double r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2], size2 = at.size2[j];
+    const double value = reciprocal_root(r2);
+    if (!(r2 < at.reach[2] * size2)) return value * (at.area[j] * at.factor);
+    Shape<double> s;
+    for (int k = 0; k < 3; ++k) s.u[k] = at.corner[0][k][j], s.v[k] = at.corner[1][k][j];
+    s.second = at.moment[0][j], s.third[0] = at.moment[1][j], s.third[1] = at.moment[2][j];
+    if (!(r2 < at.reach[1] * size2)) return moment_mean(d, value, s) * (at.area[j] * at.factor);
+    if (!(r2 < at.reach[0] * size2)) return seven_point_mean(d, value, s) * (at.area[j] * at.factor);
+    double a[3][3];
+    for (int k = 0; k < 3; ++k) a[0][k] = d[k] + s.u[k], a[1][k] = d[k] + s.v[k], a[2][k] = d[k] - (s.u[k] + s.v[k]);
+    return at.factor * exact_potential(a);
+  }
+};
+
+enum class AssemblyOn {
+  host,
+  virtual_device,  ///< by the kernels of a device that the processor plays: slow, for tests
+  cuda             ///< on a CUDA device; ranks take turns with those they see
+};
+
+/// Who makes the blocks of a layer's matrix over an order of its triangles: M = Host, a virtual device, or Device, the
+/// CUDA device whose number is `rank` modulo theirs. Copies the layer's numbers (17 doubles a triangle, 20 with a
+/// plane). Error(environment) where there is none.
+template <Scalar T, Memory M>
+std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int rank);
+/// The same by name; null for the host. Error(environment) for a CUDA device where none was compiled for.
+template <Scalar T>
+std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
+                                               std::span<const Global> order, int rank);
+
+}  // namespace tacit::app::bem

@@ -1,0 +1,538 @@
+// Blocks of an H-matrix from their entries, as team kernels: the crosses of many admissible blocks at once, a team a
+// block, and all entries of dense ones. The algorithm, its shares and its random numbers are the host's
+// (src/op/hmatrix/crosses.hpp), so that pivots and ranks are the same but for rounding.
+//
+// What gives the entries is a compiled functor that is copied into the kernel:
+//
+//   struct Entry {
+//     TACIT_HD double operator()(Local i, Local j) const;  // A(i, j), in the caller's numbers; pointers of the device
+//   };
+#pragma once
+
+#include <tacit/exec/kernels.hpp>
+#include <tacit/exec/team.hpp>
+#include <tacit/op/hmatrix/hash.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#ifdef __CUDACC__
+#define TACIT_APART __noinline__
+#else
+#define TACIT_APART [[gnu::noinline]]
+#endif
+
+namespace tacit::op {
+
+/// A block whose crosses are wanted. Arrays of two: rows, columns.
+struct CrossTask {
+  Local begin[2];  ///< in the orders of the trees
+  Local count[2];
+  Local limit, enough;        ///< more crosses than that are given up, so many are enough
+  double relative, absolute;  ///< the tolerance
+  std::int64_t page;          ///< its first place in the table of pages
+  std::int64_t line;          ///< of its first row's flag and reference; columns follow
+};
+
+enum class CrossStatus : std::int32_t {
+  fresh,
+  waiting,  ///< for room: to be started again with more
+  done,
+  cut,        ///< done, and recompressed (cut_crosses.hpp)
+  too_many,   ///< crosses, or what is left is rounding and too much: only the entries themselves are good enough
+  not_finite  ///< an entry
+};
+
+/// Crosses of a page.
+inline constexpr int crosses_of_page = 4;
+
+/// A block's crosses: pages of a few columns u, as many v, and their largest entries.
+template <class T>
+struct CrossPages {
+  T* const* page;
+  Local rows, columns;
+
+  TACIT_HD static std::int64_t numbers(Local rows, Local columns) {
+    return std::int64_t(crosses_of_page) * (std::int64_t(rows) + columns + 2);
+  }
+  /// u (side 0) or v of cross l.
+  TACIT_HD T* at(int side, Local l) const {
+    return page[l / crosses_of_page] + (side == 0 ? 0 : crosses_of_page * std::int64_t(rows)) +
+           std::int64_t(l % crosses_of_page) * (side == 0 ? rows : columns);
+  }
+  TACIT_HD T& most(int side, Local l) const {
+    return page[l / crosses_of_page]
+               [crosses_of_page * (std::int64_t(rows) + columns) + side * crosses_of_page + l % crosses_of_page];
+  }
+};
+
+/// Where a block stands between launches.
+struct CrossState {
+  CrossStatus status;
+  Local rank, next, reference[2];
+  std::int32_t empty, pending;
+  std::uint64_t hash;
+  double norm2, error, noise[2];
+  std::int64_t entries;
+};
+
+/// Some columns of a dense block, at most: entries a team makes.
+struct EntryTask {
+  Local begin[2], rows, columns;
+  std::int64_t to;
+  static constexpr Local most = 4096;
+};
+
+namespace detail {
+
+/// a += v as one step that nothing divides; what a was before. Who gets which value depends on timing.
+TACIT_HD inline std::int64_t atomic_take(std::int64_t* a, std::int64_t v) {
+#ifdef __CUDA_ARCH__
+  return static_cast<std::int64_t>(
+      atomicAdd(reinterpret_cast<unsigned long long*>(a), static_cast<unsigned long long>(v)));
+#else
+  return std::atomic_ref<std::int64_t>(*a).fetch_add(v, std::memory_order_relaxed);
+#endif
+}
+
+/// What a pass over a line of the residual finds. `at`, `most`: the largest of those not used yet, the first of equals.
+struct Look {
+  double met = 0, more = 0, all = 0, square = 0, most = 0;
+  std::int32_t at = -1, odd = 0;
+  template <class T>
+  TACIT_HD void take(std::int32_t x, T value, bool candidate) {
+    const double size = std::fabs(double(value));
+    all = size > all ? size : all;
+    square += double(value) * double(value);
+    if (candidate && (at < 0 || size > most)) at = x, most = size;
+  }
+};
+TACIT_HD inline void add_to(Look& a, const Look& b) {
+  a.met = b.met > a.met ? b.met : a.met;
+  a.all = b.all > a.all ? b.all : a.all;
+  a.more += b.more, a.square += b.square;
+  if (b.at >= 0 && (a.at < 0 || b.most > a.most || (b.most == a.most && b.at < a.at))) a.at = b.at, a.most = b.most;
+  a.odd |= b.odd;
+}
+
+/// The place of the largest value, the first of equals.
+struct Best {
+  double value = 0;
+  std::int32_t at = -1, unused = 0;
+};
+TACIT_HD inline void add_to(Best& a, const Best& b) {
+  if (b.at >= 0 && (a.at < 0 || b.value > a.value || (b.value == a.value && b.at < a.at))) a = b;
+}
+
+}  // namespace detail
+
+/// Crosses of blocks todo[0 ..), a team each: B = sum_l u_l v_l^T + R, with partial pivots (Bebendorf 2000) or led by
+/// references (Grasedyck 2005), until the last is small beside their sum and samples agree. Crosses lie in pages of a
+/// few of them, taken one after the other from `room` (how many a block needs nobody knows before); a block that finds
+/// none left keeps its state and waits. A page: columns u, columns v, their largest entries. Work: (r + 4)(m + n)
+/// entries and 2 r^2 (m + n) operations for m x n and rank r; memory: crosses written once and read r / 2 times, mostly
+/// from cache.
+template <class T, class Entry>
+struct TakeCrosses {
+  static constexpr int threads = 128;
+  using Shared = exec::NothingShared;
+
+  Entry entry;
+  const Local* order[2];
+  const CrossTask* task;
+  const Local* todo;
+  CrossState* state;
+  char* used;  // flags, 0 at first
+  T* reference;
+  T** page;  // table of pages, null at first
+  T* room;
+  std::int64_t room_size;
+  std::int64_t* taken;
+  double share;  // of the tolerance
+  int samples;
+  bool references, verify, tracks_norm;
+
+  template <exec::Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    Walk<U> walk(*this, team);
+    walk.run();
+  }
+
+ private:
+  template <class U>
+  class Walk {
+   public:
+    TACIT_HD Walk(const TakeCrosses& kernel, const U& team)
+        : k_(kernel),
+          team_(team),
+          which_(kernel.todo[team.block()]),
+          t_(kernel.task[which_]),
+          s_(kernel.state[which_]),
+          page_(kernel.page + t_.page) {}
+
+    TACIT_HD void run() {
+      // All have read the state before one of them writes it.
+      team_.barrier();
+      const CrossStatus end = walk();
+      s_.status = odd_ ? CrossStatus::not_finite : end;
+      if (team_.rank() == 0) k_.state[which_] = s_;
+    }
+
+   private:
+    static constexpr double rounding = 8 * double(std::numeric_limits<T>::epsilon());
+    using Look = detail::Look;
+    using Best = detail::Best;
+
+    TACIT_HD CrossStatus walk() {
+      if (s_.status == CrossStatus::fresh) {
+        s_ = {};
+        s_.hash = Hash::of(t_.count[0], t_.count[1]).state;
+        s_.next = t_.count[0] / 2;
+        s_.reference[0] = s_.reference[1] = -1;
+      }
+      for (;;) {
+        if (!s_.pending) {
+          const CrossStatus end = k_.references ? with_references() : with_partial_pivots();
+          if (end != CrossStatus::done || !k_.verify) return end;
+          s_.next = worst_of_sample();
+          if (s_.next < 0 || odd_) return CrossStatus::done;
+          if (s_.rank >= t_.limit) return CrossStatus::too_many;
+          s_.pending = 1;
+        }
+        // The stopping rule was fooled: the cross through the worst row found, then on as before.
+        if (!has_room()) return CrossStatus::waiting;
+        s_.pending = 0;
+        if (!cross_through_row(s_.next)) return CrossStatus::too_many;
+        s_.empty = 0;
+        s_.reference[0] = s_.reference[1] = -1;
+      }
+    }
+
+    TACIT_HD double allowed() const {
+      const double a = t_.relative * std::sqrt(s_.norm2 > 0 ? s_.norm2 : 0.0), b = t_.absolute;
+      return k_.share * std::hypot(a, b);
+    }
+    TACIT_HD int spare() const { return 6 + 4 * s_.rank; }
+    TACIT_HD char* flags(int side) const { return k_.used + t_.line + (side == 0 ? 0 : t_.count[0]); }
+    /// A reference column has as many elements as there are rows.
+    TACIT_HD T* references(int side) const { return k_.reference + t_.line + (side == 0 ? 0 : t_.count[0]); }
+    TACIT_HD CrossPages<T> pages() const { return {page_, t_.count[0], t_.count[1]}; }
+    TACIT_HD T* cross(int side, Local l) const { return pages().at(side, l); }
+    TACIT_HD T& most(int side, Local l) const { return pages().most(side, l); }
+    /// A page for the next cross.
+    TACIT_HD bool has_room() {
+      T** const mine = page_ + s_.rank / crosses_of_page;
+      if (*mine) return true;
+      team_.barrier();
+      if (team_.rank() == 0) {
+        const std::int64_t size = CrossPages<T>::numbers(t_.count[0], t_.count[1]),
+                           from = detail::atomic_take(k_.taken, size);
+        if (from + size <= k_.room_size) *mine = k_.room + from;
+      }
+      team_.barrier();
+      return *mine != nullptr;
+    }
+    TACIT_HD void mark(int side, Local index) {
+      if (team_.rank() == 0) flags(side)[index] = 1;
+      team_.barrier();
+    }
+    TACIT_HD Local unused(int side) {
+      Hash hash{s_.hash};
+      const Local n = t_.count[side], from = hash.below(n);
+      s_.hash = hash.state;
+      const char* const used = flags(side);
+      for (Local base = 0; base < n; base += U::threads) {
+        const Local k = base + team_.rank();
+        Best best;
+        if (k < n && !used[(std::int64_t(from) + k) % n]) best.at = k;
+        best = team_.sum(best);
+        if (best.at >= 0) return Local((std::int64_t(from) + best.at) % n);
+      }
+      return -1;
+    }
+
+    /// A row (side 0) or column of R: to `out`, where that is given, and what there is in it.
+    TACIT_HD TACIT_APART Look residual(int side, Local index, T* out, double& noise) {
+      const int along = 1 - side;
+      const Local n = t_.count[along], fixed = k_.order[side][t_.begin[side] + index], rank = s_.rank;
+      const Local* const others = k_.order[along] + t_.begin[along];
+      const char* const used = flags(along);
+      const std::int64_t split = crosses_of_page * std::int64_t(t_.count[0]), stride = t_.count[side];
+      Look look;
+      for (Local x = team_.rank(); x < n; x += U::threads) {
+        const Local other = others[x];
+        const T a = T(k_.entry(side == 0 ? fixed : other, side == 0 ? other : fixed));
+        T value = a;
+        for (Local l = 0; l < rank; l += crosses_of_page) {
+          const T* const p = page_[l / crosses_of_page];
+          const T *const c = p + (side == 0 ? 0 : split) + index, *const v = p + (side == 0 ? split : 0) + x;
+          const Local here = rank - l < crosses_of_page ? rank - l : Local(crosses_of_page);
+          for (Local q = 0; q < here; ++q) value -= c[q * stride] * v[std::int64_t(q) * n];
+        }
+        if (out) out[x] = value;
+        const double size = std::fabs(double(a));
+        look.met = size > look.met ? size : look.met;
+        look.odd |= !(a - a == T(0));
+        look.take(x, value, !used[x]);
+      }
+      for (Local l = team_.rank(); l < rank; l += U::threads)
+        look.more += std::fabs(double(cross(side, l)[index])) * double(most(along, l));
+      look = team_.sum(look);
+      team_.barrier();
+      odd_ = odd_ || look.odd;
+      s_.entries += n;
+      noise = rounding * (look.met + look.more);
+      return look;
+    }
+    /// What there is in a line that is known, which is copied to `out` where that is given.
+    TACIT_HD TACIT_APART Look view(int along, const T* line, T* out) {
+      const char* const used = flags(along);
+      Look look;
+      for (Local x = team_.rank(); x < t_.count[along]; x += U::threads) {
+        if (out) out[x] = line[x];
+        look.take(x, line[x], !used[x]);
+      }
+      look = team_.sum(look);
+      team_.barrier();
+      return look;
+    }
+    TACIT_HD bool agree(Local i, Local j) const {
+      const double a = double(cross(1, s_.rank)[j]), b = double(cross(0, s_.rank)[i]);
+      return a != 0 && std::fabs(a - b) <= std::fabs(a) / 2;
+    }
+
+    /// Takes the cross in whose row and column of R lie where it belongs.
+    TACIT_HD TACIT_APART void add(Local i, Local j, const Look& row) {
+      const Local m = t_.count[0], n = t_.count[1], last = s_.rank;
+      T* const u = cross(0, last);
+      const T* const v = cross(1, last);
+      const T pivot = u[i], inverse = T(1) / pivot;
+      const bool divide = !(inverse - inverse == T(0));
+      if (team_.rank() == 0) flags(0)[i] = flags(1)[j] = 1;
+      team_.barrier();
+      const char* const used = flags(0);
+      Look column;
+      for (Local x = team_.rank(); x < m; x += U::threads) {
+        const T value = divide ? u[x] / pivot : u[x] * inverse;
+        u[x] = value;
+        column.take(x, value, !used[x]);
+      }
+      column = team_.sum(column);
+      if (team_.rank() == 0) most(0, last) = T(column.all), most(1, last) = T(row.all);
+      team_.barrier();
+      const double size = std::sqrt(column.square * row.square);
+      // norm(S + u v^T)^2 = norm(S)^2 + 2 sum_l (u_l . u)(v_l . v) + norm(u)^2 norm(v)^2
+      double mixed = 0;
+      for (Local l = 0; l < last && k_.tracks_norm; ++l) {
+        const T *const a = cross(0, l), *const b = cross(1, l);
+        exec::Sums<2, double> dots{};
+        for (Local x = team_.rank(); x < m; x += U::threads) dots[0] += double(a[x]) * double(u[x]);
+        for (Local x = team_.rank(); x < n; x += U::threads) dots[1] += double(b[x]) * double(v[x]);
+        dots = team_.sum(dots);
+        mixed += dots[0] * dots[1];
+      }
+      s_.norm2 += 2 * mixed + size * size;
+      s_.error = size;
+      largest_row_ = column.at;
+      ++s_.rank;
+    }
+
+    TACIT_HD bool cross_through_row(Local i) {
+      double noise;
+      const Look row = residual(0, i, cross(1, s_.rank), noise);
+      mark(0, i);
+      if (odd_ || row.at < 0 || row.most <= noise) return false;
+      residual(1, row.at, cross(0, s_.rank), noise);
+      if (odd_ || !agree(i, row.at)) return false;
+      add(i, row.at, row);
+      return true;
+    }
+
+    TACIT_HD CrossStatus with_partial_pivots() {
+      while (s_.empty < spare()) {
+        if (s_.rank >= t_.enough) return CrossStatus::done;
+        if (s_.rank >= t_.limit) return CrossStatus::too_many;
+        if (!has_room()) return CrossStatus::waiting;
+        if (s_.next < 0 || flags(0)[s_.next]) s_.next = unused(0);
+        if (s_.next < 0) return CrossStatus::done;
+        if (!cross_through_row(s_.next)) {
+          if (odd_) return CrossStatus::not_finite;
+          ++s_.empty;
+          s_.next = -1;
+          continue;
+        }
+        s_.empty = 0;
+        if (s_.error <= allowed()) return CrossStatus::done;
+        s_.next = largest_row_;
+      }
+      return CrossStatus::done;
+    }
+
+    /// The reference line `side` less the last cross: the squares that are left.
+    TACIT_HD double take_off(int side) {
+      const int along = 1 - side;
+      const Local last = s_.rank - 1;
+      const T c = cross(side, last)[s_.reference[side]];
+      const T* const v = cross(along, last);
+      T* const line = references(along);
+      double square = 0;
+      for (Local x = team_.rank(); x < t_.count[along]; x += U::threads) {
+        const T value = line[x] - c * v[x];
+        line[x] = value;
+        square += double(value) * double(value);
+      }
+      square = team_.sum(square);
+      s_.noise[side] += rounding * std::fabs(double(c)) * double(most(along, last));
+      return square * t_.count[side];
+    }
+    TACIT_HD Look take_line(int side, Local index, double& noise) {
+      T* const out = cross(1 - side, s_.rank);
+      if (index != s_.reference[side]) return residual(side, index, out, noise);
+      noise = s_.noise[side];
+      return view(1 - side, references(1 - side), out);
+    }
+    /// Where the reference column is smallest.
+    TACIT_HD Local smallest_row() {
+      const T* const line = references(0);
+      const char* const used = flags(0);
+      Best best;
+      for (Local x = team_.rank(); x < t_.count[0]; x += U::threads) {
+        const double value = -std::fabs(double(line[x]));
+        if (!used[x] && (best.at < 0 || value > best.value)) best.at = x, best.value = value;
+      }
+      best = team_.sum(best);
+      return best.at;
+    }
+
+    TACIT_HD CrossStatus with_references() {
+      Local &i_ref = s_.reference[0], &j_ref = s_.reference[1];
+      while (s_.empty < spare()) {
+        if (s_.rank >= t_.enough) return CrossStatus::done;
+        if (s_.rank >= t_.limit) return CrossStatus::too_many;
+        if (!has_room()) return CrossStatus::waiting;
+        if (j_ref < 0) {
+          j_ref = unused(1);
+          if (j_ref < 0) return CrossStatus::done;
+          residual(1, j_ref, references(0), s_.noise[1]);
+        }
+        if (i_ref < 0) {
+          i_ref = smallest_row();
+          if (i_ref < 0) return CrossStatus::done;
+          residual(0, i_ref, references(1), s_.noise[0]);
+        }
+        if (odd_) return CrossStatus::not_finite;
+        const Look in_column = view(0, references(0), nullptr), in_row = view(1, references(1), nullptr);
+        const bool column_left = in_column.at >= 0 && in_column.most > s_.noise[1],
+                   row_left = in_row.at >= 0 && in_row.most > s_.noise[0];
+        if (!column_left && !row_left) return CrossStatus::done;  // verification looks further
+        const bool by_column = column_left && (!row_left || in_column.most > in_row.most);
+        Local i = in_column.at, j = in_row.at;
+        const int side = by_column ? 0 : 1;
+        double noise;
+        Look row = take_line(side, by_column ? i : j, noise);
+        (by_column ? j : i) = row.at;
+        bool good = row.at >= 0 && row.most > noise;
+        if (good) {
+          const Look other = take_line(1 - side, by_column ? j : i, noise);
+          if (!by_column) row = other;
+        }
+        if (odd_) return CrossStatus::not_finite;
+        if (!good || !agree(i, j)) {  // nothing in that row, or column
+          ++s_.empty;
+          mark(side, by_column ? i : j);
+          if (by_column && i == i_ref) i_ref = -1;
+          if (!by_column && j == j_ref) j_ref = -1;
+          continue;
+        }
+        s_.empty = 0;
+        add(i, j, row);
+        double left = 0;
+        if (i == i_ref) i_ref = -1;
+        else left = take_off(0);
+        if (j == j_ref) {
+          j_ref = -1;
+        } else {
+          const double column = take_off(1);
+          left = column > left ? column : left;
+        }
+        team_.barrier();
+        if (s_.error > allowed()) continue;
+        // The reference row and column stand for all others of R.
+        left = std::sqrt(left);
+        if (left <= allowed()) {
+          s_.error = left;
+          return CrossStatus::done;
+        }
+      }
+      return CrossStatus::done;
+    }
+
+    /// Estimates norm(R) from lines not looked at yet: the row to go on with where that is too much, else -1.
+    TACIT_HD Local worst_of_sample() {
+      const Local m = t_.count[0], n = t_.count[1];
+      double rows2 = 0, columns2 = 0, worst = -1, noise;
+      Local at = -1;
+      int rows = 0, columns = 0;
+      for (int wanted = k_.samples, more = spare(); wanted > 0 && more >= 0; ++rows) {
+        const Local i = unused(0);
+        if (i < 0) break;
+        const Look look = residual(0, i, nullptr, noise);
+        rows2 += look.square;
+        if (look.square > worst) worst = look.square, at = i;
+        if (look.all > noise) --wanted;
+        else mark(0, i), --more;
+      }
+      if (rows == 0) {
+        s_.error = rounding * std::sqrt(s_.norm2 > 0 ? s_.norm2 : 0.0);
+        return -1;
+      }
+      for (int wanted = k_.samples, more = spare(); wanted > 0 && more >= 0; ++columns) {
+        const Local j = unused(1);
+        if (j < 0) break;
+        const Look look = residual(1, j, nullptr, noise);
+        columns2 += look.square;
+        if (look.all > noise) --wanted;
+        else mark(1, j), --more;
+        if (look.at < 0) continue;
+        const double size = look.most * look.most * n;  // as if the row were all so large
+        if (size > worst && look.most > noise) worst = size, at = look.at;
+      }
+      const double of_rows = rows2 / rows * m, of_columns = columns > 0 ? columns2 / columns * n : 0.0;
+      s_.error = std::sqrt(of_rows > of_columns ? of_rows : of_columns);
+      return s_.error > allowed() && worst > 0 ? at : -1;
+    }
+
+    const TakeCrosses& k_;
+    const U& team_;
+    Local which_;
+    CrossTask t_;
+    CrossState s_;
+    T** page_;
+    Local largest_row_ = -1;
+    bool odd_ = false;
+  };
+};
+
+/// out[to + i + j rows] = A(row i, column j) of each task.
+template <class T, class Entry>
+struct MakeEntries {
+  static constexpr int threads = 256;
+  using Shared = exec::NothingShared;
+  Entry entry;
+  const Local* order[2];
+  const EntryTask* task;
+  T* out;
+
+  template <exec::Team U>
+  TACIT_HD void operator()(const U& team, Shared&) const {
+    const EntryTask t = task[team.block()];
+    const Local *const rows = order[0] + t.begin[0], *const columns = order[1] + t.begin[1];
+    const std::int64_t count = std::int64_t(t.rows) * t.columns;
+    for (std::int64_t e = team.rank(); e < count; e += U::threads)
+      out[t.to + e] = T(entry(rows[e % t.rows], columns[e / t.rows]));
+  }
+};
+
+}  // namespace tacit::op
