@@ -1,14 +1,25 @@
 #include <tacit/base/error.hpp>
 
 #include <charconv>
+#include <cmath>
+#include <concepts>
 
 namespace tacit::detail {
 namespace {
 
-template <class Number>
+template <std::integral Number>
 void append(std::string& text, Number number) {
-  char digits[32];  // the longest are -2.2250738585072014e-308 and -9223372036854775808
+  char digits[24];
   text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+// Written out where Python would, from 0.0001 to below 1e16.
+template <std::floating_point Number>
+void append(std::string& text, Number number) {
+  char digits[32];  // the longest are -2.2250738585072014e-308 and -0.00012345678901234567
+  const Number size = std::abs(number);
+  const bool plain = size == 0 || (size >= Number(1e-4) && size < Number(1e16));
+  const auto how = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, number, how).ptr);
 }
 
 template <class Real>

@@ -1,10 +1,12 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/names.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <initializer_list>
 
@@ -145,6 +147,39 @@ std::string Monitor::number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3e", value);
   return text;
+}
+
+void check(const Options& o) {
+  require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol is ", o.rtol, "; a number >= 0 is needed");
+  require(o.atol >= 0 && std::isfinite(o.atol), "atol is ", o.atol, "; a number >= 0 is needed");
+  require(!o.max_iterations || *o.max_iterations >= 0, "max_iterations is ", o.max_iterations.value_or(0),
+          "; a number >= 0 is needed");
+  require(o.restart >= 1, "restart is ", o.restart, "; at least 1 vector is needed");
+  require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
+          "; a finite number other than 0 is needed");
+  require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");
+  require(!o.sweeps || *o.sweeps >= 1, "sweeps is ", o.sweeps.value_or(0), "; at least 1 step is needed");
+  require(o.schedule.remote_threads >= 1 && o.schedule.job_rows >= 0, "a schedule with ", o.schedule.remote_threads,
+          " threads for the halo and jobs of ", o.schedule.job_rows, " rows");
+  require(!o.step || *o.step >= 1, "step is ", o.step.value_or(0), "; at least 1 iteration is needed");
+  require(!o.depth || *o.depth >= 1, "depth is ", o.depth.value_or(0), "; at least 1 is needed");
+  require(!o.block || *o.block >= 1, "block is ", o.block.value_or(0), "; at least 1 vector is needed");
+  require(!o.tau || (*o.tau >= 0 && *o.tau < 1), "tau is ", o.tau.value_or(0), "; a number in [0, 1) is needed");
+  require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
+          "; a number of iterations, or 0 for never, is needed");
+  // Small dense matrices of this size are kept and factorised on every rank.
+  constexpr int most = 1000;
+  const auto small = [&](const char* name, const std::optional<int>& value) {
+    require(value.value_or(0) <= most, name, " is ", value.value_or(0), "; at most ", most, " is possible");
+  };
+  small("step", o.step), small("depth", o.depth), small("block", o.block);
+  check_uses(o);
+  if (o.engine == Engine::tasks && !exec::Tasks::available())
+    throw Error(ErrorKind::environment,
+                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
+  require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
+  require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
+          "; a number above lambda_min is needed");
 }
 
 }  // namespace tacit::krylov

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "classical.hpp"
+#include "diagonal_inverse.hpp"
 #include "powers.hpp"
+#include "scales.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -22,121 +24,10 @@
 
 namespace tacit::krylov {
 
-using layout::Vector;
-
-namespace formula {
-template <class T>
-struct Product {
-  TACIT_HD void operator()(T a, T x, T& y) const { y = a * x; }
-};
-}  // namespace formula
+/// Error(usage) at a number that is out of its range or has no use: options.cpp.
+void check(const Options& options);
 
 namespace {
-
-/// Global index of the first element that is not finite, over all ranks; -1 if all are. Collective.
-template <Scalar T, Memory M>
-Global first_non_finite(const Vector<T, M>& v) {
-  // NaN and Inf survive a sum of squares; only then are the elements looked at one by one.
-  if (std::isfinite(layout::norm(v))) return -1;
-  const auto host = v.to_host();
-  Global first = std::numeric_limits<Global>::max();
-  for (std::size_t i = 0; i < host.size(); ++i)
-    if (!is_finite(host[i])) {
-      first = v.space().begin() + Global(i) / v.columns();
-      break;
-    }
-  first = v.space().comm().all_min(first);
-  return first == std::numeric_limits<Global>::max() ? -1 : first;
-}
-
-/// v := 2^e v, in steps that the scalar can represent.
-template <Scalar T, Memory M>
-void scale_by_power(Vector<T, M>& v, int e) {
-  using R = real_t<T>;
-  constexpr int step = std::numeric_limits<R>::max_exponent - 2;
-  while (e != 0) {
-    const int now = std::clamp(e, -step, step);
-    layout::scale(T(std::ldexp(R(1), now)), v);
-    e -= now;
-  }
-}
-
-/// Exponent k with 2^k near `size`, or 0 when squares and products of numbers of this size are safe as they are.
-template <Scalar T>
-int balance(double size) {
-  if (!(size > 0) || !std::isfinite(size)) return 0;
-  const int e = std::ilogb(size);
-  constexpr int safe = std::same_as<real_t<T>, double> ? 60 : 10;
-  return std::abs(e) > safe ? e : 0;
-}
-
-/// x -> D^-1 x, for a diagonal that the driver has found by itself.
-template <Scalar T, Memory M>
-class DiagonalInverse final : public op::Operator<T, M> {
- public:
-  DiagonalInverse(const layout::Space& space, std::span<const T> inverse)
-      : op::Operator<T, M>(space, space), inverse_(space) {
-    inverse_.assign(inverse);
-  }
-  std::string name() const override { return "jacobi"; }
-  const Vector<T, M>* pointwise() const override { return &inverse_; }
-  bool as_tasks() const override { return true; }
-
- protected:
-  int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
-  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const override {
-    exec::sweep(exec::reads(inverse(x.columns()), x), exec::updates(), exec::writes(y), formula::Product<T>{});
-  }
-
- private:
-  /// Every element `columns` times.
-  const Vector<T, M>& inverse(int columns) const {
-    if (columns == 1) return inverse_;
-    if (!repeated_ || repeated_->columns() != columns) {
-      const auto one = inverse_.to_host();
-      std::vector<T> all(one.size() * std::size_t(columns));
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] = one[i / std::size_t(columns)];
-      repeated_ = std::make_unique<Vector<T, M>>(inverse_.space(), columns);
-      repeated_->assign(all);
-    }
-    return *repeated_;
-  }
-  Vector<T, M> inverse_;
-  mutable std::unique_ptr<Vector<T, M>> repeated_;
-};
-
-inline void check(const Options& o) {
-  require(o.rtol >= 0 && std::isfinite(o.rtol), "rtol is ", o.rtol, "; a number >= 0 is needed");
-  require(o.atol >= 0 && std::isfinite(o.atol), "atol is ", o.atol, "; a number >= 0 is needed");
-  require(!o.max_iterations || *o.max_iterations >= 0, "max_iterations is ", o.max_iterations.value_or(0),
-          "; a number >= 0 is needed");
-  require(o.restart >= 1, "restart is ", o.restart, "; at least 1 vector is needed");
-  require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
-          "; a finite number other than 0 is needed");
-  require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");
-  require(!o.sweeps || *o.sweeps >= 1, "sweeps is ", o.sweeps.value_or(0), "; at least 1 step is needed");
-  require(o.schedule.remote_threads >= 1 && o.schedule.job_rows >= 0, "a schedule with ", o.schedule.remote_threads,
-          " threads for the halo and jobs of ", o.schedule.job_rows, " rows");
-  require(!o.step || *o.step >= 1, "step is ", o.step.value_or(0), "; at least 1 iteration is needed");
-  require(!o.depth || *o.depth >= 1, "depth is ", o.depth.value_or(0), "; at least 1 is needed");
-  require(!o.block || *o.block >= 1, "block is ", o.block.value_or(0), "; at least 1 vector is needed");
-  require(!o.tau || (*o.tau >= 0 && *o.tau < 1), "tau is ", o.tau.value_or(0), "; a number in [0, 1) is needed");
-  require(!o.replacement || *o.replacement >= 0, "replacement is ", o.replacement.value_or(0),
-          "; a number of iterations, or 0 for never, is needed");
-  // Small dense matrices of this size are kept and factorised on every rank.
-  constexpr int most = 1000;
-  const auto small = [&](const char* name, const std::optional<int>& value) {
-    require(value.value_or(0) <= most, name, " is ", value.value_or(0), "; at most ", most, " is possible");
-  };
-  small("step", o.step), small("depth", o.depth), small("block", o.block);
-  check_uses(o);
-  if (o.engine == Engine::tasks && !exec::Tasks::available())
-    throw Error(ErrorKind::environment,
-                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
-  require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
-  require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
-          "; a number above lambda_min is needed");
-}
 
 template <Scalar T, Memory M>
 std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& options) {
@@ -607,115 +498,13 @@ class Solve {
     report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
   }
 
-  /// Something else to try where the method gets no further. Collective.
-  bool fall_back(Monitor& monitor) {
-    if (!options_.fallbacks) return false;
-    const std::string why =
-        !monitor.detail().empty()
-            ? monitor.detail()
-            : message(monitor.outcome() == Outcome::slow       ? "slow up to iteration "
-                      : monitor.outcome() == Outcome::too_bold ? "its basis had lost too many digits by iteration "
-                                                               : "no progress in iteration ",
-                      monitor.iterations());
-    // What would stop the classical method too is no reason to shorten a step.
-    if (scale_by_diagonal()) {
-      report_.warnings.push_back(message(to_string(method_), " got no further (", why,
-                                         "); it went on with the inverse diagonal as preconditioner"));
-      iteration_.reset();  // what it has learned is of another operator
-      return true;
-    }
-    if (iteration_) {
-      // Down the method's own ladder, then the classical method from the best iterate.
-      if (const auto taken = monitor.outcome() == Outcome::slow ? std::string() : iteration_->step_down(); !taken.empty()) {
-        report_.warnings.push_back(message(to_string(method_), " got no further (", why, "); ", taken));
-        return true;
-      }
-      const Method classical = classical_of(method_);
-      report_.warnings.push_back(
-          message(to_string(method_), " got no further (", why, "); ", to_string(classical), " went on from there"));
-      method_ = classical;
-      report_.method = to_string(method_);
-      iteration_.reset();
-      return true;
-    }
-    if (method_ == Method::bicgstab && shadow_ < 12) {
-      ++shadow_;
-      if (failure_.detail.empty()) failure_ = {monitor.outcome(), monitor.detail()};
-      report_.warnings.push_back(
-          message("bicgstab got no further (", why, "); it went on with another shadow residual"));
-      return true;
-    }
-    return false;
-  }
-
-  int longest_cycle() const {
-    if (!options_.fallbacks) return options_.restart;
-    return int(std::min<Global>(4 * Global(options_.restart), std::max<Global>(space_.size(), options_.restart)));
-  }
-  /// Twice the vectors where cycles of this length would not get there within the iterations that are left.
-  void lengthen_cycle(double gain, double norm, const Monitor& monitor) {
-    if (restart_ >= longest_cycle()) return;
-    const double wanted =
-        gain < 1 ? std::log(goal_ / norm) / std::log(gain) * restart_ : std::numeric_limits<double>::infinity();
-    if (goal_ > 0 && wanted < monitor.max_iterations() - monitor.iterations()) return;
-    const int longer = std::min(2 * restart_, longest_cycle());
-    if (iteration_ && !iteration_->lengthen(longer)) return;
-    restart_ = longer;
-    report_.warnings.push_back(
-        message(to_string(method_), " was slow; from iteration ", monitor.iterations(), " its cycles are of ", restart_, " vectors"));
-  }
-
-  /// There is no P; D is positive (for gmres and bicgstab: not zero) and varies. Looked at once. Collective.
-  bool diagonal_varies() {
-    if (P_ || diagonal_looked_at_ || method_ == Method::richardson || !given_A_->has_diagonal())
-      return !P_ && !inverse_.empty();
-    diagonal_looked_at_ = true;
-    const bool positive = classical_of(method_) == Method::cg || method_ == Method::chebyshev;
-    auto d = given_A_->diagonal();
-    double low = std::numeric_limits<double>::infinity(), high = 0;
-    bool fits = true;
-    for (T& a : d) {
-      for (int e = -a_exponent_; e != 0;) {
-        const int now = std::clamp(e, -1000, 1000);
-        a *= T(real_t<T>(std::ldexp(1.0, now)));
-        e -= now;
-      }
-      const double size = std::abs(a);
-      low = std::min(low, size);
-      high = std::max(high, size);
-      fits = fits && (!positive || real(a) > 0);
-      a = T(1) / a;
-      fits = fits && size > 0 && is_finite(a);
-    }
-    const auto& comm = space_.comm();
-    high = comm.all_max(high);
-    low = -comm.all_max(-low);
-    if (!comm.all(fits) || !(high > 4 * low)) return false;
-    inverse_ = std::move(d);
-    inverse_.resize(std::max<std::size_t>(inverse_.size(), 1));  // not empty on a rank without rows
-    return true;
-  }
-
-  /// P := D^-1 where diagonal_varies().
-  bool scale_by_diagonal() {
-    if (!diagonal_varies()) return false;
-    diagonal_ = std::make_unique<DiagonalInverse<T, M>>(
-        space_, std::span<const T>(inverse_).first(std::size_t(space_.local_size())));
-    inverse_ = {};
-    P_ = diagonal_.get();
-    report_.precond = "jacobi";
-    bounds_known_ = false;
-    return true;
-  }
-
-  bool change_method(Monitor& monitor) {
-    if (!may_change_ || method_ == Method::gmres) return false;
-    report_.warnings.push_back(
-        message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
-    method_ = Method::gmres;
-    report_.method = to_string(method_);
-    return true;
-  }
+  // What is tried where the method gets no further: fallbacks.hpp.
+  bool fall_back(Monitor& monitor);
+  int longest_cycle() const;
+  void lengthen_cycle(double gain, double norm, const Monitor& monitor);
+  bool diagonal_varies();
+  bool scale_by_diagonal();
+  bool change_method(Monitor& monitor);
 
   void finish_failed(Monitor& monitor, double norm) {
     // What is told is the first failure at this residual, not that of the last thing tried.
@@ -806,6 +595,11 @@ class Solve {
 };
 
 }  // namespace
+}  // namespace tacit::krylov
+
+#include "fallbacks.hpp"
+
+namespace tacit::krylov {
 
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,

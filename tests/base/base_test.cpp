@@ -30,6 +30,8 @@ TEST(Error, CarriesKindAndValues) {
 TEST(Message, PrintsTheShortestTextThatReadsBack) {
   EXPECT_EQ(message(0.8, " ", 0.8f, " ", 1.0 / 3, " ", 1.0f / 3, " ", -1e-300, " ", 3.0),
             "0.8 0.8 0.3333333333333333 0.33333334 -1e-300 3");
+  EXPECT_EQ(message(1e-4, " ", 1e-4f, " ", 1e-5, " ", 1e5, " ", 1e15, " ", 1e16, " ", 0.0, " ", -0.0),
+            "0.0001 0.0001 1e-05 100000 1000000000000000 1e+16 0 -0");
   EXPECT_EQ(message(std::complex<double>(0.1, -2), std::complex<float>(0.1f, 1e20f)), "(0.1,-2)(0.1,1e+20)");
   EXPECT_EQ(message(std::numeric_limits<double>::infinity(), ' ', -std::numeric_limits<float>::infinity()), "inf -inf");
   for (const double x : {0.1 + 0.2, 4.9406564584124654e-324, std::numeric_limits<double>::max(), 1e15 / 7, 123456789.0})

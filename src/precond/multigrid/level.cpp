@@ -44,19 +44,6 @@ void Level<S>::make_maps(const std::array<std::vector<Local>, 3>& parent, const 
   coarse_values_.resize(std::size_t(coarse.space().local_size()));
 }
 
-namespace {
-class Timed {
- public:
-  explicit Timed(double& to) : to_(to), from_(wall_time()) {}
-  ~Timed() { to_ += wall_time() - from_; }
-  Timed(const Timed&) = delete;
-
- private:
-  double& to_;
-  double from_;
-};
-}  // namespace
-
 template <class S>
 void Level<S>::interpolate() {
   const Timed timer(report.interpolation);

@@ -340,7 +340,7 @@ void RedBlackLevel<S>::store(const Field& from, std::span<S> to) const {
 
 template <class S>
 void RedBlackLevel<S>::restrict_f() {
-  const Timer timer(report.residual);
+  const Timed timer(report.residual);
   coarse_->f_beyond_ = 0;
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch &p = patches_[i], &c = coarse_->patches_[i];
@@ -365,7 +365,7 @@ template <class S>
 void RedBlackLevel<S>::interpolate_solution() {
   if (this->full_) return Level<S>::interpolate_solution();
   coarse_->exchange(0), coarse_->exchange(1);
-  const Timer timer(report.interpolation);
+  const Timed timer(report.interpolation);
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch& p = patches_[i];
     exec::each(std::size_t(p.n[2] * p.n[1]), threads_for(p.n[0] * p.n[1] * p.n[2]) > 1, [&](std::size_t l) {

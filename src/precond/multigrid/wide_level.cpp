@@ -8,22 +8,6 @@
 #include <limits>
 
 namespace tacit::precond::mg {
-namespace {
-
-constexpr std::ptrdiff_t parallel_cells = 1 << 14;
-
-class Timed {
- public:
-  explicit Timed(double& to) : to_(to), from_(wall_time()) {}
-  ~Timed() { to_ += wall_time() - from_; }
-  Timed(const Timed&) = delete;
-
- private:
-  double& to_;
-  double from_;
-};
-
-}  // namespace
 
 template <class S>
 WideLevel<S>::WideLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool whole_sweeps)
