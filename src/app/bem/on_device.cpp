@@ -1,22 +1,31 @@
 #include "on_device_impl.hpp"
 
+#ifdef TACIT_HAVE_CUDA
+#include <tacit/exec/cuda.hpp>
+#endif
+
 namespace tacit::app::bem {
 
-template <Scalar T, Memory M>
-std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int) {
-  return std::make_unique<LayerBlocks<T, M>>(layer, order, 0);
-}
+#ifdef TACIT_HAVE_CUDA
+extern template std::unique_ptr<op::BlockMaker<float>> blocks_on<float, Device>(const SingleLayer&,
+                                                                                std::span<const Global>, int);
+extern template std::unique_ptr<op::BlockMaker<double>> blocks_on<double, Device>(const SingleLayer&,
+                                                                                  std::span<const Global>, int);
+#endif
 
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
-                                               std::span<const Global> order, int rank) {
+                                               std::span<const Global> order, [[maybe_unused]] int rank) {
   if (where == AssemblyOn::host) return nullptr;
+  if (where == AssemblyOn::virtual_device) return blocks_on<T, Host>(layer, order, 0);
 #ifdef TACIT_HAVE_CUDA
-  if (where == AssemblyOn::cuda) return blocks_on<T, Device>(layer, order, rank);
+  int count = 0;
+  exec::check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  return blocks_on<T, Device>(layer, order, rank % count);
 #else
-  if (where == AssemblyOn::cuda) exec::device_name();  // says that there is none
+  exec::device_name();  // says that there is none
+  return nullptr;
 #endif
-  return blocks_on<T, Host>(layer, order, rank);
 }
 
 template std::unique_ptr<op::BlockMaker<float>> make_blocks(AssemblyOn, const SingleLayer&, std::span<const Global>,

@@ -45,4 +45,10 @@ class LayerBlocks final : public op::BlockMaker<T> {
 };
 
 }  // namespace
+
+template <Scalar T, Memory M>
+std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int device) {
+  return std::make_unique<LayerBlocks<T, M>>(layer, order, device);
+}
+
 }  // namespace tacit::app::bem

@@ -46,11 +46,12 @@ enum class AssemblyOn {
 };
 
 /// Who makes the blocks of a layer's matrix over an order of its triangles: M = Host, a virtual device, or Device, the
-/// CUDA device whose number is `rank` modulo theirs. Copies the layer's numbers (17 doubles a triangle, 20 with a
+/// CUDA device of this number. Copies the layer's numbers (17 doubles a triangle, 20 with a
 /// plane). Error(environment) where there is none.
 template <Scalar T, Memory M>
-std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int rank);
-/// The same by name; null for the host. Error(environment) for a CUDA device where none was compiled for.
+std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int device);
+/// The same by name, on the CUDA device whose number is `rank` modulo theirs; null for the host. Error(environment) for
+/// a CUDA device where none was compiled for.
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
                                                std::span<const Global> order, int rank);
