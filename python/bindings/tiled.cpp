@@ -41,10 +41,11 @@ op::TiledSpmmOptions options_of(const nb::dict& d) {
   op::TiledSpmmOptions o;
   const auto format = nb::cast<std::string>(d["format"]);
   o.matrix.values = values_of(nb::cast<std::string>(d["values"]));
-  o.matrix.format = format == "list"     ? op::TiledFormat::list
-                    : format == "bitmap" ? op::TiledFormat::bitmap
-                    : format == "plain"  ? op::TiledFormat::plain
-                                         : op::TiledFormat::automatic;
+  o.matrix.format = format == "list"       ? op::TiledFormat::list
+                    : format == "bitmap"   ? op::TiledFormat::bitmap
+                    : format == "plain"    ? op::TiledFormat::plain
+                    : format == "computed" ? op::TiledFormat::computed
+                                           : op::TiledFormat::automatic;
   o.matrix.block_rows = nb::cast<int>(d["block_rows"]);
   o.matrix.columns = nb::cast<int>(d["columns"]);
   o.matrix.tile = nb::cast<int>(d["tile"]);
@@ -93,9 +94,9 @@ struct Projection {
 template <class T>
 nb::dict facts_of(const op::TiledSpmm<T>& a) {
   nb::dict d;
-  d["storage"] = a.forward().storage();
-  d["bytes"] = a.forward().bytes() + a.backward().bytes();
-  d["block_rows"] = a.forward().block_rows();
+  d["storage"] = a.product(false).storage();
+  d["bytes"] = a.product(false).bytes() + a.product(true).bytes();
+  d["block_rows"] = a.stores_entries() ? a.forward().block_rows() : 0;
   d["order"] = a.order();
   return d;
 }

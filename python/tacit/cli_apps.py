@@ -17,7 +17,7 @@ from typing import Any
 METHODS = ("cgls", "sirt")
 VALUES = ("full", "float32", "float16", "bfloat16")
 VECTORS = ("full", "float16", "bfloat16")
-FORMATS = ("automatic", "list", "bitmap", "plain")
+FORMATS = ("automatic", "computed", "list", "bitmap", "plain")
 ORDERS = ("hilbert", "natural", "clustered", "spectral", "greedy", "metis")
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 
@@ -97,7 +97,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g = p.add_argument_group("where and how it runs")
     choice(g, "--values", "values", VALUES, "of the stored projector: ")
     choice(g, "--vectors", "vectors", VECTORS, "that a product reads: ")
-    choice(g, "--format", "format", FORMATS, "of the stored projector: ")
+    choice(g, "--format", "format", FORMATS, "of the projector: ")
     choice(g, "--order", "order", ORDERS, "of rays and pixels: ")
     choice(g, "--scalar", "scalar", ("float32", "float64"))
     g.add_argument(

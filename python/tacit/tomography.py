@@ -31,6 +31,7 @@ __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise"
 METHODS = ("cgls", "sirt")
 KEPT = 1  # gradients that later ones are kept orthogonal to
 ORDERS = ("hilbert", *op.ORDERS)
+FORMATS = ("automatic", "computed", "list", "bitmap", "plain")
 
 
 class Projector:
@@ -43,7 +44,7 @@ class Projector:
     sinogram_shape : tuple of int
         Angles and detector bins.
     operator : tacit.op.TiledSpmm
-        A in the order in which it is stored: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any
+        A in the order of its products: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any
         method of :func:`tacit.solve` takes ``operator.H @ operator``.
     nnz : int
     """
@@ -116,8 +117,8 @@ def projector(
     threads: int | None = None,
     comm: Any = None,
 ) -> Projector:
-    """The projector of a parallel beam, stored: entry (ray, pixel) is the length of the ray within the pixel (Siddon
-    1985, doi 10.1118/1.595715).
+    """The projector of a parallel beam: entry (ray, pixel) is the length of the ray within the pixel (Siddon 1985, doi
+    10.1118/1.595715), stored or computed in every product.
 
     Parameters
     ----------
@@ -136,11 +137,13 @@ def projector(
     vectors : str
         "full", or "float16", "bfloat16": products read vectors in 16 bits (:func:`tacit.tiled`). Of float32.
     format : str
-        "list" (fastest), "bitmap" (fewer bytes), "plain" or "automatic".
+        "computed": entries are made in every product; no memory and next to no time to build, quickest up to 8 columns,
+        of values and vectors in full. Stored: "list" (fastest), "bitmap" (fewer bytes), "plain". "automatic": computed
+        up to 8 columns and where a stored matrix would not fit the memory, stored beyond, and where options say how.
     columns : int
         Slices that are worked on at once, as expected; decides the automatic format.
     block_rows, tile : int
-        Rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
+        Of what is stored: rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
     groups : sequence of int
         Ranks of nested groups within which partial sums are added first, say (3, 6): sockets of 3, nodes of 6.
     minibatch : int
@@ -172,7 +175,9 @@ def projector(
         return (
             t,
             (int(size[0]), int(size[1])),
-            op.tiled_options(values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order),
+            op.tiled_options(
+                values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order, formats=FORMATS
+            ),
         )
 
     t, size, options = agreed(on, look)

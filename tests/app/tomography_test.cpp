@@ -12,6 +12,10 @@
 #include <map>
 #include <numbers>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 using namespace tacit;
 using namespace tacit::app::tomography;
 using comm::Communicator;
@@ -158,6 +162,137 @@ TYPED_TEST(Tomography, ProjectsAlikeOnAnyNumberOfRanks) {
   }
 }
 
+// max |a_i - b_i|, in units of `scale`.
+template <class T>
+double apart(const std::vector<T>& a, const std::vector<T>& b, double scale) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    most = std::max(most, std::abs(double(a[i]) - double(b[i])) / scale);
+  return most;
+}
+
+op::TiledSpmmOptions in_format(op::TiledFormat format) {
+  op::TiledSpmmOptions o;
+  o.matrix.format = format;
+  return o;
+}
+
+// Distances are good to a few 1e-9 bins (double: 1e-14), and lengths rise by the slope, 256 at most in floats.
+TYPED_TEST(Tomography, ComputesTheEntriesThatItStores) {
+  using T = TypeParam;
+  auto all = geometries();
+  all.push_back(geometry(61, 45, 52, {3, 40, 45, 90, 0.3, 89.9, 135, 179.99, 200, 290}, 25.7));
+  all.push_back(geometry(33, 50, 70, {10, 44, 46, 91, 160}, 40, 1.6));
+  all.push_back(geometry(50, 50, 30, {10, 44, 46, 91, 160}, 15, 0.6));
+  all.push_back(geometry(40, 40, 60, {0.02, 45, 89.97}, 33, 1.9));
+  for (const auto& g : all) {
+    const Projector projector(g);
+    const auto stored = projector.matrix<T>(Communicator::self(), in_format(op::TiledFormat::list));
+    const auto computed = projector.matrix<T>(Communicator::self(), in_format(op::TiledFormat::computed));
+    EXPECT_TRUE(stored->stores_entries());
+    EXPECT_FALSE(computed->stores_entries());
+    EXPECT_EQ(computed->entries(), stored->entries());
+    EXPECT_GE(computed->largest(), stored->largest() * (1 - 1e-6));
+    EXPECT_LE(computed->largest(), std::numbers::sqrt2 * g.pixel * (1 + 1e-6));
+    EXPECT_LT(computed->product(false).bytes(), stored->product(false).bytes() + 1e6);
+    EXPECT_THROW(computed->forward(), Error);
+    for (int k = 1; k <= 5; ++k) {
+      const auto x = test::vector_of<T>(stored->domain(), 7, k), u = test::vector_of<T>(stored->range(), 8, k);
+      Vector<T> y(stored->range(), k), v(stored->domain(), k), yc(computed->range(), k), vc(computed->domain(), k);
+      stored->apply(x, y);
+      stored->apply_adjoint(u, v);
+      computed->apply(test::vector_of<T>(computed->domain(), 7, k), yc);
+      computed->apply_adjoint(test::vector_of<T>(computed->range(), 8, k), vc);
+      const double unit = (sizeof(T) == 4 ? 1e-6 : 1e-12) * g.pixel;
+      EXPECT_LE(apart(whole_of(y), whole_of(yc), unit * (g.width + g.height)), 1)
+          << g.width << " x " << g.height << ", " << k << " columns";
+      EXPECT_LE(apart(whole_of(v), whole_of(vc), unit * double(g.angles.size() + 4)), 1) << g.width << ", " << k;
+      double left = 0, right = 0, size = 1e-30;
+      for (std::size_t i = 0; i < yc.size(); ++i) left += double(yc.data()[i]) * double(u.data()[i]);
+      for (std::size_t i = 0; i < vc.size(); ++i)
+        right += double(vc.data()[i]) * double(x.data()[i]),
+            size += std::abs(double(vc.data()[i]) * double(x.data()[i]));
+      EXPECT_NEAR(left, right, (sizeof(T) == 4 ? 1e-6 : 1e-12) * size);
+    }
+  }
+}
+
+TYPED_TEST(Tomography, ComputesAlikeOnAnyNumberOfRanksAndThreads) {
+  using T = TypeParam;
+  std::vector<double> angles;
+  for (int i = 0; i < 37; ++i) angles.push_back(i * 180.0 / 37);
+  const Projector projector(geometry(61, 50, 70, angles, 33.3));
+  const auto alone = projector.matrix<T>(Communicator::self(), in_format(op::TiledFormat::computed));
+  const int k = 3;
+  const auto x = test::vector_of<T>(alone->domain(), 7, k), u = test::vector_of<T>(alone->range(), 8, k);
+  Vector<T> y(alone->range(), k), v(alone->domain(), k);
+  alone->apply(x, y);
+  alone->apply_adjoint(u, v);
+  const auto all_y = whole_of(y), all_v = whole_of(v);
+#ifdef _OPENMP
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    alone->apply(x, y);
+    alone->apply_adjoint(u, v);
+    EXPECT_EQ(whole_of(y), all_y);
+    EXPECT_EQ(whole_of(v), all_v);
+  }
+  omp_set_num_threads(before);
+#endif
+  test::on_ranks(
+      [&](const Communicator& comm) {
+        for (const comm::Groups& groups : {comm::Groups{}, comm::Groups{2}}) {
+          auto o = in_format(op::TiledFormat::computed);
+          o.groups = groups;
+          o.minibatch = groups.empty() ? 0 : 2;
+          const auto a = projector.matrix<T>(comm, o);
+          EXPECT_EQ(a->entries(), alone->entries());
+          const auto xr = test::vector_of<T>(a->domain(), 7, k), ur = test::vector_of<T>(a->range(), 8, k);
+          Vector<T> yr(a->range(), k), vr(a->domain(), k);
+          a->apply(xr, yr);
+          a->apply_adjoint(ur, vr);
+          const double unit = sizeof(T) == 4 ? 1e-6 : 1e-13;
+          EXPECT_LE(apart(whole_of(yr), all_y, 110 * unit), 1);
+          EXPECT_LE(apart(whole_of(vr), all_v, 37 * unit), 1);
+        }
+      },
+      {1, 2, 3, 4});
+}
+
+TEST(Projector, ComputesWhereThatIsQuickerAndRefusesWhatOnlyStoredOnesHave) {
+  std::vector<double> angles;
+  for (int i = 0; i < 30; ++i) angles.push_back(i * 6 + 0.7);
+  const Projector projector(geometry(20, 20, 20, angles, 10)), fine(geometry(40, 40, 20, angles, 10, 0.3));
+  const auto self = Communicator::self();
+  auto o = in_format(op::TiledFormat::automatic);
+  EXPECT_FALSE(projector.matrix<float>(self, o)->stores_entries());
+  EXPECT_TRUE(fine.matrix<float>(self, o)->stores_entries());
+  o.matrix.columns = Projector::computed_columns + 1;
+  EXPECT_TRUE(projector.matrix<float>(self, o)->stores_entries());
+  o = in_format(op::TiledFormat::automatic);
+  o.matrix.values = op::Values::half;
+  EXPECT_TRUE(projector.matrix<float>(self, o)->stores_entries());
+  const auto refused = [&](auto change) {
+    auto wrong = in_format(op::TiledFormat::computed);
+    change(wrong);
+    EXPECT_THROW(projector.matrix<float>(self, wrong), Error);
+  };
+  refused([](auto& w) { w.matrix.values = op::Values::half; });
+  refused([](auto& w) { w.matrix.vectors = op::Vectors::bfloat16; });
+  refused([](auto& w) { w.matrix.tune = true; });
+  refused([](auto& w) { w.matrix.block_rows = 64; });
+  refused([](auto& w) { w.clusters = layout::ClusterOptions{}; });
+  o = in_format(op::TiledFormat::computed);
+  EXPECT_THROW(op::TiledMatrix<float>(1, 1, {}, o.matrix), Error);
+
+  // What no machine's memory holds is computed, unless it was to be stored.
+  std::vector<double> many(4000, 33.0);
+  const Projector large(geometry(4000, 4000, 4000, many, 2000), Order::natural);
+  EXPECT_THROW(large.matrix<float>(self, in_format(op::TiledFormat::list)), Error);
+}
+
 // A disc of radius 0.7 of the half width, and its sinogram by A.
 template <class T>
 struct Disc {
@@ -226,6 +361,28 @@ TYPED_TEST(Tomography, SlicesTogetherAreSlicesAlone) {
         }
       },
       {2, 3});
+}
+
+// The same history to rounding, which the largest singular value brings back about tenfold in each iteration of cgls.
+TYPED_TEST(Tomography, ReconstructsAlikeFromStoredAndComputedEntries) {
+  using T = TypeParam;
+  for (const auto method : {Method::cgls, Method::sirt}) {
+    ReconstructOptions o;
+    o.method = method;
+    o.iterations = 5;
+    std::vector<ReconstructResult> results;
+    for (const auto format : {op::TiledFormat::bitmap, op::TiledFormat::computed}) {
+      const Disc<T> d(Communicator::self(), 32, 24, 2, in_format(format));
+      const auto images = test::vector_of<T>(d.a->domain(), 11, 2);
+      Vector<T> b(d.a->range(), 2), x(d.a->domain(), 2);
+      d.a->apply(images, b);
+      results.push_back(reconstruct<T>(*d.a, b, x, o));
+    }
+    for (std::size_t i = 0; i < results[0].residual.size(); ++i)
+      for (std::size_t c = 0; c < 2; ++c)
+        EXPECT_NEAR(results[0].residual[i][c], results[1].residual[i][c],
+                    (sizeof(T) == 4 ? 1e-5 : 1e-11) * results[0].residual[0][c]);
+  }
 }
 
 TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {

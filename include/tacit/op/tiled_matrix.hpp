@@ -2,8 +2,7 @@
 // into stages of columns that 16-bit local indices reach.
 #pragma once
 
-#include <tacit/base/types.hpp>
-#include <tacit/comm/communicator.hpp>
+#include <tacit/op/local_product.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +19,9 @@ enum class Values { full, single, half, bfloat16 };
 /// list: 16 bits an entry, stages of 65536 columns. bitmap: 32 bits for each run of 16 columns that a row touches,
 /// stages of 2^20 columns: less where neighbouring columns are neighbours in space. plain: 32 bits an entry, no stages,
 /// as in a csr matrix: where a row has but a few entries in a stage. automatic: bitmap below 8 columns at once where it
-/// saves bytes, plain where rows have fewer than 16 entries in a stage of a list, list elsewhere.
-enum class TiledFormat { automatic, list, bitmap, plain };
+/// saves bytes, plain where rows have fewer than 16 entries in a stage of a list, list elsewhere. computed: nothing is
+/// stored; of operators that know their entries as a formula (app::tomography::Projector), not of a TiledMatrix.
+enum class TiledFormat { automatic, list, bitmap, plain, computed };
 
 /// What a product reads of the vectors: they themselves, or a copy in 16 bits, column by column times the power of two
 /// that brings its largest finite number to 2^14: no column can overflow, nor spoil another. What rounding takes from a
@@ -72,40 +72,32 @@ struct RowBuffer {
 template <class T>
 using RowSource = std::function<void(Local begin, Local end, RowBuffer<T>& rows)>;
 
-/// y := min(max(y + bias, low), high) after the product, in the same pass.
-template <class T>
-struct Clamp {
-  T bias, low, high;
-};
-
 /// The options with what `tune` finds in place of what was left open. Local; builds and multiplies a sample of the rows
 /// for each candidate (up to 14, of up to 8192 rows) unless the file knows.
 template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options);
 
 template <class T>
-class TiledMatrix {
+class TiledMatrix final : public LocalProduct<T> {
  public:
   /// Blocks are made in parallel, one at a time by a thread; no more memory than the result and a block a thread.
   /// Error(usage) on a column outside or an option that does not fit.
   TiledMatrix(Local rows, Local columns, const RowSource<T>& source, const TiledOptions& options);
-  ~TiledMatrix();
+  ~TiledMatrix() override;
   TiledMatrix(TiledMatrix&&) noexcept;
   TiledMatrix& operator=(TiledMatrix&&) noexcept;
 
-  Local rows() const { return rows_; }
-  Local columns() const { return columns_; }
-  /// Y = A X for k columns: element i, column c of X stands at i x_stride + c, likewise Y. Every row is summed in one
-  /// fixed order: the same bits for any number of threads. Polls `comm`, if given, between blocks.
+  Local rows() const override { return rows_; }
+  Local columns() const override { return columns_; }
   void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
-                const Clamp<T>* clamp = nullptr) const;
+                const Clamp<T>* clamp = nullptr) const override;
 
-  Global entries() const { return entries_; }
-  double largest() const { return largest_; }  ///< max |a_ij|; infinite or NaN where one is
+  Global entries() const override { return entries_; }
+  double largest() const override { return largest_; }
   const std::vector<Local>& row_order() const { return order_; }
   const std::vector<Local>& column_order() const { return column_order_; }
-  std::string fault() const { return fault_; }
-  double bytes() const;  ///< that a product reads of the matrix
+  std::string fault() const override { return fault_; }
+  double bytes() const override;
   double bytes_of_values() const;
   /// Nonzeros over distinct columns of blocks of so many rows: how often a staged column is used. O(entries).
   double reuse(int block_rows) const;
@@ -113,8 +105,7 @@ class TiledMatrix {
   Values values() const { return values_; }
   Vectors vectors() const { return vectors_; }
   int block_rows() const { return block_rows_; }
-  /// "bitmap, float16, blocks of 128 rows".
-  std::string storage() const;
+  std::string storage() const override;
   /// Places begin to end - 1 as they are stored (rounded values), in the order of sums.
   void rows(Local begin, Local end, RowBuffer<T>& out) const;
 

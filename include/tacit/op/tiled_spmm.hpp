@@ -32,8 +32,9 @@ struct TiledSpmmOptions {
   int minibatch = 0;
 };
 
-/// y = A x for k columns, and y = A^T x, both from stored matrices: A and A^T are built side by side, so that neither
-/// product needs atomic sums, and both give the same bits for any number of threads. Hidayetoglu et al., Petascale XCT
+/// y = A x for k columns, and y = A^T x, each by a product of its own (stored matrices A and A^T side by side, or
+/// entries that are computed twice), so that neither needs atomic sums, and both give the same bits for any number of
+/// threads. Hidayetoglu et al., Petascale XCT
 /// (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi 10.1145/3295500.3356220.
 template <Scalar T>
 class TiledSpmm final : public Operator<T, Host> {
@@ -46,6 +47,11 @@ class TiledSpmm final : public Operator<T, Host> {
   /// From rows as Csr takes them, but in any order within a row; Split::rows. The transpose is made here: twice the
   /// matrix in memory meanwhile. Collective.
   TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options = {});
+  /// From a rank's products with its part of A and of A^T, in the local numbers above. Of the options groups and
+  /// minibatch count. Collective.
+  TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
+            std::unique_ptr<LocalProduct<T>> forward, std::unique_ptr<LocalProduct<T>> backward,
+            const TiledSpmmOptions& options = {});
   ~TiledSpmm() override;
 
   std::string name() const override { return "tiled_spmm"; }
@@ -57,8 +63,12 @@ class TiledSpmm final : public Operator<T, Host> {
 
   /// Entries over all ranks.
   Global entries() const { return entries_; }
-  const TiledMatrix<T>& forward() const;
-  const TiledMatrix<T>& backward() const;
+  /// A rank's part of A, or of A^T.
+  const LocalProduct<T>& product(bool adjoint) const;
+  bool stores_entries() const;
+  /// The same as stored matrices. Error(usage) where nothing is stored.
+  const TiledMatrix<T>& forward() const { return stored(false); }
+  const TiledMatrix<T>& backward() const { return stored(true); }
   const comm::SparseReduction& reduction() const;
   Split split() const { return split_; }
   /// What `clusters` came to on this rank; "natural" where nothing was moved or asked for.
@@ -76,6 +86,9 @@ class TiledSpmm final : public Operator<T, Host> {
   struct Parts;
   void build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
              const TiledSpmmOptions& options);
+  void spread(std::vector<Global> touched, const TiledSpmmOptions& options);
+  void settle_facts();
+  const TiledMatrix<T>& stored(bool adjoint) const;
   Cost cost_of(bool adjoint) const;
   bool sums(bool adjoint) const { return (split_ == Split::columns) != adjoint; }
   int start_batch(const Vector<T, Host>& x, bool adjoint, int from) const;

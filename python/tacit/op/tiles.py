@@ -17,7 +17,9 @@ from .operators import Csr, Operator
 
 
 class TiledSpmm(Operator):
-    """A sparse matrix stored for products with many columns, and its transpose beside it; see :func:`tiled`."""
+    """A sparse matrix for products with many columns, and its transpose beside it: stored (:func:`tiled`), or entries
+    that are computed in every product (:func:`tacit.tomography.projector`), of which to_scipy, staging and reuse know
+    nothing."""
 
     __slots__ = ()
 
@@ -36,7 +38,7 @@ class TiledSpmm(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Of this rank's part of A and A^T."""
+        """That products read of this rank's part of A and A^T."""
         return int(self._handle.facts["bytes"])
 
     def volumes(self) -> list[dict[str, int]]:
@@ -83,6 +85,7 @@ def tiled_options(
     vectors: str = "full",
     order: str = "natural",
     cluster_rows: int = 1024,
+    formats: Sequence[str] = ("automatic", "list", "bitmap", "plain"),
 ) -> dict[str, Any]:
     """The options of a tiled matrix as the compiled part takes them."""
     return {
@@ -90,7 +93,7 @@ def tiled_options(
         "vectors": choose("vectors", vectors, ("full", "float16", "bfloat16")),
         "order": order,
         "cluster_rows": int(cluster_rows),
-        "format": choose("format", format, ("automatic", "list", "bitmap", "plain")),
+        "format": choose("format", format, formats),
         "columns": int(columns),
         "block_rows": int(block_rows),
         "tile": int(tile),

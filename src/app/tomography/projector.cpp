@@ -2,6 +2,9 @@
 
 #include <tacit/layout/hilbert.hpp>
 
+#include "beam.hpp"
+#include "computed.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,28 +14,7 @@
 
 namespace tacit::app::tomography {
 
-struct Projector::Angle {
-  double cos, sin;
-  double half, most, slope;  // half the width of a pixel's shadow; min(|cos|, |sin|); what it rises by
-  bool along;                // an axis
-
-  // Within a unit square, of a line at this distance from its centre: a trapezoid.
-  double length(double distance) const {
-    if (along) return distance >= -0.5 && distance < 0.5 ? 1.0 : 0.0;
-    return std::min(half - std::abs(distance), most) * slope;
-  }
-};
-
 namespace {
-
-// Of a ray at r from the centre of a pixel, in pixels; one expression for A and A^T, so that both see the same bits.
-template <class Angle>
-inline double distance(const Angle& a, double x, double y, double r) {
-  return std::fma(x, a.cos, std::fma(y, a.sin, -r));
-}
-
-constexpr double shortest = 1e-8;   // lengths that count, in pixels
-constexpr double parallel = 1e-10;  // below: a ray along an axis
 
 double physical_memory() {
   const auto pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
@@ -67,14 +49,14 @@ Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geome
   checked_cast<Local>(g.pixels(), "the number of pixels");
   for (const double t : g.angles) {
     require(std::isfinite(t), "an angle of ", t);
-    Angle a{std::cos(t), std::sin(t), 0, 0, 0, false};
+    Beam a{std::cos(t), std::sin(t), 0, 0, 0, false};
     const double c = std::abs(a.cos), s = std::abs(a.sin);
     a.along = std::min(c, s) < parallel;
     if (a.along) (c < s ? a.cos : a.sin) = 0;
     a.half = (std::abs(a.cos) + std::abs(a.sin)) / 2;
     a.most = std::min(c, s);
     a.slope = a.along ? 0 : 1 / (c * s);
-    angles_.push_back(a);
+    beams_.push_back(a);
     cos_.push_back(a.cos * g.pixel), sin_.push_back(a.sin * g.pixel), half_.push_back(a.half * g.pixel + 1e-6);
   }
   for (Local j = 0; j < g.detectors; ++j) bin_.push_back((j + 0.5 - g.centre) / g.pixel);
@@ -93,11 +75,11 @@ template <class F>
 void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
   const auto& g = geometry_;
   const Local j = ray % g.detectors;
-  const Angle& a = angles_[std::size_t(ray / g.detectors)];
+  const Beam& a = beams_[std::size_t(ray / g.detectors)];
   const double r = bin_[std::size_t(j)];
   const double left = 0.5 - g.width * 0.5, top = g.height * 0.5 - 0.5;  // the centre of the first pixel
   // Row by row where the ray is steep, column by column where it is not: at most three pixels each.
-  const bool steep = std::abs(a.cos) >= std::abs(a.sin);
+  const bool steep = a.steep();
   const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main,
                reach = a.half * std::abs(inverse) + 1e-6;
   const Local from = steep ? box.top : box.left, to = steep ? box.bottom : box.right;
@@ -111,7 +93,7 @@ void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
     const auto last = Local(std::clamp(std::floor(middle + reach), least - 1, most - 1));
     for (Local m = first; m <= last; ++m) {
       const Local x = steep ? m : l, y = steep ? l : m;
-      const double part = a.length(distance(a, x + left, top - y, r));
+      const double part = a.length(a.distance(x + left, top - y, r));
       if (part > shortest) f(x + g.width * y, part * g.pixel);
     }
   }
@@ -125,8 +107,8 @@ void Projector::each_ray(Local pixel, F&& f) const {
   constexpr std::size_t some = 128;
   std::int32_t low[some], high[some];
   const double most = double(g.detectors) - 1, shift = g.centre - 0.5;
-  for (std::size_t first = 0; first < angles_.size(); first += some) {
-    const std::size_t count = std::min(some, angles_.size() - first);
+  for (std::size_t first = 0; first < beams_.size(); first += some) {
+    const std::size_t count = std::min(some, beams_.size() - first);
     const double *const c = cos_.data() + first, *const s = sin_.data() + first, *const reach = half_.data() + first;
 #pragma omp simd
     for (std::size_t i = 0; i < count; ++i) {
@@ -135,9 +117,9 @@ void Projector::each_ray(Local pixel, F&& f) const {
       high[i] = std::int32_t(std::max(std::min(std::floor(middle + reach[i]), most), -1.0));
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const Angle& a = angles_[first + i];
+      const Beam& a = beams_[first + i];
       for (Local j = low[i]; j <= high[i]; ++j) {
-        const double part = a.length(distance(a, px, py, bin_[std::size_t(j)]));
+        const double part = a.length(a.distance(px, py, bin_[std::size_t(j)]));
         if (part > shortest) f(Local(first + i) * g.detectors + j, part * g.pixel);
       }
     }
@@ -165,7 +147,7 @@ void Projector::pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const
 double Projector::expected_entries() const {
   const auto& g = geometry_;
   double shadows = 0;
-  for (const Angle& a : angles_) {
+  for (const Beam& a : beams_) {
     const double half = 0.5 * g.pixel * (g.width * std::abs(a.cos) + g.height * std::abs(a.sin));
     const double seen = std::min(half, g.detectors - g.centre) - std::max(-half, -g.centre);
     shadows += 2 * a.half * g.pixel * std::clamp(seen / (2 * half), 0.0, 1.0);
@@ -173,23 +155,134 @@ double Projector::expected_entries() const {
   return double(g.pixels()) * shadows;
 }
 
+Box Projector::around(Local begin, Local end) const {
+  if (begin == end) return {0, 0, 0, 0};
+  Box box{geometry_.width, 0, geometry_.height, 0};
+  for (Local i = begin; i < end; ++i) {
+    const Local x = pixel_order_[std::size_t(i)] % geometry_.width, y = pixel_order_[std::size_t(i)] / geometry_.width;
+    box = {std::min(box.left, x), std::max(box.right, x + 1), std::min(box.top, y), std::max(box.bottom, y + 1)};
+  }
+  return box;
+}
+
+// Entries in the columns of the pixels at these places; marks the rays in `hit` where it is not empty.
+Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) const {
+  const auto& g = geometry_;
+  const std::size_t angles = beams_.size();
+  std::vector<double> reach(angles);  // bins from the middle of a shadow in which a ray is longer than the shortest
+  for (std::size_t a = 0; a < angles; ++a) {
+    const Beam& b = beams_[a];
+    reach[a] = b.along ? half_[a] : (b.half - shortest / b.slope) * g.pixel;
+  }
+  const double last = double(g.detectors) - 1, shift = g.centre - 0.5;
+  std::vector<std::size_t> looked_at;  // angles of which single rays count: all, or those along an axis
+  for (std::size_t a = 0; a < angles; ++a)
+    if (!hit.empty() || beams_[a].along) looked_at.push_back(a);
+  Global entries = 0;
+#pragma omp parallel for schedule(dynamic, 64) reduction(+ : entries)
+  for (Local i = begin; i < end; ++i) {
+    const Local pixel = pixel_order_[std::size_t(i)];
+    const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
+    const auto shadow = [&](std::size_t a) {
+      const double middle = x * cos_[a] + y * sin_[a] + shift;
+      return std::pair(std::min(std::max(std::ceil(middle - reach[a]), 0.0), last + 1),
+                       std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
+    };
+    const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
+    double sum = 0;  // whole numbers
+#pragma omp simd reduction(+ : sum)
+    for (std::size_t a = 0; a < angles; ++a) {
+      const double middle = x * c[a] + y * s[a] + shift;
+      const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
+      sum += std::max(0.0, high - low + 1);
+    }
+    entries += Global(sum);
+    for (const std::size_t a : looked_at) {
+      const Beam& b = beams_[a];
+      char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
+      const auto [low, high] = shadow(a);
+      for (Local j = Local(low); j <= Local(high); ++j) {
+        if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
+          --entries;
+          continue;
+        }
+        if (!row) continue;
+#pragma omp atomic write
+        row[j] = 1;
+      }
+    }
+  }
+  return entries;
+}
+
+template <class T>
+bool Projector::computes(const op::TiledSpmmOptions& options, int ranks) const {
+  const auto& m = options.matrix;
+  const bool full = m.values == op::Values::full || (m.values == op::Values::single && sizeof(T) == 4);
+  const bool plain = full && m.vectors == op::Vectors::full && !options.clusters && !m.tune && m.block_rows == 0 &&
+                     m.tile == 0 && !m.in_order && m.row_order.empty() && m.column_order.empty();
+  if (m.format == op::TiledFormat::computed) {
+    require(plain,
+            "a computed projector stores nothing: values and vectors of another type, clusters, tuning, blocks "
+            "and register tiles are of the formats list, bitmap and plain");
+    return true;
+  }
+  const bool open = m.format == op::TiledFormat::automatic && plain;
+  if (open && m.columns <= computed_columns && computes_fast<T>(geometry_.pixel, beams_)) return true;
+  // Both directions, each with a byte an entry at least beside the values.
+  const double width = m.values == op::Values::full ? sizeof(T) : m.values == op::Values::single ? 4 : 2;
+  const double needed = 2 * (width + 1) * expected_entries() / ranks, there = physical_memory();
+  if (needed <= there) return false;
+  if (open) return true;
+  throw Error(ErrorKind::environment,
+              message("a projector of ", geometry_.rays(), " rays through ", geometry_.pixels(), " pixels has some ",
+                      expected_entries(), " entries: ", needed / 1e9, " GB a rank, but the machine has ", there / 1e9,
+                      " GB; take the format computed, more ranks, larger pixels or 16-bit values"));
+}
+
+template <class T>
+std::shared_ptr<op::TiledSpmm<T>> Projector::computed(const layout::Space& range, const layout::Space& domain,
+                                                      const op::TiledSpmmOptions& options) const {
+  const auto begin = Local(domain.begin()), end = Local(domain.end());
+  const bool alone = domain.comm().size() == 1;
+  auto part = std::make_shared<Part>();
+  part->geometry = geometry_, part->beams = beams_, part->bin = bin_;
+  part->box = around(begin, end);
+  std::vector<char> hit(alone ? 0 : std::size_t(geometry_.rays()));
+  part->entries = count_shadows(begin, end, hit);
+  std::vector<Global> touched;
+  if (alone) {
+    touched.resize(std::size_t(geometry_.rays()));
+    std::iota(touched.begin(), touched.end(), Global(0));
+    part->ray_at = ray_place_;
+  } else {
+    part->ray_at.assign(std::size_t(geometry_.rays()), -1);
+    for (std::size_t i = 0; i < hit.size(); ++i) {
+      const auto ray = std::size_t(ray_order_[i]);
+      if (hit[ray]) part->ray_at[ray] = Local(touched.size()), touched.push_back(Global(i));
+    }
+  }
+  part->rows = checked_cast<Local>(touched.size(), "the number of rays through a rank's pixels");
+  part->columns = end - begin;
+  const Box& box = part->box;
+  part->pixel_at.assign(std::size_t(box.width()) * std::size_t(box.height()), -1);
+  for (Local i = begin; i < end; ++i) {
+    const Local x = pixel_order_[std::size_t(i)] % geometry_.width, y = pixel_order_[std::size_t(i)] / geometry_.width;
+    part->pixel_at[std::size_t(y - box.top) * std::size_t(box.width()) + std::size_t(x - box.left)] = i - begin;
+  }
+  return std::make_shared<op::TiledSpmm<T>>(range, domain, op::Split::columns, std::move(touched),
+                                            computed_forward<T>(part), computed_backward<T>(part), options);
+}
+
 template <class T>
 std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
                                                     const op::TiledSpmmOptions& options) const {
   return comm::collective(comm, [&] {
-    // Both directions, each with a byte an entry at least beside the values.
-    const auto how = options.matrix.values;
-    const double width = how == op::Values::full ? sizeof(T) : how == op::Values::single ? 4 : 2;
-    const double needed = 2 * (width + 1) * expected_entries() / comm.size(), there = physical_memory();
-    if (needed > there)
-      throw Error(ErrorKind::environment,
-                  message("a projector of ", geometry_.rays(), " rays through ", geometry_.pixels(),
-                          " pixels has some ", expected_entries(), " entries: ", needed / 1e9,
-                          " GB a rank, but the "
-                          "machine has ",
-                          there / 1e9, " GB; take more ranks, larger pixels or 16-bit values"));
+    const bool compute = computes<T>(options, comm.size());
     const auto range = layout::Space::distributed(comm, geometry_.rays());
     const auto domain = layout::Space::distributed(comm, geometry_.pixels());
+    // Memory differs between machines: where one rank has to compute, all do.
+    if (comm.all_max(double(compute)) > 0) return computed<T>(range, domain, options);
     const auto begin = Local(domain.begin()), end = Local(domain.end());
     std::vector<Global> touched;
     if (comm.size() == 1) {
@@ -206,12 +299,7 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& co
       for (std::size_t i = 0; i < hit.size(); ++i)
         if (hit[i]) touched.push_back(Global(i));
     }
-    Box box{geometry_.width, 0, geometry_.height, 0};
-    for (Local i = begin; i < end; ++i) {
-      const Local x = pixel_order_[std::size_t(i)] % geometry_.width,
-                  y = pixel_order_[std::size_t(i)] / geometry_.width;
-      box = {std::min(box.left, x), std::max(box.right, x + 1), std::min(box.top, y), std::max(box.bottom, y + 1)};
-    }
+    const Box box = around(begin, end);
     std::vector<Local> local(comm.size() == 1 ? 0 : std::size_t(geometry_.rays()), -1);
     if (!local.empty())
       for (std::size_t i = 0; i < touched.size(); ++i) local[std::size_t(touched[i])] = Local(i);

@@ -74,6 +74,8 @@ void check_order(const std::vector<Local>& order, Local n, const char* what) {
 template <class T>
 TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& source, const TiledOptions& options)
     : rows_(rows), columns_(columns), format_(options.format), values_(options.values) {
+  require(options.format != TiledFormat::computed,
+          "a tiled matrix stores its entries; the format computed is of projectors");
   if (options.tune) {
     *this = TiledMatrix(rows, columns, source, tuned(rows, columns, source, options));
     return;

@@ -43,7 +43,7 @@ RowSource<T> in_order(const RowSource<T>& source, const std::vector<Local>& rows
 
 template <Scalar T>
 struct TiledSpmm<T>::Parts {
-  std::unique_ptr<TiledMatrix<T>> forward, backward;
+  std::unique_ptr<LocalProduct<T>> forward, backward;
   std::unique_ptr<comm::SparseReduction> reduction;
   int minibatch = 0;
   bool local = false;              // one rank that touches everything: nothing to add up
@@ -108,23 +108,62 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const Ti
 }
 
 template <Scalar T>
-TiledSpmm<T>::~TiledSpmm() = default;
+TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
+                        std::unique_ptr<LocalProduct<T>> forward, std::unique_ptr<LocalProduct<T>> backward,
+                        const TiledSpmmOptions& options)
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
+  comm::collective(this->range().comm(), [&] {
+    const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
+    const bool by_columns = split_ == Split::columns;
+    const Local rows = by_columns ? there : this->range().local_size(),
+                columns = by_columns ? this->domain().local_size() : there;
+    require(forward && backward && forward->rows() == rows && forward->columns() == columns &&
+                backward->rows() == columns && backward->columns() == rows,
+            "the products of a rank with ", rows, " rows and ", columns, " columns are of another size");
+    spread(std::move(touched), options);
+    parts_->forward = std::move(forward), parts_->backward = std::move(backward);
+    settle_facts();
+  });
+}
 
 template <Scalar T>
-void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
-                         const TiledSpmmOptions& options) {
+TiledSpmm<T>::~TiledSpmm() = default;
+
+// How partial values travel.
+template <Scalar T>
+void TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& options) {
   const Space &to = this->range(), &from = this->domain();
   const auto& comm = to.comm();
   require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
   require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
   require(options.minibatch >= 0, "messages of ", options.minibatch, " columns");
   parts_->minibatch = options.minibatch;
-  const bool by_columns = split_ == Split::columns;
-  const Space& shared = by_columns ? to : from;
-  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
-  parts_->local = comm.size() == 1 && Global(there) == shared.size();
+  const Space& shared = split_ == Split::columns ? to : from;
+  parts_->local = comm.size() == 1 && Global(touched.size()) == shared.size();
   parts_->reduction =
       std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+}
+
+// What is known of all parts.
+template <Scalar T>
+void TiledSpmm<T>::settle_facts() {
+  const auto& comm = this->range().comm();
+  require(parts_->forward->entries() == parts_->backward->entries(), "a matrix of ", parts_->forward->entries(),
+          " entries, its transpose of ", parts_->backward->entries());
+  entries_ = comm.all_sum(parts_->forward->entries());
+  largest_ = comm.all_max(parts_->forward->largest());
+  const std::string fault = parts_->forward->fault();
+  const int first = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
+  if (first < comm.size()) fault_ = comm.broadcast(fault, first);
+}
+
+template <Scalar T>
+void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
+                         const TiledSpmmOptions& options) {
+  const bool by_columns = split_ == Split::columns;
+  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
+  spread(std::move(touched), options);
+  const Space &to = this->range(), &from = this->domain();
   const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
   TiledOptions there_options = options.matrix, back_options = options.matrix;
   RowSource<T> there_source, back_source;
@@ -144,22 +183,23 @@ void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forwar
       std::make_unique<TiledMatrix<T>>(rows, columns, there_source ? there_source : forward, there_options);
   parts_->backward =
       std::make_unique<TiledMatrix<T>>(columns, rows, back_source ? back_source : backward, back_options);
-  require(parts_->forward->entries() == parts_->backward->entries(), "a matrix of ", parts_->forward->entries(),
-          " entries, its transpose of ", parts_->backward->entries());
-  entries_ = comm.all_sum(parts_->forward->entries());
-  largest_ = comm.all_max(parts_->forward->largest());
-  const std::string fault = parts_->forward->fault();
-  const int first = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
-  if (first < comm.size()) fault_ = comm.broadcast(fault, first);
+  settle_facts();
 }
 
 template <Scalar T>
-const TiledMatrix<T>& TiledSpmm<T>::forward() const {
-  return *parts_->forward;
+const LocalProduct<T>& TiledSpmm<T>::product(bool adjoint) const {
+  return adjoint ? *parts_->backward : *parts_->forward;
 }
 template <Scalar T>
-const TiledMatrix<T>& TiledSpmm<T>::backward() const {
-  return *parts_->backward;
+bool TiledSpmm<T>::stores_entries() const {
+  return dynamic_cast<const TiledMatrix<T>*>(parts_->forward.get()) != nullptr;
+}
+template <Scalar T>
+const TiledMatrix<T>& TiledSpmm<T>::stored(bool adjoint) const {
+  const auto* const matrix = dynamic_cast<const TiledMatrix<T>*>(&product(adjoint));
+  require(matrix != nullptr, "this operator stores no entries (", product(adjoint).storage(),
+          "); build it in the format list, bitmap or plain to look at them");
+  return *matrix;
 }
 template <Scalar T>
 const comm::SparseReduction& TiledSpmm<T>::reduction() const {
@@ -168,10 +208,10 @@ const comm::SparseReduction& TiledSpmm<T>::reduction() const {
 
 template <Scalar T>
 Cost TiledSpmm<T>::cost_of(bool adjoint) const {
-  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const auto& matrix = product(adjoint);
   const bool spread = !sums(adjoint);
   Cost c;
-  c.flops = 2 * double(matrix.entries());
+  c.flops = matrix.flops();
   c.bytes = matrix.bytes() + sizeof(T) * (double(matrix.rows()) + double(matrix.columns()));
   if (this->range().comm().size() > 1) {
     c.messages = double(parts_->reduction->messages(spread));
@@ -190,7 +230,7 @@ template <Scalar T>
 int TiledSpmm<T>::start_batch(const Vector<T, Host>& x, bool adjoint, int from) const {
   const int k = x.columns(), n = batch_of(parts_->minibatch, k, from);
   if (!sums(adjoint)) return parts_->reduction->start_spread(x.data() + from, n, k);
-  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const auto& matrix = product(adjoint);
   const std::size_t size = std::size_t(matrix.rows()) * std::size_t(n);
   if (parts_->touched.size() < size) parts_->touched = exec::Array<T>(size);
   matrix.multiply(x.data() + from, k, parts_->touched.data(), n, n, &this->range().comm());
@@ -206,7 +246,7 @@ int TiledSpmm<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool adjoint
 
 template <Scalar T>
 void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const {
-  const auto& matrix = adjoint ? *parts_->backward : *parts_->forward;
+  const auto& matrix = product(adjoint);
   const int k = x.columns();
   if (parts_->local) return matrix.multiply(x.data(), k, y.data(), k, k);
   auto& reduction = *parts_->reduction;

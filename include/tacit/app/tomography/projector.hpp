@@ -27,6 +27,9 @@ struct Geometry {
 /// plane, or as they are stored (rows of the image, angle by angle).
 enum class Order { hilbert, natural };
 
+struct Beam;  // what is known of an angle
+struct Box;   // of pixels
+
 /// The length of ray (i, j) within a pixel, as Siddon (1985, doi 10.1118/1.595715) has it, for all rays and pixels: A,
 /// of rays x pixels. Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and rows
 /// of A^T are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray
@@ -44,11 +47,20 @@ class Projector {
   const std::vector<Local>& pixel_order() const { return pixel_order_; }
 
   /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
-  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Collective. Error(environment)
-  /// before anything is built where a rank's share cannot fit the machine's memory.
+  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Its entries are stored, or with
+  /// TiledFormat::computed made anew in every product: no time to build, no memory but two padded images and a
+  /// sinogram for up to four columns, and up to `computed_columns` columns quicker than what is stored. `automatic`
+  /// computes up to so many, unless options are given that only a stored matrix has (16-bit values or vectors,
+  /// clusters, tune, block_rows, tile) or most angles would go the slow way (pixels below 0.71 bins; two to three bins
+  /// and more), and also where a stored one would not fit the machine's memory. A number that is not finite spoils what
+  /// its neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage) on computed beside
+  /// options of a stored matrix. Error(environment) before anything is built where a rank's share cannot fit the
+  /// machine's memory.
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
+
+  static constexpr int computed_columns = 8;
 
   /// How many entries A has, about: a pixel's shadow, in bins, is the mean number of rays through it.
   double expected_entries() const;
@@ -60,17 +72,20 @@ class Projector {
   void pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const;
 
  private:
-  struct Box {
-    Local left, right, top, bottom;  // pixels, the ends excluded
-  };
-  struct Angle;
+  template <class T>
+  bool computes(const op::TiledSpmmOptions& options, int ranks) const;
+  template <class T>
+  std::shared_ptr<op::TiledSpmm<T>> computed(const layout::Space& range, const layout::Space& domain,
+                                             const op::TiledSpmmOptions& options) const;
+  Box around(Local begin, Local end) const;
+  Global count_shadows(Local begin, Local end, std::vector<char>& hit) const;
   template <class F>
   void each_pixel(Local ray, const Box& box, F&& f) const;
   template <class F>
   void each_ray(Local pixel, F&& f) const;
 
   Geometry geometry_;
-  std::vector<Angle> angles_;
+  std::vector<Beam> beams_;
   std::vector<double> cos_, sin_, half_, bin_;  // of angles; where bins are, in pixels
   std::vector<Local> ray_order_, pixel_order_, ray_place_, pixel_place_;
 };
