@@ -75,8 +75,8 @@ std::string joined(std::initializer_list<Part> parts);
 
 }  // namespace detail
 
-/// Text from parts: message("row ", 3, " of ", 2). A floating-point number is the shortest text that reads back as the same
-/// number of its type (0.8, 1e-12), a complex one is (re,im), a bool 1 or 0.
+/// Text from parts: message("row ", 3, " of ", 2). A floating-point number has the fewest digits that read back as the same
+/// number of its type, written out from 0.0001 to below 1e16 (0.8, 100000, 1e-12); a complex one is (re,im), a bool 1 or 0.
 template <class... Parts>
 std::string message(const Parts&... parts) {
   return detail::joined({detail::Part(parts)...});
