@@ -76,6 +76,7 @@ def main():
             for layout in ("list", "bitmap")
         }
         some = next(iter(ours.values()))
+        ours["computed"] = tomography.projector(angles, o.size, format="computed").operator
         a = some.to_scipy()
         a.sort_indices()
         sp.save_npz(file, a, compressed=False)

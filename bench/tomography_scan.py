@@ -5,7 +5,8 @@
 
 FOLDER holds tomography/CDS1_sinogram.bin and CDS1_theta.bin; other files are raw float32 likewise; the one slice is repeated. Of
 --repeat runs the least of each figure. Wanted of CDS1 (750 x 512, 235 M entries, 24 iterations of CGLS, two processors): both
-directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. --cpu also prints the processors' seconds of
+directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. Entries of one slice are computed, those of 32
+stored, unless --options "--format bitmap" or another says how. --cpu also prints the processors' seconds of
 building and of products (one thread), over those of the bytes that a product reads at the bandwidth measured here.
 """
 

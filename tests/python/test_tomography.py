@@ -106,9 +106,33 @@ def test_many_columns_are_one_product() -> None:
     np.testing.assert_allclose(A.H @ y, np.stack([A.H @ column for column in y.T], axis=1), rtol=1e-13)
 
 
+def test_computed_entries_are_those_that_are_stored() -> None:
+    image = np.stack([disc(41), disc(41, 0.2)])
+    computed, stored = (tomography.projector(angles_of(37), 41, format=f) for f in ("computed", "list"))
+    assert computed.nnz == stored.nnz
+    assert computed.operator.storage == "computed, float32"
+    assert computed.operator.nbytes < 0.2 * stored.operator.nbytes
+    b = stored.project(image)
+    np.testing.assert_allclose(computed.project(image), b, atol=2e-5)
+    np.testing.assert_allclose(computed.backproject(b), stored.backproject(b), rtol=2e-6)
+    one, other = (tomography.reconstruct(b, projector=p, iterations=5).residual for p in (computed, stored))
+    np.testing.assert_allclose(one, other, atol=1e-4 * other.max())
+    assert "computed" in tomography.projector(angles_of(37), 41).operator.storage
+    assert "list" in tomography.projector(angles_of(37), 41, columns=32).operator.storage
+    with pytest.raises(ValueError, match="stores nothing"):
+        tomography.projector(angles_of(37), 41, format="computed", values="float16")
+    with pytest.raises(ValueError, match="stores no entries"):
+        computed.operator.to_scipy()
+    with pytest.raises(ValueError, match="computed"):
+        tacit.tiled(sp.eye_array(4), format="computed")
+    x = tacit.solve(computed.operator.H @ computed.operator, computed.operator.H @ np.ones(37 * 41, np.float32),
+                    method="cg", rtol=1e-2).x  # fmt: skip
+    assert np.isfinite(x).all()
+
+
 def test_half_values_follow() -> None:
     image = disc(64)
-    full, half = (tomography.projector(angles_of(90), 64, values=v) for v in ("full", "float16"))
+    full, half = (tomography.projector(angles_of(90), 64, values=v, format="bitmap") for v in ("full", "float16"))
     assert half.operator.nbytes < 0.75 * full.operator.nbytes
     b = full.project(image) + np.random.default_rng(0).normal(0, 0.3, (90, 64)).astype(np.float32)
     a, c = (tomography.reconstruct(b, projector=p, iterations=16).residual[-1, 0] for p in (full, half))
@@ -150,16 +174,18 @@ def test_gradients_stay_orthogonal_to_the_first() -> None:
 
 def test_orders_without_geometry() -> None:
     angles, image = angles_of(40), disc(32)
-    hilbert = tomography.projector(angles, 32)
+    hilbert = tomography.projector(angles, 32, format="list")
     wanted = hilbert.project(image)
     for order in ("natural", "spectral", "greedy", "clustered"):
-        P = tomography.projector(angles, 32, order=order, columns=4)
+        P = tomography.projector(angles, 32, order=order, columns=4, format="list")
         np.testing.assert_allclose(P.project(image), wanted, atol=2e-3)
         np.testing.assert_allclose(P.backproject(wanted), hilbert.backproject(wanted), rtol=2e-4, atol=2e-3)
         # The whole matrix is about one block of 1024 rows: there is nothing to gain.
         assert P.operator.order == ("natural" if order == "clustered" else order)
         if P.operator.order != "natural":
-            assert P.operator.reuse(64) > tomography.projector(angles, 32, order="natural").operator.reuse(64)
+            assert P.operator.reuse(64) > tomography.projector(
+                angles, 32, order="natural", format="list"
+            ).operator.reuse(64)
     rng = np.random.default_rng(0)
     a = hilbert.operator.to_scipy()[rng.permutation(1280)][:, rng.permutation(1024)]
     A = tacit.tiled(a, order="spectral", cluster_rows=64)

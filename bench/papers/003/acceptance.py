@@ -198,7 +198,7 @@ def golden(sets, o):
 
 
 def tiling(sets, o):
-    A = tomography.projector(angles_of(360), 256).operator
+    A = tomography.projector(angles_of(360), 256, format="list").operator
     for rows, wanted in (
         (8, 2.32),
         (16, 3.42),

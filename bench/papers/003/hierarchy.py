@@ -37,7 +37,7 @@ def main():
     groups = tuple(int(g) for g in o.groups.split(","))
 
     # Who touches which rows: every column belongs to the rank that owns it.
-    P = tomography.projector(angles, o.size, order=o.order)
+    P = tomography.projector(angles, o.size, order=o.order, format="list")
     whole = P.operator.to_scipy()
     m, n = whole.shape
     rank_of_column = np.searchsorted(

@@ -45,7 +45,7 @@ def main():
     for name in o.sets.split(","):
         theta, b = sets.raw(name, 360, 256) if name != "SL256" else (acceptance.angles_of(360), None)
         b = acceptance.sinogram_of_head(256, theta) if b is None else b
-        judge = tomography.projector(theta, 256, dtype="float64")
+        judge = tomography.projector(theta, 256, dtype="float64", format="list")
         exact = squares(b, theta, judge, 24, iterations, dtype="float64")
         print(f"{name}, iterations {', '.join(map(str, iterations))}")
         print(f"  double, all gradients kept: {' '.join(f'{v:.5g}' for v in exact)}", flush=True)

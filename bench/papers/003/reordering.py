@@ -37,8 +37,8 @@ def main():
     words.add_argument("--out", default=".")
     o = words.parse_args()
     angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
-    natural = tomography.projector(angles, o.size, order="natural").operator.to_scipy()
-    P = tomography.projector(angles, o.size)
+    natural = tomography.projector(angles, o.size, order="natural", format="list").operator.to_scipy()
+    P = tomography.projector(angles, o.size, format="list")
     rows, columns = P.ray_order, P.pixel_order
     kinds = {
         "(a) as it is": natural,
@@ -65,7 +65,7 @@ def main():
     n, count = map(int, o.large.split(","))
     angles = (np.arange(count) * np.pi / count).astype(np.float32)
     for order in ("natural", "hilbert"):
-        A = tomography.projector(angles, n, order=order).operator
+        A = tomography.projector(angles, n, order=order, format="list").operator
         numbers = ", ".join(f"{r}: {A.reuse(r):.2f} / {A.reuse(r, True):.2f}" for r in (32, 128, 1024))
         print(f"{count} x {n}, {order}: reuse of A / A^T in blocks of {numbers}")
 

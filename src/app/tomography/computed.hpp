@@ -36,7 +36,7 @@ struct Part {
   double top() const { return geometry.height * 0.5 - 0.5; }
 };
 
-/// Of the products with up to `several` columns at once; more are done one after the other.
+/// Products with the part, four columns at a time, then two, then one.
 template <class T>
 std::unique_ptr<op::LocalProduct<T>> computed_forward(std::shared_ptr<const Part> part);
 template <class T>

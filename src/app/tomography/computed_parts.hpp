@@ -1,0 +1,159 @@
+// What computed projections and backprojections have in common: positions, which angles go the fast way, memory.
+#pragma once
+
+#include "computed.hpp"
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+
+#include "lanes.hpp"
+
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <type_traits>
+
+namespace tacit::app::tomography {
+
+__extension__ typedef __int128 Fixed;  // 64 bits of a whole number, 64 of a fraction
+
+inline Fixed fixed(long double v) {
+  constexpr long double far = 1e12L;  // beyond any image: clamped, and never in a window
+  v = std::clamp(v, -far, far);
+  const long double whole = std::floor(v);
+  return Fixed(std::int64_t(whole)) * (Fixed(1) << 64) + Fixed(std::uint64_t(std::ldexp(v - whole, 64)));
+}
+inline std::int64_t whole(Fixed f) {
+  return std::int64_t(f >> 64);
+}
+template <class T>
+inline typename Lanes<T>::Bits fraction_bits(Fixed f) {
+  return typename Lanes<T>::Bits(std::uint64_t(f) >> (64 - 8 * sizeof(T) + Lanes<T>::digits));
+}
+// A whole number and a fraction, as lanes have them.
+template <class T>
+inline typename Lanes<T>::Bits position(Fixed f) {
+  return typename Lanes<T>::Bits(f >> (64 - 8 * sizeof(T) + Lanes<T>::digits));
+}
+
+inline constexpr Local pad = 64;  // zeros beside a row, more than a window
+template <class T>
+inline constexpr int half_bits =
+    4 * int(sizeof(T));  // fractions count to 2^(2 half_bits): half of it is taken from vectors
+template <class T>
+inline constexpr double one = sizeof(T) == 4 ? 0x1p32 : 0x1p64;
+template <class T>
+inline constexpr double steepest = sizeof(T) == 4 ? 1.0 / 256 : 1e-9;  // below: too near to an axis for fractions
+
+// Numbers of a row with its margins: an odd number of cache lines, so that rows do not meet in one set.
+template <class T>
+std::size_t row_length(Local n) {
+  constexpr std::size_t line = std::size_t(Lanes<T>::count);
+  return ((std::size_t(n) + 2 * pad + line - 1) / line | 1) * line;
+}
+
+template <class T>
+bool fits(double spacing, int candidates) {
+  return (Lanes<T>::count - 1) * std::abs(spacing) + candidates < Lanes<T>::window - 1;
+}
+template <class T>
+bool slanted(const Beam& b) {
+  return !b.along && b.most >= steepest<T> * std::max(std::abs(b.cos), std::abs(b.sin));
+}
+template <class T>
+bool fast_forward(const Beam& b, double pixel) {
+  return slanted<T>(b) && fits<T>(1 / (pixel * std::max(std::abs(b.cos), std::abs(b.sin))), 1);
+}
+template <class T>
+bool fast_backward(const Beam& b, double pixel) {
+  return slanted<T>(b) && 2 * b.half * pixel <= 3 && fits<T>(b.cos * pixel, 2);
+}
+
+template <class F>
+void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& f) {
+  const auto polled = [&](std::size_t i) {
+    f(i);
+    if (comm && exec::may_poll()) comm->poll();
+  };
+  if (auto* const tasks = exec::Tasks::current()) return tasks->each(count, polled);
+#pragma omp parallel for schedule(dynamic, 1) if (parallel)
+  for (std::size_t i = 0; i < count; ++i) polled(i);
+}
+
+// Memory of products under way, by columns at once; kept for the next ones.
+template <class T>
+class Pool {
+ public:
+  using Planes = std::vector<T>;
+  std::unique_ptr<Planes> take(int columns, std::size_t size) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto& kept = kept_[std::size_t(columns / 2)];
+      if (!kept.empty()) {
+        auto planes = std::move(kept.back());
+        kept.pop_back();
+        return planes;
+      }
+    }
+    return std::make_unique<Planes>(size, T(0));
+  }
+  void give(int columns, std::unique_ptr<Planes> planes) {
+    const std::lock_guard lock(mutex_);
+    kept_[std::size_t(columns / 2)].push_back(std::move(planes));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::vector<std::unique_ptr<Planes>>, 3> kept_;  // of 1, 2 and 4 columns
+};
+
+template <class T>
+T clamped(T v, const op::Clamp<T>* clamp) {
+  if (!clamp) return v;
+  v += clamp->bias;
+  v = clamp->low > v ? clamp->low : v;
+  return clamp->high < v ? clamp->high : v;
+}
+
+// Columns 4, 2 and 1 at a time: f(columns, first).
+template <class F>
+void by_columns(int k, F&& f) {
+  for (int c = 0; c < k;) {
+    const int left = k - c;
+    if (left >= 4) f(std::integral_constant<int, 4>{}, c), c += 4;
+    else if (left >= 2) f(std::integral_constant<int, 2>{}, c), c += 2;
+    else f(std::integral_constant<int, 1>{}, c), c += 1;
+  }
+}
+
+template <class T>
+class Computed : public op::LocalProduct<T> {
+ public:
+  explicit Computed(std::shared_ptr<const Part> part) : part_(std::move(part)) {}
+  Global entries() const override { return part_->entries; }
+  double largest() const override {
+    double most = 0;
+    if (part_->entries > 0)
+      for (const Beam& b : part_->beams) most = std::max(most, b.largest() * part_->geometry.pixel);
+    return most;
+  }
+  std::string storage() const override { return message("computed, ", scalar_name<T>()); }
+
+ protected:
+  double bytes_of_places() const {
+    return double(sizeof(Local)) * (double(part_->ray_at.size()) + double(part_->pixel_at.size()));
+  }
+  template <class Run>
+  void traced(int k, Run&& run) const {
+    const bool watched = Trace::on();
+    const Span span("computed product", "op", watched ? std::int64_t(this->bytes()) : 0);
+    if (watched)
+      Trace::work("computed product",
+                  this->bytes() + double(sizeof(T)) * k * (double(this->columns()) + double(this->rows())),
+                  this->flops() * k);
+    run();
+  }
+  std::shared_ptr<const Part> part_;
+};
+
+}  // namespace tacit::app::tomography
