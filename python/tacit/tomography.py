@@ -137,9 +137,10 @@ def projector(
     vectors : str
         "full", or "float16", "bfloat16": products read vectors in 16 bits (:func:`tacit.tiled`). Of float32.
     format : str
-        "computed": entries are made in every product; no memory and next to no time to build, quickest up to 8 columns,
-        of values and vectors in full. Stored: "list" (fastest), "bitmap" (fewer bytes), "plain". "automatic": computed
-        up to 8 columns and where a stored matrix would not fit the memory, stored beyond, and where options say how.
+        "computed": entries are made in every product; no memory and next to no time to build, quickest up to 4 columns
+        (8 where building counts), of values and vectors in full. Stored: "list" (fastest), "bitmap" (fewer bytes),
+        "plain". "automatic": computed up to 8 columns and where a stored matrix would not fit the memory, stored
+        beyond, and where options say how.
     columns : int
         Slices that are worked on at once, as expected; decides the automatic format.
     block_rows, tile : int

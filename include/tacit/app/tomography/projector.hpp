@@ -49,13 +49,13 @@ class Projector {
   /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
   /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Its entries are stored, or with
   /// TiledFormat::computed made anew in every product: no time to build, no memory but two padded images and a
-  /// sinogram for up to four columns, and up to `computed_columns` columns quicker than what is stored. `automatic`
-  /// computes up to so many, unless options are given that only a stored matrix has (16-bit values or vectors,
-  /// clusters, tune, block_rows, tile) or most angles would go the slow way (pixels below 0.71 bins; two to three bins
-  /// and more), and also where a stored one would not fit the machine's memory. A number that is not finite spoils what
-  /// its neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage) on computed beside
-  /// options of a stored matrix. Error(environment) before anything is built where a rank's share cannot fit the
-  /// machine's memory.
+  /// sinogram for up to four columns, and up to `computed_columns` columns quicker than building and multiplying what
+  /// is stored. `automatic` computes up to so many, unless options are given that only a stored matrix has (16-bit
+  /// values or vectors, clusters, tune, block_rows, tile) or most angles would go the slow way (pixels below 0.71 or
+  /// above 1.8 bins), and also where a stored one would not fit the machine's memory. A number that is not
+  /// finite spoils what its neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage)
+  /// on computed beside options of a stored matrix. Error(environment) before anything is built where a rank's share
+  /// cannot fit the machine's memory.
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
