@@ -693,8 +693,9 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     count(60);  // buffers that are kept
     const long few = count(10), many = count(60);
     if (m.applies == 0) {
-      // Blocks grow, and Ritz values are found, over the first iterations of a run.
-      EXPECT_LE(count(240) - count(120), 10) << m.name;
+      // Blocks grow and shrink, and Ritz values are found, mostly over the first iterations of a run: later less than once
+      // in a block of eight.
+      EXPECT_LT(count(240) - count(120), 120 / 8) << m.name;
     } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
       // Bases, and per sum what it carries.
       EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
