@@ -35,6 +35,7 @@ class Forward final : public Computed<T> {
     double start, step, spacing;  // the same in double
     T most;                       // a fraction: what a ray is at most within the last of its two pixels
     double whole, part;           // sums to lengths
+    double reach;                 // of the image's shadow from its middle; rays beyond it are 0, not what rounding leaves
   };
   struct Unit {
     Local first, last, group;  // lines; rays group L to group L + L - 1
@@ -81,7 +82,8 @@ Forward<T>::Forward(std::shared_ptr<const Part> part) : Computed<T>(std::move(pa
     const double slant = std::abs(double(by_row)), length = g.pixel / std::abs(double(main));
     const T most = T(slant * one<T>);
     lines_.push_back({i, steep, fixed(at), fixed(by_row), fixed(by_ray), double(at), double(by_row), double(by_ray),
-                      most, std::ldexp(length, half_bits<T>), std::ldexp(length / double(most), half_bits<T>)});
+                      most, std::ldexp(length, half_bits<T>), std::ldexp(length / double(most), half_bits<T>),
+                      0.5 * (g.width * std::abs(b.cos) + g.height * std::abs(b.sin)) - shortest / b.slope});
   }
   std::stable_sort(lines_.begin(), lines_.end(),
                    [](const Line& a, const Line& b) { return a.steep != b.steep ? a.steep : a.step < b.step; });
@@ -200,9 +202,12 @@ void Forward<T>::add_up(const Unit& unit, const T* planes, T* y, int stride, con
     const Line& line = lines_[std::size_t(unit.first + n)];
     const Local bin = unit.group * L;
     const Local* const at = p.ray_at.data() + std::size_t(line.angle) * std::size_t(p.geometry.detectors) + bin;
-    for (Local i = 0; i < std::min(L, p.geometry.detectors - bin); ++i)
+    for (Local i = 0; i < std::min(L, p.geometry.detectors - bin); ++i) {
+      const bool misses = std::abs(p.bin[std::size_t(bin + i)]) >= line.reach;
       for (int c = 0; at[i] >= 0 && c < K; ++c)
-        y[std::size_t(at[i]) * std::size_t(stride) + std::size_t(c)] = clamped(T(sum[n][c].of[i]), clamp);
+        y[std::size_t(at[i]) * std::size_t(stride) + std::size_t(c)] =
+            clamped(misses ? T(0) : T(sum[n][c].of[i]), clamp);
+    }
   }
 }
 
