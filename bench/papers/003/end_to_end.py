@@ -44,7 +44,9 @@ def measure(o, n, count, groups, precision):
     images = np.random.default_rng(0).random((o.columns, n, n))
 
     def rank(comm):
-        P = tomography.projector(angles, n, comm=comm, groups=groups, columns=o.columns, **PRECISIONS[precision])
+        P = tomography.projector(
+            angles, n, comm=comm, groups=groups, format="list", columns=o.columns, **PRECISIONS[precision]
+        )
         b = P.project(images.astype(P.dtype))
         tacit._core.trace_rank()
         if comm.rank == 0:

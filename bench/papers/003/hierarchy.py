@@ -132,7 +132,7 @@ def main():
         # A trace of some products: where the time of all ranks goes (they share the cores of this machine).
         def traced(comm, dtype, values):
             P = tomography.projector(
-                angles, o.size, order=o.order, groups=groups, comm=comm, dtype=dtype, values=values
+                angles, o.size, order=o.order, groups=groups, comm=comm, dtype=dtype, values=values, format="list"
             )
             tacit._core.trace_rank()
             P.project(x)

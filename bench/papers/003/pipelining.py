@@ -43,7 +43,7 @@ def main():
 
         def rank(comm, minibatch=minibatch):
             groups = tuple(int(g) for g in o.groups.split(",") if g)
-            P = tomography.projector(angles, o.size, comm=comm, groups=groups, minibatch=minibatch)
+            P = tomography.projector(angles, o.size, comm=comm, groups=groups, minibatch=minibatch, columns=o.columns)
             P.project(x)
             comm.barrier()
             tacit._core.trace_rank()
