@@ -193,7 +193,7 @@ void bind_scalar(nb::module_& m) {
            [](const M& s) {
              precond::MultigridReport r;
              r.levels = s.take_levels();
-             return to_dict(r)["levels"];
+             return nb::object(to_dict(r)["levels"]);
            })
       .def("take_bottom",
            [](const M& s) {

@@ -487,7 +487,7 @@ def assemble(
         Of :func:`tacit.hmatrix`.
     assembly : str
         Who evaluates entries and finds crosses: "host"; "cuda": a GPU, for the collocation matrix by "aca" and "aca+",
-        with the host's crosses but for rounding (recompression and all that follows are the host's); "virtual": the
+        with the host's crosses but for rounding, recompressed there too; "virtual": the
         same kernels, played by the processor.
     scalar : dtype
         float64 or float32.

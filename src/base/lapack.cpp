@@ -4,8 +4,13 @@
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
+
+#if defined(__linux__)
+#include <link.h>
+#endif
 
 // PyPI's OpenBLAS has a prefix before every name.
 #ifndef TACIT_LAPACK
@@ -96,9 +101,33 @@ std::string kernels() {
 }
 
 namespace {
-// Before main(), while no thread is in the BLAS.
+#if defined(__x86_64__) && defined(__linux__)
+// Which of the program's objects an address lies in, in the order in which they were loaded.
+int object_of(const void* address) {
+  struct Search {
+    std::uintptr_t address;
+    int at, found;
+  } search{reinterpret_cast<std::uintptr_t>(address), 0, -1};
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        auto& s = *static_cast<Search*>(data);
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          const auto& part = object->dlpi_phdr[i];
+          const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
+          if (part.p_type == PT_LOAD && s.address >= begin && s.address < begin + part.p_memsz) s.found = s.at;
+        }
+        ++s.at;
+        return s.found >= 0 ? 1 : 0;
+      },
+      &search);
+  return search.found;
+}
+#endif
+
+// Before main(), or while this module is loaded: where the BLAS was there before it, somebody may be at work in it.
+const char one_here = 0;  // an address in this module
 [[maybe_unused]] const bool kernels_of_this_processor = [] {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__linux__)
   if (!openblas_get_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return false;
   constexpr const char* variable = "OPENBLAS_CORETYPE";
   __builtin_cpu_init();
@@ -106,6 +135,7 @@ namespace {
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   const bool fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (kernels() != "Prescott" || !fused || std::getenv(variable)) return false;
+  if (object_of(reinterpret_cast<const void*>(&openblas_get_corename)) < object_of(&one_here)) return false;
   setenv(variable, wide ? "SkylakeX" : "Haswell", 1);
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();

@@ -347,3 +347,13 @@ def test_a_virtual_device_on_the_command_line() -> None:
     assert facts["converged"]
     assert facts["residual_norm"] <= 1e-10
     run("multigrid", "--n", "16", "--device", "virtual", "--precondition", "cg", code=2)
+
+
+def test_a_preconditioner_tells_what_its_levels_did() -> None:
+    p = problems.helmholtz(16, boundary="dirichlet")
+    M = mg.multigrid(p.A)
+    M @ p.f
+    levels = M.take_report()["levels"]
+    assert [level["cells"][0] for level in levels][:2] == [16, 8]
+    assert levels[0]["half_sweeps"] == 8
+    assert M.take_report()["levels"][0]["half_sweeps"] == 0

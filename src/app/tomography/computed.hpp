@@ -9,7 +9,7 @@
 // the position is where a pixel's shadow ends on the detector, the lengths are those of the rays before it.
 //
 // Positions are fixed-point numbers: exact sums, a fraction that costs no rounding, a whole number that costs no
-// conversion. Angles nearer to an axis than 1/256 in floats, along one, and windows that are too small for the pixels'
+// conversion. Angles nearer to an axis than 1/256, along one, and windows that are too small for the pixels'
 // size are left to a second way, which evaluates the stored matrix's own expression in doubles, several times slower.
 #pragma once
 

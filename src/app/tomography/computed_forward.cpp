@@ -293,7 +293,7 @@ template <class T>
 bool computes_fast(double pixel, const std::vector<Beam>& beams) {
   std::size_t slow = 0;
   for (const Beam& b : beams) slow += (fast_forward<T>(b, pixel) ? 0u : 1u) + (fast_backward<T>(b, pixel) ? 0u : 1u);
-  return slow <= beams.size() / 8 + 4;
+  return slow <= beams.size() / 4 + 1;
 }
 
 template std::unique_ptr<op::LocalProduct<float>> computed_forward(std::shared_ptr<const Part>);

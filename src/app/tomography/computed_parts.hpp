@@ -42,8 +42,7 @@ inline constexpr int half_bits =
     4 * int(sizeof(T));  // fractions count to 2^(2 half_bits): half of it is taken from vectors
 template <class T>
 inline constexpr double one = sizeof(T) == 4 ? 0x1p32 : 0x1p64;
-template <class T>
-inline constexpr double steepest = sizeof(T) == 4 ? 1.0 / 256 : 1e-9;  // below: too near to an axis for fractions
+inline constexpr double steepest = 1.0 / 256;  // below: what a fraction of a position leaves out counts, times 256
 
 // Numbers of a row with its margins: an odd number of cache lines, so that rows do not meet in one set.
 template <class T>
@@ -58,7 +57,7 @@ bool fits(double spacing, int candidates) {
 }
 template <class T>
 bool slanted(const Beam& b) {
-  return !b.along && b.most >= steepest<T> * std::max(std::abs(b.cos), std::abs(b.sin));
+  return !b.along && b.most >= steepest * std::max(std::abs(b.cos), std::abs(b.sin));
 }
 template <class T>
 bool fast_forward(const Beam& b, double pixel) {
