@@ -26,6 +26,7 @@ op::EntryFunction<T> entries_as(const Layer& layer) {
 template <Scalar T>
 System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
   comm::collective(comm, [&] {
+    require(options.matrix.tolerance > 0, "a tolerance of ", options.matrix.tolerance, "; a number above 0 is needed");
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
     require(options.assembly == AssemblyOn::host || options.discretisation == Discretisation::collocation,
             "a device assembles the collocation matrix, and Galerkin's was asked for");

@@ -136,8 +136,8 @@ bool mg::gives_up(double now, double largest, double divisor, int max_cycles, Mu
 
 template <class T>
 void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
-  require(o.pre >= 0 && o.post >= 0 && o.pre + o.post >= 1, "pre = ", o.pre, " and post = ", o.post,
-          " sweeps; at least one of them is needed");
+  require(o.pre >= 0 && o.post >= 0, "pre = ", o.pre, " and post = ", o.post, " sweeps; 0 or more are needed");
+  require(o.pre + o.post >= 1, "pre = 0 and post = 0 sweeps; at least one of them is needed");
   require(o.pre <= 1000 && o.post <= 1000, "pre = ", o.pre, ", post = ", o.post, "; at most 1000 sweeps are done");
   require(o.omega() > 0 && o.omega() < 2, "relaxation is ", o.omega(), "; a number between 0 and 2 is needed");
   require(o.range() > 1, "chebyshev_range is ", o.range(), "; a number above 1 is needed");
