@@ -6,6 +6,7 @@
 // written once and in place. Who reads a line asks for the same line of the next piece. A complex column v stands as two
 // real ones: v and -i v, whose real dot products with q are the real and the imaginary part of q^H v; the combination
 // Q c is Q Re c + i (Q Im c).
+#include <tacit/base/fused.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -161,11 +162,11 @@ void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t 
     for (int k = 0; k < K; k += Per) {
       const Packed<R> vi = once<R>(load<R>(v[k / Per] + i));
 #pragma GCC unroll 16
-      for (int g = 0; g < G; ++g) acc[g][k] += qi[g] * vi;
+      for (int g = 0; g < G; ++g) acc[g][k] = mul_add(qi[g], vi, acc[g][k]);
       if constexpr (Per == 2) {
         const Packed<R> ti = turned<R>(vi);
 #pragma GCC unroll 16
-        for (int g = 0; g < G; ++g) acc[g][k + 1] += qi[g] * ti;
+        for (int g = 0; g < G; ++g) acc[g][k + 1] = mul_add(qi[g], ti, acc[g][k + 1]);
       }
     }
   }
@@ -227,7 +228,7 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
 #pragma GCC unroll 16
       for (int k = from(); k < K; ++k)
 #pragma GCC unroll 16
-        for (int e = 0; e < E; ++e) acc[e][k] += c[k] * x[e];
+        for (int e = 0; e < E; ++e) acc[e][k] = mul_add(c[k], x[e], acc[e][k]);
     };
     int l = 0;
     for (; l < (first + half) / Per; ++l) own(l, std::integral_constant<int, 0>{});
@@ -245,7 +246,7 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
 #pragma GCC unroll 16
     for (int k = 0; k < K; ++k)
 #pragma GCC unroll 16
-      for (int e = 0; e < E; ++e) acc[e][k] += c[k] * x[e];
+      for (int e = 0; e < E; ++e) acc[e][k] = mul_add(c[k], x[e], acc[e][k]);
   }
 #pragma GCC unroll 16
   for (int k = 0; k < K; k += Per) {

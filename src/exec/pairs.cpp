@@ -1,5 +1,6 @@
 #include <tacit/exec/pairs.hpp>
 
+#include <tacit/base/fused.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -46,7 +47,7 @@ void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
       for (int j = 0; j < J; ++j) {
         std::memcpy(&right, b + j * block_rows + row, sizeof(V));
 #pragma GCC unroll 4
-        for (int i = 0; i < step; ++i) acc[i][j] += left[i] * right;
+        for (int i = 0; i < step; ++i) acc[i][j] = mul_add(left[i], right, acc[i][j]);
       }
     }
 #pragma GCC unroll 4
@@ -103,8 +104,8 @@ void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, con
     for (int k = 0; k < N; ++k) {
       V v;
       std::memcpy(&v, y[k] + i, sizeof v);
-      if (a) sum += straight[k] * v + crossed[k] * __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
-      if (e) part += apart[k] * v;
+      if (a) sum += mul_add(straight[k], v, crossed[k] * __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+      if (e) part = mul_add(apart[k], v, part);
     }
     if (a) std::memcpy(pair + i, &sum, sizeof sum);
     if (e) std::memcpy(xs + i, &part, sizeof part);
@@ -112,8 +113,9 @@ void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, con
   for (; i < 2 * m; i += 2)
     for (int k = 0; k < N; ++k) {
       const R p = y[k][i], r = y[k][i + 1];
-      if (a) pair[i] += a[2 * k] * p + a[2 * k + 1] * r, pair[i + 1] += c[2 * k] * p + c[2 * k + 1] * r;
-      if (e) xs[i] += e[2 * k] * p, xs[i + 1] += e[2 * k + 1] * r;
+      if (a)
+        pair[i] += mul_add(a[2 * k], p, a[2 * k + 1] * r), pair[i + 1] += mul_add(c[2 * k + 1], r, c[2 * k] * p);
+      if (e) xs[i] = mul_add(e[2 * k], p, xs[i]), xs[i + 1] = mul_add(e[2 * k + 1], r, xs[i + 1]);
     }
 }
 

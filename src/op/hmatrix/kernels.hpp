@@ -4,6 +4,8 @@
 // so all loops below are real.
 #pragma once
 
+#include <tacit/base/fused.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -97,7 +99,7 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
         if (v * n * sizeof(S) % 64 == 0) __builtin_prefetch(reinterpret_cast<const char*>(p + v * n) + ahead);
         const Vec<R> a = load<R>(p + v * n);
 #pragma GCC unroll 8
-        for (int k = 0; k < K; ++k) sum[k][v] += a * c[k];
+        for (int k = 0; k < K; ++k) sum[k][v] = mul_add(c[k], a, sum[k][v]);
       }
       p += ld;
       if constexpr (Complex) {  // i times the imaginary column
@@ -105,7 +107,8 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
         for (int v = 0; v < V; ++v) {
           const Vec<R> a = load<R>(p + v * n);
 #pragma GCC unroll 8
-          for (int k = 0; k < K; k += 2) sum[k][v] -= a * c[k + 1], sum[k + 1][v] += a * c[k];
+          for (int k = 0; k < K; k += 2)
+            sum[k][v] = mul_add(-c[k + 1], a, sum[k][v]), sum[k + 1][v] = mul_add(c[k], a, sum[k + 1][v]);
         }
         p += ld;
       }
@@ -134,11 +137,12 @@ void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const R
       R c[K];
       for (int k = 0; k < K; ++k) c[k] = scale * coefficient[k * ldz + j];
       for (int k = 0; k < K; ++k)
-        for (int i = 0; i < rows; ++i) sum[k][i] += R(p[i]) * c[k];
+        for (int i = 0; i < rows; ++i) sum[k][i] = mul_add(c[k], R(p[i]), sum[k][i]);
       p += ld;
       if constexpr (Complex) {
         for (int k = 0; k < K; k += 2)
-          for (int i = 0; i < rows; ++i) sum[k][i] -= R(p[i]) * c[k + 1], sum[k + 1][i] += R(p[i]) * c[k];
+          for (int i = 0; i < rows; ++i)
+            sum[k][i] = mul_add(-c[k + 1], R(p[i]), sum[k][i]), sum[k + 1][i] = mul_add(c[k], R(p[i]), sum[k + 1][i]);
         p += ld;
       }
     }
@@ -181,7 +185,7 @@ void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R
     for (int c = 0; c < C; ++c) {
       const Vec<R> a = load<R>(p + c * m + i);
 #pragma GCC unroll 8
-      for (int k = 0; k < K; ++k) to[c][k] += a * b[k];
+      for (int k = 0; k < K; ++k) to[c][k] = mul_add(a, b[k], to[c][k]);
     }
   };
   // A line of each column at a time: one fetch in advance for each.
@@ -204,7 +208,7 @@ void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R
 #pragma GCC unroll 8
       for (int a = 1; a < sums; ++a) sum[0][c][k] += sum[a][c][k];
       R s = add_lanes<R>(sum[0][c][k]);
-      for (std::ptrdiff_t l = i; l < m; ++l) s += R(p[c * m + l]) * x[k * ldx + l];
+      for (std::ptrdiff_t l = i; l < m; ++l) s = mul_add(R(p[c * m + l]), x[k * ldx + l], s);
       out[c * K + k] = s;
     }
 }

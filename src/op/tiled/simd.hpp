@@ -1,6 +1,8 @@
 // The few vector operations that the kernels of tiled matrices are written in: 64 bytes of floats or doubles.
 #pragma once
 
+#include <tacit/base/fused.hpp>
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -74,7 +76,7 @@ struct Wide {
     for (int i = 0; i < n; ++i) p[i] = v[i];
   }
   void add_product(const Wide& a, const Wide& b) {
-    for (int i = 0; i < lanes<T>; ++i) v[i] += a.v[i] * b.v[i];
+    for (int i = 0; i < lanes<T>; ++i) v[i] = mul_add(a.v[i], b.v[i], v[i]);
   }
   void add(const Wide& a) {
     for (int i = 0; i < lanes<T>; ++i) v[i] += a.v[i];

@@ -2,6 +2,7 @@
 // more than the product (and OpenBLAS may not know the processor at all). Complex numbers go to BLAS.
 #pragma once
 
+#include <tacit/base/fused.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/types.hpp>
 
@@ -31,7 +32,7 @@ inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, 
     for (int k = 0; k < K; ++k) {
       const R factor = b[l * bl + k * bj];
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[k][v] += column[v] * factor;
+      for (int v = 0; v < V; ++v) sum[k][v] = mul_add(factor, column[v], sum[k][v]);
     }
   }
 #pragma GCC unroll 8
@@ -39,7 +40,7 @@ inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, 
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       auto* const to = reinterpret_cast<Vec*>(c + k * ldc + v * n);
-      *to += sum[k][v] * alpha;
+      *to = mul_add(alpha, sum[k][v], *to);
     }
 }
 
@@ -65,7 +66,7 @@ void add_product_strided(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdif
   for (Local j = 0; j < columns; ++j)
     for (Local l = 0; l < depth; ++l) {
       const R factor = alpha * b[l * bl + j * bj];
-      for (Local r = i; r < rows; ++r) c[r + j * ldc] += factor * a[r + l * lda];
+      for (Local r = i; r < rows; ++r) c[r + j * ldc] = mul_add(factor, a[r + l * lda], c[r + j * ldc]);
     }
 }
 
@@ -103,7 +104,7 @@ inline void dots(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t ldb,
     for (int p = 0; p < P; ++p) {
       const Vec one = *reinterpret_cast<const Vec*>(a + p * lda + l);
 #pragma GCC unroll 8
-      for (int q = 0; q < Q; ++q) sum[p][q] += one * other[q];
+      for (int q = 0; q < Q; ++q) sum[p][q] = mul_add(one, other[q], sum[p][q]);
     }
   }
   for (int p = 0; p < P; ++p)
@@ -116,7 +117,7 @@ inline void dots(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t ldb,
 #pragma GCC unroll 16
         for (int i = 0; i < half; ++i) part[i] += part[i + half];
       R s = part[0];
-      for (Local r = l; r < depth; ++r) s += a[p * lda + r] * b[q * ldb + r];
+      for (Local r = l; r < depth; ++r) s = mul_add(a[p * lda + r], b[q * ldb + r], s);
       c[p + q * ldc] += alpha * s;
     }
 }
