@@ -366,20 +366,30 @@ wants_applications() {
   esac
 }
 
-# setup_build ON|OFF TARGET...: configures the release folder, with the applications or without, and builds the targets and
-# the Python module.
+# setup_build ON|OFF TARGET... [-- CMAKE-ARGUMENT...]: configures the folder $build, with the applications or without, and
+# builds the targets; with tacit_python among them, the package in python/ sees this module.
 setup_build() {
   applications=$1
   shift
-  targets=$*
-  set -- --preset release "-DTACIT_APPLICATIONS=$applications"
+  targets=
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    targets="$targets $1"
+    shift
+  done
+  if [ $# -gt 0 ]; then shift; fi
+  set -- --preset release "-DTACIT_APPLICATIONS=$applications" "$@"
   set -- "$@" "-DTACIT_TESTS=$applications" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
   with_mpi setup_configure "$build" "$log/configure.log" "$@"
   # shellcheck disable=SC2086  # a list of targets
-  setup_compile "$build" "$log/compile.log" tacit_python $targets
-  # The package in python/ sees the module of the folder that was built last.
+  setup_compile "$build" "$log/compile.log" $targets
+  case " $targets " in *" tacit_python "*) use_module ;; esac
+}
+
+# The package in python/ sees the module of the folder $build.
+use_module() {
   for module in "$build"/python/tacit/_core*.so; do
+    [ -e "$module" ] || continue
     link=$root/python/tacit/${module##*/}
     if [ "$(readlink "$link" 2>/dev/null)" != "$module" ]; then
       rm -f "$link"

@@ -6,7 +6,7 @@
 // written once and in place. Who reads a line asks for the same line of the next piece. A complex column v stands as two
 // real ones: v and -i v, whose real dot products with q are the real and the imaginary part of q^H v; the combination
 // Q c is Q Re c + i (Q Im c).
-#include <tacit/base/fused.hpp>
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -63,13 +63,9 @@ struct part_of<ComplexBfloat16> {
 template <class S>
 using part_t = typename part_of<S>::type;
 template <class S>
-const part_t<S>* parts(const S* p) {
-  return reinterpret_cast<const part_t<S>*>(p);
-}
-template <class S>
-  requires(!std::is_const_v<S>)
-part_t<S>* parts(S* p) {
-  return reinterpret_cast<part_t<S>*>(p);
+auto* parts(S* p) {
+  using Part = part_t<std::remove_const_t<S>>;
+  return reinterpret_cast<std::conditional_t<std::is_const_v<S>, const Part, Part>*>(p);
 }
 
 template <class R, class S>
@@ -124,11 +120,9 @@ inline void save(const Packed<R>& v, S* p, std::size_t count = width<R>) {
 /// Pairs (a, b) -> (b, -a): -i times complex numbers; i times them is its negative.
 template <class R>
 inline Packed<R> turned(const Packed<R>& v) {
-  typedef std::conditional_t<sizeof(R) == 8, std::int64_t, std::int32_t> Index;
-  typename Pack<Index, vector_bytes>::type swap;
   Packed<R> sign;
-  for (int l = 0; l < width<R>; ++l) swap[l] = l ^ 1, sign[l] = R(l % 2 ? -1 : 1);
-  return __builtin_shuffle(v, swap) * sign;
+  for (int l = 0; l < width<R>; ++l) sign[l] = R(l % 2 ? -1 : 1);
+  return shuffled<[](int l) { return l ^ 1; }>(v, v) * sign;
 }
 /// v, loaded once: as an operand of every sum that takes it, it would be loaded as often.
 template <class R>

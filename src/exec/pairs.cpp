@@ -1,6 +1,6 @@
 #include <tacit/exec/pairs.hpp>
 
-#include <tacit/base/fused.hpp>
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>

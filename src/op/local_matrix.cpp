@@ -1,5 +1,6 @@
 #include "recurrence_impl.hpp"
 
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
@@ -167,9 +168,6 @@ inline void diagonal_slice_pair(const T* value, const Local* diagonal, const std
                                 T* sum) {
   constexpr unsigned full = (1u << C) - 1;
   using V = typename Register<T, C>::type;
-  using Index = typename Register<std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>, C>::type;
-  Index low, high;
-  for (int l = 0; l < C; ++l) low[l] = l / 2, high[l] = C / 2 + l / 2;
   V acc[2] = {}, v, from[2];
   for (Local j = 0; j < steps; ++j, value += C) {
     fetch_ahead(value);
@@ -183,8 +181,8 @@ inline void diagonal_slice_pair(const T* value, const Local* diagonal, const std
           some[2 * l + c] = mask[j] >> l & 1 ? x[2 * (std::ptrdiff_t(diagonal[j]) + l) + c] : T{};
       std::memcpy(from, some, sizeof from);
     }
-    acc[0] += __builtin_shuffle(v, low) * from[0];
-    acc[1] += __builtin_shuffle(v, high) * from[1];
+    acc[0] += shuffled<[](int l) { return l / 2; }>(v, v) * from[0];
+    acc[1] += shuffled<[](int l) { return (C + l) / 2; }>(v, v) * from[1];
   }
   std::memcpy(sum, acc, sizeof acc);
 }

@@ -1,6 +1,7 @@
 // Several steps of Richardson's iteration in one pass over a grid.
 #include "stencil_impl.hpp"
 
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/ahead.hpp>
 
@@ -56,12 +57,9 @@ struct Wide {
   static V load(const S* p) { return *reinterpret_cast<const U*>(p); }
   static void store(S* p, V v) { *reinterpret_cast<U*>(p) = v; }
   /// Lanes by .. of a, then lanes of b.
-  static V shifted(V a, V b, int by) {
-    typedef std::conditional_t<sizeof(S) == 8, std::int64_t, std::int32_t> I;
-    typedef I Mask __attribute__((vector_size(64)));
-    Mask mask;
-    for (int l = 0; l < int(lanes); ++l) mask[l] = I(by + l);
-    return __builtin_shuffle(a, b, mask);
+  template <int by>
+  static V shifted(V a, V b) {
+    return shuffled<[](int l) { return by + l; }>(a, b);
   }
   static double sum(V v) {
     double total = 0;
@@ -100,9 +98,9 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
   std::ptrdiff_t i = 0;
   V left = W::load(line - 1), x = W::load(line);
   for (; i + 2 * w <= n; i += w) {
-    const V next = W::load(line + i + w), r = at(i, left, x, W::shifted(x, next, 1));
+    const V next = W::load(line + i + w), r = at(i, left, x, W::template shifted<1>(x, next));
     all += r * r;
-    left = W::shifted(x, next, w - 1);
+    left = W::template shifted<int(w) - 1>(x, next);
     x = next;
   }
   const V r = at(i, left, x, W::load(line + i + 1));

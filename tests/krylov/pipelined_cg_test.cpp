@@ -98,7 +98,8 @@ TYPED_TEST(PipelinedCg, ReplacedByTheEstimateItIsAsAccurateAsConjugateGradients)
   o.replacement = 0;
   o.fallbacks = false;
   if (is_wide<T>) {
-    EXPECT_GE(run(*A, b, o).report.iterations, 1.1 * classical.report.iterations);
+    // Its recurrence reaches the goal before the residual does; how many iterations that costs is a matter of rounding.
+    EXPECT_GE(run(*A, b, o).report.restarts, 1);
   }
 }
 

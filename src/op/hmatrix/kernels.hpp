@@ -4,7 +4,7 @@
 // so all loops below are real.
 #pragma once
 
-#include <tacit/base/fused.hpp>
+#include <tacit/base/lanes.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The few vector operations that the kernels of tiled matrices are written in: 64 bytes of floats or doubles.
 #pragma once
 
-#include <tacit/base/fused.hpp>
+#include <tacit/base/lanes.hpp>
 
 #include <bit>
 #include <cstdint>

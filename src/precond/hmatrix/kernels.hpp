@@ -2,7 +2,7 @@
 // more than the product (and OpenBLAS may not know the processor at all). Complex numbers go to BLAS.
 #pragma once
 
-#include <tacit/base/fused.hpp>
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/types.hpp>
 

@@ -1,8 +1,10 @@
-// Products and sums in one rounding, asked for by name: the library is compiled without contraction, so that a compiler
-// cannot fuse one of two loops that promise the same bits and not the other.
+// Operations on numbers and on vectors of them (gcc's vector_size) that every compiler has to do in the same way. The
+// library is compiled without contraction, so that a compiler cannot fuse the products and sums of one of two loops
+// that promise the same bits and not of the other: where a fused multiply-add pays, it is asked for by name.
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
 namespace tacit {
 
@@ -14,8 +16,8 @@ inline constexpr bool has_fused = true;
 inline constexpr bool has_fused = false;
 #endif
 
-/// a b + c, rounded once where has_fused. For float, double and vectors of them (gcc's vector_size), lane by lane; a may
-/// be one number for all lanes. The same bits in every loop and from every compiler of a build.
+/// a b + c, rounded once where has_fused. For float, double and vectors of them, lane by lane; a may be one number for
+/// all lanes. The same bits in every loop and from every compiler.
 template <class A, class V>
 [[gnu::always_inline]] inline V mul_add(const A& a, const V& b, const V& c) {
   if constexpr (!has_fused) {
@@ -33,6 +35,15 @@ template <class A, class V>
     for (int l = 0; l < int(sizeof(V) / sizeof(b[0])); ++l) result[l] = mul_add(a[l], b[l], c[l]);
     return result;
   }
+}
+
+/// Lane l of the result is lane of(l) of a, or lane of(l) - lanes of b.
+template <auto of, class V>
+[[gnu::always_inline]] inline V shuffled(const V& a, const V& b) {
+  return [&]<int... l>(std::integer_sequence<int, l...>) __attribute__((always_inline)) {
+    return V(__builtin_shufflevector(a, b, of(l)...));
+  }
+  (std::make_integer_sequence<int, int(sizeof(V) / sizeof(a[0]))>{});
 }
 
 }  // namespace tacit
