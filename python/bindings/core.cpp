@@ -161,6 +161,7 @@ void bind_core(nb::module_& m) {
   m.def("device_available", &exec::device_available);
   m.def("device_name", &exec::device_name);
   m.def("blas_kernels", &lapack::kernels);
+  m.def("lapack_works", &lapack::works);
 #ifdef _OPENMP
   m.def("threads", [] { return omp_get_max_threads(); });
   m.def("set_threads", [](int n) { omp_set_num_threads(n); });

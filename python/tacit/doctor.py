@@ -140,6 +140,11 @@ def _blas(flags: list[str]) -> Iterator[Finding]:
     from tacit import _core
 
     kernels = str(_core.blas_kernels())
+    if not _core.lapack_works():
+        yield Finding(
+            "blas", BAD, "LAPACK gives wrong answers to a 2 x 2 problem", "build Tacit again, with the LAPACK that it finds here"
+        )
+        return
     if not kernels:
         return
     if kernels == "Prescott" and "avx2" in flags:

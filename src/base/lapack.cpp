@@ -12,8 +12,12 @@
 #include <link.h>
 #endif
 
-// PyPI's OpenBLAS has a prefix before every name.
-#ifndef TACIT_LAPACK
+// PyPI's OpenBLAS has a prefix before every name. Two steps: the prefix is a macro, and ## takes its operands as they stand.
+#ifdef TACIT_LAPACK_PREFIX
+#define TACIT_JOIN(prefix, name) prefix##name##_
+#define TACIT_WITH_PREFIX(prefix, name) TACIT_JOIN(prefix, name)
+#define TACIT_LAPACK(name) TACIT_WITH_PREFIX(TACIT_LAPACK_PREFIX, name)
+#else
 #define TACIT_LAPACK(name) name##_
 #endif
 
@@ -241,6 +245,22 @@ template void householder_qr(std::span<float>, int, int, std::vector<float>&);
 template void householder_qr(std::span<double>, int, int, std::vector<double>&);
 template void householder_qr(std::span<std::complex<float>>, int, int, std::vector<std::complex<float>>&);
 template void householder_qr(std::span<std::complex<double>>, int, int, std::vector<std::complex<double>>&);
+
+bool works() {
+  constexpr double small = 1e-12;
+  // Eigenvalues 1 and 3; |R| of the columns (3, 4) and (0, 5) is [5, 4; 0, 3].
+  std::vector<std::complex<double>> h{2, 1, 1, 2};
+  const auto values = hessenberg_eigenvalues(h, 2);
+  if (values.size() != 2 || !(std::abs(values[0] + values[1] - 4.0) < small && std::abs(values[0] * values[1] - 3.0) < small))
+    return false;
+  const std::vector<double> a{3, 4, 0, 5};
+  std::vector<double> q = a, r;
+  householder_qr<double>(q, 2, 2, r);
+  double worst = std::abs(std::abs(r[0]) - 5) + std::abs(std::abs(r[2]) - 4) + std::abs(std::abs(r[3]) - 3);
+  for (int c = 0; c < 2; ++c)
+    for (int i = 0; i < 2; ++i) worst += std::abs(q[i] * r[2 * c] + q[2 + i] * r[2 * c + 1] - a[2 * c + i]);
+  return worst < small;
+}
 
 template <Scalar T>
 bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {

@@ -1,7 +1,8 @@
 #include <tacit/exec/pairs.hpp>
 
+#include "pair_spans.hpp"
+
 #include <tacit/base/lanes.hpp>
-#include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -126,9 +127,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
                wide_t<T>* sums) {
   using R = real_t<T>;
   const bool same = v == z;
-  const Span span("pair gram", "exec",
-                  std::int64_t(((same ? 1 : 2) * columns + int(with_shadow)) * n * sizeof(T)),
-                  (is_complex<T> ? 8.0 : 2.0) * double(n) * columns * (0.5 * (columns + 1) + int(with_shadow)));
+  const Span span = pair_gram_span<T>(same, columns, with_shadow, n);
   // A complex column is two real ones, its products four sums of theirs.
   constexpr int parts = is_complex<T> ? 2 : 1;
   const int reals = columns * parts, padded = up_to_tile(reals), tiles = padded / tile;
@@ -210,8 +209,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
 
 template <Scalar T, Memory M>
 void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, T* x, std::size_t n) {
-  const Span span("pair combine", "exec", std::int64_t((columns + (a ? 2 : 0) + (x ? 2 : 0)) * n * sizeof(T)),
-                  (is_complex<T> ? 8.0 : 2.0) * double(n) * columns * ((a ? 2 : 0) + (x ? 1 : 0)));
+  const Span span = pair_combine_span<T>(a, x, columns, n);
   constexpr std::size_t rows = 512;
   each((n + rows - 1) / rows, n > parallel_from, [&](std::size_t chunk) {
     const std::size_t begin = chunk * rows, m = std::min(rows, n - begin);
@@ -250,7 +248,7 @@ void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, 
 
 template <Scalar T, Memory M>
 void pair_put(const T* x, int c, T* v, std::size_t n) {
-  const Span span("pair put", "exec", std::int64_t(3 * n * sizeof(T)));
+  const Span span = pair_put_span<T>(n);
   settle();
 #pragma omp parallel for schedule(static) if (n > parallel_from)
   for (std::size_t i = 0; i < n; ++i) v[2 * i + c] = x[i];
@@ -258,7 +256,7 @@ void pair_put(const T* x, int c, T* v, std::size_t n) {
 
 template <Scalar T, Memory M>
 double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
-  const Span span("largest magnitude", "exec", std::int64_t(stride * n * sizeof(T)));
+  const Span span = largest_magnitude_span<T>(n, stride);
   settle();
   double most = 0;
   int wrong = 0;  // not a number

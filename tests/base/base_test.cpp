@@ -96,6 +96,10 @@ TEST(Trace, RecordsSpansOfAllThreadsOnlyWhenOn) {
   EXPECT_NE(json.find("\"name\":\"outer\",\"cat\":\"test\",\"ph\":\"X\",\"ts\":0.000"), std::string::npos) << json;
 }
 
+TEST(Lapack, SolvesASmallProblem) {
+  EXPECT_TRUE(lapack::works());
+}
+
 // The kernels are those of this processor also where the BLAS is older than it is, and multiply rightly.
 TEST(Lapack, MultipliesWithKernelsOfTheProcessor) {
 #if defined(__x86_64__)

@@ -1,9 +1,13 @@
-"""What `cmake --install` leaves is enough for a program of somebody else: find_package(tacit), compile, run."""
+"""What `cmake --install` leaves is enough for a program of somebody else: find_package(tacit), compile, run. What a machine
+lacks is named before anything is installed, and a module that does not work when it has been built."""
 
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,6 +54,8 @@ def test_example(prefix: Path, tmp_path: Path) -> None:
     kept = ["CMAKE_MAKE_PROGRAM", "CMAKE_CXX_COMPILER"]
     if "MPI_SKIP_COMPILER_WRAPPER" in settings:  # an MPI that CMake does not find by itself
         kept += [name for name in settings if name.startswith("MPI_") or name == "CMAKE_DISABLE_FIND_PACKAGE_PkgConfig"]
+    if settings.get("TACIT_LAPACK_PREFIX"):  # nor such a LAPACK
+        kept += ["LAPACK_LIBRARIES", "BLAS_LIBRARIES"]
     kept = [f"-D{name}={settings[name]}" for name in kept if settings.get(name)]
     call("cmake", "-G", settings["CMAKE_GENERATOR"], "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *kept)
     call("cmake", "--build", build)
@@ -71,3 +77,172 @@ def test_example(prefix: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert "converged" in done.stdout
         assert "3 ranks" in done.stdout
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def old_compiler(path: Path) -> Path:
+    """A g++ that says it is of version 11."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    return script(path, f"exec {shutil.which('g++')} -U__GNUC__ -D__GNUC__=11 \"$@\"")
+
+
+def oldest() -> dict[str, str]:
+    lines = (ROOT / "cmake" / "oldest.txt").read_text().splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines if not line.startswith("#")}
+
+
+@pytest.fixture
+def set_up(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """./run build in a folder that has nothing but the scripts, with an apt-get that installs nothing and notes that it
+    was asked to. Returns the exit code and what was said."""
+    folder, tools = tmp_path / "tacit", tmp_path / "tools"
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    shutil.copytree(ROOT / "cmake", folder / "cmake")
+    shutil.copy(ROOT / "run", folder / "run")
+    installed = tmp_path / "installed"
+    script(tools / "apt-get", f'case "$*" in *install*) echo "$@" >>"{installed}" ;; esac; exit 1')
+
+    def run(**environment: object) -> tuple[int, str]:
+        known = {"PATH": f"{tools}:{os.environ['PATH']}"} | {name: str(value) for name, value in environment.items()}
+        done = subprocess.run(
+            ["./run", "build"], cwd=folder, env=os.environ | known, text=True, capture_output=True, timeout=120,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert not installed.exists(), installed.read_text()
+        assert not (folder / ".venv").exists(), "Python packages were installed"
+        return done.returncode, done.stderr
+
+    return run
+
+
+def test_a_compiler_that_is_too_old_is_named_before_anything_is_installed(
+    set_up: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    old = old_compiler(tmp_path / "tools" / "g++")
+    for environment in ({}, {"CXX": old}):
+        code, said = set_up(**environment)
+        assert code == 5
+        assert "is gcc 11" in said
+        assert f"g++ {oldest()['gcc']}" in said
+    code, said = set_up(CXX=tmp_path / "none")
+    assert code == 5
+    assert f"CXX={tmp_path / 'none'} is not there" in said
+
+
+def test_a_python_that_is_too_old_is_named_before_anything_is_installed(
+    set_up: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    old = script(tmp_path / "python", "echo 3.9")
+    for python, said_of_it in ((old, "is Python 3.9"), (tmp_path / "none", "is not there")):
+        code, said = set_up(TACIT_PYTHON=python)
+        assert code == 5
+        assert f"TACIT_PYTHON={python} {said_of_it}" in said
+        assert f"Python {oldest()['python']} or newer" in said
+
+
+def test_pip_and_cmake_ask_for_the_same_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={oldest()['python']}"
+
+
+def configure(build: Path, *words: object, **environment: object) -> subprocess.CompletedProcess[str]:
+    """CMake for the library and little else, without METIS, hwloc and MPI."""
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("no cmake or ninja")
+    least = [f"-DTACIT_{part}=OFF" for part in ("MPI", "METIS", "HWLOC", "OPENMP", "APPLICATIONS")]
+    return subprocess.run(
+        ["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, *least, *[str(word) for word in words]],
+        env=os.environ | {name: str(value) for name, value in environment.items()},
+        text=True, capture_output=True, timeout=280, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_cmake_names_a_compiler_that_is_too_old(tmp_path: Path) -> None:
+    done = configure(tmp_path / "build", CXX=old_compiler(tmp_path / "g++"))
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())  # CMake breaks lines
+    assert "is GNU 11." in said
+    assert f"Tacit needs g++ {oldest()['gcc']} or clang {oldest()['clang']}, or newer" in said
+
+
+@pytest.mark.slow
+def test_a_prefix_stands_before_every_name_of_lapack(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    settings = cache(BUILD) if (BUILD / "CMakeCache.txt").exists() else {}
+    given = [f"-D{name}={settings[name]}" for name in ("LAPACK_LIBRARIES", "BLAS_LIBRARIES") if settings.get(name)]
+    done = configure(build, *given, "-DTACIT_LAPACK_PREFIX=probe_")
+    assert done.returncode == 0, done.stderr
+    unit = "CMakeFiles/tacit.dir/src/base/lapack.cpp.o"
+    call("ninja", "-C", build, unit)
+    names = [line.split()[-1] for line in call("nm", "--undefined-only", build / unit).splitlines() if line.split()[:1] == ["U"]]
+    routines = ("gemm", "trsm", "getrf", "geqrf", "orgqr", "ungqr", "gesdd", "hseqr")
+    of_lapack = [name for name in names if name.endswith("_") and name.rstrip("_").endswith(routines)]
+    assert len(of_lapack) == 4 * 6 + 1  # each of the four scalars (orgqr or ungqr), and eigenvalues of one
+    assert [name for name in of_lapack if not name.startswith("probe_")] == []
+
+
+def test_without_a_lapack_the_cure_is_named(tmp_path: Path) -> None:
+    # The interpreter itself, not this environment, which may have the package.
+    words = ("-DTACIT_PYTHON=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON", f"-DPython_EXECUTABLE={sys.executable}")
+    packages = tmp_path / "packages"
+    (packages / "scipy_openblas32").mkdir(parents=True)
+    (packages / "scipy_openblas32" / "__init__.py").write_text("raise ImportError\n")
+    done = configure(tmp_path / "without", *words, PYTHONPATH=packages)
+    assert done.returncode != 0
+    for cure in ("libopenblas-dev", "pip install scipy-openblas32", "-DLAPACK_LIBRARIES"):
+        assert cure in done.stderr
+
+
+def test_the_openblas_of_pypi_is_found(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    package, info = packages / "scipy_openblas32", packages / "scipy_openblas32-0.3.dist-info"
+    package.mkdir(parents=True)
+    info.mkdir()
+    (package / "libscipy_openblas.so").write_text("")
+    (package / "__init__.py").write_text(
+        "import os\n"
+        "def get_lib_dir(): return os.path.dirname(__file__)\n"
+        "def get_library(fullname=False): return 'libscipy_openblas.so'\n"
+    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: scipy-openblas32\nVersion: 0.3\n")
+    (info / "LICENSE.txt").write_text("its licence\n")
+    (info / "RECORD").write_text("scipy_openblas32-0.3.dist-info/LICENSE.txt,,\n")
+    build = tmp_path / "build"
+    words = ("-DTACIT_PYTHON=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_LAPACK=ON", f"-DPython_EXECUTABLE={sys.executable}")
+    done = configure(build, *words, PYTHONPATH=packages)
+    assert done.returncode == 0, done.stderr
+    assert "PyPI's OpenBLAS" in done.stdout
+    assert (build / "lapack" / "libscipy_openblas.so").exists()
+    assert (build / "lapack" / "libscipy_openblas.LICENSE.txt").read_text() == "its licence\n"
+    commands = call("ninja", "-C", build, "-t", "commands", "tacit_whole")
+    assert "TACIT_LAPACK_PREFIX=scipy_" in commands
+
+
+def test_a_module_that_does_not_load_is_told_when_it_has_been_built(tmp_path: Path) -> None:
+    for folder in ("build", "log", "venv"):
+        (tmp_path / folder).mkdir()
+    module, asked = tmp_path / "module.so", tmp_path / "asked"
+    module.write_text("")
+
+    def check(python: str) -> subprocess.CompletedProcess[str]:
+        script(tmp_path / "venv" / "bin" / "python", f'echo x >>"{asked}"\n{python}')
+        words = f'. "$root/scripts/setup.sh"; build={tmp_path}/build venv={tmp_path}/venv log={tmp_path}/log; check_module {module}'
+        return subprocess.run(
+            ["sh", "-euc", words], env=os.environ | {"root": str(ROOT)}, text=True, capture_output=True, timeout=60
+        )
+
+    for _ in range(2):  # it is not forgotten either
+        done = check("echo 'ImportError: undefined symbol: dorgqr_' >&2; exit 1")
+        assert done.returncode == 5
+        assert "undefined symbol: dorgqr_" in done.stderr
+    assert check("exit 0").returncode == 0
+    before = asked.read_text()
+    assert check("exit 1").returncode == 0  # it is the same module
+    assert asked.read_text() == before

@@ -15,6 +15,10 @@ namespace tacit::lapack {
 /// place when the program starts, unless OPENBLAS_CORETYPE names others.
 std::string kernels();
 
+/// Whether the library solves a 2 x 2 problem rightly (eigenvalues, a QR factorisation): one that was built against another
+/// library than it finds, or whose integers are wider, does not.
+bool works();
+
 /// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
 /// iteration does not converge, or a number is not finite. LAPACK zhseqr.
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n);
