@@ -450,19 +450,18 @@ setup_build() {
   with_mpi setup_configure "$build" "$log/configure.log" "$@"
   # shellcheck disable=SC2086  # a list of targets
   setup_compile "$build" "$log/compile.log" $targets
-  case " $targets " in *" tacit_python "*) use_module ;; esac
+  case " $targets " in *" tacit_python "*) use_module && check_module "$module" ;; esac
 }
 
-# The package in python/ sees the module of the folder $build.
+# The package in python/ sees the module of the folder $build, if there is one.
 use_module() {
   for module in "$build"/python/tacit/_core*.so; do
-    [ -e "$module" ] || continue
+    [ -e "$module" ] || return 0
     link=$root/python/tacit/${module##*/}
     if [ "$(readlink "$link" 2>/dev/null)" != "$module" ]; then
       rm -f "$link"
       ln -s "$module" "$link"
     fi
-    check_module "$module"
   done
 }
 
