@@ -53,6 +53,10 @@ target_compile_options(tacit_build INTERFACE
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TACIT_OPENMP}>>:-Xcompiler=-fopenmp>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<NOT:$<BOOL:${TACIT_OPENMP}>>>:-Xcompiler=-Wno-unknown-pragmas>"
   "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TACIT_WERROR}>>:-Werror=all-warnings>")
-set_target_properties(tacit PROPERTIES CUDA_ARCHITECTURES OFF)  # it was made before this file was read
+# The library's target was made before this file was read.
+set_target_properties(tacit PROPERTIES CUDA_ARCHITECTURES OFF)
+if(CMAKE_CUDA_COMPILER_LAUNCHER)
+  set_target_properties(tacit PROPERTIES CUDA_COMPILER_LAUNCHER "${CMAKE_CUDA_COMPILER_LAUNCHER}")
+endif()
 target_compile_definitions(tacit PUBLIC TACIT_HAVE_CUDA)
 target_link_libraries(tacit PUBLIC CUDA::cudart_static)

@@ -1,88 +1,141 @@
 #!/bin/sh
-# Compiles every .cu file of the project for sm_90 and prints what each kernel uses; a register spill is a failure.
+# Builds Tacit with CUDA for sm_90, without a GPU: every .cu file (a register spill is a failure; what each kernel uses is
+# printed), a program of everything in the library, the programs of bench/device, and the Python module, which is imported.
+# Where there is a GPU, device_test runs too.
 #
-#   scripts/cuda_compile_check.sh [FILE.cu...]
+#   scripts/cuda_compile_check.sh [FILE.cu...]     only these files are compiled, and nothing is linked
 #
-# nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into $TACIT_CUDA_VENV (build/cuda-venv).
-# JOBS: files compiled at a time (all processors). No GPU is needed. The last line is `N passed, N failed`, one for each file.
-set -u
-root=$(cd "$(dirname "$0")/.." && pwd)
-venv=${TACIT_CUDA_VENV:-$root/build/cuda-venv}
+# nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into $TACIT_CUDA_VENV (build/cuda-venv); all else as
+# for ./run (TACIT_JOBS: compilers at a time). Host code is compiled without optimisation. The last line is
+# `N passed, N failed`: one for each file, program and the module.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+# shellcheck source=scripts/setup.sh disable=SC2154
+. "$root/scripts/setup.sh"
+cuda_venv=${TACIT_CUDA_VENV:-$root/build/cuda-venv}
+cuda_build=$root/build/cuda-check
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$root" || exit 1
+setup_begin
 
 nvcc=$(command -v nvcc || true)
 [ -n "$nvcc" ] || ! [ -x /usr/local/cuda/bin/nvcc ] || nvcc=/usr/local/cuda/bin/nvcc
 if [ -z "$nvcc" ]; then
-  find_nvcc() { find "$venv" -path '*/nvidia/*/bin/nvcc' 2>/dev/null | head -n 1; }
+  find_nvcc() { find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' 2>/dev/null | head -n 1; }
   nvcc=$(find_nvcc)
   if [ -z "$nvcc" ]; then
-    echo "no nvcc on the PATH: installing 13.0 from PyPI into $venv"
-    if ! { python3 -m venv "$venv" && "$venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-      'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*'; } >"$work/install.log" 2>&1; then
-      tail -n 20 "$work/install.log"
-      echo "0 passed, 1 failed"
-      exit 1
-    fi
+    say "no nvcc on the PATH: installing 13.0 from PyPI into $cuda_venv"
+    : >"$log/nvcc.log"
+    logged "$log/nvcc.log" "$python" -m venv "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
+    logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+      'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
     nvcc=$(find_nvcc)
   fi
 fi
 "$nvcc" --version | tail -n 2 | head -n 1
 
-rivals=
-include=$(dirname "$(dirname "$nvcc")")/include
-[ ! -e "$include/cublas_v2.h" ] || [ ! -e "$include/cusparse.h" ] || rivals=-DTACIT_BENCH_RIVALS
+with_mpi setup_configure "$cuda_build" "$log/configure-cuda.log" --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" -DTACIT_CUDA_ARCHITECTURES=90 \
+  -DTACIT_PYTHON=ON -DTACIT_PYTHON_LINK=OFF "-DPython_EXECUTABLE=$venv/bin/python" -DTACIT_TESTS=OFF -DTACIT_WERROR=ON \
+  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 '-DCMAKE_CUDA_FLAGS_DEBUG=-O3 -Xcompiler=-O0'
 
-# One file: its log, then its exit code in a file beside it.
-export nvcc rivals work
-# shellcheck disable=SC2016  # expanded by the shell that xargs starts
-compile='
-  key=$(echo "$0" | tr / _)
-  "$nvcc" -std=c++20 -O3 -gencode arch=compute_90,code=sm_90 -Xptxas=-v -diag-suppress=20013,20015 -Werror=all-warnings \
-    -Xcompiler=-Wall,-Wextra,-Werror,-fopenmp -DTACIT_HAVE_CUDA $rivals -Iinclude -c "$0" -o "$work/$key.o" >"$work/$key.log" 2>&1
-  echo $? >"$work/$key.code"'
-if [ $# -gt 0 ]; then files=$*; else files=$(find src python bench tests -name '*.cu' | sort); fi
-# shellcheck disable=SC2086  # a list of files
-printf '%s\n' $files | xargs -P "${JOBS:-$(nproc)}" -n 1 sh -c "$compile"
+# The object of every .cu file, by what ninja would do.
+ninja -C "$cuda_build" -t targets all | sed -n 's/^\(.*\.cu\.o\): CUDA_COMPILER.*/\1/p' >"$work/objects"
+# object_of FILE.cu: CMake puts the name of the target between the folder and the rest.
+object_of() { awk -v file="$1" '{ path = $0; sub(/CMakeFiles\/[^\/]*\.dir\//, "", path); if (path == file ".o") print }' "$work/objects"; }
 
-# Lines "registers shared stack spilled-stores spilled-loads kernel" of a log of ptxas.
-usage() {
-  awk '/Compiling entry function/ { split($0, part, "\047"); kernel = part[2] }
-    /bytes stack frame/ { stack = $1; stores = $5; loads = $9 }
-    / Used [0-9]+ registers/ {
-      for (i = 2; i <= NF; i++) if ($i ~ /^registers/) registers = $(i - 1)
-      shared = 0
-      for (i = 2; i <= NF; i++) if ($i ~ /^smem/) shared = $(i - 2)
-      if (kernel != "") print registers, shared, stack, stores, loads, kernel
-      kernel = ""
-    }' "$1" | c++filt | sed 's/void tacit::exec::run_kernel<//; s/ >(.*$//; s/>(.*$//; s/tacit:://g; s/exec:://g; s/op:://g; s/(int)//g; s/(bool)//g;
-      s/std::integer_sequence<[^>]*>/_/g'
-}
-
+programs='tacit_whole device_test device_bench device_hmatrix device_multigrid device_assembly'
+if [ $# -gt 0 ]; then
+  files=$* programs=
+else
+  files=$(cd "$root" && find src python bench tests -name '*.cu' | sort)
+fi
+targets=$programs
 passed=0 failed=0
+fail() {
+  echo "$1"
+  failed=$((failed + 1))
+}
 for file in $files; do
-  key=$(echo "$file" | tr / _)
-  if [ "$(cat "$work/$key.code")" != 0 ]; then
-    echo "$file: does not compile"
-    grep -E 'error|warning' "$work/$key.log" | head -n 20
-    failed=$((failed + 1))
-    continue
+  object=$(object_of "$file")
+  if [ -n "$object" ]; then
+    targets="$targets $object"
+    rm -f "$cuda_build/$object" # compiled again: the compiler then says what kernels use
   fi
-  usage "$work/$key.log" >"$work/$key.use"
-  cat "$work/$key.use" >>"$work/all.use"
-  spilled=$(awk '$4 + $5 > 0' "$work/$key.use")
-  if [ -n "$spilled" ]; then
-    echo "$file: kernels that spill registers"
-    echo "$spilled"
-    failed=$((failed + 1))
+done
+[ -z "$programs" ] || targets="$targets tacit_python"
+start=$(now)
+# shellcheck disable=SC2086  # a list of targets
+ninja -C "$cuda_build" -k 0 -j "$(jobs)" $targets >"$work/log" 2>&1 </dev/null || true
+report 'CUDA: compile and link' $(($(now) - start))
+
+# Lines "object registers shared stack spilled-stores spilled-loads kernel" of what ptxas said.
+awk '/^\[[0-9]+\/[0-9]+\] / { object = $NF }
+  /Compiling entry function/ { split($0, part, "\047"); kernel = part[2] }
+  /bytes stack frame/ { stack = $1; stores = $5; loads = $9 }
+  / Used [0-9]+ registers/ {
+    for (i = 2; i <= NF; i++) if ($i ~ /^registers/) registers = $(i - 1)
+    shared = 0
+    for (i = 2; i <= NF; i++) if ($i ~ /^smem/) shared = $(i - 2)
+    if (kernel != "") print object, registers, shared, stack, stores, loads, kernel
+    kernel = ""
+  }' "$work/log" | c++filt | sed 's/void tacit::exec::run_kernel<//; s/ >(.*$//; s/>(.*$//; s/tacit:://g; s/exec:://g; s/op:://g; s/(int)//g; s/(bool)//g;
+    s/std::integer_sequence<[^>]*>/_/g' >"$work/use"
+
+for file in $files; do
+  object=$(object_of "$file")
+  if [ -z "$object" ]; then
+    fail "$file: no part of the build"
+  elif ! [ -f "$cuda_build/$object" ]; then
+    fail "$file: does not compile"
+  elif awk -v object="$object" '$1 == object && $5 + $6 > 0' "$work/use" | grep .; then
+    fail "$file: kernels that spill registers"
   else
     passed=$((passed + 1))
   fi
 done
-if [ -s "$work/all.use" ]; then
+# The program, where it lies in the build folder.
+program() { find "$cuda_build" -maxdepth 3 -type f -name "$1" -perm -u+x -newer "$work/objects"; }
+for name in $programs; do
+  if [ -n "$(program "$name")" ]; then passed=$((passed + 1)); else fail "$name: does not link"; fi
+done
+grep -E 'error|warning|undefined reference' "$work/log" | sort | uniq -c | sort -rn | head -n 40 || true
+
+# works COMMAND...: counts it; what a failed one said is shown.
+works() {
+  if "$@" >"$work/said" 2>&1 </dev/null; then
+    passed=$((passed + 1))
+  else
+    fail "$*"
+    tail -n 20 "$work/said"
+  fi
+}
+if [ -n "$programs" ]; then
+  # A package of its own: the one in the source folder keeps its module.
+  mkdir "$work/packages"
+  cp -R "$root/python/tacit" "$work/packages/tacit"
+  rm -f "$work/packages/tacit/"_core*.so
+  cp "$cuda_build"/python/tacit/_core*.so "$work/packages/tacit/" || true
+  export PYTHONPATH="$work/packages"
+  works "$venv/bin/python" -c 'from tacit import _core; raise SystemExit(not (_core.cuda_built and _core.lapack_works()))'
+  works "$venv/bin/python" -m tacit doctor
+  grep gpu "$work/said" || true
+  device_test=$(program device_test)
+  if [ -n "$device_test" ]; then
+    status=0
+    "$device_test" >"$work/said" 2>&1 </dev/null || status=$?
+    tail -n 20 "$work/said"
+    case $status in
+      0) passed=$((passed + 1)) ;;
+      77) ;;
+      *) fail device_test ;;
+    esac
+  fi
+fi
+setup_end
+if [ -s "$work/use" ]; then
   echo "registers shared stack spill-stores spill-loads kernel"
-  sort -u "$work/all.use" | sort -rn | awk '{ printf "%9d %6d %5d %12d %11d ", $1, $2, $3, $4, $5; $1 = $2 = $3 = $4 = $5 = ""; print substr($0, 6, 180) }'
+  cut -d ' ' -f 2- "$work/use" | sort -u | sort -rn |
+    awk '{ printf "%9d %6d %5d %12d %11d ", $1, $2, $3, $4, $5; $1 = $2 = $3 = $4 = $5 = ""; print substr($0, 6, 180) }'
 fi
 echo "$passed passed, $failed failed"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

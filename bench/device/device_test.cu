@@ -6,6 +6,7 @@
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/device_kernels.hpp>
+#include <tacit/exec/pairs.hpp>
 #include <tacit/exec/sweep.hpp>
 
 #include <cstdio>
@@ -164,6 +165,60 @@ void basis(std::size_t n, std::size_t stride, int columns, std::size_t shift) {
   check(dv.intact() && dq.intact() && dq.host() == q, "basis subtract kept what it must not touch " + name);
 }
 
+template <class T>
+void pairs(std::size_t n, int columns, std::size_t shift) {
+  const std::string name = message(scalar_name<T>(), " n=", n, " columns=", columns, " shift=", shift);
+  const int count = (columns + 1) / 2;
+  std::vector<std::vector<T>> v, z;
+  std::vector<Guarded<T>> dv, dz;
+  std::vector<T*> pv, pz;
+  for (int k = 0; k < count; ++k) {
+    v.push_back(numbers<T>(2 * n, seed + 20 + k)), z.push_back(numbers<T>(2 * n, seed + 60 + k));
+    if (2 * k + 1 == columns)  // what is not asked for
+      for (std::size_t i = 0; i < n; ++i) v[k][2 * i + 1] = z[k][2 * i + 1] = poison<T>();
+    dv.emplace_back(v[k], shift), dz.emplace_back(z[k], shift);
+  }
+  for (int k = 0; k < count; ++k) pv.push_back(dv[k].view().data()), pz.push_back(dz[k].view().data());
+  const auto shadow = numbers<T>(n, seed + 11);
+  Guarded<T> ds(shadow, shift);
+  using Wide = exec::wide_t<T>;
+  const auto column = [](const auto& of, int c, std::size_t i) { return of[c / 2][2 * i + c % 2]; };
+  const auto size = exec::pair_gram_size(columns, true);
+  std::vector<Wide> expected(size), got(size, Wide(-7)), again(size);
+  for (int b = 0; b < columns; ++b)
+    for (std::size_t i = 0; i < n; ++i) {
+      const Wide zb(column(z, b, i));
+      for (int a = 0; a <= b; ++a) expected[std::size_t(b) * (b + 1) / 2 + a] += conj(Wide(column(v, a, i))) * zb;
+      expected[exec::pair_gram_size(columns, false) + b] += conj(Wide(shadow[i])) * zb;
+    }
+  exec::pair_gram<T, Device>(pv.data(), pz.data(), columns, ds.view().data(), true, n, got.data());
+  check_close<Wide>(got, expected, 10 + std::sqrt(double(n)), "pair gram " + name);
+  exec::pair_gram<T, Device>(pv.data(), pz.data(), columns, ds.view().data(), true, n, again.data());
+  check(got == again, "pair gram has the same bits again " + name);
+
+  const auto a = numbers<T>(columns, seed + 12), c = numbers<T>(columns, seed + 13), e = numbers<T>(columns, seed + 14);
+  auto first = std::vector<T>(2 * n), x = shadow;
+  for (std::size_t i = 0; i < n; ++i)
+    for (int k = 0; k < columns; ++k) {
+      const T vk = column(v, k, i);
+      first[2 * i] += a[k] * vk, first[2 * i + 1] += c[k] * vk, x[i] += e[k] * vk;
+    }
+  exec::pair_combine<T, Device>(pv.data(), columns, a.data(), c.data(), e.data(), ds.view().data(), n);
+  check_close<T>(dv[0].host(), first, 8 + 2 * columns, "pair combine " + name);
+  check_close<T>(ds.host(), x, 8 + 2 * columns, "pair combine, x " + name);
+  exec::pair_put<T, Device>(ds.view().data(), 1, pv[0], n);
+  auto put = dv[0].host();
+  const auto put_x = ds.host();
+  bool same = true;
+  for (std::size_t i = 0; i < n; ++i) same = same && put[2 * i + 1] == put_x[i];
+  check(same && dv[0].intact() && ds.intact(), "pair put " + name);
+  double most = 0;
+  for (const T& s : put_x) most = std::max(most, double(std::abs(s)));
+  const double found = exec::largest_magnitude<T, Device>(pv[0] + 1, n, 2);
+  check(std::abs(found - most) <= 4 * std::numeric_limits<real_t<T>>::epsilon() * most,
+        message("largest magnitude ", name, ": ", found, " for ", most));
+}
+
 template <class T, class S>
 void blocks(std::size_t n, int j, int s, double rounding) {
   const std::string name = message(scalar_name<T>(), " stored in ", sizeof(S), " bytes, n=", n, " j=", j, " s=", s);
@@ -297,6 +352,12 @@ void all() {
       if (small && (n > 2000 || columns > 9)) continue;
       basis<T>(n, (n + 3) / 4 * 4, columns, 0);
       basis<T>(n, n + 1, columns, 1);
+    }
+  for (const std::size_t n : {1, 7, 256, 1001, 70001})
+    for (const int columns : {1, 2, 5, 17, 33, 70}) {
+      if (small && (n > 2000 || columns > 17)) continue;
+      pairs<T>(n, columns, 0);
+      pairs<T>(n, columns, 1);
     }
   for (const std::size_t n : {1, 7, 256, 1001, 4099})
     for (const auto& [j, s] : {std::pair{0, 1}, std::pair{1, 5}, std::pair{21, 10}, std::pair{70, 3}}) {

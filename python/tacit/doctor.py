@@ -142,7 +142,10 @@ def _blas(flags: list[str]) -> Iterator[Finding]:
     kernels = str(_core.blas_kernels())
     if not _core.lapack_works():
         yield Finding(
-            "blas", BAD, "LAPACK gives wrong answers to a 2 x 2 problem", "build Tacit again, with the LAPACK that it finds here"
+            "blas",
+            BAD,
+            "LAPACK gives wrong answers to a 2 x 2 problem",
+            "build Tacit again, with the LAPACK that it finds here",
         )
         return
     if not kernels:

@@ -12,7 +12,8 @@
 #include <link.h>
 #endif
 
-// PyPI's OpenBLAS has a prefix before every name. Two steps: the prefix is a macro, and ## takes its operands as they stand.
+// PyPI's OpenBLAS has a prefix before every name. Two steps: the prefix is a macro, and ## takes its operands as they
+// stand.
 #ifdef TACIT_LAPACK_PREFIX
 #define TACIT_JOIN(prefix, name) prefix##name##_
 #define TACIT_WITH_PREFIX(prefix, name) TACIT_JOIN(prefix, name)

@@ -49,3 +49,14 @@ def test_an_examination_that_fails_does_not_end_the_others(monkeypatch: pytest.M
     findings = list(doctor.examine())
     assert any(f.state == doctor.BAD and "it burst" in f.value for f in findings)
     assert findings[-1].name == "gpu"
+
+
+def test_a_lapack_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit import _core
+
+    monkeypatch.setattr(doctor, "_mpi", lambda: iter(()))
+    assert all(f.state != doctor.BAD for f in doctor.examine())
+    monkeypatch.setattr(_core, "lapack_works", lambda: False)
+    (found,) = [f for f in doctor.examine() if f.name == "blas"]
+    assert found.state == doctor.BAD
+    assert found.cure

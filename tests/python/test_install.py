@@ -1,5 +1,5 @@
-"""What `cmake --install` leaves is enough for a program of somebody else: find_package(tacit), compile, run. What a machine
-lacks is named before anything is installed, and a module that does not work when it has been built."""
+"""What `cmake --install` leaves is enough for a program of somebody else: find_package(tacit), compile, run. What a
+machine lacks is named before anything is installed, and a module that does not work when it has been built."""
 
 import os
 import re
@@ -90,7 +90,7 @@ def old_compiler(path: Path) -> Path:
     """A g++ that says it is of version 11."""
     if shutil.which("g++") is None:
         pytest.skip("no g++")
-    return script(path, f"exec {shutil.which('g++')} -U__GNUC__ -D__GNUC__=11 \"$@\"")
+    return script(path, f'exec {shutil.which("g++")} -U__GNUC__ -D__GNUC__=11 "$@"')
 
 
 def oldest() -> dict[str, str]:
@@ -181,7 +181,8 @@ def test_a_prefix_stands_before_every_name_of_lapack(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     unit = "CMakeFiles/tacit.dir/src/base/lapack.cpp.o"
     call("ninja", "-C", build, unit)
-    names = [line.split()[-1] for line in call("nm", "--undefined-only", build / unit).splitlines() if line.split()[:1] == ["U"]]
+    lines = [line.split() for line in call("nm", "--undefined-only", build / unit).splitlines()]
+    names = [words[-1] for words in lines if words[:1] == ["U"]]
     routines = ("gemm", "trsm", "getrf", "geqrf", "orgqr", "ungqr", "gesdd", "hseqr")
     of_lapack = [name for name in names if name.endswith("_") and name.rstrip("_").endswith(routines)]
     assert len(of_lapack) == 4 * 6 + 1  # each of the four scalars (orgqr or ungqr), and eigenvalues of one
@@ -228,15 +229,14 @@ def test_the_openblas_of_pypi_is_found(tmp_path: Path) -> None:
 def test_a_module_that_does_not_load_is_told_when_it_has_been_built(tmp_path: Path) -> None:
     for folder in ("build", "log", "venv"):
         (tmp_path / folder).mkdir()
-    module, asked = tmp_path / "module.so", tmp_path / "asked"
-    module.write_text("")
+    asked = tmp_path / "asked"
+    (tmp_path / "module.so").write_text("")
 
     def check(python: str) -> subprocess.CompletedProcess[str]:
         script(tmp_path / "venv" / "bin" / "python", f'echo x >>"{asked}"\n{python}')
-        words = f'. "$root/scripts/setup.sh"; build={tmp_path}/build venv={tmp_path}/venv log={tmp_path}/log; check_module {module}'
-        return subprocess.run(
-            ["sh", "-euc", words], env=os.environ | {"root": str(ROOT)}, text=True, capture_output=True, timeout=60
-        )
+        words = '. "$root/scripts/setup.sh"; build=$at/build venv=$at/venv log=$at/log; check_module "$at/module.so"'
+        known = os.environ | {"root": str(ROOT), "at": str(tmp_path)}
+        return subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
 
     for _ in range(2):  # it is not forgotten either
         done = check("echo 'ImportError: undefined symbol: dorgqr_' >&2; exit 1")
