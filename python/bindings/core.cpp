@@ -8,10 +8,7 @@
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/memory.hpp>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <tacit/exec/parallel.hpp>
 
 #include <cctype>
 #include <map>
@@ -162,13 +159,9 @@ void bind_core(nb::module_& m) {
   m.def("device_name", &exec::device_name);
   m.def("blas_kernels", &lapack::kernels);
   m.def("lapack_works", &lapack::works);
-#ifdef _OPENMP
-  m.def("threads", [] { return omp_get_max_threads(); });
-  m.def("set_threads", [](int n) { omp_set_num_threads(n); });
-#else
-  m.def("threads", [] { return 1; });
-  m.def("set_threads", [](int) {});
-#endif
+  m.def("cores", &exec::cores);
+  m.def("threads", &exec::threads);
+  m.def("set_threads", &exec::set_threads);
 #ifdef TACIT_HAVE_APPLICATIONS
   m.attr("applications_built") = true;
 #else

@@ -9,6 +9,7 @@
 #include <tacit/app/inference/network.hpp>
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_spmm.hpp>
@@ -64,11 +65,11 @@ Vector<T> taken(const Space& space, const std::vector<Local>& order, const T* wh
   Vector<T> v(space, k);
   const auto n = std::size_t(space.size());
   const Local begin = Local(space.begin());
-#pragma omp parallel for schedule(static)
-  for (Local i = 0; i < space.local_size(); ++i)
+  exec::parallel_for(std::size_t(space.local_size()), true, [&](std::size_t i) {
     for (int c = 0; c < k; ++c)
-      v.data()[std::size_t(i) * std::size_t(k) + std::size_t(c)] =
-          whole[std::size_t(c) * n + std::size_t(order[std::size_t(begin + i)])];
+      v.data()[i * std::size_t(k) + std::size_t(c)] =
+          whole[std::size_t(c) * n + std::size_t(order[std::size_t(begin) + i])];
+  });
   return v;
 }
 template <class T>
@@ -79,9 +80,9 @@ std::vector<T> given(const Vector<T>& v, const std::vector<Local>& order) {
   const T* from = v.data();
   if (comm.size() > 1) gathered = comm.all_gather(std::span<const T>(v.data(), v.size())), from = gathered.data();
   std::vector<T> whole(n * k);
-#pragma omp parallel for schedule(static)
-  for (std::size_t i = 0; i < n; ++i)
+  exec::parallel_for(n, true, [&](std::size_t i) {
     for (std::size_t c = 0; c < k; ++c) whole[c * n + std::size_t(order[i])] = from[i * k + c];
+  });
   return whole;
 }
 

@@ -226,9 +226,9 @@ def default_threads(comm: _core.Communicator) -> int:
     """Threads of a rank where the user has not said: OMP_NUM_THREADS, or this node's cores shared among its ranks."""
     if "OMP_NUM_THREADS" in os.environ or comm.size == 1:
         return _core.threads()
-    cores = len(os.sched_getaffinity(0))
+    cores = _core.cores()
     if comm.kind == "mpi":
-        if cores < (os.cpu_count() or 1):
+        if len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
             return cores  # the launcher has bound this rank to its cores
         for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
             if name in os.environ:

@@ -117,17 +117,12 @@ def _processor() -> Iterator[Finding]:
                 flags = [flag for flag in _FLAGS if flag in present]
                 break
     known = f"; {' '.join(flags)}" if flags else ""
-    machine, mine = os.cpu_count() or 1, launch.cores()
+    machine, bound, mine = os.cpu_count() or 1, len(os.sched_getaffinity(0)), launch.cores()
     yield Finding("processor", GOOD, f"{report.processor()}{known}")
     yield from _blas(flags)
-    limit = _quota()
-    if limit is not None and limit < mine:
-        yield Finding(
-            "cores",
-            NOTE,
-            f"{mine}, but this container may use the time of {limit:.1f}",
-            f"set OMP_NUM_THREADS={max(1, int(limit))}, or give the container more",
-        )
+    if mine < bound:
+        value = f"{mine} of {bound}: this process's control group (container) has the processor time of no more"
+        yield Finding("cores", NOTE, value, "threads are as many; give the container more processor time for more")
     else:
         yield Finding("cores", GOOD, f"{mine}" + (f" of the machine's {machine}" if mine < machine else ""))
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -157,14 +152,6 @@ def _blas(flags: list[str]) -> Iterator[Finding]:
         )
     else:
         yield Finding("blas", GOOD, f"OpenBLAS, kernels for {kernels}")
-
-
-def _quota() -> float | None:
-    """Cores' worth of time that the control group allows, if it sets a limit."""
-    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-        quota, period = file.read().split()
-        return int(quota) / int(period)
-    return None
 
 
 def _threads() -> Iterator[Finding]:

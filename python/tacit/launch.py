@@ -49,8 +49,12 @@ def launched() -> tuple[int, int] | None:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Processors that this process may use: those of its affinity mask, and no more than its control groups allow."""
+    try:
+        from tacit import _core
+    except ImportError:  # a broken installation, which doctor tells about
+        return len(os.sched_getaffinity(0))
+    return int(_core.cores())
 
 
 def family(version: str) -> str:

@@ -8,8 +8,6 @@
 
 namespace tacit::comm {
 
-void Transport::relax() { std::this_thread::yield(); }
-
 namespace {
 
 class SelfTransport final : public Transport {
@@ -662,9 +660,10 @@ std::shared_ptr<void> Communicator::start_engine() const {
       thread = std::thread([this] {
         Trace::set_rank(state->rank);
         while (!stop) {
+          exec::Backoff idle;
           const auto seen = state->posted.load(std::memory_order_acquire);
-          if (state->push_on()) std::this_thread::yield();
-          else if (!stop) state->posted.wait(seen, std::memory_order_acquire);
+          while (!stop && state->push_on()) idle.pause();
+          if (!stop) state->posted.wait(seen, std::memory_order_acquire);
         }
       });
     }

@@ -444,10 +444,9 @@ bool Route::withdraw(Slot& slot, std::size_t i) noexcept {
   std::uint64_t found = announced;
   if (SharedWindow::flag(segments_->data_of(peer.rank) + at).compare_exchange_strong(found, 0)) return true;
   // It is reading now, or has. A second is for who has been ended meanwhile.
-  for (const double from = wall_time(); wall_time() - from < 1;) {
+  exec::Backoff idle;
+  for (const double from = wall_time(); wall_time() - from < 1; idle.pause())
     if (window_->read(peer.flags + (2 + which) * flag_step) == announced) break;
-    state_.transport->relax();
-  }
   return false;
 }
 

@@ -4,6 +4,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
+#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/tasks.hpp>
 
 #include "simulated.hpp"
@@ -168,6 +169,7 @@ struct State : std::enable_shared_from_this<State> {
   template <class Condition>
   void wait_until(Condition&& condition) {
     try {
+      exec::Backoff idle;
       for (std::uint64_t spins = 0;; ++spins) {
         {
           const auto turn = turns->take();
@@ -184,8 +186,11 @@ struct State : std::enable_shared_from_this<State> {
         if (spins % 4 == 3) help_others();  // on a busy machine a turn of this loop may take long
         if (spins % 64 == 63) look_around();
         // With tasks there is something to do meanwhile.
-        if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) continue;
-        if (spins > 128) transport->relax();
+        if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) {
+          idle = {};
+          continue;
+        }
+        idle.pause();
       }
     } catch (...) {
       broken_off();

@@ -114,8 +114,7 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
       for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
     });
   } else {
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-    for (std::size_t c = 0; c < chunks; ++c) chunk(c);
+    parallel_for(chunks, n > parallel_from, chunk);
   }
   std::fill_n(sums, k, T{});
   for (std::size_t c = 0; c < chunks; ++c)
@@ -171,8 +170,7 @@ T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_
       for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
     });
   } else {
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-    for (std::size_t c = 0; c < chunks; ++c) chunk(c);
+    parallel_for(chunks, n > parallel_from, chunk);
   }
   T sum{};
   if (norm)

@@ -442,10 +442,7 @@ struct Task {
       }
       return;
     }
-    Caught caught;  // scratch
-#pragma omp parallel for schedule(static) if (cut.parallel())
-    for (std::size_t p = 0; p < cut.count; ++p) caught([&] { part(p, cut, sums, made, partial); });
-    caught.rethrow();
+    parallel_for(cut.count, cut.parallel(), [&](std::size_t p) { part(p, cut, sums, made, partial); });
     if (gram) collect<T>(partial, cut.count, j, own, s, G);
   }
 
@@ -586,8 +583,7 @@ void store(const T* from, S* to, std::size_t n) {
   const auto* const a = parts(from);
   auto* const b = parts(to);
   const std::size_t numbers = n * (is_complex<T> ? 2 : 1);
-#pragma omp parallel for schedule(static) if (n > detail::parallel_from)
-  for (std::size_t i = 0; i < numbers; ++i) narrow(a[i], b[i]);
+  parallel_for(numbers, n > detail::parallel_from, [&](std::size_t i) { narrow(a[i], b[i]); });
 }
 
 #define TACIT_INSTANTIATE_STORED(T, S)                                                                                 \

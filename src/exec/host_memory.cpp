@@ -101,11 +101,12 @@ void* host_allocate(std::size_t bytes) {
   char* const p = block + shift;
   const Block remembered{block, large ? whole : 0};
   std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
-  // Pages land where the thread that first writes them runs; sweeps use the same static split.
+  // Pages land where the thread that first writes them runs; loops of one length are shared out alike.
   constexpr std::size_t page = 1 << 16;
   const std::size_t pages = (bytes + page - 1) / page;
-#pragma omp parallel for schedule(static) if (pages > 16)
-  for (std::size_t i = 0; i < pages; ++i) std::memset(p + i * page, 0, i + 1 < pages ? page : bytes - i * page);
+  parallel_for(pages, pages > 16, [=](std::size_t i) {
+    std::memset(p + i * page, 0, i + 1 < pages ? page : bytes - i * page);
+  });
   return p;
 }
 

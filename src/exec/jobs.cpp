@@ -1,23 +1,18 @@
+#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/caught.hpp>
 #include <tacit/exec/jobs.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/exec/tasks.hpp>
 
+#include <optional>
 #include <system_error>
 #include <thread>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::exec {
 
 int team_size() {
   if (Tasks::executor() == Executor::threads) return 3;
-#ifdef _OPENMP
-  return omp_in_parallel() ? 1 : omp_get_max_threads();
-#else
-  return 1;
-#endif
+  return threads();
 }
 
 void run_team(const std::function<void(int)>& f) {
@@ -41,14 +36,11 @@ void run_team(const std::function<void(int)>& f) {
     guarded(0);
     for (; part < parts; ++part) guarded(part);
   } else {
-#ifdef _OPENMP
-    // OpenMP may give fewer threads than it said (thread limits, dynamic teams): all parts are done nevertheless.
-    const int parts = team_size();
-#pragma omp parallel num_threads(parts)
-    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) guarded(part);
-#else
-    guarded(0);
-#endif
+    const auto parts = std::size_t(team_size());
+    parallel_claims(parts, 1, true, [&](Claims& claims) {
+      if (claims.thread() == 0) guarded(0);
+      claims.each([&](std::size_t part) { part > 0 ? guarded(int(part)) : void(); });
+    });
   }
   first.rethrow();
   others.rethrow();
@@ -89,9 +81,9 @@ void run_jobs(Jobs& jobs, const std::function<void(bool)>& watch) {
           worked = jobs.work();
         }
       } else {
-        for (int idle = 0; !jobs.taken();) {
-          if (jobs.work()) idle = 0;
-          else if (++idle > 200) std::this_thread::yield();
+        for (std::optional<Backoff> idle(std::in_place); !jobs.taken();) {
+          if (jobs.work()) idle.emplace();
+          else idle->pause();
         }
       }
     } catch (...) {

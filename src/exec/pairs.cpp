@@ -14,6 +14,7 @@
 namespace tacit::exec {
 namespace {
 
+using detail::chunk_elements;
 using detail::lanes;
 using detail::parallel_from;
 constexpr std::size_t chunk_rows = 4096;  // rows whose sums are added up in one go: the order depends on n alone
@@ -250,30 +251,35 @@ template <Scalar T, Memory M>
 void pair_put(const T* x, int c, T* v, std::size_t n) {
   const Span span = pair_put_span<T>(n);
   settle();
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-  for (std::size_t i = 0; i < n; ++i) v[2 * i + c] = x[i];
+  parallel_for(n, n > parallel_from, [=](std::size_t i) { v[2 * i + std::size_t(c)] = x[i]; });
 }
 
 template <Scalar T, Memory M>
 double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
   const Span span = largest_magnitude_span<T>(n, stride);
   settle();
+  const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
+  std::vector<double> largest(chunks);
+  parallel_for(chunks, n > parallel_from, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * chunk_elements, end = std::min(n, begin + chunk_elements);
+    double most = 0;
+    int wrong = 0;  // not a number
+    if constexpr (is_complex<T>) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const double a = std::abs(v[i * stride]);
+        most = a > most ? a : most, wrong += a != a;
+      }
+    } else {
+#pragma omp simd reduction(max : most) reduction(+ : wrong)
+      for (std::size_t i = begin; i < end; ++i) {
+        const double a = std::abs(double(v[i * stride]));
+        most = a > most ? a : most, wrong += a != a;
+      }
+    }
+    largest[chunk] = wrong > 0 ? std::numeric_limits<double>::infinity() : most;
+  });
   double most = 0;
-  int wrong = 0;  // not a number
-  if constexpr (is_complex<T>) {
-#pragma omp parallel for schedule(static) reduction(max : most) reduction(+ : wrong) if (n > parallel_from)
-    for (std::size_t i = 0; i < n; ++i) {
-      const double a = std::abs(v[i * stride]);
-      most = a > most ? a : most, wrong += a != a;
-    }
-  } else {
-#pragma omp parallel for simd schedule(static) reduction(max : most) reduction(+ : wrong) if (n > parallel_from)
-    for (std::size_t i = 0; i < n; ++i) {
-      const double a = std::abs(double(v[i * stride]));
-      most = a > most ? a : most, wrong += a != a;
-    }
-  }
-  if (wrong > 0) most = std::numeric_limits<double>::infinity();
+  for (const double a : largest) most = std::max(most, a);
   return most;
 }
 

@@ -2,6 +2,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/backoff.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -96,13 +97,13 @@ class OpenMp final : public Tasks::Backend {
     (void)near;
   }
   void wait(Tasks::Record* record) override {
-    for (int spins = 0;; ++spins) {
+    for (Backoff running;;) {
       const int state = record->state.load(std::memory_order_acquire);
       if (state == Tasks::Record::done) return;
       if (state == Tasks::Record::waiting) {
 #pragma omp taskwait depend(in : *record)
-      } else if (spins > 20000) {  // another thread is at it, and perhaps without a processor
-        std::this_thread::yield();
+      } else {  // another thread is at it, and perhaps without a processor
+        running.pause();
       }
     }
   }
@@ -242,7 +243,7 @@ bool may_poll() noexcept {
 #ifdef _OPENMP
   if (omp_get_thread_num() != 0) return false;
 #endif
-  return !helper;
+  return !helper && !detail::is_helper();
 }
 void Tasks::use(Executor which) noexcept { chosen.store(which); }
 Executor Tasks::executor() noexcept { return chosen.load(); }
@@ -273,7 +274,7 @@ void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
   } else {
 #ifdef _OPENMP
     OpenMp openmp;
-#pragma omp parallel
+#pragma omp parallel num_threads(openmp_threads())
 #pragma omp master
     guarded(openmp);
 #endif

@@ -1,5 +1,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/jobs.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/io/matrix_market.hpp>
 
 #include "source.hpp"
@@ -18,10 +20,6 @@
 #include <stdexcept>
 #include <system_error>
 #include <vector>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::io {
 namespace {
 
@@ -34,14 +32,6 @@ using detail::Source;
 using detail::Stream;
 
 constexpr Global chunk = Global(1) << 18;  // bytes that one thread parses at a time
-
-int threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
 
 // ---------------------------------------------------------------- banner and size line
 
@@ -445,7 +435,7 @@ void parse_lines(const Source& source, const Header& header, Global section, Glo
     bool ready = false;
   };
   const Global chunks = (end - begin + chunk - 1) / chunk;
-  std::vector<Slot> slots(std::size_t(std::min<Global>(chunks, 2 * threads())));
+  std::vector<Slot> slots(std::size_t(std::min<Global>(chunks, 2 * exec::threads())));
   const auto slot = [&](Global c) -> Slot& { return slots[std::size_t(c) % slots.size()]; };
   std::mutex mutex;
   std::condition_variable moved;
@@ -474,10 +464,7 @@ void parse_lines(const Source& source, const Header& header, Global section, Glo
     ++taken;
   };
 
-#ifdef _OPENMP
-#pragma omp parallel if (chunks > 1)
-#endif
-  {
+  const auto work = [&] {
     std::vector<char> buffer;
     std::unique_lock lock(mutex);
     for (;;) {
@@ -495,7 +482,9 @@ void parse_lines(const Source& source, const Header& header, Global section, Glo
       while (!problem && taken < started && slot(taken).ready) take_next();
       moved.notify_all();
     }
-  }
+  };
+  if (chunks > 1) exec::run_team([&](int) { work(); });
+  else work();
   if (problem) std::rethrow_exception(problem);
 }
 
@@ -534,7 +523,7 @@ class Entries {
     Global line = lines_.number() + 1;
     std::vector<char> text(lines_.rest().begin(), lines_.rest().end());
     std::size_t have = text.size();
-    auto wanted = std::size_t(chunk * threads());
+    auto wanted = std::size_t(chunk * exec::threads());
     for (bool ended = false; !ended;) {
       if (text.size() < wanted) text.resize(wanted);
       while (have < wanted && !ended) {

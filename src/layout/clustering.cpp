@@ -1,20 +1,17 @@
 #include <tacit/layout/clustering.hpp>
 
-#include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/layout/partitioners.hpp>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <numeric>
 #include <utility>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::layout {
 namespace {
@@ -60,10 +57,9 @@ Stored transposed(const Pattern& a) {
 void means(const Pattern& a, const std::vector<Point>& of, std::vector<Point>& to) {
   const Local n = a.rows();
   to.resize(std::size_t(n));
-#pragma omp parallel for schedule(dynamic, 256)
-  for (Local r = 0; r < n; ++r) {
+  exec::parallel_for(std::size_t(n), true, [&](std::size_t r) {
     Point sum{};
-    const Global first = a.start[std::size_t(r)], last = a.start[std::size_t(r) + 1];
+    const Global first = a.start[r], last = a.start[r + 1];
     for (Global i = first; i < last; ++i) {
       const Point& p = of[std::size_t(a.column[std::size_t(i)])];
 #pragma omp simd
@@ -71,8 +67,8 @@ void means(const Pattern& a, const std::vector<Point>& of, std::vector<Point>& t
     }
     const float inverse = last > first ? 1.0f / float(last - first) : 0.0f;
     for (float& s : sum) s *= inverse;
-    to[std::size_t(r)] = sum;
-  }
+    to[r] = sum;
+  }, 256);
 }
 
 // Every column is the mean of its rows. Sums are formed of whole numbers: the same in any order, on any number of
@@ -94,18 +90,13 @@ void column_means(const Pattern& a, const std::vector<Point>& of, std::vector<Po
   std::vector<Sum> rounded(of.size());
   for (std::size_t i = 0; i < of.size(); ++i)
     for (int k = 0; k < dim; ++k) rounded[i][k] = std::int32_t(std::lrint(of[i][k] * scale));
-  int threads = 1;
-#ifdef _OPENMP
-  threads = std::clamp(int((std::size_t(1) << 29) / (m * sizeof(Sum) + 1)), 1, omp_get_max_threads());
-#endif
+  const int threads = std::clamp(int((std::size_t(1) << 29) / (m * sizeof(Sum) + 1)), 1, exec::threads());
   std::vector<std::vector<Sum>> part(static_cast<std::size_t>(threads));
-  exec::Caught caught;
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-  for (int t = 0; t < threads; ++t) {
-    auto& sum = part[std::size_t(t)];
-    caught([&] { sum.assign(m, Sum{}); });
-    if (caught.any()) continue;
-    const Local n = a.rows(), first = Local(Global(n) * t / threads), last = Local(Global(n) * (t + 1) / threads);
+  exec::parallel_for(std::size_t(threads), true, [&](std::size_t t) {
+    auto& sum = part[t];
+    sum.assign(m, Sum{});
+    const Local n = a.rows(), first = Local(Global(n) * Global(t) / threads),
+                last = Local(Global(n) * Global(t + 1) / threads);
     for (Local r = first; r < last; ++r) {
       const Sum p = rounded[std::size_t(r)];
       for (Global i = a.start[std::size_t(r)]; i < a.start[std::size_t(r) + 1]; ++i) {
@@ -114,16 +105,14 @@ void column_means(const Pattern& a, const std::vector<Point>& of, std::vector<Po
         for (int k = 0; k < dim; ++k) s[k] += p[k];
       }
     }
-  }
-  caught.rethrow();
-#pragma omp parallel for schedule(static)
-  for (std::size_t c = 0; c < m; ++c) {
-    if (degree[c] == 0) continue;
+  });
+  exec::parallel_for(m, true, [&](std::size_t c) {
+    if (degree[c] == 0) return;
     Sum sum = part[0][c];
     for (int t = 1; t < threads; ++t)
       for (int k = 0; k < dim; ++k) sum[k] += part[std::size_t(t)][c][k];
     for (int k = 0; k < dim; ++k) to[c][k] = float(sum[k]) / (scale * float(degree[c]));
-  }
+  });
 }
 
 // Points with weights: their mean becomes 0, their coordinates orthonormal; what depends on others becomes 0.
@@ -132,8 +121,7 @@ void orthonormalise(std::vector<Point>& points, const std::vector<float>& weight
   const std::size_t n = points.size(), pieces = (n + piece - 1) / piece;
   constexpr int size = dim + dim * dim + 1;
   std::vector<std::array<double, size>> partial(pieces);
-#pragma omp parallel for schedule(static)
-  for (std::size_t p = 0; p < pieces; ++p) {
+  exec::parallel_for(pieces, true, [&](std::size_t p) {
     std::array<double, size> sum{};
     std::array<float, dim * dim> gram{};
     for (std::size_t i = p * piece; i < std::min(n, (p + 1) * piece); ++i) {
@@ -148,7 +136,7 @@ void orthonormalise(std::vector<Point>& points, const std::vector<float>& weight
     }
     for (int a = 0; a < dim * dim; ++a) sum[dim + a] = double(gram[a]);
     partial[p] = sum;
-  }
+  });
   std::array<double, size> all{};
   for (const auto& p : partial)
     for (int k = 0; k < size; ++k) all[k] += p[k];
@@ -176,8 +164,7 @@ void orthonormalise(std::vector<Point>& points, const std::vector<float>& weight
     unit[a] = float(inverse[a]);
     for (int b = 0; b < dim; ++b) lower[a][b] = float(l[a][b]);
   }
-#pragma omp parallel for schedule(static)
-  for (std::size_t i = 0; i < n; ++i) {
+  exec::parallel_for(n, true, [&](std::size_t i) {
     Point p;
     for (int a = 0; a < dim; ++a) {
       float v = points[i][a] - mean[a];
@@ -185,7 +172,7 @@ void orthonormalise(std::vector<Point>& points, const std::vector<float>& weight
       p[a] = v * unit[a];
     }
     points[i] = p;
-  }
+  });
 }
 
 // The two directions of the largest extent of some of these points, as functionals of unit variance, by power iteration
@@ -260,15 +247,11 @@ class Bisection {
     std::vector<Part> parts{{0, points_.size()}};
     while (!parts.empty()) {
       std::vector<Cut> cuts(parts.size());
-      exec::Caught caught;
-#pragma omp parallel
-      {
+      exec::parallel_claims(parts.size(), 1, true, [&](exec::Claims& claims) {
         Scratch scratch;
-        caught([&] { scratch.seen.assign(static_cast<std::size_t>(some_.columns), 0); });
-#pragma omp for schedule(dynamic, 1)
-        for (std::size_t p = 0; p < parts.size(); ++p) caught([&] { cuts[p] = cut(parts[p], scratch); });
-      }
-      caught.rethrow();
+        scratch.seen.assign(static_cast<std::size_t>(some_.columns), 0);
+        claims.each([&](std::size_t p) { cuts[p] = cut(parts[p], scratch); });
+      });
       std::vector<Part> next;
       const Point* before = nullptr;
       for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -495,21 +478,20 @@ std::pair<std::vector<Local>, std::vector<Local>> by_metis(const Pattern& a, Loc
 double row_reuse(const Pattern& a, std::span<const Local> order, Local block) {
   require(block >= 1, "reuse in blocks of ", block, " rows");
   const Local n = a.rows(), blocks = Local((Global(n) + block - 1) / block);
-  Global distinct = 0;
-  exec::Caught caught;
-#pragma omp parallel reduction(+ : distinct)
-  {
-    std::vector<Local> stamp;
-    caught([&] { stamp.assign(static_cast<std::size_t>(a.columns), -1); });
-#pragma omp for schedule(dynamic, 1)
-    for (Local b = 0; b < blocks; ++b)
-      for (Local i = b * block; i < std::min<Global>(n, Global(b + 1) * block) && !stamp.empty(); ++i) {
+  std::atomic<Global> distinct = 0;
+  exec::parallel_claims(std::size_t(blocks), 1, true, [&](exec::Claims& claims) {
+    std::vector<Local> stamp(static_cast<std::size_t>(a.columns), -1);
+    Global own = 0;
+    claims.each([&](std::size_t number) {
+      const auto b = Local(number);
+      for (Local i = b * block; i < std::min<Global>(n, Global(b + 1) * block); ++i) {
         const auto r = std::size_t(order.empty() ? i : order[std::size_t(i)]);
         for (Global p = a.start[r]; p < a.start[r + 1]; ++p)
-          distinct += std::exchange(stamp[std::size_t(a.column[std::size_t(p)])], b) != b;
+          own += std::exchange(stamp[std::size_t(a.column[std::size_t(p)])], b) != b;
       }
-  }
-  caught.rethrow();
+    });
+    distinct += own;
+  });
   return distinct > 0 ? double(a.column.size()) / double(distinct) : 1;
 }
 
@@ -518,18 +500,17 @@ double column_reuse(const Pattern& a, std::span<const Local> order, Local block)
   std::vector<Local> number(static_cast<std::size_t>(a.columns));
   for (std::size_t i = 0; i < number.size(); ++i) number[order.empty() ? i : std::size_t(order[i])] = Local(i) / block;
   const Local n = a.rows(), blocks = Local((Global(a.columns) + block - 1) / block);
-  Global distinct = 0;
-  exec::Caught caught;
-#pragma omp parallel reduction(+ : distinct)
-  {
-    std::vector<Local> stamp;
-    caught([&] { stamp.assign(static_cast<std::size_t>(blocks), -1); });
-#pragma omp for schedule(dynamic, 256)
-    for (Local r = 0; r < n; ++r)
-      for (Global p = a.start[std::size_t(r)]; p < a.start[std::size_t(r) + 1] && !stamp.empty(); ++p)
-        distinct += std::exchange(stamp[std::size_t(number[std::size_t(a.column[std::size_t(p)])])], r) != r;
-  }
-  caught.rethrow();
+  std::atomic<Global> distinct = 0;
+  exec::parallel_claims(std::size_t(n), 256, true, [&](exec::Claims& claims) {
+    std::vector<Local> stamp(static_cast<std::size_t>(blocks), -1);
+    Global own = 0;
+    claims.each([&](std::size_t row) {
+      const auto r = Local(row);
+      for (Global p = a.start[row]; p < a.start[row + 1]; ++p)
+        own += std::exchange(stamp[std::size_t(number[std::size_t(a.column[std::size_t(p)])])], r) != r;
+    });
+    distinct += own;
+  });
   return distinct > 0 ? double(a.column.size()) / double(distinct) : 1;
 }
 

@@ -102,11 +102,11 @@ void times(const Vector<T, M>& d, const Vector<T, M>& x, Vector<T, M>& y, bool c
     const std::ptrdiff_t n = std::ptrdiff_t(d.size()), k = x.columns();
     const T *const dd = d.data(), *const xx = x.data();
     T* const yy = y.data();
-#pragma omp parallel for schedule(static) if (n * k > std::ptrdiff_t(exec::detail::parallel_from))
-    for (std::ptrdiff_t i = 0; i < n; ++i) {
+    parallel_for(std::size_t(n), n * k > std::ptrdiff_t(exec::detail::parallel_from), [=](std::size_t row) {
+      const auto i = std::ptrdiff_t(row);
       const T factor = conjugate ? conj(dd[i]) : dd[i];
       for (std::ptrdiff_t c = 0; c < k; ++c) yy[i * k + c] = factor * xx[i * k + c];
-    }
+    });
   } else {
     throw Error(ErrorKind::usage,
                 message("a diagonal on the device multiplies one column at a time; this vector has ", x.columns()));

@@ -354,9 +354,9 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
       e->close(slot);
     };
     const auto scale = [k](const T* d, const T* x, T* y, std::size_t count) {
-#pragma omp parallel for schedule(static) if (count > exec::detail::parallel_from)
-      for (std::size_t i = 0; i < count; ++i)
+      exec::parallel_for(count, count > exec::detail::parallel_from, [=](std::size_t i) {
         for (int c = 0; c < k; ++c) y[i * std::size_t(k) + c] = d[i] * x[i * std::size_t(k) + c];
+      });
       Trace::work("scale", double(count) * (2 * k + 1) * sizeof(T));
     };
 

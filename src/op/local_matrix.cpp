@@ -9,10 +9,6 @@
 #include <cstring>
 #include <numeric>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::op {
 namespace {
 
@@ -471,13 +467,11 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     s_->multiply(b, v[c], v[c + 1], 1);
     extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
   };
-#ifdef _OPENMP
-  if (blocks > poll_blocks && (exec::Tasks::current() || omp_get_max_threads() > 1)) {
+  if (blocks > poll_blocks && (exec::Tasks::current() || exec::threads_now() > 1)) {
     for (int c = 0; c < levels; ++c)
       exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
-#endif
   // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
   std::vector<int> next(std::size_t(levels), 0);
   for (int done = 0; done < levels;) {
@@ -580,13 +574,13 @@ template <Scalar T, Memory M>
 void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
   const Local n = count();
   exec::settle();
-#pragma omp parallel for schedule(static) if (n > 2048)
-  for (Local i = 0; i < n; ++i)
+  exec::parallel_for(std::size_t(n), n > 2048, [&](std::size_t i) {
     for (int c = 0; c < columns; ++c) {
       T sum{};
       for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
       y[std::ptrdiff_t(row_[i]) * columns + c] += sum;
     }
+  });
   if (Trace::on())
     Trace::work("product", bytes() + 3.0 * n * columns * sizeof(T),
                 (is_complex<T> ? 8.0 : 2.0) * columns * double(entries()));

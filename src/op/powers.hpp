@@ -66,10 +66,9 @@ class Surroundings {
   template <int K>
   void multiply(Local n, const T* x, const T* own, T* y, int columns) const {
     const int k = K > 0 ? K : columns;
-#pragma omp parallel for schedule(static) if (n > 2048)
-    for (Local i = 0; i < n; ++i) {
-      const Global near = start_[2 * std::size_t(i)], far = start_[2 * std::size_t(i) + 1],
-                   end = start_[2 * std::size_t(i) + 2];
+    exec::parallel_for(std::size_t(n), n > 2048, [&](std::size_t i) {
+      const Global near = start_[2 * i], far = start_[2 * i + 1],
+                   end = start_[2 * i + 2];
       T* const to = y + std::ptrdiff_t(i) * k;
       constexpr int tile = K > 0 ? K : 4;
       for (int c0 = 0; c0 < k; c0 += tile) {
@@ -92,7 +91,7 @@ class Surroundings {
         }
         for (int c = 0; c < m; ++c) to[c0 + c] = sum[c];
       }
-    }
+    });
   }
   void multiply(Local n, const T* x, const T* own, T* y, int columns) const {
     if (columns == 1) multiply<1>(n, x, own, y, 1);

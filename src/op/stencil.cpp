@@ -301,9 +301,7 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
     });
   };
   std::ptrdiff_t threads = 1;
-#ifdef _OPENMP
-  if (slabs * slab >= parallel_elements) threads = omp_get_max_threads();
-#endif
+  if (slabs * slab >= parallel_elements) threads = exec::threads_now();
   // Slabs that a step goes on by, and steps that go together.
   const std::ptrdiff_t group = std::max<std::ptrdiff_t>(1, wave_elements / slab);
   const std::ptrdiff_t window = (group + 2) * slab * std::ptrdiff_t(sizeof(T));

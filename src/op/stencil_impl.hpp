@@ -15,10 +15,6 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::op {
 namespace stencils {
 
@@ -203,9 +199,7 @@ class Kernel {
     if (slabs <= 0 || nx == 0) return;
     [[maybe_unused]] const std::ptrdiff_t elements = slabs * ny * nx * k;
     std::ptrdiff_t threads = 1;
-#ifdef _OPENMP
-    if (elements >= parallel_elements) threads = omp_get_max_threads();
-#endif
+    if (elements >= parallel_elements) threads = exec::threads_now();
     const auto divide = [](std::ptrdiff_t n, std::ptrdiff_t size) { return (n + size - 1) / size; };
     const std::ptrdiff_t unit = k * std::ptrdiff_t(sizeof(S));
     const std::ptrdiff_t piece = std::max<std::ptrdiff_t>(64, piece_bytes / unit);

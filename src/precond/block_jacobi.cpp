@@ -5,7 +5,7 @@
 #include "triangular.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -88,10 +88,7 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
       blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr});
     }
     std::vector<Factors<T>> factors(blocks_->list.size());
-    exec::Caught caught;
-#pragma omp parallel for schedule(dynamic) if (parts > 1)
-    for (Local b = 0; b < parts; ++b)
-      caught([&] {
+    const auto factorise = [&](std::size_t b) {
         auto& block = blocks_->list[b];
         auto& f = factors[b];
         f = ic ? ic0(cut(own, block.first, block.count)) : ilu0(cut(own, block.first, block.count));
@@ -99,8 +96,8 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
         const bool unit = !ic || f.diagonal_only;
         block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, parts == 1);
         block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, parts == 1);
-      });
-    caught.rethrow();
+      };
+    exec::parallel_for(std::size_t(parts), true, factorise, 1);
     Global perturbed = 0, diagonals = 0;
     double shift = 0;
     for (const auto& f : factors) {

@@ -4,7 +4,7 @@
 #include "small.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/precond/spai.hpp>
 
 #include <algorithm>
@@ -167,12 +167,10 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     const Local n = space.local_size();
     std::vector<std::vector<Global>> columns(n);
     std::vector<std::vector<T>> values(n);
-    Global by_diagonal = 0;
-    Local bad_row = n;
-    exec::Caught caught;
-#pragma omp parallel for schedule(dynamic, 64) reduction(+ : by_diagonal) reduction(min : bad_row) if (n > 1000)
-    for (Local i = 0; i < n; ++i)
-      caught([&] {
+    std::atomic<Global> diagonals = 0;
+    std::atomic<Local> bad_row = n;
+    const auto make_row = [&](std::size_t at) {
+        const auto i = Local(at);
         const Global g = space.begin() + i;
         auto& pattern = columns[i];
         detail::pattern_of(set.own(), i, g, options.factorised, pattern);
@@ -189,14 +187,14 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
           }
           const real_t<T> d = real(a.back());
           if (!(d > 0)) {
-            bad_row = std::min(bad_row, i);
+            for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {}
             return;
           }
           values[i].assign(width, T(0));
           if (!last_row_of_inverse_factor(a, width, values[i])) {
             std::fill(values[i].begin(), values[i].end(), T(0));
             values[i].back() = T(1 / std::sqrt(d));
-            ++by_diagonal;
+            ++diagonals;
           }
         } else {
           // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
@@ -220,11 +218,11 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
           rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
           values[i] = least_squares(c, rhs, height, width);
         }
-      });
-    caught.rethrow();
+      };
+    exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);
     require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
             " (counted from 0) has another");
-    by_diagonal = comm.all_sum(by_diagonal);
+    const Global by_diagonal = comm.all_sum(diagonals.load());
     if (by_diagonal)
       note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",
                       " the diagonal alone: the small matrix there is not positive definite");

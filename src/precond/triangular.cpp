@@ -1,25 +1,14 @@
 #include "triangular.hpp"
 
+#include <tacit/exec/parallel.hpp>
+
 #include <algorithm>
 #include <numeric>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::precond {
 namespace {
-// Rows in a level on average from which the barrier after each level pays, also when other programs use the cores: a
-// barrier then waits for a thread that is not running (measured with levels of 2700 rows: 20 times slower).
+// Rows in a level on average from which a loop for each level pays.
 constexpr Local wide_level = 32768;
-
-bool threads_here() {
-#ifdef _OPENMP
-  return omp_get_max_threads() > 1 && !omp_in_parallel();
-#else
-  return false;
-#endif
-}
 }  // namespace
 
 template <Scalar T>
@@ -63,12 +52,12 @@ template <Scalar T>
 template <int K>
 void Triangular<T>::rows(T* x, int columns) const {
   const Local n = strict_.count();
-  if (!level_start_.empty() && threads_here()) {
+  if (!level_start_.empty() && exec::threads_now() > 1) {
     const std::size_t levels = level_start_.size() - 1;
-#pragma omp parallel
     for (std::size_t l = 0; l < levels; ++l) {
-#pragma omp for schedule(static)
-      for (Local s = level_start_[l]; s < level_start_[l + 1]; ++s) row<K>(by_level_[s], x, columns);
+      const Local* const rows = by_level_.data() + level_start_[l];
+      exec::parallel_for(std::size_t(level_start_[l + 1] - level_start_[l]), true,
+                         [&](std::size_t s) { row<K>(rows[s], x, columns); });
     }
   } else if (lower_) {
     for (Local i = 0; i < n; ++i) row<K>(i, x, columns);

@@ -163,7 +163,6 @@ TYPED_TEST(BlockBasis, CombineAddsUp) {
 }
 
 TYPED_TEST(BlockBasis, ThreadsDoNotChangeABit) {
-#ifdef _OPENMP
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   const std::size_t n = 40003;
@@ -179,7 +178,6 @@ TYPED_TEST(BlockBasis, ThreadsDoNotChangeABit) {
     EXPECT_EQ(G, first) << threads;
     EXPECT_EQ(a.block, block) << threads;
   }
-#endif
 }
 
 TEST(BlockBasis, VectorsThatEndTheBasisAreTheBlock) {

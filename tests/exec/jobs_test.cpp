@@ -3,16 +3,15 @@
 #include <tacit/exec/jobs.hpp>
 #include <tacit/exec/tasks.hpp>
 
+#include "support/threads.hpp"
+
 #include <atomic>
 #include <new>
 #include <stdexcept>
 #include <vector>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 using namespace tacit;
+using test::Threads;
 
 namespace {
 
@@ -65,32 +64,19 @@ TEST(Team, DoesEveryPart) {
   expect_errors_of_jobs();
 }
 
-#ifdef _OPENMP
-void with_fewer_threads() {
-  omp_set_num_threads(5);
-  int given = 0;
-#pragma omp parallel
-#pragma omp single
-  given = omp_get_num_threads();
-  EXPECT_LT(given, 5);
-  EXPECT_EQ(exec::team_size(), 5);
-  expect_every_part();
-  // A list that thread 0 opens.
-  exec::Jobs jobs;
-  std::atomic<int> done = 0;
-  const int later = jobs.add(7, false, [&](std::size_t) { ++done; });
-  jobs.add(30, true, [&](std::size_t) { ++done; });
-  exec::run_jobs(jobs, [&](bool) { jobs.open(later); });
-  EXPECT_EQ(done, 37);
-  expect_errors_of_jobs();
+TEST(Team, ListsThatTheFirstThreadOpensAreDone) {
+  for (const int threads : {1, 2, 5}) {
+    const Threads team(threads);
+    EXPECT_EQ(exec::team_size(), threads);
+    expect_every_part();
+    exec::Jobs jobs;
+    std::atomic<int> done = 0;
+    const int later = jobs.add(7, false, [&](std::size_t) { ++done; });
+    jobs.add(30, true, [&](std::size_t) { ++done; });
+    exec::run_jobs(jobs, [&](bool) { jobs.open(later); });
+    EXPECT_EQ(done, 37);
+    expect_errors_of_jobs();
+  }
 }
-
-TEST(Team, DoesEveryPartWithFewerThreadsThanPromised) {
-  const int before = omp_get_max_threads();
-#pragma omp teams num_teams(1) thread_limit(2)
-  with_fewer_threads();
-  omp_set_num_threads(before);
-}
-#endif
 
 }  // namespace

@@ -100,7 +100,6 @@ TYPED_TEST(Pairs, ColumnsAndMagnitudes) {
   EXPECT_EQ((exec::largest_magnitude<T, Host>(broken.data(), 100)), std::numeric_limits<double>::infinity());
 }
 
-#ifdef _OPENMP
 TYPED_TEST(Pairs, ThreadsDoNotChangeABit) {
   using T = TypeParam;
   const std::size_t n = 40000;
@@ -114,7 +113,6 @@ TYPED_TEST(Pairs, ThreadsDoNotChangeABit) {
     EXPECT_EQ(first, sums) << threads;
   }
 }
-#endif
 
 }  // namespace
 }  // namespace tacit::test

@@ -569,3 +569,71 @@ def test_operators_in_cycles_are_collected(python: Run) -> None:
         assert gone() is None
         """
     )
+
+
+def test_a_forked_child_solves_as_its_parent(python: Run) -> None:
+    """multiprocessing forks by default on Linux; the child has none of its parent's threads."""
+    done = python(
+        """
+        import multiprocessing, signal
+        import numpy as np, scipy.sparse as sp, tacit
+        from tacit import _core
+
+        _core.set_threads(2)
+        line = sp.diags_array([-np.ones(199), 2 * np.ones(200), -np.ones(199)], offsets=[-1, 0, 1])
+        a = (sp.kron(line, sp.eye_array(200)) + sp.kron(sp.eye_array(200), line)).tocsr()
+        b = np.random.default_rng(1).standard_normal(40000)
+        ways = [dict(method="cg", precond="jacobi"), dict(method="gmres", precond="ilu0")]
+        tasks = dict(method="pipelined-cg", engine="tasks")
+
+        def solve(which):
+            return tacit.solve(a, b, max_iterations=60, **ways[which]).x
+
+        try:
+            tacit.solve(a, b, max_iterations=1, **tasks)
+            ways.append(tasks)
+        except RuntimeError:
+            pass  # a build without OpenMP
+        own = [solve(which) for which in range(len(ways))]
+        with multiprocessing.get_context("fork").Pool(2, signal.alarm, (90,)) as pool:
+            for which, x in enumerate(pool.map(solve, range(len(ways)))):
+                assert np.array_equal(x, own[which]), ways[which]
+        assert all(np.array_equal(solve(which), own[which]) for which in range(len(ways)))
+        print("same")
+        """,
+        timeout=100,
+    )
+    assert done.stdout.split()[-1] == "same"
+
+
+def test_two_threads_beside_other_programs(python: Run) -> None:
+    """A team whose threads lose their processors must not take much longer than one thread does then."""
+    done = python(
+        """
+        import os, subprocess, sys, time
+        import numpy as np, scipy.sparse as sp, tacit
+        from tacit import _core
+
+        line = sp.diags_array([-np.ones(199), 2 * np.ones(200), -np.ones(199)], offsets=[-1, 0, 1])
+        a = (sp.kron(line, sp.eye_array(200)) + sp.kron(sp.eye_array(200), line)).tocsr()
+        b = np.random.default_rng(1).standard_normal(40000)
+
+        def seconds(threads):
+            _core.set_threads(threads)
+            begin = time.perf_counter()
+            tacit.solve(a, b, method="cg", rtol=1e-300, max_iterations=300)
+            return time.perf_counter() - begin
+
+        spin = [sys.executable, "-c", "while True: pass"]
+        others = [subprocess.Popen(spin) for _ in range(2 * len(os.sched_getaffinity(0)))]
+        try:
+            times = [(seconds(1), seconds(2)) for _ in range(12)]
+        finally:
+            for other in others:
+                other.kill(), other.wait()
+        print(*np.median(times, axis=0))
+        """,
+        timeout=300,
+    )
+    one, two = map(float, done.stdout.split())
+    assert two < 2 * one, f"{two:.3f} s with two threads, {one:.3f} s with one"

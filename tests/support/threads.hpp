@@ -1,37 +1,28 @@
-// How many threads OpenMP's teams have, for as long as a test wants that.
+// How many threads loops take, for as long as a test wants that.
 #pragma once
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <tacit/exec/parallel.hpp>
 
 namespace tacit::test {
 
-/// Teams begun by this thread have n members while it lives; one in builds without OpenMP.
+/// Loops begun by this thread take up to n threads while it lives, whatever else the machine has to do.
 class Threads {
  public:
-#ifdef _OPENMP
-  static constexpr bool available = true;
-  explicit Threads(int n) : before_(omp_get_max_threads()) {
+  explicit Threads(int n) : before_(exec::threads()) {
+    exec::detail::heed_load(false);
     use(n);
   }
   ~Threads() {
     use(before_);
+    exec::detail::heed_load(true);
   }
   void use(int n) {
-    omp_set_num_threads(n);
+    exec::set_threads(n);
   }
+  Threads(const Threads&) = delete;
 
  private:
   int before_;
-#else
-  static constexpr bool available = false;
-  explicit Threads(int) {}
-  ~Threads() {}
-  void use(int) {}
-#endif
- public:
-  Threads(const Threads&) = delete;
 };
 
 }  // namespace tacit::test

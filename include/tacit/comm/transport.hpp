@@ -155,8 +155,6 @@ class Transport {
   virtual std::optional<Notice> poll_notice() = 0;
   /// A transport over the same ranks whose messages never mix with this one's. Collective.
   virtual std::shared_ptr<Transport> duplicate() = 0;
-  /// Called in waiting loops; lets another rank on this core run.
-  virtual void relax();
 
   /// The clock of a rank that is simulated (simulate.hpp); null where ranks are real.
   virtual detail::SimulatedRank* simulated() { return nullptr; }

@@ -1,9 +1,8 @@
-// What the threads of a loop throw. An exception must not leave a loop that threads share: OpenMP ends the program
-// then, and so does a plain thread.
+// What several threads throw: an exception that leaves a thread ends the program. parallel_for() keeps it so.
 //
 //   Caught caught;
-//   #pragma omp parallel for
-//   for (std::size_t c = 0; c < chunks; ++c) caught([&] { chunk(c); });
+//   std::thread other([&] { caught(f); });
+//   other.join();
 //   caught.rethrow();
 #pragma once
 

@@ -10,11 +10,11 @@
 
 namespace tacit::exec {
 
-/// Threads that run_team() will have: OpenMP's, or those of the race checker's executor (Tasks::use).
+/// Parts that run_team() will have: threads(), or as many as the race checker's executor has (Tasks::use).
 int team_size();
-/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of the team, which live on between calls (OpenMP
-/// keeps its team). Where the system gives fewer threads they do several in turn: 0 and then others on the calling one, so f
-/// may wait for f(0) and for no other. What an f throws is thrown when all have come back, that of f(0) before others; they are
+/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of its team, as they come: who does not come in
+/// time has its part done by another thread, in turn. So f may wait for f(0), which the calling thread begins with, and for no
+/// other. What an f throws is thrown when all have come back, that of f(0) before others; they are
 /// not told of it, so an f that others wait for has to let them go.
 void run_team(const std::function<void(int thread)>& f);
 

@@ -11,8 +11,8 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/types.hpp>
-#include <tacit/exec/caught.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/exec/sums.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -145,15 +145,11 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
       return;
     }
     const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
-    Caught caught;
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-    for (std::size_t c = 0; c < chunks; ++c)
-      caught([&] {
-        const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
+    parallel_for(chunks, n > parallel_from, [&](std::size_t c) {
+      const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
 #pragma GCC ivdep  // an exception does not leave a loop of "omp simd"
-        for (std::size_t i = begin; i < end; ++i) element(i);
-      });
-    caught.rethrow();
+      for (std::size_t i = begin; i < end; ++i) element(i);
+    });
   } else {
     using T = typename Result::scalar;
     constexpr int K = Result::count;
@@ -188,10 +184,7 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
         for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
       });
     } else {
-      Caught caught;
-#pragma omp parallel for schedule(static) if (n > parallel_from)
-      for (std::size_t c = 0; c < chunks; ++c) caught([&] { chunk(c); });
-      caught.rethrow();
+      parallel_for(chunks, n > parallel_from, chunk);
     }
     Result total;
     for (std::size_t c = 0; c < chunks; ++c)

@@ -15,6 +15,7 @@
 
 #include <tacit/base/types.hpp>
 #include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <array>
 #include <cstddef>
@@ -149,18 +150,12 @@ inline void settle() noexcept {
 /// True on the thread that a loop or a task is to push messages on from: the first of a team.
 bool may_poll() noexcept;
 
-/// f(c) for c < count: on OpenMP's threads where `parallel`, or by the engine's tasks, after what was started before. What f
+/// f(c) for c < count: by parallel_for() where `parallel`, or by the engine's tasks, after what was started before. What f
 /// throws is thrown when all threads have come back.
 template <class F>
-void each(std::size_t count, [[maybe_unused]] bool parallel, F&& f) {
-  if (auto* tasks = Tasks::current()) {
-    tasks->each(count, std::cref(f));
-    return;
-  }
-  Caught caught;
-#pragma omp parallel for schedule(static) if (parallel)
-  for (std::size_t c = 0; c < count; ++c) caught([&] { f(c); });
-  caught.rethrow();
+void each(std::size_t count, bool parallel, F&& f, std::size_t piece = by_shares) {
+  if (auto* tasks = Tasks::current()) tasks->each(count, std::cref(f));
+  else parallel_for(count, parallel, f, piece);
 }
 
 }  // namespace tacit::exec

@@ -8,13 +8,14 @@
 //     template <Team T> TACIT_HD void operator()(T team, Shared& shared) const;
 //   };
 //
-// and runs three ways: launch_serial (one host thread plays a whole team; OpenMP over blocks), launch_threads (a real
+// and runs three ways: launch_serial (one host thread plays a whole team; threads share the blocks), launch_threads (a real
 // thread for every member, for the race checker: a missing barrier is invisible in a serial run, and reported here) and
 // launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one order.
 #pragma once
 
 #include <tacit/base/types.hpp>
 #include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/exec/sums.hpp>
 
 #include <atomic>
@@ -267,19 +268,14 @@ TACIT_HD void atomic_add(T* a, const T& v) {
   }
 }
 
-/// Runs the kernel on every block in [0, blocks), a host thread for each block; OpenMP shares the blocks out. What a
+/// Runs the kernel on every block in [0, blocks), a host thread for each block; threads share the blocks. What a
 /// kernel throws is thrown when all threads have come back.
 template <class Kernel>
 void launch_serial(Global blocks, const Kernel& kernel) {
-  Caught caught;
-#pragma omp parallel
-  {
-    std::unique_ptr<typename Kernel::Shared> shared;
-    caught([&] { shared = std::make_unique_for_overwrite<typename Kernel::Shared>(); });
-#pragma omp for schedule(static)
-    for (Global block = 0; block < blocks; ++block) caught([&] { kernel(SerialTeam(block), *shared); });
-  }
-  caught.rethrow();
+  parallel_claims(std::size_t(blocks), by_shares, true, [&](Claims& claims) {
+    const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
+    claims.each([&](std::size_t block) { kernel(SerialTeam(Global(block)), *shared); });
+  });
 }
 
 namespace detail {

@@ -3,6 +3,7 @@
 #include <tacit/app/bem/single_layer.hpp>
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -284,8 +285,7 @@ void SingleLayer::potential(std::span<const double> density, std::span<const Poi
   require(density.size() == area_.size(), density.size(), " densities for ", area_.size(), " triangles");
   std::vector<Global> every(area_.size());
   std::iota(every.begin(), every.end(), Global(0));
-#pragma omp parallel
-  {
+  exec::parallel_claims(points.size(), 4, true, [&](exec::Claims& claims) {
     std::vector<double> entries(area_.size());
     const auto sum = [&](const Point& p) {
       row(p, every, entries.data());
@@ -294,12 +294,11 @@ void SingleLayer::potential(std::span<const double> density, std::span<const Poi
       for (std::size_t j = 0; j < entries.size(); ++j) total += density[j] * entries[j];
       return total;
     };
-#pragma omp for schedule(dynamic, 4)
-    for (std::ptrdiff_t k = 0; k < std::ptrdiff_t(points.size()); ++k) {
-      const Point& p = points[std::size_t(k)];
+    claims.each([&](std::size_t k) {
+      const Point& p = points[k];
       out[k] = sum(p) - (plane_ ? sum(plane_->mirrored(p)) : 0);
-    }
-  }
+    });
+  });
 }
 
 Point SingleLayer::field_of(std::span<const double> density, const Point& p) const {
@@ -339,15 +338,14 @@ Point SingleLayer::field_of(std::span<const double> density, const Point& p) con
 
 void SingleLayer::field(std::span<const double> density, std::span<const Point> points, Point* out) const {
   require(density.size() == area_.size(), density.size(), " densities for ", area_.size(), " triangles");
-#pragma omp parallel for schedule(dynamic, 4)
-  for (std::ptrdiff_t k = 0; k < std::ptrdiff_t(points.size()); ++k) {
-    const Point& p = points[std::size_t(k)];
+  exec::parallel_for(points.size(), true, [&](std::size_t k) {
+    const Point& p = points[k];
     out[k] = field_of(density, p);
-    if (!plane_) continue;
+    if (!plane_) return;
     Point image = field_of(density, plane_->mirrored(p));  // of the mirrored charge, in the mirror
     image[std::size_t(plane_->axis)] = -image[std::size_t(plane_->axis)];
     out[k] = out[k] - image;
-  }
+  }, 4);
 }
 
 }  // namespace tacit::app::bem

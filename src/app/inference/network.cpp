@@ -3,6 +3,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -193,14 +194,11 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     const auto depth = std::size_t(last - first);
     std::vector<LayerReport> reports(o.report_layers ? panels * depth : 0);
     std::vector<double> worked(panels);
-#pragma omp parallel
-    {
+    const auto run_panels = [&](exec::Claims& claims) {
       std::vector<float> in, out;
       std::vector<Local> alive;
       std::vector<float> most;
-#pragma omp for schedule(dynamic, 1)
-      for (std::size_t q = 0; q < panels; ++q)
-        caught([&] {
+      claims.each([&](std::size_t q) {
           most.resize(static_cast<std::size_t>(panel));
           Panel& to = after[q];
           int k = 0;
@@ -284,8 +282,9 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             to.outputs.assign(in.begin(),
                               in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
           else to.inputs.clear();
-        });
-    }
+      });
+    };
+    caught([&] { exec::parallel_claims(panels, 1, true, run_panels); });
     if (caught.any() && coming.valid()) coming.wait();
     caught.rethrow();
     for (const double w : worked) result.edges_worked += w;

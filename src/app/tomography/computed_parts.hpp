@@ -74,9 +74,7 @@ void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& 
     f(i);
     if (comm && exec::may_poll()) comm->poll();
   };
-  if (auto* const tasks = exec::Tasks::current()) return tasks->each(count, polled);
-#pragma omp parallel for schedule(dynamic, 1) if (parallel)
-  for (std::size_t i = 0; i < count; ++i) polled(i);
+  exec::each(count, parallel, polled, 1);
 }
 
 // Memory of products under way, by columns at once; kept for the next ones.

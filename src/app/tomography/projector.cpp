@@ -1,11 +1,13 @@
 #include <tacit/app/tomography/projector.hpp>
 
+#include <tacit/exec/parallel.hpp>
 #include <tacit/layout/hilbert.hpp>
 
 #include "beam.hpp"
 #include "computed.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -178,10 +180,9 @@ Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) 
   std::vector<std::size_t> looked_at;  // angles of which single rays count: all, or those along an axis
   for (std::size_t a = 0; a < angles; ++a)
     if (!hit.empty() || beams_[a].along) looked_at.push_back(a);
-  Global entries = 0;
-#pragma omp parallel for schedule(dynamic, 64) reduction(+ : entries)
-  for (Local i = begin; i < end; ++i) {
-    const Local pixel = pixel_order_[std::size_t(i)];
+  std::atomic<Global> entries = 0;
+  exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
+    const Local pixel = pixel_order_[std::size_t(begin) + at];
     const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
     const auto shadow = [&](std::size_t a) {
       const double middle = x * cos_[a] + y * sin_[a] + shift;
@@ -196,22 +197,22 @@ Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) 
       const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
       sum += std::max(0.0, high - low + 1);
     }
-    entries += Global(sum);
+    auto found = Global(sum);
     for (const std::size_t a : looked_at) {
       const Beam& b = beams_[a];
       char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
       const auto [low, high] = shadow(a);
       for (Local j = Local(low); j <= Local(high); ++j) {
         if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
-          --entries;
+          --found;
           continue;
         }
         if (!row) continue;
-#pragma omp atomic write
-        row[j] = 1;
+        std::atomic_ref<char>(row[j]).store(1, std::memory_order_relaxed);
       }
     }
-  }
+    entries += found;
+  }, 64);
   return entries;
 }
 
@@ -290,12 +291,11 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& co
       std::iota(touched.begin(), touched.end(), Global(0));
     } else {
       std::vector<char> hit(std::size_t(geometry_.rays()));
-#pragma omp parallel for schedule(dynamic, 64)
-      for (Local i = begin; i < end; ++i)
-        each_ray(pixel_order_[std::size_t(i)], [&](Local ray, double) {
-#pragma omp atomic write
-          hit[std::size_t(ray_place_[std::size_t(ray)])] = 1;
+      exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
+        each_ray(pixel_order_[std::size_t(begin) + at], [&](Local ray, double) {
+          std::atomic_ref<char>(hit[std::size_t(ray_place_[std::size_t(ray)])]).store(1, std::memory_order_relaxed);
         });
+      }, 64);
       for (std::size_t i = 0; i < hit.size(); ++i)
         if (hit[i]) touched.push_back(Global(i));
     }

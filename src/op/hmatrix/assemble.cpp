@@ -1,6 +1,7 @@
 // How an HMatrix comes about: samples of rows, blocks compressed, shares of ranks made even, and what came out
 // measured.
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include "parts.hpp"
 #include "row_cost.hpp"
@@ -11,13 +12,8 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <numeric>
 #include <sstream>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::op {
 namespace {
@@ -293,9 +289,6 @@ void Assembly<T>::compress_own() {
   const EntryFunction<T>& entry = scaled_ ? scaled : entry_;
   // A unit of 16-bit integers that is no full number would lose digits.
   const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
-  std::exception_ptr error;
-  std::mutex mutex;
-  std::atomic<bool> failed = false;
   std::atomic<Global> entries = 0;
   const auto tolerance_of = [&](std::size_t at) {
     Tolerance tolerance;
@@ -308,44 +301,30 @@ void Assembly<T>::compress_own() {
   std::vector<WantedBlock> wanted;
   if (maker)
     for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
-  for (std::size_t first = 0, count = missing.size(); first < missing.size() && !failed; first += count) {
+  for (std::size_t first = 0, count = missing.size(); first < missing.size(); first += count) {
     if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
-#pragma omp parallel for schedule(dynamic, 1) if (options.concurrent)
-    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(count); ++i) {
-      if (failed.load(std::memory_order_relaxed)) continue;
-      try {
-#ifdef _OPENMP
-        const bool speaks = omp_get_thread_num() == 0;
-#else
-        const bool speaks = true;
-#endif
-        if (speaks) comm_.check(), comm_.check_interrupt();
-        const std::size_t at = missing[first + std::size_t(i)];
+    exec::parallel_for(count, options.concurrent, [&](std::size_t i) {
+        if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
+        const std::size_t at = missing[first + i];
         auto& p = packed[at];
         const Block b = p.block;
         const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
         const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
         const Tolerance tolerance = tolerance_of(at);
-        const auto made = maker          ? finish(maker->take(std::size_t(i)), entry, r, c, tolerance, options.compress)
+        const auto made = maker          ? finish(maker->take(i), entry, r, c, tolerance, options.compress)
                           : b.admissible ? compress(entry, r, c, tolerance, options.compress)
                                          : evaluate(entry, r, c);
         entries += made.entries;
         p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
         for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
-        if (!made.dense) continue;
+        if (!made.dense) return;
         p.largest = largest_entry(made.u);
         if (&rows_ == &columns_)
           for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
             p.diagonal.push_back(
                 shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-        failed = true;
-      }
-    }
+    }, 1);
   }
-  if (error) std::rethrow_exception(error);
   evaluated += entries;
 }
 

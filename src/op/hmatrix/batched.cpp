@@ -2,16 +2,13 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <complex>
 #include <numeric>
 #include <tuple>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::op {
 
@@ -196,22 +193,15 @@ void BatchedProduct<T>::multiply(const T* x, std::span<const Global> order, T* y
     for (Local p = 0; p < columns_; ++p)
       z_[std::size_t(p)] = x[std::size_t(order[std::size_t(p)]) * std::size_t(k) + std::size_t(c)];
     std::fill_n(sum_.data(), sum_.size(), T(0));
-#pragma omp parallel num_threads(queues)
-    {
-      int thread = 0, threads = 1;
-#ifdef _OPENMP
-      thread = omp_get_thread_num(), threads = omp_get_num_threads();
-#endif
-      for (int list = 0; list < 2; ++list) {
+    for (int list = 0; list < 2; ++list)
+      exec::parallel_for(std::size_t(queues), true, [&](std::size_t queue) {
         int next = 0;
         for (const Batch& batch : report_.batches) {
-          if (batch.list != list || next++ % queues % threads != thread) continue;
-          run(batch, z_.data(), sum_.data(), threads > 1);
-          if (thread == 0) comm.poll();
+          if (batch.list != list || std::size_t(next++ % queues) != queue) continue;
+          run(batch, z_.data(), sum_.data(), queues > 1);
+          if (exec::may_poll()) comm.poll();
         }
-#pragma omp barrier
-      }
-    }
+      }, 1);
     for (Local r = 0; r < rows_; ++r) y[std::size_t(r) * std::size_t(k) + std::size_t(c)] = sum_[std::size_t(r)];
   }
 }

@@ -242,34 +242,27 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
     auto& numbers = std::get<f>(panel_data_);
     numbers = exec::Array<Stored<f>>(panel_numbers[f]);
     // Filled by the threads that will read them.
-#pragma omp parallel
-    {
-      const auto [from, to] = share(panel_cost_);
-      for (std::size_t i = from; i < to; ++i) {
-        const Panel& panel = panels_[i];
-        Stored<f>* out = numbers.data() + panel.data[f];
-        for (const std::uint32_t b : of_panel[i]) {
-          const Packed<T>& p = blocks[b];
-          const auto* in = std::get<f>(p.data).data() + (panel.begin + first_row - p.block.row_begin);
-          for (std::size_t j = 0; j < std::size_t(p.count[f]) * parts; ++j, out += panel.rows, in += p.block.rows())
-            std::copy_n(in, panel.rows, out);
-        }
+    each_by_cost<R>(panel_cost_, nullptr, [&](std::size_t i, std::vector<R>&) {
+      const Panel& panel = panels_[i];
+      Stored<f>* out = numbers.data() + panel.data[f];
+      for (const std::uint32_t b : of_panel[i]) {
+        const Packed<T>& p = blocks[b];
+        const auto* in = std::get<f>(p.data).data() + (panel.begin + first_row - p.block.row_begin);
+        for (std::size_t j = 0; j < std::size_t(p.count[f]) * parts; ++j, out += panel.rows, in += p.block.rows())
+          std::copy_n(in, panel.rows, out);
       }
-    }
+    });
     auto& factors = std::get<f>(factor_data_);
     factors = exec::Array<Stored<f>>(factor_numbers[f]);
     std::vector<std::size_t> begin(blocks.size() + 1);
     for (std::size_t b = 0; b < blocks.size(); ++b)
       begin[b + 1] =
           begin[b] + (blocks[b].dense ? 0 : std::size_t(blocks[b].block.columns()) * blocks[b].count[f] * parts);
-    const std::ptrdiff_t count = std::ptrdiff_t(blocks.size());
-#pragma omp parallel for schedule(dynamic, 64)
-    for (std::ptrdiff_t i = 0; i < count; ++i) {
-      const std::size_t b = std::size_t(i);
+    exec::parallel_for(blocks.size(), true, [&](std::size_t b) {
       auto& in = std::get<f>(blocks[b].data);
       std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
       in = {};
-    }
+    }, 64);
   });
 }
 
@@ -309,27 +302,14 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
   reserve(K);
   const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_);
   R* const z = z_.data();
-#pragma omp parallel
-  {
-    const bool polls = first_thread();
-    std::vector<R> buffer;
-#pragma omp for schedule(static)
-    for (std::ptrdiff_t i = 0; i < n; ++i)
-      for (int c = 0; c < rhs; ++c) {
-        const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
-        for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + i] = part(v, p);
-      }
-    const auto [from, to] = share(factor_cost_);
-    for (std::size_t f = from; f < to; ++f) {
-      const Factor& factor = factors_[f];
-      if (factor.format == native) project<native, K>(factor, buffer);
-      else if (factor.format == single) project<single, K>(factor, buffer);
-      else project<fixed, K>(factor, buffer);
-      if (polls) comm.poll();
+  exec::parallel_for(std::size_t(n), true, [&](std::size_t i) {
+    for (int c = 0; c < rhs; ++c) {
+      const T& v = x[std::size_t(order[i]) * k + column + c];
+      for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + std::ptrdiff_t(i)] = part(v, p);
     }
-#pragma omp barrier
-    const auto [first, last] = share(panel_cost_);
-    for (std::size_t i = first; i < last; ++i) {
+  });
+  project_all<K>(comm);
+  each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>&) {
       const Panel& panel = panels_[i];
       R sum[K * panel_rows] = {};
       each_format([&](auto format) {
@@ -345,9 +325,7 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
           if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
           else out = sum[c * panel_rows + r];
         }
-      if (polls) comm.poll();
-    }
-  }
+  });
 }
 
 template <Scalar T>
@@ -408,13 +386,8 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
   if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
   const std::ptrdiff_t ld = std::ptrdiff_t(ld_);
   R *const w = a.sums.data(), *const z = z_.data();
-#pragma omp parallel
-  {
-    const bool polls = first_thread();
-    std::vector<R> buffer;
-    // w = P^H x, panel by panel.
-    const auto [first, last] = share(panel_cost_);
-    for (std::size_t i = first; i < last; ++i) {
+  // w = P^H x, panel by panel.
+  each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
       const Panel& panel = panels_[i];
       R own[K * panel_rows];
       for (Local r = 0; r < panel.rows; ++r)
@@ -430,12 +403,9 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
         for (std::size_t j = 0; j < panel.columns[f]; ++j)
           combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
       });
-      if (polls) comm.poll();
-    }
-#pragma omp barrier
-    // s = diag(sigma) U^H x, block by block: the sum over its panels, from the first to the last.
-    const auto [from, to] = share(factor_cost_);
-    for (std::size_t f = from; f < to; ++f) {
+  });
+  // s = diag(sigma) U^H x, block by block: the sum over its panels, from the first to the last.
+  each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
       const Factor& factor = factors_[f];
       for (Local j = 0; j < factor.count; ++j) {
         double s[K] = {};
@@ -445,11 +415,9 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
         const double scale = t_scale_[at - std::size_t(columns_)];
         for (int c = 0; c < K; ++c) z[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
       }
-    }
-#pragma omp barrier
-    // y = V s + the dense blocks' parts of w, cell by cell.
-    const auto [cell_from, cell_to] = share(a.cell_cost);
-    for (std::size_t cell = cell_from; cell < cell_to; ++cell) {
+  });
+  // y = V s + the dense blocks' parts of w, cell by cell.
+  each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
       const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
       R sum[K * panel_rows] = {};
       for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
@@ -478,9 +446,7 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
           if constexpr (is_complex<T>) out = {value(0), value(1)};
           else out = value(0);
         }
-      if (polls) comm.poll();
-    }
-  }
+  });
 }
 
 template <Scalar T>

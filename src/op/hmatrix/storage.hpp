@@ -130,6 +130,9 @@ class Storage {
             const comm::Communicator& comm) const;
   template <int F, int K>
   void project(const Factor& f, std::vector<R>& buffer) const;
+  /// diag(s) V^H x of all factors.
+  template <int K>
+  void project_all(const comm::Communicator& comm) const;
   void reserve(int planes) const;
   void build_adjoint() const;
 

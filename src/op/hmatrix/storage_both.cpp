@@ -16,30 +16,16 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
   if (a.mirrored.size() < t_scale_.size() * K) a.mirrored = exec::Array<R>(t_scale_.size() * K);
   const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_), ldt = std::ptrdiff_t(t_scale_.size());
   R *const w = a.sums.data(), *const z = z_.data(), *const mirrored = a.mirrored.data();
-#pragma omp parallel
-  {
-    const bool polls = first_thread();
-    std::vector<R> buffer;
-#pragma omp for schedule(static)
-    for (std::ptrdiff_t i = 0; i < n; ++i)
-      for (int c = 0; c < rhs; ++c) {
-        const T& v = x[std::size_t(order[std::size_t(i)]) * k + column + c];
-        for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + i] = part(v, p);
-        y[std::size_t(i) * k + column + c] = T(0);
-      }
-    // t = diag(s) V^H x
-    const auto [from, to] = share(factor_cost_);
-    for (std::size_t f = from; f < to; ++f) {
-      const Factor& factor = factors_[f];
-      if (factor.format == native) project<native, K>(factor, buffer);
-      else if (factor.format == single) project<single, K>(factor, buffer);
-      else project<fixed, K>(factor, buffer);
-      if (polls) comm.poll();
+  exec::parallel_for(std::size_t(n), true, [&](std::size_t i) {
+    for (int c = 0; c < rhs; ++c) {
+      const T& v = x[std::size_t(order[i]) * k + column + c];
+      for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + std::ptrdiff_t(i)] = part(v, p);
+      y[i * k + column + c] = T(0);
     }
-#pragma omp barrier
-    // y = P [x; t] and w = P^H x, panel by panel: the second finds the panel where the first has brought it.
-    const auto [first, last] = share(panel_cost_);
-    for (std::size_t i = first; i < last; ++i) {
+  });
+  project_all<K>(comm);
+  // y = P [x; t] and w = P^H x, panel by panel: the second finds the panel where the first has brought it.
+  each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
       const Panel& panel = panels_[i];
       const std::size_t at = std::size_t(first_row_ + panel.begin);
       R sum[K * panel_rows] = {}, own[K * panel_rows];
@@ -66,11 +52,9 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
           if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
           else out = sum[c * panel_rows + r];
         }
-      if (polls) comm.poll();
-    }
-#pragma omp barrier
-    // diag(s) U^H x, block by block: the sum over its panels, from the first to the last.
-    for (std::size_t f = from; f < to; ++f) {
+  });
+  // diag(s) U^H x, block by block: the sum over its panels, from the first to the last.
+  each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
       const Factor& factor = factors_[f];
       for (Local j = 0; j < factor.count; ++j) {
         double s[K] = {};
@@ -79,11 +63,9 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
         const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
         for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
       }
-    }
-#pragma omp barrier
-    // y += V of it + the dense blocks' parts of w, cell by cell.
-    const auto [cell_from, cell_to] = share(a.cell_cost);
-    for (std::size_t cell = cell_from; cell < cell_to; ++cell) {
+  });
+  // y += V of it + the dense blocks' parts of w, cell by cell.
+  each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
       const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
       R sum[K * panel_rows] = {};
       for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
@@ -112,9 +94,7 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
           if constexpr (is_complex<T>) out += T(value(0), conjugates ? -value(1) : value(1));
           else out += value(0);
         }
-      if (polls) comm.poll();
-    }
-  }
+  });
 }
 
 template <Scalar T>

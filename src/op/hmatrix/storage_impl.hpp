@@ -3,37 +3,39 @@
 
 #include "storage.hpp"
 
+#include <tacit/exec/parallel.hpp>
+#include <tacit/exec/tasks.hpp>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::op::detail {
 
 inline constexpr Local panel_rows = 64;
 
-// The part of [0, cost.back()) that is this thread's, as items: those whose cost begins there.
-inline std::pair<std::size_t, std::size_t> share(const std::vector<std::size_t>& cost) {
-  std::size_t thread = 0, threads = 1;
-#ifdef _OPENMP
-  thread = std::size_t(omp_get_thread_num()), threads = std::size_t(omp_get_num_threads());
-#endif
-  const auto item = [&](std::size_t t) {
-    if (t == threads) return cost.size() - 1;
-    const std::size_t from = cost.back() / threads * t;
+/// f(item, buffer) for the items, whose costs so far are given: threads have parts of [0, cost.back()) alike, each of which is
+/// the items whose cost begins there. A buffer is one thread's. Messages are pushed on between items.
+template <class R, class F>
+void each_by_cost(const std::vector<std::size_t>& cost, const comm::Communicator* comm, F&& f) {
+  // Pieces, so that others can take what a thread that is late has not begun.
+  const int threads = exec::threads();
+  const std::size_t pieces = threads > 1 ? 16 * std::size_t(threads) : 1;
+  const auto item = [&](std::size_t piece) {
+    if (piece == pieces) return cost.size() - 1;
+    const auto from = std::size_t(double(cost.back()) * double(piece) / double(pieces));
     return std::size_t(std::lower_bound(cost.begin(), cost.end() - 1, from) - cost.begin());
   };
-  return {item(thread), item(thread + 1)};
-}
-inline bool first_thread() {
-#ifdef _OPENMP
-  return omp_get_thread_num() == 0;
-#else
-  return true;
-#endif
+  exec::parallel_claims(pieces, exec::by_shares, true, [&](exec::Claims& claims) {
+    std::vector<R> buffer;
+    const bool polls = comm && exec::may_poll();
+    claims.each([&](std::size_t piece) {
+      for (std::size_t i = item(piece), end = item(piece + 1); i < end; ++i) {
+        f(i, buffer);
+        if (polls) comm->poll();
+      }
+    });
+  });
 }
 
 template <class F>
@@ -72,6 +74,17 @@ struct Storage<T>::Adjoint {
   std::vector<std::size_t> cell_cost{0};
   mutable exec::Array<R> sums, mirrored;
 };
+
+template <Scalar T>
+template <int K>
+void Storage<T>::project_all(const comm::Communicator& comm) const {
+  each_by_cost<R>(factor_cost_, &comm, [&](std::size_t f, std::vector<R>& buffer) {
+    const Factor& factor = factors_[f];
+    if (factor.format == native) project<native, K>(factor, buffer);
+    else if (factor.format == single) project<single, K>(factor, buffer);
+    else project<fixed, K>(factor, buffer);
+  });
+}
 
 template <Scalar T>
 template <int F, int K>

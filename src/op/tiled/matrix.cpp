@@ -1,6 +1,7 @@
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include "block.hpp"
 
@@ -14,30 +15,11 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace tacit::op {
 namespace {
 
 std::size_t bytes_of(Values v, std::size_t full) {
   return v == Values::full ? full : v == Values::single ? 4 : 2;
-}
-
-int threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-int thread() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
 }
 
 // Runs of 16 columns that the rows touch, over all rows.
@@ -126,7 +108,7 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   }
   stages_ = stages_of(format_, columns);
   blocks_.resize(std::size_t(blocks));
-  for (int t = 0; t < threads(); ++t) arenas_.push_back(std::make_unique<Arena>());
+  for (int t = 0; t < exec::threads(); ++t) arenas_.push_back(std::make_unique<Arena>());
   std::vector<double> largest(std::size_t(blocks), 0);
   std::vector<Global> entries(std::size_t(blocks), 0);
   std::vector<std::uint32_t> longest(std::size_t(blocks), 0);
@@ -134,12 +116,11 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   std::string fault;
   Global fault_at = -1;
   std::mutex mutex;
-#pragma omp parallel
-  {
+  exec::parallel_claims(std::size_t(blocks), 1, true, [&](exec::Claims& claims) {
     RowBuffer<T> buffer;
-    Arena& arena = *arenas_[std::size_t(thread())];
-#pragma omp for schedule(dynamic, 1)
-    for (Local b = 0; b < blocks; ++b) {
+    Arena& arena = *arenas_[std::size_t(claims.thread())];
+    claims.each([&](std::size_t number) {
+      const auto b = Local(number);
       try {
         const Local begin = b * block_rows_, end = Local(std::min<Global>(rows, Global(begin) + block_rows_));
         buffer.start = {0}, buffer.column.clear(), buffer.value.clear();
@@ -178,9 +159,9 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
       }
-    }
+    });
     arena.forget();
-  }
+  });
   if (failure) std::rethrow_exception(failure);
   entries_ = std::accumulate(entries.begin(), entries.end(), Global(0));
   largest_ = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());

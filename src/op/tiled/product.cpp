@@ -146,13 +146,7 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
     multiply_block(blocks_[b], x, x_stride, y, y_stride, k, copy && copy->in_16_bits ? copy.get() : nullptr, clamp);
     if (comm && exec::may_poll()) comm->poll();
   };
-  if (auto* tasks = exec::Tasks::current()) {
-    tasks->each(blocks_.size(), polled);
-  } else {
-    [[maybe_unused]] const bool parallel = entries_ * Global(k) > 20000;
-#pragma omp parallel for schedule(dynamic, 1) if (parallel)
-    for (std::size_t b = 0; b < blocks_.size(); ++b) polled(b);
-  }
+  exec::each(blocks_.size(), entries_ * Global(k) > 20000, polled, 1);
   if (copy) {
     const std::lock_guard lock(spare_->mutex);
     spare_->copies.push_back(std::move(copy));

@@ -1,6 +1,7 @@
 #include "staged_layout.hpp"
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include "simd.hpp"
 
@@ -247,12 +248,11 @@ StagedLayout<T> staged_layout(Local rows, Local columns, const RowSource<T>& sou
   std::vector<BlockLayout<T>> made(std::size_t(blocks), BlockLayout<T>{});
   std::exception_ptr failure;
   std::mutex mutex;
-#pragma omp parallel
-  {
+  exec::parallel_claims(std::size_t(blocks), 1, true, [&](exec::Claims& claims) {
     Builder<T> builder(columns, shape, halves);
     RowBuffer<T> buffer;
-#pragma omp for schedule(dynamic, 1)
-    for (Local b = 0; b < blocks; ++b) {
+    claims.each([&](std::size_t number) {
+      const auto b = Local(number);
       try {
         const Local begin = b * shape.rows, end = Local(std::min<Global>(rows, Global(begin) + shape.rows));
         buffer.start = {0}, buffer.column.clear(), buffer.value.clear();
@@ -264,8 +264,8 @@ StagedLayout<T> staged_layout(Local rows, Local columns, const RowSource<T>& sou
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
       }
-    }
-  }
+    });
+  });
   if (failure) std::rethrow_exception(failure);
   StagedLayout<T> out;
   double entries = 0, stages = 0, steps = 0, reads = 0, as_given = 0, turns = 0;

@@ -3,6 +3,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::op {
 namespace {
@@ -64,10 +61,7 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
     }
   };
 
-  int threads = 1;
-#ifdef _OPENMP
-  threads = omp_get_max_threads();
-#endif
+  const int threads = exec::threads();
   const int k = options.columns;
   std::ostringstream key;
   key << processor() << '|' << threads << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.vectors)

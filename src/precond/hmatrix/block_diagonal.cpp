@@ -5,7 +5,7 @@
 
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -84,11 +84,9 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
     }
     const lapack::OneThread alone;
     Global replaced = 0;
-    const std::ptrdiff_t blocks = std::ptrdiff_t(count);
-    exec::Caught caught;
-#pragma omp parallel for schedule(dynamic, 1) reduction(+ : replaced)
-    for (std::ptrdiff_t i = 0; i < blocks; ++i) caught([&] { replaced += invert(inverse[std::size_t(i)]); });
-    caught.rethrow();
+    std::vector<Global> replaced_in(count);
+    exec::parallel_for(count, true, [&](std::size_t i) { replaced_in[i] = invert(inverse[i]); }, 1);
+    for (const Global n : replaced_in) replaced += n;
     this->perturbed = replaced;
   }
 
@@ -112,12 +110,8 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
 
   void multiply(const T* x, T* y, int k, bool adjoint) const override {
     const auto& cut = this->cut;
-    const std::ptrdiff_t blocks = std::ptrdiff_t(inverse.size());
-    exec::Caught caught;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (std::ptrdiff_t i = 0; i < blocks; ++i)
-      caught([&] {
-        const std::size_t b = std::size_t(i), n = std::size_t(cut[b + 1] - cut[b]), at = std::size_t(cut[b]);
+    const auto multiply_block = [&](std::size_t b) {
+        const std::size_t n = std::size_t(cut[b + 1] - cut[b]), at = std::size_t(cut[b]);
         const F* const a = inverse[b].data();
         std::vector<F> in(n), out(n);
         for (int c = 0; c < k; ++c) {
@@ -150,8 +144,8 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
           }
           for (std::size_t r = 0; r < n; ++r) y[(at + r) * std::size_t(k) + std::size_t(c)] = as_scalar<T>(out[r]);
         }
-      });
-    caught.rethrow();
+      };
+    exec::parallel_for(inverse.size(), true, multiply_block, 1);
   }
 };
 

@@ -183,7 +183,7 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
     const lapack::OneThread alone;
     root = Builder<F, T>(A, options, arithmetic).build(memory);
     if (!root) return;
-#pragma omp parallel
+#pragma omp parallel num_threads(exec::openmp_threads())
 #pragma omp single
     arithmetic.guard([&] { arithmetic.factorise(*root); });
     arithmetic.rethrow();
@@ -218,7 +218,7 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
       for (int c = 0; c < k; ++c)
         x[std::size_t(c) * std::size_t(n) + std::size_t(i)] = as_scalar<F>(turned(rows[std::size_t(i) * k + c]));
     const lapack::OneThread alone;
-#pragma omp parallel
+#pragma omp parallel num_threads(exec::openmp_threads())
 #pragma omp single
     arithmetic.guard([&] {
       if (adjoint) arithmetic.solve_transposed(*root, x.data(), n, k);

@@ -4,16 +4,13 @@
 #include "lines.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/caught.hpp>
+#include <tacit/exec/backoff.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/exec/tasks.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <optional>
 
 namespace tacit::precond::mg {
 namespace detail {
@@ -21,11 +18,8 @@ namespace detail {
 // What the planes of a wave may hold of the second cache, and lines of a tile at least.
 constexpr std::ptrdiff_t wave_bytes = 1 << 20, least_lines = 16;
 
-int threads_for([[maybe_unused]] std::ptrdiff_t cells) {
-#ifdef _OPENMP
-  if (cells >= parallel_cells && !exec::Tasks::current()) return omp_get_max_threads();
-#endif
-  return 1;
+int threads_for(std::ptrdiff_t cells) {
+  return cells >= parallel_cells && !exec::Tasks::current() ? exec::threads_now() : 1;
 }
 
 }  // namespace detail
@@ -210,16 +204,20 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
   tile = (ny / tiles + 1) / 2 * 2;
   if (tile < 2 * most || (D > 1 && p.wrap[1] && ny < 2 * most)) tiles = 1;
   while (tiles > 1 && (tiles - 1) * tile >= ny - most) --tiles;
-  // Threads, each with planes enough.
-  std::ptrdiff_t threads = D < 3 ? 1
+  // Parts for threads, each with planes enough.
+  const std::ptrdiff_t threads = D < 3 ? 1
                                  : std::clamp<std::ptrdiff_t>(threads_for(p.n[0] * ny * nz), 1,
                                                               std::max<std::ptrdiff_t>(1, nz / (3 * most)));
   std::vector<std::atomic<std::ptrdiff_t>> done(std::size_t(threads * count));
   std::vector<std::ptrdiff_t> begin(std::size_t(threads) + 1);
-  const auto divide = [&] {
-    for (std::ptrdiff_t t = 0; t <= threads; ++t) begin[std::size_t(t)] = t == threads ? nz : nz * t / threads / 2 * 2;
+  for (std::ptrdiff_t t = 0; t <= threads; ++t) begin[std::size_t(t)] = t == threads ? nz : nz * t / threads / 2 * 2;
+  // How far each part has come: a thread holds it until it has to wait for another part.
+  enum : int { nobody, held, finished };
+  struct alignas(64) Part {
+    std::atomic<int> state{nobody};
+    std::ptrdiff_t front = 0, step = 0;
   };
-  divide();
+  std::vector<Part> part(static_cast<std::size_t>(threads));
 
   const auto tile_of = [&](std::ptrdiff_t J, std::ptrdiff_t s) {
     if (tiles == 1) return std::pair{std::ptrdiff_t(0), ny};
@@ -256,14 +254,15 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     add(f_, front + 1), add(u_, front + 2);
     ahead.share((j1 - j0) * (count - 1));
   };
-  const auto work = [&](std::ptrdiff_t t, std::ptrdiff_t J) {
+  // Goes on with a part: true at its end, false where it would have to wait. `moved`: it has come further.
+  const auto go_on = [&](std::ptrdiff_t t, std::ptrdiff_t J, bool& moved) {
     std::atomic<std::ptrdiff_t>* const mine = done.data() + t * count;
     const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
     const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
     Ahead ahead;
-    for (std::ptrdiff_t front = begin[std::size_t(t)] - (t == 0 ? beyond[0] : 0); front < last; ++front) {
+    for (auto &front = part[std::size_t(t)].front, &s = part[std::size_t(t)].step; front < last; ++front, s = 0) {
       look_ahead(ahead, t, J, front);
-      for (std::ptrdiff_t s = 0; s < count; ++s) {
+      for (; s < count; ++s) {
         const auto [lo, hi] = planes_of(t, s);
         const std::ptrdiff_t k = front - shift[s];
         if (k < lo || k >= hi) continue;
@@ -273,37 +272,47 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
           const std::ptrdiff_t need = k + 1;
           if (threads > 1 && need >= planes_of(t, s - 1).second && (t < threads - 1 || p.wrap[2])) {
             const std::ptrdiff_t there = t == threads - 1 ? need - nz : need;
-            for (int tries = 0; next[s - 1].load(std::memory_order_acquire) <= there;)
-              if (++tries > 200) std::this_thread::yield();
+            for (int tries = 0; next[s - 1].load(std::memory_order_acquire) <= there; exec::relax_processor())
+              if (++tries > 200) return false;
           }
         }
         const auto [j0, j1] = tile_of(J, s);
         if (step.work != Work::restriction) do_step<D>(step, p, k, j0, j1, ahead);
         else if (D < 3 || k % 2 == 1) restrict_part(step.colour, k, j0, j1);
         mine[s].store(k + 1, std::memory_order_release);
+        moved = true;
       }
     }
+    return true;
   };
   for (std::ptrdiff_t J = 0; J < tiles; ++J) {
     for (auto& d : done) d.store(-1, std::memory_order_relaxed);
-#ifdef _OPENMP
-    if (threads > 1) {
-      bool all = true;
-      exec::Caught caught;
-#pragma omp parallel num_threads(int(threads))
-      {
-        // Threads wait for each other in work(): nothing may throw there, so what it needs is had before.
-        caught([&] { (void)Lines<S>::mine(std::size_t(std::max(p.n[0], c ? c->n[0] : 0))); });
-#pragma omp barrier
-        if (omp_get_num_threads() == threads) caught.any() ? void() : work(omp_get_thread_num(), J);
-        else if (omp_get_thread_num() == 0) all = false;
-      }
-      caught.rethrow();
-      if (all) continue;
-      threads = 1, divide();  // fewer than asked for: they would wait for each other
+    for (std::ptrdiff_t t = 0; t < threads; ++t) {
+      Part& p = part[std::size_t(t)];
+      p.state.store(nobody, std::memory_order_relaxed);
+      p.front = begin[std::size_t(t)] - (t == 0 ? beyond[0] : 0), p.step = 0;
     }
-#endif
-    work(0, J);
+    std::atomic<std::ptrdiff_t> left = threads;
+    exec::parallel_claims(std::size_t(threads), 1, threads > 1, [&](exec::Claims& team) {
+      // Others wait for what this thread holds: nothing may throw then, so what it needs is had before.
+      (void)Lines<S>::mine(std::size_t(std::max(p.n[0], c ? c->n[0] : 0)));
+      for (std::optional<exec::Backoff> idle(std::in_place); left.load(std::memory_order_acquire) > 0;) {
+        bool moved = false, open = false;
+        for (std::ptrdiff_t i = 0; i < threads && !moved; ++i) {
+          const std::ptrdiff_t t = (team.thread() + i) % threads;
+          Part& p = part[std::size_t(t)];
+          int state = nobody;
+          if (!p.state.compare_exchange_strong(state, held, std::memory_order_acq_rel)) continue;
+          open = true;
+          const bool ended = go_on(t, J, moved);
+          p.state.store(ended ? finished : nobody, std::memory_order_release);
+          if (ended) left.fetch_sub(1, std::memory_order_acq_rel);
+        }
+        if (!open && team.thread() > 0) return;  // others have them all
+        if (moved) idle.emplace();
+        else idle->pause();
+      }
+    });
   }
   for (const Step& step : steps) tell_work(step);
 }

@@ -1,0 +1,28 @@
+#include <tacit/exec/backoff.hpp>
+
+#include <algorithm>
+#include <thread>
+
+namespace tacit::exec {
+namespace {
+using namespace std::chrono_literals;
+// Until when this thread takes it that others want its processor.
+thread_local std::chrono::steady_clock::time_point crowded_until{};
+}  // namespace
+
+void Backoff::pause() noexcept {
+  if (++turns_ <= spins) return relax_processor();
+  const auto now = Clock::now();
+  if (turns_ == spins + 1) begin_ = now;
+  const auto waited = now - begin_;
+  if (now < crowded_until) {
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 8, 20us, 1ms));
+  } else if (waited > 5ms) {
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 64, 20us, 1ms));
+  } else {
+    std::this_thread::yield();
+    if (const auto then = Clock::now(); then - now > 300us) crowded_until = then + 50ms;
+  }
+}
+
+}  // namespace tacit::exec

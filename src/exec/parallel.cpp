@@ -1,0 +1,496 @@
+#include <tacit/exec/backoff.hpp>
+#include <tacit/exec/caught.hpp>
+#include <tacit/exec/parallel.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace tacit::exec {
+namespace detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// How long a helper without work watches for the next loop before it sleeps, and the caller for the last helper. A wake
+/// costs the caller some 5 microseconds and comes 50 later.
+constexpr auto watches = 100us;
+/// Whoever has not run for so long while it watched has lost its processor to another program.
+constexpr auto preempted_after = 300us;
+/// A team that has lost a processor is smaller for so long, and longer each time that it finds it lost again soon.
+constexpr auto shortest_rest = 10ms, longest_rest = 160ms;
+
+std::atomic<bool> heeds{true};
+thread_local bool helper = false, within = false;
+thread_local int told = 0;  // by set_threads()
+
+void sleep_while([[maybe_unused]] std::atomic<std::uint32_t>& word, std::uint32_t value) {
+#ifdef __linux__
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+#else
+  word.wait(value);
+#endif
+}
+void wake(std::atomic<std::uint32_t>& word) {
+#ifdef __linux__
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+  word.notify_one();
+#endif
+}
+
+/// Processor time that a thread has had.
+std::chrono::nanoseconds ran(clockid_t clock) {
+  timespec t{};
+  if (clock_gettime(clock, &t) != 0) return {};
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+int processors() {
+#ifdef _OPENMP
+  return omp_get_num_procs();  // as they were before OMP_PROC_BIND bound this thread
+#elif defined(__linux__)
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(std::thread::hardware_concurrency());
+#else
+  return int(std::thread::hardware_concurrency());
+#endif
+}
+
+/// Processors that other programs leave at this moment to a team, `own` threads of which run; -1 where that cannot be told:
+/// the kernel counts the whole machine, which may be more than this process may use.
+int free_processors(int own) {
+  static const int all = int(sysconf(_SC_NPROCESSORS_ONLN)), mine = processors();
+  if (mine < all) return -1;
+  int running = 0;
+  bool known = false;
+  if (std::FILE* const file = std::fopen("/proc/loadavg", "r")) {
+    known = std::fscanf(file, "%*f %*f %*f %d/", &running) == 1;
+    std::fclose(file);
+  }
+  return known ? std::max(1, all - std::max(0, running - own)) : -1;
+}
+
+std::atomic<unsigned> forks{0};
+// Threads do not survive a fork(): the child has the one that called it.
+[[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+
+}  // namespace
+
+struct alignas(64) Queue {
+  std::atomic<std::size_t> next{0};
+  std::size_t end = 0;
+};
+
+struct Loop {
+  void (*body)(void*, Claims&) = nullptr;
+  void* of = nullptr;
+  std::size_t piece = 1;
+  int width = 1, queues = 1;
+  std::unique_ptr<Queue[]> queue;
+  Caught* caught = nullptr;
+
+  void run(Claims& claims) noexcept {
+    try {
+      body(of, claims);
+    } catch (...) {
+      caught->keep();
+    }
+  }
+};
+
+// Helpers enter a loop through the gate: how many are inside (12 bits), whether it is open, whether the caller sleeps until
+// they have left, and the number of the loop (18 bits). What describes the loop changes while it is closed and nobody is in.
+class Team {
+  static constexpr std::uint32_t inside = (1U << 12) - 1, open = 1U << 12, awaited = 1U << 13, one_loop = 1U << 14;
+  static std::uint32_t number(std::uint32_t gate) { return gate / one_loop; }
+
+ public:
+  Team() : forks_(forks.load()) {}
+  ~Team() {
+    stop_.store(true);
+    for (auto& h : helpers_) h->parked.store(0), wake(h->parked);
+    for (auto& h : helpers_) h->thread.join();
+  }
+  bool of_this_process() const { return forks_ == forks.load(std::memory_order_relaxed); }
+
+  /// Threads that a loop may have now, of those wanted.
+  int width(int wanted) {
+    if (!heeds.load(std::memory_order_relaxed)) return wanted;
+    if (most_ < wanted) {
+      const auto now = Clock::now();
+      if (now < rests_until_) return most_;
+      if (const int room = free_processors(awake()); 0 < room && room < wanted) rest(now, room);
+      else most_ = std::numeric_limits<int>::max(), tried_ = now;
+    } else if (disturbed_.load(std::memory_order_relaxed)) {
+      disturbed_.store(false, std::memory_order_relaxed);
+      lose(Clock::now(), wanted, 1);
+    } else if (!helpers_.empty() && helpers_[0]->parked.load(std::memory_order_relaxed)) {
+      // They have to be waked, so it is not much more to look first whether there is room for them.
+      if (const auto now = Clock::now(); now - looked_ > 10ms) {
+        looked_ = now;
+        // Twice: what the kernel does for some microseconds does not count.
+        if (const int room = free_processors(awake()); 0 < room && room < wanted) {
+          const int again = free_processors(awake());
+          if (0 < again && again < wanted) rest(now, again);
+        }
+      }
+    }
+    return std::min(most_, wanted);
+  }
+
+  void run(std::size_t count, std::size_t piece, int width, void (*body)(void*, Claims&), void* of) {
+    width = std::min(width, prepare(width));
+    Caught caught;
+    loop_.body = body, loop_.of = of, loop_.width = width, loop_.caught = &caught;
+    loop_.queues = piece == by_shares ? width : 1;
+    const auto queues = std::size_t(loop_.queues);
+    loop_.piece = piece == by_shares ? std::max<std::size_t>(1, count / (16 * queues)) : piece;
+    for (std::size_t q = 0; q < queues; ++q) {
+      loop_.queue[q].next.store(count * q / queues, std::memory_order_relaxed);
+      loop_.queue[q].end = count * (q + 1) / queues;
+    }
+    width_.store(width, std::memory_order_relaxed);
+    gate_.fetch_add(one_loop | open);
+    for (int i = 0; i + 1 < width; ++i)
+      if (auto& parked = helpers_[std::size_t(i)]->parked; parked.load()) parked.store(0), wake(parked);
+    Claims claims(&loop_, 0);
+    within = true;
+    loop_.run(claims);
+    within = false;
+    if ((gate_.fetch_and(~open) & inside) != 0) wait_for_helpers();
+    caught.rethrow();
+  }
+
+ private:
+  struct alignas(64) Helper {
+    std::atomic<std::uint32_t> parked{0};
+    std::atomic<bool> at_work{false};
+    clockid_t clock{};
+    std::thread thread;
+  };
+
+  /// Helpers for so many threads, and a queue for each thread; how many threads there are.
+  int prepare(int width) {
+    if (int(helpers_.size()) + 1 < width && !no_more_) {
+      sigset_t all, before;  // signals are the program's own threads' business
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+      try {
+        while (int(helpers_.size()) + 1 < std::min<int>(width, inside)) {
+          auto h = std::make_unique<Helper>();
+          helpers_.push_back(std::move(h));
+          Helper& added = *helpers_.back();
+          try {
+            added.thread = std::thread([this, &added, id = int(helpers_.size()), seen = number(gate_.load())] {
+              helper = within = true;
+              help(added, id, seen);
+            });
+          } catch (...) {
+            helpers_.pop_back();
+            throw;
+          }
+          pthread_getcpuclockid(added.thread.native_handle(), &added.clock);
+          bind(added.thread.native_handle(), int(helpers_.size()), width);
+        }
+      } catch (const std::exception&) {  // the system gives no more: loops go on with those there are
+        no_more_ = true;
+      }
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+    if (queues_ < width) loop_.queue = std::make_unique<Queue[]>(std::size_t(width)), queues_ = width;
+    return int(helpers_.size()) + 1;
+  }
+  /// Where OMP_PROC_BIND says that threads stay on their places, so do these. It has bound the caller, which they come from.
+  static void bind([[maybe_unused]] pthread_t thread, [[maybe_unused]] int id, [[maybe_unused]] int width) {
+#if defined(_OPENMP) && defined(__linux__)
+    const auto how = omp_get_proc_bind();
+    const int places = omp_get_num_places(), here = omp_get_place_num();
+    if (how == omp_proc_bind_false || places < 1 || here < 0) return;
+    const int step = how == omp_proc_bind_spread ? std::max(1, places / width) : how == omp_proc_bind_master ? 0 : 1;
+    const int place = (here + id * step) % places;
+    std::vector<int> ids(std::size_t(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int i : ids)
+      if (i < CPU_SETSIZE) CPU_SET(i, &set);
+    pthread_setaffinity_np(thread, sizeof set, &set);
+#endif
+  }
+
+  void help(Helper& me, int id, std::uint32_t seen) {
+    for (;;) {
+      std::uint32_t gate = gate_.load(std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) return;
+      if (number(gate) == seen) {
+        watch(me, seen);
+        continue;
+      }
+      seen = number(gate);
+      if (!(gate & open) || id >= width_.load(std::memory_order_relaxed)) continue;
+      gate = gate_.fetch_add(1, std::memory_order_acq_rel);
+      seen = number(gate);
+      if ((gate & open) && id < loop_.width) {
+        me.at_work.store(true, std::memory_order_relaxed);
+        Claims claims(&loop_, id);
+        loop_.run(claims);
+        me.at_work.store(false, std::memory_order_relaxed);
+      }
+      gate = gate_.fetch_sub(1, std::memory_order_acq_rel);
+      if ((gate & inside) == 1 && (gate & awaited)) wake(gate_);
+    }
+  }
+  /// Until there is another loop: spins, then sleeps.
+  void watch(Helper& me, std::uint32_t seen) {
+    const auto begin = Clock::now();
+    for (auto last = begin;;) {
+      for (int i = 0; i < 64; ++i) {
+        relax_processor();
+        if (number(gate_.load(std::memory_order_relaxed)) != seen || stop_.load(std::memory_order_relaxed)) return;
+      }
+      const auto now = Clock::now();
+      const bool disturbed = now - last > preempted_after;
+      if (disturbed) disturbed_.store(true, std::memory_order_relaxed);
+      if (disturbed || now - begin > watches) break;
+      last = now;
+    }
+    me.parked.store(1);
+    while (number(gate_.load()) == seen && !stop_.load() && me.parked.load()) sleep_while(me.parked, 1);
+    me.parked.store(0);
+  }
+
+  /// The loop is closed; some helpers are still at work.
+  void wait_for_helpers() {
+    const auto begin = Clock::now();
+    auto last = begin;
+    struct Watched {
+      Helper* helper;
+      std::chrono::nanoseconds ran;
+      bool late;
+    };
+    std::vector<Watched> watched;  // once it has taken long
+    for (;;) {
+      for (int i = 0; i < 64; ++i) {
+        if ((gate_.load(std::memory_order_acquire) & inside) == 0) return judge(begin, watched.size(), [&](std::size_t w) {
+            return watched[w].late;
+          });
+        relax_processor();
+      }
+      const auto now = Clock::now();
+      if (now - last < watches) continue;
+      bool late = false;
+      if (last == begin && watched.empty()) {
+        for (auto& h : helpers_)
+          if (h->at_work.load(std::memory_order_relaxed)) watched.push_back({h.get(), ran(h->clock), false});
+      } else {
+        for (auto& w : watched) {
+          const auto had = ran(w.helper->clock);
+          if (w.helper->at_work.load(std::memory_order_relaxed) && had - w.ran < (now - last) / 2) late = w.late = true;
+          w.ran = had;
+        }
+      }
+      last = now;
+      if (!late && now - begin < 2ms) continue;
+      // It has work for long, or no processor: perhaps this one is of use to it.
+      for (std::uint32_t gate = gate_.fetch_or(awaited) | awaited; (gate & inside) != 0; gate = gate_.load())
+        sleep_while(gate_, gate);
+      gate_.fetch_and(~awaited);
+    }
+  }
+  template <class Late>
+  void judge(Clock::time_point begin, std::size_t count, Late&& late) {
+    int lost = 0;
+    for (std::size_t i = 0; i < count; ++i) lost += late(i);
+    if (lost == 0 || !heeds.load(std::memory_order_relaxed)) return;
+    const auto now = Clock::now();
+    if (now - begin > preempted_after) lose(now, loop_.width, lost);
+  }
+  /// Other programs have taken so many processors from the team. Where the kernel says that they are free again, that is all.
+  void lose(Clock::time_point now, int width, int lost) {
+    const int room = free_processors(awake());
+    if (room < width) rest(now, std::max(1, room < 0 ? width - lost : room));
+  }
+  void rest(Clock::time_point now, int threads) {
+    rest_ = now - tried_ < 8 * rest_ ? std::min<Clock::duration>(2 * rest_, longest_rest) : shortest_rest;
+    most_ = threads;
+    rests_until_ = now + rest_;
+    tried_ = now;
+  }
+  /// Threads of this team that run or watch, the caller among them.
+  int awake() const {
+    int n = 1;
+    for (const auto& h : helpers_) n += h->parked.load(std::memory_order_relaxed) == 0;
+    return n;
+  }
+
+  alignas(64) std::atomic<std::uint32_t> gate_{0};
+  std::atomic<int> width_{1};
+  std::atomic<bool> stop_{false}, disturbed_{false};
+  alignas(64) Loop loop_;
+  int queues_ = 0;
+  bool no_more_ = false;
+  unsigned forks_;
+  std::vector<std::unique_ptr<Helper>> helpers_;
+  // The caller's: threads at most, and until when.
+  int most_ = std::numeric_limits<int>::max();
+  Clock::time_point rests_until_{}, tried_{}, looked_{};
+  Clock::duration rest_ = shortest_rest;
+};
+
+namespace {
+struct Own {
+  Team* team = nullptr;
+  bool over = false;  // this thread ends
+  ~Own() {
+    over = true;
+    if (team && team->of_this_process()) delete team;  // or its helpers are the parent's
+    team = nullptr;
+  }
+};
+thread_local Own own;
+
+Team& team() {
+  // After a fork() the parent's team is left as it is: its helpers may have stood anywhere in it.
+  if (!own.team || !own.team->of_this_process()) own.team = new Team;
+  return *own.team;
+}
+}  // namespace
+
+bool is_helper() noexcept { return helper; }
+void heed_load(bool on) noexcept { heeds.store(on); }
+
+void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of) {
+  const int wanted = int(std::min(count, std::size_t(threads())));
+  if (wanted > 1 && !own.over) {
+    Team& t = team();
+    if (const int width = t.width(wanted); width > 1) return t.run(count, piece, width, body, of);
+  }
+  Claims all(count);
+  body(of, all);
+}
+
+double quota(const std::string& groups, const std::string& root) {
+  double least = 0;
+  const auto take = [&](double limit, double period) {
+    if (limit > 0 && period > 0) least = least > 0 ? std::min(least, limit / period) : limit / period;
+  };
+  // A group's limit holds for those within it. A container may not see the groups around its own.
+  const auto upwards = [&](const std::string& mount, std::string path, auto&& look) {
+    for (;; path.erase(path.rfind('/'))) {
+      look(mount + path);
+      if (path.empty() || path.rfind('/') == std::string::npos) return;
+    }
+  };
+  std::ifstream file(groups);
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    std::string controllers(1, ',');
+    controllers.append(line, first + 1, second - first - 1).push_back(',');
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    if (controllers == ",,") {
+      for (const char* mount : {"", "/unified"})
+        upwards(root + mount, path, [&](const std::string& folder) {
+          std::ifstream limits(folder + "/cpu.max");
+          double limit = 0, period = 0;
+          if (limits >> limit >> period) take(limit, period);  // or "max"
+        });
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      for (const char* mount : {"/cpu", "/cpu,cpuacct"})
+        upwards(root + mount, path, [&](const std::string& folder) {
+          std::ifstream limits(folder + "/cpu.cfs_quota_us"), periods(folder + "/cpu.cfs_period_us");
+          double limit = 0, period = 0;
+          if (limits >> limit && periods >> period) take(limit, period);  // or -1
+        });
+    }
+  }
+  return least;
+}
+
+}  // namespace detail
+
+bool Claims::take(std::size_t& begin, std::size_t& end) {
+  detail::Loop& loop = *loop_;
+  if (loop.caught->any()) return false;
+  // Its own first, then what others have not come to.
+  for (int tried = 0; tried < loop.queues; ++tried, ++queue_) {
+    if (queue_ >= loop.queues) queue_ %= loop.queues;
+    detail::Queue& q = loop.queue[std::size_t(queue_)];
+    if (q.next.load(std::memory_order_relaxed) >= q.end) continue;
+    begin = q.next.fetch_add(loop.piece, std::memory_order_relaxed);
+    if (begin >= q.end) continue;
+    end = std::min(q.end, begin + loop.piece);
+    return true;
+  }
+  return false;
+}
+
+int cores() noexcept {
+  static const double limit = [] {
+    try {
+      return detail::quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    } catch (...) {
+      return 0.0;
+    }
+  }();
+  const int all = std::max(1, detail::processors());
+  return limit > 0 ? std::clamp(int(std::floor(limit)), 1, all) : all;
+}
+
+int threads() noexcept {
+  if (detail::within) return 1;
+#ifdef _OPENMP
+  if (omp_in_parallel()) return 1;
+  static const bool said = std::getenv("OMP_NUM_THREADS") != nullptr;
+  static const int unsaid = omp_get_num_procs();
+  const int n = std::min(omp_get_max_threads(), omp_get_thread_limit());
+  return said || n == detail::told || n != unsaid ? n : std::min(n, cores());
+#else
+  return std::max(1, detail::told);
+#endif
+}
+void set_threads(int n) noexcept {
+  detail::told = n;
+#ifdef _OPENMP
+  omp_set_num_threads(n);
+#endif
+}
+int threads_now() noexcept {
+  const int wanted = threads();
+  try {
+    return wanted > 1 && !detail::own.over ? detail::team().width(wanted) : 1;
+  } catch (...) {
+    return 1;
+  }
+}
+int openmp_threads() noexcept { return detail::forks.load(std::memory_order_relaxed) > 0 ? 1 : threads(); }
+
+}  // namespace tacit::exec
