@@ -380,12 +380,11 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     if arguments.output:
         x = layout.gather(result.x, comm)
         if first:
-            files.write_vector(arguments.output, x)
+            tacit.write(arguments.output, x)
         written["solution"] = arguments.output
     if arguments.trace:
         if first:
-            with report.replacing(arguments.trace) as temporary:
-                result.save_trace(temporary)
+            result.save_trace(arguments.trace)
         written["trace"] = arguments.trace
     if first:
         facts = report.document(

@@ -390,6 +390,42 @@ def test_errors_name_the_lowest_rank() -> None:
         tacit.comm.run_threads(3, rank)
 
 
+@pytest.mark.parametrize("where", ["rank", "collective", "callback", "operator"])
+def test_errors_with_any_text(where: str, python: Run) -> None:
+    """The same text on every rank; in a process of its own, for it must not take the process along."""
+    python(
+        f"""
+        import numpy as np, tacit
+        text, heard = "", []
+        def fail(*_):
+            raise ValueError(text)
+        def rank(comm):
+            last = comm.rank == 1
+            try:
+                if {where!r} == "rank":
+                    fail()
+                elif {where!r} == "collective":
+                    comm.collective(fail if last else int)
+                elif {where!r} == "callback":
+                    tacit.solve(np.eye(4), np.ones(4), comm=comm, callback=fail if last else lambda state: None)
+                else:
+                    tacit.solve(tacit.function((4, 4), fail if last else lambda x: x, comm=comm), np.ones(4))
+            except ValueError as error:
+                heard.append(str(error))
+                raise
+        # Python's text for a file name that is not UTF-8, half of a pair of surrogates, a zero byte
+        for text, said in (("caf\\udce9.dat",) * 2, ("half \\ud83d", r"half \\ud83d"), ("a\\0b", r"a\\x00b")):
+            try:
+                tacit.comm.run_threads(2, rank)
+            except ValueError as error:
+                assert str(error) == "rank %d: " % ({where!r} != "rank") + said, ascii(str(error))
+            else:
+                raise AssertionError("nothing was raised")
+        assert len(heard) == 6
+        """
+    )
+
+
 def test_wrong_use_is_told_on_all_ranks() -> None:
     a = unsymmetric(10)
 
