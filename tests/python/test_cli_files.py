@@ -146,13 +146,14 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
         done = tacit(*words, code=code, cwd=tmp_path)
         return done.stdout if code == 0 else done.stderr
 
-    outputs = ["--output", f"{ODD} x.mtx.gz", "--json", f"{ODD}.json", "--plot", f"{ODD}.png", "--trace", f"{ODD}.trace"]
+    x, plot, trace = f"{ODD} x.mtx.gz", f"{ODD}.png", f"{ODD}.trace"
+    outputs = ["--output", x, "--json", f"{ODD}.json", "--plot", plot, "--trace", trace]
     run("solve", a, "--rhs", b, *outputs)
     facts = json.loads((tmp_path / f"{ODD}.json").read_text("utf-8"))
     assert (facts["file"], facts["rhs"], facts["converged"]) == (a, b, True)
-    assert np.allclose(dense(4) @ library.read_vector(tmp_path / f"{ODD} x.mtx.gz"), 1, atol=1e-6)
+    assert np.allclose(dense(4) @ library.read_vector(tmp_path / x), 1, atol=1e-6)
     assert all((tmp_path / name).stat().st_size for name in outputs[1::2])
-    assert json.loads(run("solve", a, "--simulate", "2", "--trace", f"{ODD}.trace", "--json", "-"))["file"] == a
+    assert json.loads(run("solve", a, "--simulate", "2", "--trace", trace, "--json", "-"))["file"] == a
     assert json.loads(run("info", a, "--json", "-"))["file"] == a
     assert "valid" in run("check", a, b)
     chain = [f"{ODD}.{end}" for end in ("mtx", "petsc", "npz", "mtx.gz")]
@@ -170,6 +171,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
 def writers() -> list[tuple[str, Callable[[Path], None], Callable[[Path], float]]]:
     """Kinds of files that Tacit writes: the suffix, how one is written, and the number read back from it."""
     import h5py
+
     from tacit import scans
 
     def images(path: Path) -> None:

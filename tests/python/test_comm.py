@@ -48,6 +48,8 @@ def test_threads_as_ranks() -> None:
     assert tacit.comm.run_threads(3, rank) == [(3, [b"", b"x", b"xx"], 2)] * 3
     with pytest.raises(ValueError, match="ranks"):
         tacit.comm.run_threads(0, rank)
+    with pytest.raises(ValueError, match="100000 ranks: at most"):
+        tacit.comm.run_threads(100000, rank)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -68,6 +70,26 @@ def test_every_rank_gets_the_whole_solution(method: str, ranks: int) -> None:
         assert r.history.tolist() == results[0].history.tolist()
         assert r.counts["messages"] > 0
         assert np.allclose(r.x, alone.x, atol=1e-7)
+
+
+@pytest.mark.parametrize("precond", [None, "jacobi", "ilu0", "polynomial"])
+def test_more_ranks_than_rows(precond: str | None) -> None:
+    a, b = unsymmetric(5), np.arange(1.0, 6)
+    spd = laplacian(5)
+
+    def rank(comm: Comm) -> None:
+        for method in tacit.methods():
+            matrix = spd if "cg" in method or method == "chebyshev" else a
+            more: dict[str, Any] = dict(relaxation=0.2, max_iterations=10000) if method == "richardson" else {}
+            r = tacit.solve(matrix, b, method=method, precond=precond, comm=comm, **more)
+            assert r.converged
+            assert true_residual(matrix, r.x, b) <= 1.01e-8
+        for options in (dict(partition="graph"), dict(ordering="rcm"), dict(path="shared"), dict(schedule="jobs")):
+            r = tacit.solve(spd, b, precond=precond, comm=comm, **options)
+            assert r.converged
+            assert true_residual(spd, r.x, b) <= 1.01e-8
+
+    in_time(rank, 8)
 
 
 def test_own_parts_in_and_out() -> None:
