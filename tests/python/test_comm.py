@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli_support import LONG, processor_seconds
 from conftest import ALLOW, ROOT, laplacian, mpiexec, true_residual, unsymmetric
 
 import tacit
@@ -271,7 +272,7 @@ def test_mpi4py_communicators(python: Run) -> None:
 def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
     done = python(
         f"""
-        import sys, time, numpy as np, scipy.sparse as sp, tacit
+        import sys, numpy as np, scipy.sparse as sp, tacit
         comm = tacit.comm.world()
         a = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(500, 500)).tocsr()
 
@@ -284,7 +285,6 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
             if state.iteration == 5:
                 fail()
 
-        start = time.perf_counter()
         try:
             where = {where!r}
             if where == "callback":
@@ -303,7 +303,6 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
             else:
                 assert isinstance(e, KeyError) and "rank 1: from rank one" in text, text
                 assert (e.__cause__ is not None) == (comm.rank == 1)
-        assert time.perf_counter() - start < 5
         # and everything still works
         assert tacit.solve(a, np.ones(500)).converged
         sys.stdout.write(text + "\\n")  # at once: the ranks share the pipe
@@ -313,6 +312,11 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
     lines = done.stdout.strip().splitlines()
     assert len(lines) == 3
     assert len(set(lines)) == 1
+
+
+# Processor time from Ctrl-C to the end of a solve: the ranks look up every 50 ms. Unlike seconds it does not grow with
+# other load.
+PROMPT = 4
 
 
 @pytest.mark.mpi
@@ -325,14 +329,17 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
             import os, pathlib, time, numpy as np, tacit
             comm = tacit.comm.world() if {ranks} > 1 else tacit.comm.self_()
             A = tacit.poisson((400, 400), comm=comm)
-            def tell(state):
+            def tell(name, text):
+                pathlib.Path("unfinished%d" % comm.rank).write_text(text)
+                os.replace("unfinished%d" % comm.rank, name + str(comm.rank))
+            def look(state):
                 if state.iteration == 3:
-                    pathlib.Path("rank%d" % comm.rank).write_text(str(os.getpid()))
+                    tell("rank", str(os.getpid()))
             try:
                 tacit.solve(A, np.ones(160000), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14,
-                            callback=tell)
+                            callback=look)
             except KeyboardInterrupt:
-                pathlib.Path("end%d" % comm.rank).write_text(str(time.monotonic()))
+                tell("end", str(time.process_time()))
             """
         )
     )
@@ -340,17 +347,18 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
     env = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
     job = subprocess.Popen(command, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL)
     try:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LONG
         starts = [tmp_path / f"rank{r}" for r in range(ranks)]
-        while not all(p.exists() and p.read_text() for p in starts):
+        while not all(p.exists() for p in starts):
             assert time.monotonic() < limit, "the solve did not start"
             assert job.poll() is None, "the job ended early"
             time.sleep(0.02)
-        told = time.monotonic()
-        os.kill(int(starts[-1].read_text()), signal.SIGINT)  # one rank hears of it
-        assert job.wait(20) == 0
+        processes = [int(p.read_text()) for p in starts]
+        used = [processor_seconds(pid) for pid in processes]
+        os.kill(processes[-1], signal.SIGINT)  # one rank hears of it
+        assert job.wait(LONG) == 0
         for r in range(ranks):
-            assert float((tmp_path / f"end{r}").read_text()) - told < 1
+            assert float((tmp_path / f"end{r}").read_text()) - used[r] < PROMPT
     finally:
         job.kill()
         job.wait()
@@ -358,18 +366,26 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_ranks_that_are_threads(python: Run) -> None:
     python(
-        """
+        f"""
         import os, signal, threading, time, numpy as np, tacit
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        start = time.perf_counter()
+        begun, told = threading.Barrier(3), []
+        def interrupt():
+            begun.wait()  # until both ranks iterate
+            told.append(time.process_time())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
         def rank(comm):
+            def look(state):
+                if state.iteration == 3:
+                    begun.wait()
             A = tacit.poisson((60, 60), comm=comm)
-            return tacit.solve(A, np.ones(3600), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14)
+            return tacit.solve(A, np.ones(3600), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14,
+                               callback=look)
         try:
             tacit.comm.run_threads(2, rank)
             raise AssertionError
         except KeyboardInterrupt:
-            assert time.perf_counter() - start < 2.5
+            assert time.process_time() - told[0] < 2 * {PROMPT}  # of two ranks
         assert tacit.comm.run_threads(2, lambda comm: comm.rank) == [0, 1]
         """
     )
@@ -481,7 +497,7 @@ def in_time(f: Callable[[Comm], Any], ranks: int = 3) -> Any:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(LONG)
     assert found, "the ranks wait for each other"
     if isinstance(found[0], BaseException):
         raise found[0]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cli_support import clean_environment, needs_mpi, poisson, tacit
+from cli_support import LONG, clean_environment, needs_mpi, poisson, tacit
 
 from tacit import launch
 
@@ -162,9 +162,6 @@ class TestRanks:
             (tmp_path / "a.py").write_text("")
             tacit("mpirun", "-n", "2", tmp_path / "a.py")
         assert [file for file in used if os.path.exists(file)] == []
-
-
-LONG = 120  # seconds that nothing takes, on however busy a machine
 
 
 @contextlib.contextmanager
