@@ -3,6 +3,7 @@
 #include "hmatrix.hpp"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -11,6 +12,8 @@
 
 #include <tacit/app/bem/surface.hpp>
 #include <tacit/app/bem/system.hpp>
+
+#include <filesystem>
 
 namespace tacit::python {
 namespace {
@@ -99,7 +102,7 @@ void bind_system(nb::module_& m) {
 }  // namespace
 
 void bind_bem(nb::module_& m) {
-  m.def("bem_read", [](const std::string& path) {
+  m.def("bem_read", [](const std::filesystem::path& path) {
     bem::Mesh mesh;
     std::vector<double> potential;
     {

@@ -44,6 +44,24 @@ PyObject* make_error(nb::module_& m, const char* name, const char* text, nb::obj
   return type;
 }
 
+/// Text of Python's as the bytes that travel. What UTF-8 cannot say is what Python makes of a file name that is not
+/// UTF-8: it becomes the bytes of that name again. Other lone surrogates and zero bytes are spelled out.
+std::string bytes_of(nb::handle text) {
+  PyObject* bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
+  if (!bytes) {
+    PyErr_Clear();
+    bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace");
+  }
+  if (!bytes) {
+    PyErr_Clear();
+    return "(a text that cannot be shown)";
+  }
+  const nb::object kept = nb::steal(bytes);
+  std::string all(PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes)));
+  for (std::size_t zero; (zero = all.find('\0')) != all.npos;) all.replace(zero, 1, "\\x00");  // what() ends at one
+  return all;
+}
+
 /// Of "rank 0: rank 1: ...", which nested collective calls give, only the last.
 void collapse_ranks(std::string& text) {
   const auto prefix = [&](std::size_t from) {  // where a "rank N: " at `from` ends, or `from`
@@ -83,7 +101,7 @@ void translate(const std::exception_ptr& p, void*) {
       if (!named) text.insert(from, name + ": ");
     }
     collapse_ranks(text);
-    PyObject* const words = PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace");
+    PyObject* const words = PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "surrogateescape");
     PyObject* const raised = words ? PyObject_CallFunctionObjArgs(type, words, nullptr) : nullptr;
     Py_XDECREF(words);
     PyObject* const original = std::exchange(cause.value, nullptr);
@@ -122,13 +140,12 @@ Error error_of(nb::python_error& e) {
   const bool plain =
       nb::isinstance<nb::tuple>(arguments) && nb::len(arguments) == 1 && nb::isinstance<nb::str>(arguments[0]);
   const auto shown = plain ? nb::object(arguments[0]) : nb::steal(PyObject_Str(value.ptr()));
-  if (shown.is_valid()) text = nb::str(shown).c_str();
+  if (shown.is_valid()) text = bytes_of(shown);
   else PyErr_Clear();
   // Errors of Tacit that travel on keep their kind.
   const bool ours = PyObject_IsInstance(value.ptr(), base_error) == 1;
   if (!ours && kind != ErrorKind::interrupted) {
-    std::string name = nb::cast<std::string>(e.type().attr("__name__"));
-    text = mark + name + mark + text;
+    text = mark + bytes_of(e.type().attr("__name__")) + mark + text;
   }
   cause.keep(value.inc_ref().ptr());
   const bool input = ours && PyObject_IsInstance(value.ptr(), input_error) == 1;

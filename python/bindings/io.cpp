@@ -1,16 +1,19 @@
 // tacit::io for Python: readers and writers of one process; what they read arrives as arrays.
 #include "bindings.hpp"
 
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/tuple.h>
 
 #include <tacit/io/detect.hpp>
 #include <tacit/io/matrix_market.hpp>
 #include <tacit/io/petsc_binary.hpp>
 
+#include <filesystem>
+
 namespace tacit::python {
 namespace {
 
+using File = std::filesystem::path;  // from Python any bytes that name a file, not only UTF-8
 using release = nb::gil_scoped_release;
 
 const char* kind_name(io::FileKind kind) {
@@ -24,7 +27,7 @@ const char* kind_name(io::FileKind kind) {
   return "unknown";
 }
 
-io::Header header_of(const std::string& path, bool petsc) {
+io::Header header_of(const File& path, bool petsc) {
   return petsc ? io::read_petsc_header(path) : io::read_matrix_market_header(path);
 }
 
@@ -43,7 +46,7 @@ io::Triplets<T> triplets_from(Global rows, Global columns, const Elements<Global
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   // (row, column, value, entries parsed) of the part-th of `parts` shares of the file.
-  m.def(named<T>("read_triplets").c_str(), [](const std::string& path, bool petsc, int part, int parts) {
+  m.def(named<T>("read_triplets").c_str(), [](const File& path, bool petsc, int part, int parts) {
     io::Triplets<T> t;
     {
       release free;
@@ -53,7 +56,7 @@ void bind_scalar(nb::module_& m) {
     return nb::make_tuple(array_of(std::move(t.row)), array_of(std::move(t.column)), array_of(std::move(t.value)), parsed);
   });
   // Stored by columns.
-  m.def(named<T>("read_dense").c_str(), [](const std::string& path, bool petsc) {
+  m.def(named<T>("read_dense").c_str(), [](const File& path, bool petsc) {
     io::Dense<T> d;
     {
       release free;
@@ -63,7 +66,7 @@ void bind_scalar(nb::module_& m) {
     return nb::make_tuple(rows, columns, array_of(std::move(d.value)));
   });
   m.def(named<T>("write_triplets").c_str(),
-        [](const std::string& path, bool petsc, Global rows, Global columns, Elements<Global> row, Elements<Global> column,
+        [](const File& path, bool petsc, Global rows, Global columns, Elements<Global> row, Elements<Global> column,
            Elements<T> value) {
           release free;
           const auto t = triplets_from<T>(rows, columns, row, column, value);
@@ -71,7 +74,7 @@ void bind_scalar(nb::module_& m) {
           else io::write_matrix_market(path, t);
         });
   m.def(named<T>("write_dense").c_str(),
-        [](const std::string& path, bool petsc, Global rows, Global columns, Elements<T> value) {
+        [](const File& path, bool petsc, Global rows, Global columns, Elements<T> value) {
           release free;
           io::Dense<T> d{rows, columns, {value.data(), value.data() + value.size()}};
           if (petsc) io::write_petsc_vector(path, d);
@@ -82,9 +85,9 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_io(nb::module_& m) {
-  m.def("detect", [](const std::string& path) { return kind_name(io::detect(path)); });
+  m.def("detect", [](const File& path) { return kind_name(io::detect(path)); });
   // (rows, columns, entries, field, dense)
-  m.def("read_header", [](const std::string& path, bool petsc) {
+  m.def("read_header", [](const File& path, bool petsc) {
     const auto h = header_of(path, petsc);
     const char* const field = h.field == io::Field::real      ? "real"
                               : h.field == io::Field::integer ? "integer"
@@ -93,7 +96,7 @@ void bind_io(nb::module_& m) {
     return nb::make_tuple(h.rows, h.columns, h.entries, field, h.format == io::Format::array);
   });
   // Error unless all parts together hold as many entries as the header says.
-  m.def("check_entry_count", [](const std::string& path, Global total) {
+  m.def("check_entry_count", [](const File& path, Global total) {
     io::check_entry_count(io::read_matrix_market_header(path), total);
   });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _core
+from . import _core, launch
 
 T = TypeVar("T")
 Array = npt.NDArray[Any]
@@ -183,6 +183,17 @@ def whole_number(value: Any, what: str) -> int:
     if abs(number) >= 2**31:
         raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
     return int(number)
+
+
+def thread_count(threads: Any) -> int | None:
+    """The threads of a rank that a user asks for, None for the default; ValueError where no rank has so many."""
+    if threads is None:
+        return None
+    number = whole_number(threads, "threads")
+    if number < 1:
+        raise ValueError(f"threads is {threads}; at least 1 is needed")
+    launch.refuse_crowds(1, number)
+    return number
 
 
 def _alike(a: float | str, b: float | str) -> bool:

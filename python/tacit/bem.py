@@ -40,6 +40,7 @@ from ._support import (
     default_threads,
     real_number,
     refuse_differences,
+    thread_count,
     using_threads,
     whole_number,
 )
@@ -518,6 +519,7 @@ def assemble(
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
         numbers = _numbered(conductors, mesh)
+        thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
         if chosen not in ("float64", "float32"):
             raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")

@@ -199,7 +199,13 @@ def _main(words: Sequence[str] | None) -> int:
         parser.print_help()
         return USAGE
     arguments.words = words
-    return launch.leave(guarded(lambda: int(arguments.run(arguments)), arguments.parser.prog))
+
+    def run() -> int:
+        if launch.launched() is None and hasattr(arguments, "threads"):
+            launch.refuse_crowds(getattr(arguments, "ranks", None) or 1, arguments.threads)
+        return int(arguments.run(arguments))
+
+    return launch.leave(guarded(run, arguments.parser.prog))
 
 
 def _drop_output() -> None:
@@ -380,12 +386,11 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     if arguments.output:
         x = layout.gather(result.x, comm)
         if first:
-            files.write_vector(arguments.output, x)
+            tacit.write(arguments.output, x)
         written["solution"] = arguments.output
     if arguments.trace:
         if first:
-            with report.replacing(arguments.trace) as temporary:
-                result.save_trace(temporary)
+            result.save_trace(arguments.trace)
         written["trace"] = arguments.trace
     if first:
         facts = report.document(

@@ -109,16 +109,17 @@ def right_hand_side(text: str) -> str:
 
 
 def destination(suffixes: Sequence[str]) -> Callable[[str], str]:
-    """A file that can be written: its folder exists, its suffix is known."""
+    """A file that can be written: its folder exists (that of the file behind a link), its suffix is known."""
 
     def check(text: str) -> str:
         path = Path(text)
         if suffixes and path.suffix not in suffixes and not text.endswith(".mtx.gz"):
             raise argparse.ArgumentTypeError(f'"{text}" must end in one of {", ".join(suffixes)}')
-        folder = path.parent
-        if not folder.is_dir():
+        folder = Path(os.path.realpath(text)).parent if path.is_symlink() else path.parent
+        device = path.exists() and not path.is_file()  # written to as it is
+        if not device and not folder.is_dir():
             raise argparse.ArgumentTypeError(f"the folder {folder} does not exist")
-        if path.is_dir() or not os.access(folder, os.W_OK):
+        if path.is_dir() or not os.access(path if device else folder, os.W_OK):
             raise argparse.ArgumentTypeError(f"{text} cannot be written")
         return text
 

@@ -65,10 +65,9 @@ def run(arguments: argparse.Namespace) -> bool:
     r = made.result
     out.print(made.summary(), soft_wrap=True, highlight=False, markup=False)
     if arguments.output:
-        files.write_vector(arguments.output, r.x)
+        tacit.write(arguments.output, r.x)
     if arguments.trace:
-        with report.replacing(arguments.trace) as temporary:
-            r.save_trace(temporary)
+        r.save_trace(arguments.trace)
     if arguments.json:
         facts = {
             "schema": "tacit.simulate/1",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import _core
+from . import _core, launch
 
 __all__ = ["Communicator", "launched", "library", "resolve", "run_threads", "self_", "world"]
 
@@ -62,7 +62,7 @@ def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
     Parameters
     ----------
     n : int
-        Number of ranks.
+        Number of ranks: at most 16 for each processor of this machine, and 64 on any.
     f : callable
         Called once on every rank, with its communicator.
 
@@ -86,6 +86,7 @@ def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
     >>> tacit.comm.run_threads(3, lambda comm: comm.rank)
     [0, 1, 2]
     """
+    launch.refuse_crowds(n, 1)
     results: dict[int, T] = {}
 
     def rank(comm: Communicator) -> None:

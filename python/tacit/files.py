@@ -54,12 +54,6 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
 
-def write_vector(path: str, whole: npt.NDArray[Any]) -> None:
-    """Writes a vector as the suffix of `path` says; the file appears whole or not at all."""
-    with report.replacing(path) as temporary:
-        tacit.write(temporary, whole)
-
-
 def header_of(path: str) -> io.Header:
     """As io.header, also of an archive that holds one vector."""
     if io.detect(path) == "npz" and zipfile.is_zipfile(path):
@@ -268,7 +262,7 @@ def convert(source: str, target: str) -> int:
     header = header_of(source)
     if header.dense:
         values = io.read_vector(source)
-        write_vector(target, values)
+        tacit.write(target, values)
         held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
         _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
         return 0
@@ -278,9 +272,7 @@ def convert(source: str, target: str) -> int:
     A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
     del share
     A.sum_duplicates()
-    suffix = ".mtx.gz" if target.endswith(".mtx.gz") else None
-    with report.replacing(target, suffix) as temporary:
-        tacit.write(temporary, A)
+    tacit.write(target, A)
     _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
     return 0
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import InputError, _core
-from ._support import Array, as_array, choose, load_arrays, using_threads
+from ._support import Array, as_array, choose, load_arrays, thread_count, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -137,6 +137,7 @@ class Network:
             "report_layers": bool(report_layers),
             "keep_outputs": bool(keep_outputs),
         }
+        thread_count(threads)
         interrupted = False
 
         def after(layers: int, alive: int) -> bool:

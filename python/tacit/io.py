@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from . import _core
+from . import _core, report
 from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scalar
 
 __all__ = ["Header", "Share", "detect", "header", "read_share", "read_vector", "write_entries", "write_vector"]
@@ -393,13 +393,11 @@ def write_vector(path: str | os.PathLike[str], vector: Any) -> None:
     scalar = scalar_name(array.dtype, "the vector")
     array = to_scalar(array, scalar, "the vector")
     if kind in ("npy", "npz"):
-        temporary = f"{name}.part"
-        with open(temporary, "wb") as stream:
+        with report.replacing(name) as temporary, open(temporary, "wb") as stream:
             if kind == "npy":
                 np.save(stream, array, allow_pickle=False)
             else:
                 np.savez_compressed(stream, x=array)
-        os.replace(temporary, name)
         return
     rows, columns = array.shape[0], 1 if array.ndim == 1 else array.shape[1]
     if kind == "petsc" and columns != 1:
@@ -418,8 +416,7 @@ def write_entries(
         raise ValueError(f"{name}: .npy holds vectors; write a matrix as .mtx, .mtx.gz, .npz or .petsc")
     if kind == "npz":
         narrow = np.int32 if max(rows, columns, len(column)) < 2**31 else np.int64
-        temporary = f"{name}.part"
-        with open(temporary, "wb") as stream:
+        with report.replacing(name) as temporary, open(temporary, "wb") as stream:
             np.savez_compressed(
                 stream,
                 format=np.array(b"csr"),
@@ -428,7 +425,6 @@ def write_entries(
                 indices=column.astype(narrow),
                 indptr=start.astype(narrow),
             )
-        os.replace(temporary, name)
         return
     row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(start))
     write = core("write_triplets", value.dtype.name)

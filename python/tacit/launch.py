@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import runpy
@@ -153,6 +154,41 @@ def find_mpiexec() -> Launcher:
     )
 
 
+def machines() -> int:
+    """How many machines mpiexec starts ranks on: those that a batch system or a list of hosts gives it, or this one."""
+    for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
+        if os.environ.get(name, "").isdigit():
+            return max(1, int(os.environ[name]))
+    hostfiles = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE")
+    for name in ("PBS_NODEFILE", *hostfiles):
+        with contextlib.suppress(OSError, KeyError):
+            lines = Path(os.environ[name]).read_text(encoding="utf-8", errors="replace").splitlines()
+            hosts = {line.split()[0].partition(":")[0] for line in lines if line.strip() and not line.startswith("#")}
+            return max(1, len(hosts))
+    return 1
+
+
+def refuse_crowds(ranks: int, threads: int | None = None) -> None:
+    """ValueError for more ranks, or threads of all ranks, than are started here: 16 for each processor of a machine,
+    and 64 on any. More of them would wait for each other for minutes, or use up the memory. No `threads`:
+    OMP_NUM_THREADS.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    each = threads or (int(given) if given.isdigit() else 1)
+    on = machines()
+    most = on * max(64, 16 * cores())
+    if ranks * each <= most:
+        return
+    asked = [f"{ranks} ranks"] if ranks > 1 else []
+    if each > 1:
+        asked += [f"{each} threads{' of each' if ranks > 1 else ''}{'' if threads else ' (OMP_NUM_THREADS)'}"]
+    raise ValueError(
+        f"{' with '.join(asked)}: at most {most} are started here,"
+        f" 16 for each of {cores()} processors{f' on {on} machines' if on > 1 else ''} and 64 on any machine; ask for"
+        " fewer, or try many ranks as simulated ones (tacit solve --simulate, tacit.simulate)"
+    )
+
+
 def threads_for(ranks: int) -> int:
     """Threads of a rank when `ranks` share this machine."""
     return max(1, cores() // ranks)
@@ -186,6 +222,45 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     return result
 
 
+SHARED = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def shared_memory() -> Iterator[dict[str, str]]:
+    """Variables that have Open MPI keep the memory that ranks of one machine share in a folder of this job, which goes
+    with the job. By itself it leaves that memory behind, 4 MB a rank, when its mpiexec is killed.
+
+    This process holds a lock on the folder. One without a lock is of a process that was killed, and is taken away.
+    """
+    if machines() > 1 or not os.access(SHARED, os.W_OK):
+        yield {}
+        return
+    for left in SHARED.glob("tacit-job-*"):
+        with contextlib.suppress(OSError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if left.stat().st_uid == os.getuid():
+                shutil.rmtree(left, ignore_errors=True)
+    with contextlib.ExitStack() as held:
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix="tacit-job-", dir=SHARED))
+            with contextlib.suppress(FileNotFoundError):
+                held.enter_context(_locked(folder, fcntl.LOCK_SH))
+            if folder.exists():
+                break  # otherwise another process took it for one that was left behind
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        kept_by = ("btl_vader", "btl_sm", "osc_sm", "osc_rdma")
+        yield {f"OMPI_MCA_{part}_backing_directory": str(folder) for part in kept_by}
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, how)
+        yield
+    finally:
+        os.close(file)
+
+
 def _die_with_parent() -> Callable[[], None] | None:
     """What a child runs before its program so that it ends when this process is killed (Linux)."""
     try:
@@ -211,7 +286,8 @@ def run(
     """
     starter = [find_mpiexec().path, "-n", str(ranks)] if ranks > 1 else []
     variables = environment(ranks, threads)
-    with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tacit-") as folder, shared_memory() as more:
+        variables = more | variables
         left = Path(folder) / "status"
         variables.pop(STATUS, None)
         if status:

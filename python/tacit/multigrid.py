@@ -31,6 +31,7 @@ from ._support import (
     choose,
     core,
     default_threads,
+    thread_count,
     to_scalar,
     using_threads,
 )
@@ -203,6 +204,7 @@ def _solved(
 
     def look() -> tuple[Array, Array | None]:
         choose("norm", norm, _core.norm_names())
+        thread_count(threads)
         for name, value in (("rtol", rtol), ("atol", atol), ("max_cycles", max_cycles)):
             if not (np.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} is {value}; a number >= 0 is needed")

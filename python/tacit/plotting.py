@@ -143,7 +143,9 @@ def convergence(
                 textcoords="offset points", ha="left", va="top", fontsize=8, color="#555555",
             )  # fmt: skip
         if title:
-            made.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+            # Often the name of a file: bytes that are not UTF-8 are spelled out, and no $ begins a formula.
+            shown = title.encode("utf-8", "backslashreplace").decode("utf-8")
+            made.suptitle(shown, x=0.01, ha="left", fontsize=11.5, fontweight="bold", parse_math=False)
         made.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), handlelength=2.4)
         if note:
             made.text(0.995, 0.99, note, ha="right", va="top", fontsize=8, color="#555555")

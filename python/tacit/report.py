@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
 import platform
+import re
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,21 +59,65 @@ def machine() -> dict[str, Any]:
 # --- files and JSON ---------------------------------------------------------------------------------------------------
 
 
+class Replacement:
+    """A file to write at `path`, with its suffix: keep() makes it the file of the destination, drop() takes it away.
+
+    It is a new file in the same folder, so that the destination appears whole or stays what it was. A destination that
+    is a symbolic link stays one: what it leads to is replaced. Devices and pipes are written to when all is there.
+    """
+
+    def __init__(self, destination: str | os.PathLike[str]) -> None:
+        given = Path(destination)
+        self._into = Path(os.path.realpath(given))
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            there = given.stat().st_mode
+        except FileNotFoundError:
+            pass  # also behind a link that leads to nothing yet
+        else:
+            if stat.S_ISDIR(there):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(given))
+            if not stat.S_ISREG(there):
+                self._into, self._folder = given, tempfile.TemporaryDirectory(prefix="tacit-")
+        beside = self._into.parent if self._folder is None else Path(self._folder.name)
+        self.path = beside / f".tacit-{os.urandom(8).hex()}{given.suffix}"
+        try:
+            # Its permissions are those of any new file; what has this name already, a link above all, is not opened.
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, os.fspath(given)) from None
+
+    def keep(self) -> None:
+        if self._folder is not None:
+            with open(self.path, "rb") as source, open(self._into, "wb") as target:
+                shutil.copyfileobj(source, target)
+            self.drop()
+            return
+        with open(self.path, "rb") as written:
+            try:
+                # Without it a crash soon after could leave an empty file under the final name.
+                os.fsync(written.fileno())
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EROFS):  # some file systems have none
+                    raise
+        os.replace(self.path, self._into)
+
+    def drop(self) -> None:
+        """Nothing after keep()."""
+        self.path.unlink(missing_ok=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
 @contextlib.contextmanager
-def replacing(path: str | Path, suffix: str | None = None) -> Iterator[Path]:
-    """A path to write to, with the suffix of `path`; becomes `path` if all goes well, and vanishes otherwise."""
-    path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=suffix or path.suffix, dir=path.parent)
-    os.close(handle)
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The path of a Replacement that is kept if all goes well, and dropped otherwise."""
+    made = Replacement(path)
     try:
-        yield Path(name)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
+        yield made.path
+        made.keep()
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        made.drop()
 
 
 def plain(value: Any) -> Any:
@@ -92,8 +140,9 @@ def plain(value: Any) -> Any:
 
 
 def dump(document: Any) -> str:
-    """`document` as JSON text. Lists of numbers stay on one line."""
-    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False).replace("\r", "") + "\n"
+    """`document` as JSON text. File names that are not UTF-8 read back as Python's own text for them."""
+    text = json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False).replace("\r", "") + "\n"
+    return re.sub("[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text)
 
 
 def write_json(document: Any, target: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import InputError
+from . import InputError, report
 from ._support import Array
 from .tomography import find_centre, normalise
 
@@ -191,28 +191,29 @@ class Writer:
         self.suffix = self.path.suffix.lower()
         if self.suffix not in OUTPUTS:
             raise ValueError(f"{path} must end in one of {', '.join(OUTPUTS)}")
-        # Everything goes to a file beside, which takes the name at the end.
-        self.temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}{self.suffix}")
+        if self.suffix in (".h5", ".hdf5"):
+            import h5py
+        self.file = report.Replacement(self.path)
+        self.written = self.suffix != ".png"
         self.target: Any = None
         self.waiting: dict[int, Array] = {}
         self.next = 0
         if self.suffix == ".npy":
-            self.target = np.lib.format.open_memmap(self.temporary, "w+", np.float32, (slices, *shape))
+            self.target = np.lib.format.open_memmap(self.file.path, "w+", np.float32, (slices, *shape))
         elif self.suffix in (".h5", ".hdf5"):
-            import h5py
-
-            self.file = h5py.File(self.temporary, "w")
-            self.target = self.file.create_dataset("exchange/data", (slices, *shape), np.float32)
+            self.hdf = h5py.File(self.file.path, "w")
+            self.target = self.hdf.create_dataset("exchange/data", (slices, *shape), np.float32)
         elif self.suffix in (".tif", ".tiff"):
             from PIL import TiffImagePlugin
 
-            self.target = TiffImagePlugin.AppendingTiffWriter(str(self.temporary), True)
+            self.target = TiffImagePlugin.AppendingTiffWriter(str(self.file.path), True)
 
     def write(self, first: int, images: Array) -> None:
         if self.suffix == ".png":
             at = self.slices // 2 - first
             if 0 <= at < len(images):
-                picture(images[at], self.temporary)
+                picture(images[at], self.file.path)
+                self.written = True
         elif self.suffix in (".tif", ".tiff"):
             from PIL import Image
 
@@ -231,13 +232,12 @@ class Writer:
             self.target.flush()
             del self.target
         elif self.suffix in (".h5", ".hdf5"):
-            self.file.close()
+            self.hdf.close()
         elif self.suffix in (".tif", ".tiff"):
             self.target.close()
-        if keep and self.temporary.exists():
-            os.replace(self.temporary, self.path)
-        else:
-            self.temporary.unlink(missing_ok=True)
+        if keep and self.written:
+            self.file.keep()
+        self.file.drop()
 
 
 def picture(image: Array, path: str | Path) -> None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from . import comm as _comm
 from . import op
-from ._support import Array, agreed, as_array, choose, core, using_threads
+from ._support import Array, agreed, as_array, choose, core, thread_count, using_threads
 
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
@@ -171,6 +171,7 @@ def projector(
         size = (detectors, detectors) if image is None else (image, image) if isinstance(image, int) else tuple(image)
         if len(size) != 2:
             raise ValueError(f"image is {image!r}; a number or (rows, columns) is needed")
+        thread_count(threads)
         choose("order", order, ORDERS)
         choose("dtype", str(np.dtype(dtype)), ("float32", "float64"))
         return (
@@ -322,6 +323,7 @@ def reconstruct(
         raise ValueError(f"sinograms has shape {given.shape}; (angles, detectors) or (k, angles, detectors) is needed")
     if batch < 1:
         raise ValueError(f"batch is {batch}; a positive number is needed")
+    thread_count(threads)
     with using_threads(threads) if threads else contextlib.nullcontext():
         if projector is None:
             if angles is None:

@@ -1,11 +1,14 @@
 #include "output.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <random>
 #include <system_error>
 #include <vector>
 
@@ -17,7 +20,37 @@ struct Output::Deflate {
   ~Deflate() { deflateEnd(&state); }
 };
 
-Output::Output(const std::string& path, bool compress) : path_(path), part_(path + ".part") {
+namespace {
+
+// Where a file appears that is written to `path`: behind symbolic links, also those that lead to nothing yet.
+std::string behind_links(const std::string& path) {
+  std::filesystem::path at = path;
+  for (int links = 0; links < 40; ++links) {  // no system follows more
+    std::error_code none;
+    const auto target = std::filesystem::read_symlink(at, none);
+    if (none) break;
+    at = at.parent_path() / target;
+  }
+  return at;
+}
+
+// A file that nobody had before, beside `path`: neither one that is there nor a link is opened. Its permissions are
+// those of any new file. Negative, and errno, where there can be none.
+int open_beside(const std::string& path, std::string& name) {
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    char text[32];
+    std::snprintf(text, sizeof text, ".tacit-%08x%08x", random(), random());
+    name = std::filesystem::path(path).replace_filename(text);
+    const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Output::Output(const std::string& path, bool compress) : path_(path) {
   if (compress) {
     deflate_ = std::make_unique<Deflate>();
     if (deflateInit2(&deflate_->state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) !=
@@ -25,18 +58,25 @@ Output::Output(const std::string& path, bool compress) : path_(path), part_(path
       throw Error(ErrorKind::environment, path + ": no memory to compress it");
   }
   text_.reserve(block + 256);
-  file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  struct stat found;
+  const bool there = ::stat(path.c_str(), &found) == 0;
+  if (there && !S_ISREG(found.st_mode)) {
+    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else if (there || errno == ENOENT) {  // not a link that may not be followed
+    final_ = behind_links(path);
+    file_ = open_beside(final_, fresh_);
+  }
   if (file_ < 0) fail("cannot be created");
 }
 
 Output::~Output() {
   if (file_ < 0) return;
   ::close(file_);
-  ::unlink(part_.c_str());
+  if (!fresh_.empty()) ::unlink(fresh_.c_str());
 }
 
 void Output::fail(const char* what) const {
-  throw Error(ErrorKind::environment, part_ + ": " + what + ": " + std::generic_category().message(errno));
+  throw Error(ErrorKind::environment, path_ + ": " + what + ": " + std::generic_category().message(errno));
 }
 
 void Output::put(const char* bytes, std::size_t n) {
@@ -77,13 +117,13 @@ void Output::finish() {
       put(deflate_->buffer.data(), block - state.avail_out);
     }
   }
-  // Without fsync a crash soon after could leave an empty file under the final name.
+  // Without fsync a crash soon after could leave an empty file under the final name. Pipes have none.
   if (::fsync(file_) != 0 && errno != EINVAL && errno != EROFS) fail("cannot be written");
   const int file = file_;
   file_ = -1;
-  if (::close(file) != 0 || std::rename(part_.c_str(), path_.c_str()) != 0) {
+  if (::close(file) != 0 || (!fresh_.empty() && std::rename(fresh_.c_str(), final_.c_str()) != 0)) {
     const int saved = errno;
-    ::unlink(part_.c_str());
+    if (!fresh_.empty()) ::unlink(fresh_.c_str());
     errno = saved;
     fail("cannot be completed");
   }

@@ -9,8 +9,9 @@
 
 namespace tacit::io::detail {
 
-/// Writes to path + ".part"; finish() moves it to `path`. Destroyed before that it removes the part and leaves `path`
-/// as it was. Errors are Error(environment).
+/// Writes to a new file in the same folder; finish() gives it the name `path`. Destroyed before that it removes the new
+/// file and leaves `path` as it was. Where `path` is a symbolic link, the file that it leads to is replaced, and the
+/// link stays. A device or a pipe is written to as it is. Errors are Error(environment).
 class Output {
  public:
   Output(const std::string& path, bool compress);
@@ -30,7 +31,10 @@ class Output {
   void put(const char* bytes, std::size_t n);
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, part_, text_;
+  std::string path_;   // as it was given; what errors name
+  std::string final_;  // behind links
+  std::string fresh_;  // the new file; empty for a device or a pipe
+  std::string text_;
   std::unique_ptr<Deflate> deflate_;
   int file_ = -1;
 };

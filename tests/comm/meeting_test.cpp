@@ -40,6 +40,14 @@ TEST(Meeting, IsNotLeftForAFailureElsewhere) {
         if (c.size() != 3) return;
         const auto transport = std::make_shared<Late>(c.transport().duplicate(), 2, c.rank() == 1);
         const Communicator around = c.duplicate();
+        const auto aside = c.transport().duplicate();
+        std::byte word{1};
+        const auto tell = [&] {
+          for (auto sent = aside->send(2, 1, &word, 1); !aside->test(sent);) std::this_thread::yield();
+        };
+        const auto hear = [&](int rank) {
+          for (auto heard = aside->receive(rank, 1, &word, 1); !aside->test(heard);) std::this_thread::yield();
+        };
         bool came = c.rank() == 2;
         std::string text;
         {
@@ -47,11 +55,13 @@ TEST(Meeting, IsNotLeftForAFailureElsewhere) {
           try {
             comm::collective(around, [&] {
               if (c.rank() == 2) {
+                for (const int rank : {0, 1}) hear(rank);  // both are on their way into the meeting
                 std::this_thread::sleep_for(100ms);
                 throw Error(ErrorKind::input, "rank 2 has had enough");
               }
               comm::collective(two, [&] {
                 transport->arm();
+                tell();
                 two.meet();
                 came = true;
               });

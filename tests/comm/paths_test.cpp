@@ -294,7 +294,10 @@ TEST(Paths, AreTriedAfterAWhileAndAgreedUpon) {
       {2, 3});
 }
 
-// Each rank fails in turn, at several places of a job; all throw the same within a second, and the next job works.
+// A time that nothing takes unless ranks wait for something that does not come, on however busy a machine.
+constexpr auto very_long = 60s;
+
+// Each rank fails in turn, at several places of a job; all throw the same, and the next job works.
 TEST(Paths, OutliveFailures) {
   on_ranks(
       [](const Communicator& c) {
@@ -333,7 +336,7 @@ TEST(Paths, OutliveFailures) {
             } catch (const Error& error) {
               text = error.what();
             }
-            EXPECT_LT(std::chrono::steady_clock::now() - from, 10s);  // with more ranks than cores, on a busy machine
+            EXPECT_LT(std::chrono::steady_clock::now() - from, very_long);
             EXPECT_NE(text.find(message("place ", place)), std::string::npos) << text;
             for (int epoch = 0; epoch < 4; ++epoch) once(e, true, first, 10 * place + epoch, 1);
           }
@@ -374,7 +377,7 @@ TEST(Paths, InjectedFaultsNeverHang) {
               failed = true;
               EXPECT_NE(std::string(e.what()).find("injected fault"), std::string::npos) << e.what();
             }
-            EXPECT_LT(std::chrono::steady_clock::now() - from, 10s);
+            EXPECT_LT(std::chrono::steady_clock::now() - from, very_long);
             EXPECT_EQ(c.all_sum(Global(failed)) > 0, failed);
           }
         }

@@ -583,7 +583,7 @@ TYPED_TEST(Solver, AnErrorOnOneRankReachesAll) {
             EXPECT_EQ(comm.size(), 1);  // alone, the original comes through
             EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
           }
-          EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(), 1.0);
+          EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(), 60.0);  // on a busy machine
         };
         for (const auto& m : all_methods()) {
           Options o;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -32,6 +33,12 @@ class Folder {
   std::string write(const std::string& name, std::string_view bytes) const {
     std::ofstream(path(name), std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
     return path(name);
+  }
+  /// Of all that is in it, hidden or not.
+  std::set<std::string> names() const {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) found.insert(entry.path().filename());
+    return found;
   }
 
  private:

@@ -6,11 +6,13 @@
 #include <tacit/io/matrix_market.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <random>
@@ -429,7 +431,8 @@ TYPED_TEST(MatrixMarketRoundTrip, IsExact) {
       for (int k = 0; k < 77; ++k) block.value.push_back(sample<T>(random));
       write_matrix_market_array(path, block);
       EXPECT_TRUE(same(read_matrix_market_array<T>(path), block)) << name;
-      EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+      EXPECT_EQ(folder.names(), std::set<std::string>{name});
+      std::filesystem::remove(path);
     }
 }
 
@@ -512,7 +515,7 @@ TEST(MatrixMarketFile, WritesAllOrNothing) {
   const auto refused = [&](Symmetry symmetry = Symmetry::general) {
     const std::string error = error_of([&] { write_matrix_market(path, a, symmetry); }, ErrorKind::usage);
     EXPECT_EQ(bytes_of(path), "old");
-    EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+    EXPECT_EQ(folder.names(), std::set<std::string>{"a.mtx"});
     return error.substr(0, error.find(path)) + error.substr(error.find(path) + path.size());
   };
   a.value[1] = NAN;
@@ -532,12 +535,12 @@ TEST(MatrixMarketFile, WritesAllOrNothing) {
   EXPECT_EQ(refused(Symmetry::hermitian), "the matrix for  is real: write it as symmetric");
   const std::string nowhere = folder.path("no/such/folder.mtx");
   EXPECT_EQ(error_of([&] { write_matrix_market(nowhere, a); }, ErrorKind::environment),
-            nowhere + ".part: cannot be created: No such file or directory");
+            nowhere + ": cannot be created: No such file or directory");
   const std::string taken = folder.path("taken");
   std::filesystem::create_directory(taken);
   EXPECT_EQ(error_of([&] { write_matrix_market(taken, a); }, ErrorKind::environment),
-            taken + ".part: cannot be completed: Is a directory");
-  EXPECT_FALSE(std::filesystem::exists(taken + ".part"));
+            taken + ": cannot be created: Is a directory");
+  EXPECT_EQ(folder.names(), (std::set<std::string>{"a.mtx", "taken"}));
   write_matrix_market(path, a);
   EXPECT_EQ(bytes_of(path), real_banner + "2 2 2\n1 1 1\n1 1 2\n");
   const Dense<double> vector{2, 1, {0.1, -2}};
@@ -551,18 +554,110 @@ TEST(MatrixMarketFile, WritesAllOrNothing) {
             "the block for " + path + " is 2 x 2, but has 1 values");
 }
 
-TEST(MatrixMarketFile, LosesNothingOnAFullDevice) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+// A limit on the size of files is as a full disk.
+TEST(MatrixMarketFile, LosesNothingOnAFullDisk) {
   const Folder folder;
   const std::string path = folder.write("a.mtx", "old");
-  std::filesystem::create_symlink("/dev/full", path + ".part");
-  EXPECT_EQ(error_of(
-                [&] {
-                  write_matrix_market(path, Triplets<double>{1, 1, {0}, {0}, {1}});
-                },
-                ErrorKind::environment),
-            path + ".part: cannot be written: No space left on device");
+  const Dense<double> block{100000, 1, std::vector<double>(100000, 0.1)};
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{1000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const std::string error = error_of([&] { write_matrix_market_array(path, block); }, ErrorKind::environment);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(error, path + ": cannot be written: File too large");
   EXPECT_EQ(bytes_of(path), "old");
+  EXPECT_EQ(folder.names(), std::set<std::string>{"a.mtx"});
+}
+
+class MatrixMarketDestination : public ::testing::TestWithParam<std::string> {
+ protected:
+  void write(const std::string& path, double value = 1) const {
+    write_matrix_market_array(path, Dense<double>{2, 1, {value, value}});
+  }
+  double read(const std::string& path) const { return read_matrix_market_array<double>(path).value.at(0); }
+  const std::string ending = GetParam();
+  const Folder folder;
+};
+INSTANTIATE_TEST_SUITE_P(Endings, MatrixMarketDestination, ::testing::Values(".mtx", ".mtx.gz"),
+                         [](const auto& info) { return info.param == ".mtx" ? "plain" : "compressed"; });
+
+// Whatever the writer puts aside for a while, it is under a name that nobody else has.
+TEST_P(MatrixMarketDestination, LeavesFilesOfOthersAlone) {
+  const std::string path = folder.path("x" + ending), link = folder.path("x" + ending + ".part");
+  const std::string other = folder.write("other", "of somebody else");
+  std::filesystem::create_symlink(other, link);
+  write(path);
+  EXPECT_EQ(read(path), 1);
+  EXPECT_EQ(bytes_of(other), "of somebody else");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::filesystem::remove(link);
+  folder.write("x" + ending + ".part", "of the user");
+  write(path, 2);
+  EXPECT_EQ(read(path), 2);
+  EXPECT_EQ(bytes_of(link), "of the user");
+}
+
+TEST_P(MatrixMarketDestination, FollowsLinks) {
+  std::filesystem::create_directory(folder.path("data"));
+  const std::string link = folder.path("x" + ending), behind = "data/real" + ending, real = folder.path(behind);
+  std::filesystem::create_symlink("y" + ending, link);
+  std::filesystem::create_symlink(behind, folder.path("y" + ending));
+  for (const double value : {1.0, 2.0}) {  // first it leads to nothing
+    write(link, value);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_FALSE(std::filesystem::is_symlink(real));
+    EXPECT_EQ(read(real), value);
+  }
+  EXPECT_EQ(folder.names(), (std::set<std::string>{"data", "x" + ending, "y" + ending}));
+  const std::string round = folder.path("round" + ending);
+  std::filesystem::create_symlink(round, round);
+  EXPECT_EQ(error_of([&] { write(round); }, ErrorKind::environment),
+            round + ": cannot be created: Too many levels of symbolic links");
+}
+
+TEST_P(MatrixMarketDestination, HasThePermissionsOfAnyNewFile) {
+  const mode_t before = umask(0027);
+  const std::string path = folder.path("x" + ending);
+  write(path);
+  umask(before);
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0640));
+}
+
+// Each write appears whole; which one is the last is open.
+TEST_P(MatrixMarketDestination, HasManyWriters) {
+  const std::string path = folder.path("x" + ending);
+  std::atomic<int> failures = 0;
+  {
+    std::vector<std::jthread> writers;
+    for (int t = 0; t < 8; ++t)
+      writers.emplace_back([&, t] {
+        for (int k = 0; k < 20; ++k) try {
+            write(path, t);
+            const auto value = read_matrix_market_array<double>(path).value;
+            failures += value.size() != 2 || value[0] != value[1];
+          } catch (const Error&) {
+            ++failures;
+          }
+      });
+  }
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(folder.names(), std::set<std::string>{"x" + ending});
+}
+
+// A device is not replaced by a file.
+TEST_P(MatrixMarketDestination, WritesToADeviceAsItIs) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  const std::string link = folder.path("x" + ending);
+  std::filesystem::create_symlink("/dev/full", link);
+  EXPECT_EQ(error_of([&] { write(link); }, ErrorKind::environment),
+            link + ": cannot be written: No space left on device");
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("/dev/null", link);
+  write(link);
+  EXPECT_TRUE(std::filesystem::is_character_file(link));
 }
 
 }  // namespace

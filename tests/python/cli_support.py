@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+LONG = 300  # seconds that nothing takes unless it hangs, on however busy a machine
+
 MPI_SHOWN = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
 
 
@@ -22,7 +24,7 @@ def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -
     """Runs `tacit WORDS` and fails the test unless it ends with this exit code."""
     done = subprocess.run(
         [sys.executable, "-m", "tacit", *map(str, words)],
-        cwd=cwd, env=clean_environment(**more), text=True, capture_output=True, timeout=240, stdin=subprocess.DEVNULL,
+        cwd=cwd, env=clean_environment(**more), text=True, capture_output=True, timeout=LONG, stdin=subprocess.DEVNULL,
         check=False,
     )  # fmt: skip
     shown = (
@@ -31,6 +33,12 @@ def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -
     assert done.returncode == code, shown
     assert "Traceback" not in done.stderr, shown
     return done
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far of all processors; other load does not count."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def has_mpi() -> bool:

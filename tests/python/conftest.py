@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli_support import LONG
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -65,7 +66,7 @@ def true_residual(a: Any, x: np.ndarray, b: np.ndarray) -> float:
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a piece of Python in a process of its own, or with ranks=n in n that mpiexec starts."""
 
-    def run(code: str, *, ranks: int = 0, timeout: float = 60, check: bool = True, **environment: str) -> Any:
+    def run(code: str, *, ranks: int = 0, timeout: float = LONG, check: bool = True, **environment: str) -> Any:
         script = tmp_path / "script.py"
         script.write_text(textwrap.dedent(code))
         command = [sys.executable, str(script)]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
+from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
 
 import tacit as library
 from tacit import cli, report
@@ -80,9 +80,11 @@ def test_names_are_those_of_the_library() -> None:
 
 
 def test_help_is_quick_and_version_is_known() -> None:
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = tacit("--help").stdout
-    assert time.perf_counter() - start < 5  # on a busy machine; alone it takes a tenth of a second
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Processor time, since the machine may be busy; alone it takes a tenth of a second.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
     assert all(name in out for name in ("solve", "info", "check", "convert", "doctor", "demo", "exit codes"))
     assert tacit("--version").stdout.strip() == f"tacit {report.version()}"
     loaded = subprocess.run(
@@ -162,7 +164,7 @@ def test_who_reads_no_further_is_no_failure(words: list[str], system: Path) -> N
     try:
         done = subprocess.run(
             [sys.executable, "-m", "tacit", *(str(system) if w == "SYSTEM" else w for w in words)],
-            env=clean_environment(), stdout=write, stderr=subprocess.PIPE, text=True, timeout=240, check=False,
+            env=clean_environment(), stdout=write, stderr=subprocess.PIPE, text=True, timeout=LONG, check=False,
         )  # fmt: skip
     finally:
         os.close(write)
@@ -356,7 +358,7 @@ def test_under_mpiexec(system: Path) -> None:
             variables.pop(name, None)
         return subprocess.run(
             [launch.find_mpiexec().path, "-n", "2", sys.executable, "-m", "tacit", "solve", str(system), *words],
-            env=variables, text=True, capture_output=True, timeout=120, stdin=subprocess.DEVNULL, check=False,
+            env=variables, text=True, capture_output=True, timeout=LONG, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
 
     done = run("--ranks", "2", "--json", "-")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import scipy.sparse as sp
 from cli_support import grid_entries, poisson, tacit, write_mtx
 
 import tacit as library
+from tacit import report
 
 
 def dense(n: int, wind: float = 0.0) -> np.ndarray[Any, Any]:
@@ -123,3 +128,126 @@ def test_convert_refuses(tmp_path: Path) -> None:
     assert str(bad) in tacit("convert", bad, tmp_path / "kept.npz", code=4).stderr
     assert (tmp_path / "kept.npz").read_bytes() == b"before"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bad.mtx", "good.mtx", "kept.npz"]
+
+
+# --- names and places of files ----------------------------------------------------------------------------------------
+
+ODD = os.fsdecode(b"caf\xe9")  # in Latin-1: no UTF-8
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    """They are names as any others, whatever is done with the file."""
+    a, b = f"{ODD}.mtx", f"{ODD} b.npy"
+    poisson(tmp_path / a, 4)
+    np.save(tmp_path / b, np.ones(16))
+    (tmp_path / f"{ODD}.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+
+    def run(*words: str, code: int = 0) -> str:
+        done = tacit(*words, code=code, cwd=tmp_path)
+        return done.stdout if code == 0 else done.stderr
+
+    x, plot, trace = f"{ODD} x.mtx.gz", f"{ODD}.png", f"{ODD}.trace"
+    outputs = ["--output", x, "--json", f"{ODD}.json", "--plot", plot, "--trace", trace]
+    run("solve", a, "--rhs", b, *outputs)
+    facts = json.loads((tmp_path / f"{ODD}.json").read_text("utf-8"))
+    assert (facts["file"], facts["rhs"], facts["converged"]) == (a, b, True)
+    assert np.allclose(dense(4) @ library.read_vector(tmp_path / x), 1, atol=1e-6)
+    assert all((tmp_path / name).stat().st_size for name in outputs[1::2])
+    assert json.loads(run("solve", a, "--simulate", "2", "--trace", trace, "--json", "-"))["file"] == a
+    assert json.loads(run("info", a, "--json", "-"))["file"] == a
+    assert "valid" in run("check", a, b)
+    chain = [f"{ODD}.{end}" for end in ("mtx", "petsc", "npz", "mtx.gz")]
+    for source, target in pairwise(chain):
+        run("convert", source, target)
+        assert np.array_equal(library.read(tmp_path / target).to_scipy().toarray(), dense(4))
+    run("bem", f"{ODD}.obj", "--json", f"{ODD} bem.json", "--plot", f"{ODD} bem.png")
+    assert json.loads((tmp_path / f"{ODD} bem.json").read_text("utf-8"))["unknowns"] == 4
+    (tmp_path / f"{ODD} bad.mtx").write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 x\n")
+    for command in ("solve", "info", "check"):
+        assert "caf\\udce9 bad.mtx:3: " in run(command, f"{ODD} bad.mtx", code=4)
+        assert "caf\\udce9 none.mtx: no such file" in run(command, f"{ODD} none.mtx", code=4)
+
+
+def writers() -> list[tuple[str, Callable[[Path], None], Callable[[Path], float]]]:
+    """Kinds of files that Tacit writes: the suffix, how one is written, and the number read back from it."""
+    import h5py
+
+    from tacit import scans
+
+    def images(path: Path) -> None:
+        writer = scans.Writer(str(path), 1, (2, 2))
+        writer.write(0, np.full((1, 2, 2), 1, np.float32))
+        writer.close()
+
+    return [
+        (".mtx", lambda path: library.write(path, np.ones(3)), lambda path: library.read_vector(path)[0]),
+        (".npy", lambda path: library.write(path, np.ones(3)), lambda path: library.read_vector(path)[0]),
+        (".npz", lambda path: library.write(path, sp.eye_array(3)), lambda path: library.read(path).to_scipy()[0, 0]),
+        (".json", lambda path: report.write_json([1], str(path)), lambda path: json.loads(path.read_text())[0]),
+        (".h5", images, lambda path: h5py.File(path)["exchange/data"][0, 0, 0]),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(5), ids=["mtx", "npy", "npz", "json", "h5"])
+def test_where_files_are_written(kind: int, tmp_path: Path) -> None:
+    """A link is followed and stays; names beside the destination are left alone; permissions are those of new files."""
+    pytest.importorskip("h5py")
+    suffix, write, read = writers()[kind]
+    folder = tmp_path / "behind"
+    folder.mkdir()
+    path, real, part = tmp_path / f"x{suffix}", folder / f"y{suffix}", tmp_path / f"x{suffix}.part"
+    part.write_text("of the user")
+    path.symlink_to(os.path.join("behind", real.name))
+    before = os.umask(0o027)
+    try:
+        for _ in range(2):  # at first the link leads to nothing
+            write(path)
+            assert path.is_symlink()
+            assert read(real) == 1
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert part.read_text() == "of the user"
+    path.unlink()
+    path.symlink_to("/dev/null")
+    write(path)
+    assert stat.S_ISCHR(path.stat().st_mode)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises((OSError, library.EnvironmentFailure), match="Is a directory"):
+        write(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["behind", path.name, part.name]
+    assert [file.name for file in folder.iterdir()] == [real.name]
+
+
+def test_many_writers_of_one_file(tmp_path: Path) -> None:
+    """What one of them wrote is there, whole."""
+    path = tmp_path / "x.npy"
+    failures: list[BaseException] = []
+
+    def write(value: int) -> None:
+        try:
+            for _ in range(20):
+                library.write(path, np.full(1000, float(value)))
+                assert len(set(library.read_vector(path))) == 1
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(value,)) for value in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_output_through_a_link(tmp_path: Path) -> None:
+    """The command asks for the folder of the file, not of the link to it."""
+    system = poisson(tmp_path / "p.mtx", 3)
+    (tmp_path / "x.npy").symlink_to("nowhere/x.npy")
+    assert "does not exist" in tacit("solve", system, "--output", tmp_path / "x.npy", code=2).stderr
+    (tmp_path / "nowhere").mkdir()
+    tacit("solve", system, "--output", tmp_path / "x.npy")
+    assert len(np.load(tmp_path / "nowhere" / "x.npy")) == 9
+    assert json.loads(tacit("info", system, "--json", "/dev/stdout").stdout.partition("\n}\n")[0] + "}")["rows"] == 9

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli_support import LONG, processor_seconds
 from conftest import ALLOW, ROOT, laplacian, mpiexec, true_residual, unsymmetric
 
 import tacit
@@ -48,6 +49,8 @@ def test_threads_as_ranks() -> None:
     assert tacit.comm.run_threads(3, rank) == [(3, [b"", b"x", b"xx"], 2)] * 3
     with pytest.raises(ValueError, match="ranks"):
         tacit.comm.run_threads(0, rank)
+    with pytest.raises(ValueError, match="100000 ranks: at most"):
+        tacit.comm.run_threads(100000, rank)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -68,6 +71,26 @@ def test_every_rank_gets_the_whole_solution(method: str, ranks: int) -> None:
         assert r.history.tolist() == results[0].history.tolist()
         assert r.counts["messages"] > 0
         assert np.allclose(r.x, alone.x, atol=1e-7)
+
+
+@pytest.mark.parametrize("precond", [None, "jacobi", "ilu0", "polynomial"])
+def test_more_ranks_than_rows(precond: str | None) -> None:
+    a, b = unsymmetric(5), np.arange(1.0, 6)
+    spd = laplacian(5)
+
+    def rank(comm: Comm) -> None:
+        for method in tacit.methods():
+            matrix = spd if "cg" in method or method == "chebyshev" else a
+            more: dict[str, Any] = dict(relaxation=0.2, max_iterations=10000) if method == "richardson" else {}
+            r = tacit.solve(matrix, b, method=method, precond=precond, comm=comm, **more)
+            assert r.converged
+            assert true_residual(matrix, r.x, b) <= 1.01e-8
+        for options in (dict(partition="graph"), dict(ordering="rcm"), dict(path="shared"), dict(schedule="jobs")):
+            r = tacit.solve(spd, b, precond=precond, comm=comm, **options)
+            assert r.converged
+            assert true_residual(spd, r.x, b) <= 1.01e-8
+
+    in_time(rank, 8)
 
 
 def test_own_parts_in_and_out() -> None:
@@ -249,7 +272,7 @@ def test_mpi4py_communicators(python: Run) -> None:
 def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
     done = python(
         f"""
-        import sys, time, numpy as np, scipy.sparse as sp, tacit
+        import sys, numpy as np, scipy.sparse as sp, tacit
         comm = tacit.comm.world()
         a = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(500, 500)).tocsr()
 
@@ -262,7 +285,6 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
             if state.iteration == 5:
                 fail()
 
-        start = time.perf_counter()
         try:
             where = {where!r}
             if where == "callback":
@@ -281,7 +303,6 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
             else:
                 assert isinstance(e, KeyError) and "rank 1: from rank one" in text, text
                 assert (e.__cause__ is not None) == (comm.rank == 1)
-        assert time.perf_counter() - start < 5
         # and everything still works
         assert tacit.solve(a, np.ones(500)).converged
         sys.stdout.write(text + "\\n")  # at once: the ranks share the pipe
@@ -291,6 +312,11 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
     lines = done.stdout.strip().splitlines()
     assert len(lines) == 3
     assert len(set(lines)) == 1
+
+
+# Processor time from Ctrl-C to the end of a solve: the ranks look up every 50 ms. Unlike seconds it does not grow with
+# other load.
+PROMPT = 4
 
 
 @pytest.mark.mpi
@@ -303,14 +329,17 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
             import os, pathlib, time, numpy as np, tacit
             comm = tacit.comm.world() if {ranks} > 1 else tacit.comm.self_()
             A = tacit.poisson((400, 400), comm=comm)
-            def tell(state):
+            def tell(name, text):
+                pathlib.Path("unfinished%d" % comm.rank).write_text(text)
+                os.replace("unfinished%d" % comm.rank, name + str(comm.rank))
+            def look(state):
                 if state.iteration == 3:
-                    pathlib.Path("rank%d" % comm.rank).write_text(str(os.getpid()))
+                    tell("rank", str(os.getpid()))
             try:
                 tacit.solve(A, np.ones(160000), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14,
-                            callback=tell)
+                            callback=look)
             except KeyboardInterrupt:
-                pathlib.Path("end%d" % comm.rank).write_text(str(time.monotonic()))
+                tell("end", str(time.process_time()))
             """
         )
     )
@@ -318,17 +347,18 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
     env = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
     job = subprocess.Popen(command, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL)
     try:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LONG
         starts = [tmp_path / f"rank{r}" for r in range(ranks)]
-        while not all(p.exists() and p.read_text() for p in starts):
+        while not all(p.exists() for p in starts):
             assert time.monotonic() < limit, "the solve did not start"
             assert job.poll() is None, "the job ended early"
             time.sleep(0.02)
-        told = time.monotonic()
-        os.kill(int(starts[-1].read_text()), signal.SIGINT)  # one rank hears of it
-        assert job.wait(20) == 0
+        processes = [int(p.read_text()) for p in starts]
+        used = [processor_seconds(pid) for pid in processes]
+        os.kill(processes[-1], signal.SIGINT)  # one rank hears of it
+        assert job.wait(LONG) == 0
         for r in range(ranks):
-            assert float((tmp_path / f"end{r}").read_text()) - told < 1
+            assert float((tmp_path / f"end{r}").read_text()) - used[r] < PROMPT
     finally:
         job.kill()
         job.wait()
@@ -336,18 +366,26 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_ranks_that_are_threads(python: Run) -> None:
     python(
-        """
+        f"""
         import os, signal, threading, time, numpy as np, tacit
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        start = time.perf_counter()
+        begun, told = threading.Barrier(3), []
+        def interrupt():
+            begun.wait()  # until both ranks iterate
+            told.append(time.process_time())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
         def rank(comm):
+            def look(state):
+                if state.iteration == 3:
+                    begun.wait()
             A = tacit.poisson((60, 60), comm=comm)
-            return tacit.solve(A, np.ones(3600), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14)
+            return tacit.solve(A, np.ones(3600), method="richardson", relaxation=0.01, max_iterations=10**9, rtol=1e-14,
+                               callback=look)
         try:
             tacit.comm.run_threads(2, rank)
             raise AssertionError
         except KeyboardInterrupt:
-            assert time.perf_counter() - start < 2.5
+            assert time.process_time() - told[0] < 2 * {PROMPT}  # of two ranks
         assert tacit.comm.run_threads(2, lambda comm: comm.rank) == [0, 1]
         """
     )
@@ -390,6 +428,42 @@ def test_errors_name_the_lowest_rank() -> None:
         tacit.comm.run_threads(3, rank)
 
 
+@pytest.mark.parametrize("where", ["rank", "collective", "callback", "operator"])
+def test_errors_with_any_text(where: str, python: Run) -> None:
+    """The same text on every rank; in a process of its own, for it must not take the process along."""
+    python(
+        f"""
+        import numpy as np, tacit
+        text, heard = "", []
+        def fail(*_):
+            raise ValueError(text)
+        def rank(comm):
+            last = comm.rank == 1
+            try:
+                if {where!r} == "rank":
+                    fail()
+                elif {where!r} == "collective":
+                    comm.collective(fail if last else int)
+                elif {where!r} == "callback":
+                    tacit.solve(np.eye(4), np.ones(4), comm=comm, callback=fail if last else lambda state: None)
+                else:
+                    tacit.solve(tacit.function((4, 4), fail if last else lambda x: x, comm=comm), np.ones(4))
+            except ValueError as error:
+                heard.append(str(error))
+                raise
+        # Python's text for a file name that is not UTF-8, half of a pair of surrogates, a zero byte
+        for text, said in (("caf\\udce9.dat",) * 2, ("half \\ud83d", r"half \\ud83d"), ("a\\0b", r"a\\x00b")):
+            try:
+                tacit.comm.run_threads(2, rank)
+            except ValueError as error:
+                assert str(error) == "rank %d: " % ({where!r} != "rank") + said, ascii(str(error))
+            else:
+                raise AssertionError("nothing was raised")
+        assert len(heard) == 6
+        """
+    )
+
+
 def test_wrong_use_is_told_on_all_ranks() -> None:
     a = unsymmetric(10)
 
@@ -423,7 +497,7 @@ def in_time(f: Callable[[Comm], Any], ranks: int = 3) -> Any:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(LONG)
     assert found, "the ranks wait for each other"
     if isinstance(found[0], BaseException):
         raise found[0]

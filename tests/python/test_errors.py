@@ -52,6 +52,7 @@ A, B = laplacian(6), np.ones(6)
         (dict(method="chebyshev", lambda_min=2.0, lambda_max=1.0), ValueError, "lambda_max is 1"),
         (dict(method="cg", lambda_min=2.0), ValueError, "option of chebyshev"),
         (dict(threads=0), ValueError, "threads is 0"),
+        (dict(threads=100000), ValueError, "100000 threads: at most"),
         (dict(callback=3), TypeError, "callback is 3"),
         (dict(comm="world"), TypeError, "comm is 'world'"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_support import needs_mpi
+from cli_support import LONG, needs_mpi
 from cli_support import tacit as command
 
 import tacit
@@ -112,7 +112,7 @@ def test_a_solve_runs_over_the_wire() -> None:
     words = ["poisson", "--n", "17", "--schedule", "jobs", "--method", "cg"]
     done = subprocess.run(
         ["sh", str(ROOT / "scripts/with_delay.sh"), "300", sys.executable, "-m", "tacit", *words],
-        capture_output=True, text=True, check=False, timeout=120, env=environment,
+        capture_output=True, text=True, check=False, timeout=LONG, env=environment,
     )  # fmt: skip
     if done.returncode == 77:
         pytest.skip(done.stderr.strip() or "no wire here")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli_support import LONG
 from conftest import ALLOW, ROOT
 
 import tacit
@@ -272,7 +273,7 @@ def test_tiled_operators_are_operators() -> None:
 def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     environment = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
     return subprocess.run(
-        [sys.executable, "-m", "tacit", *words], capture_output=True, text=True, env=environment, timeout=120, **more
+        [sys.executable, "-m", "tacit", *words], capture_output=True, text=True, env=environment, timeout=LONG, **more
     )
 
 

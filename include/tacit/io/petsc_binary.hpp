@@ -43,7 +43,7 @@ Dense<T> parse_petsc_vector(std::string_view bytes, const std::string& path);
 
 /// Writes a Mat: rows in order, columns ascending within a row. Integers have 8 bytes where rows, columns or entries
 /// pass 2^31 - 1. Values are widened to float64 or complex128. Memory: 8 bytes a row and an entry. Written like
-/// write_matrix_market: by way of path + ".part". Error(usage), before anything is written: vectors of different
+/// write_matrix_market: by way of a new file. Error(usage), before anything is written: vectors of different
 /// lengths, indices out of range, values that are not finite, a position given twice (PETSc has no duplicates).
 /// Error(environment): the file cannot be written.
 template <Scalar T>

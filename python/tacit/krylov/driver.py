@@ -29,6 +29,7 @@ from .._support import (
     refuse_differences,
     refuse_unknown,
     scalar_name,
+    thread_count,
     to_scalar,
     using_threads,
     whole_number,
@@ -333,8 +334,7 @@ def solve(
         choose("partition", partition, ("rows", "graph"))
         choose("ordering", ordering, ("none", "rcm"))
         choose("device", device, ("host", "cuda"))
-        if threads is not None and whole_number(threads, "threads") < 1:
-            raise ValueError(f"threads is {threads}; at least 1 is needed")
+        thread_count(threads)
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):

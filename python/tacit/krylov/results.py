@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core
+from .. import _core, report
 from .._support import (
     Array,
 )
@@ -205,7 +205,7 @@ class Result:
                     "args": {"bytes": e.bytes},
                 }
             )
-        with open(path, "w", encoding="utf-8") as out:
+        with report.replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as out:
             json.dump({"displayTimeUnit": "ms", "traceEvents": events}, out)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
