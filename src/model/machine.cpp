@@ -36,7 +36,7 @@ double read_bandwidth(const comm::Communicator& comm) {
   threads = omp_get_max_threads();
 #endif
   const MemoryReader memory(beyond_caches(readers, threads), most_seconds);
-  std::array<double, 5> seconds{};
+  std::array<double, 3> seconds{};
   for (double& s : seconds) {
     const double from = wall_time();
     const double zero = memory.read();
