@@ -9,8 +9,9 @@
 
 namespace tacit::krylov {
 
-/// Solves A x = b. x holds the first guess on entry and the best finite approximation on return, whose recomputed
-/// ||b - A x|| / ||b|| is in the report.
+/// Solves A x = b. x holds the first guess on entry. On return it is finite, and its recomputed ||b - A x|| / ||b|| is in
+/// the report: the iterate with the smallest recomputed residual; where the limit or the callback ends cg or a variant of it,
+/// the last iterate, if that is nearer to the solution than the first guess in the norm of A.
 ///
 /// P approximates the inverse of A (null: none). Stops when the recomputed ||b - A x|| <= max(rtol ||b||, atol).
 /// Whenever the method's recurrence claims that, the residual is recomputed; if it does not hold, the method solves
