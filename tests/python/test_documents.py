@@ -164,4 +164,5 @@ def test_no_page_limits_the_norm_to_some_methods() -> None:
     assert "`--norm`" not in limited.split("for the methods whose page names them")[0]
     from tacit import solve
 
-    assert "every method" in (solve.__doc__ or "").split("    norm : str\n")[1].split("    sweeps :")[0]
+    said = (solve.__doc__ or "").split("    norm : str\n")[1].split("    sweeps :")[0]
+    assert "every method" in " ".join(said.split())
