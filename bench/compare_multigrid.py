@@ -1,11 +1,17 @@
 """Multigrid of Tacit beside PETSc's PCMG and hypre's PFMG on one problem, in turns: best of each, ratios.
 
-    python bench/compare_multigrid.py [--build build/release] [--n 128] [--rounds 3] [--ranks 1 2] [--json FILE]
+    python bench/compare_multigrid.py [--n 128] [--rounds 3] [--ranks 1 2] [--root DIR] [--json FILE]
 
 Periodic Helmholtz, a = b = 0.9, triangle wave, to 1e-10 (PETSc and hypre in the 2-norm by their own test; every
-residual is recomputed, in the largest magnitude). The peers know constant coefficients (hypre by its matrix); Tacit
-runs once knowing them and once with all coefficients stored. Needs petsc-dev or libhypre-dev; what is not there is
-left out. One thread a rank; Tacit on two ranks, and, for two, on one rank with two threads as well.
+residual is recomputed, in the largest magnitude). Two problems with the same numbers: "constant", where Tacit and hypre
+are told that no coefficient varies (hypre by HYPRE_StructMatrixSetConstantEntries), and "stored", where every cell has
+coefficients of its own; PETSc stores a matrix either way. Seconds of set-up (grid, operator or matrix, and
+solver; the coefficients of the cells are there before) and of the solve; ratios to the best peer of the same problem for the
+solve alone and for both together. One thread a rank; Tacit on two ranks, and, for two, on one rank with two threads as well.
+
+Needs petsc-dev or libhypre-dev; what is not there is left out. --root: where packages have been unpacked that are not
+installed (dpkg -x). The peers' programs and Tacit are compiled with -O3 -march=native; Debian's libraries, in which the
+peers spend their time, are compiled with -O2 for any x86-64 processor.
 """
 
 import argparse
@@ -16,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ENVIRONMENT = {
@@ -24,6 +31,7 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 }
+PROBLEMS = ("constant", "stored")
 PETSC = ["-ksp_type", "cg", "-pc_type", "mg", "-ksp_rtol", "1e-10", "-ksp_norm_type", "unpreconditioned"]
 PETSC += ["-mg_levels_ksp_type", "richardson", "-mg_levels_ksp_max_it", "2", "-mg_levels_pc_type", "sor"]
 
@@ -32,41 +40,76 @@ def output(words: list, **more: str) -> str:
     return subprocess.run(words, env=os.environ | ENVIRONMENT | more, check=True, capture_output=True, text=True).stdout
 
 
-def peers(folder: pathlib.Path, n: int, repeat: int) -> dict:
-    """Commands of what could be built."""
-    made = {}
+def peers(folder: pathlib.Path, n: int, repeat: int, root: pathlib.Path) -> dict:
+    """Commands of what could be built, by name and problem."""
+    made: dict = {}
+    compiler = ["-O3", "-march=native"]
     if shutil.which("pkg-config") and not subprocess.run(["pkg-config", "--exists", "PETSc"], check=False).returncode:
         flags = output(["pkg-config", "--cflags", "--libs", "PETSc"]).split()
         program = folder / "petsc_multigrid"
-        subprocess.run(
-            ["mpicxx", "-O3", "-march=native", HERE / "peers/petsc_multigrid.cpp", "-o", program, *flags], check=True
-        )
+        subprocess.run(["mpicxx", *compiler, HERE / "peers/petsc_multigrid.cpp", "-o", program, *flags], check=True)
         levels = max(2, (n & -n).bit_length() - 1)
-        made["PETSc cg + PCMG"] = [program, "-n", n, "-repeat", repeat, *PETSC, "-pc_mg_levels", levels - 1]
-    if pathlib.Path("/usr/include/hypre").exists():
+        command = [program, "-n", n, "-repeat", repeat, *PETSC, "-pc_mg_levels", levels - 1]
+        made |= {("PETSc cg + PCMG", problem): command for problem in PROBLEMS}
+    if (root / "usr/include/hypre").exists():
         program = folder / "hypre_multigrid"
-        source = HERE / "peers/hypre_multigrid.c"
-        subprocess.run(
-            ["mpicc", "-O3", "-march=native", source, "-o", program, "-I/usr/include/hypre", "-lHYPRE", "-lm"],
-            check=True,
-        )
-        made["hypre PFMG"] = [program, n, repeat, "pfmg", 2, 1e-10]
-        made["hypre cg + PFMG"] = [program, n, repeat, "cg", 2, 1e-10]
+        flags = ["-I", root / "usr/include/hypre", "-lHYPRE", "-lm"]
+        for libraries in (root / "usr/lib").glob("*-linux-gnu") if root != pathlib.Path("/") else ():
+            flags += ["-L", libraries, f"-Wl,-rpath,{libraries}", "-Wl,--disable-new-dtags"]
+        subprocess.run(["mpicc", *compiler, HERE / "peers/hypre_multigrid.c", "-o", program, *flags], check=True)
+        for problem in PROBLEMS:
+            for name, method in (("hypre PFMG", "pfmg"), ("hypre cg + PFMG", "cg")):
+                made[name, problem] = [program, n, repeat, method, 2, 1e-10, problem]
     return made
 
 
-def tacit(n: int, ranks: int, threads: int, *more: str) -> dict:
-    words = [sys.executable, "-m", "tacit", "multigrid", "--n", str(n), "--json", "-", "--threads", str(threads), *more]
-    best: dict = {}
-    for _ in range(2):
-        facts = json.loads(output(words + (["--ranks", str(ranks)] if ranks > 1 else []), OMP_NUM_THREADS=str(threads)))
-        if not best or facts["seconds"]["solve"] < best["seconds"]:
-            best = {
-                "seconds": facts["seconds"]["solve"],
-                "iterations": facts["cycles"],
-                "residual": facts["residual_norm"],
-            }
-    return best
+def worker(n: int, problem: str, threads: int) -> None:
+    """Tacit's side, on every rank: prints what the peers' programs print."""
+    import numpy as np
+
+    from tacit import multigrid as mg
+
+    def wave(t: np.ndarray) -> np.ndarray:
+        return np.abs(4 * (t - np.floor(t)) - 2) - 1
+
+    beta = None if problem == "constant" else np.ones(len(mg.cells((n,) * 3, "periodic").centres()[0]))
+    begin = time.perf_counter()
+    cells = mg.cells((n,) * 3, "periodic")
+    A = mg.finite_volume(cells, 0.9, 0.9, beta=beta)
+    M = mg.multigrid(A)
+    setup = time.perf_counter() - begin
+    f = A.sample(lambda *at: np.prod([wave(c + 0.25) for c in at], axis=0))
+    runs = [M.solve(f, rtol=1e-10, threads=threads) for _ in range(3)]
+    best = min(run.seconds["solve"] for run in runs)
+    setup = cells.comm.all_max_real(setup)
+    if cells.comm.rank == 0:
+        facts = {"setup": setup, "seconds": best, "iterations": runs[0].cycles, "residual": runs[0].residual_norm}
+        print(json.dumps(facts), flush=True)
+
+
+def tacit(n: int, ranks: int, threads: int, problem: str) -> dict:
+    own = [str(HERE / "compare_multigrid.py"), "--worker", problem, "--n", str(n), "--threads", str(threads)]
+    start = [sys.executable, *([] if ranks == 1 else ["-m", "tacit", "mpirun", "-n", str(ranks)])]
+    path = os.pathsep.join(filter(None, [str(HERE.parent / "python"), os.environ.get("PYTHONPATH")]))
+    return json.loads(output([*start, *own], OMP_NUM_THREADS=str(threads), PYTHONPATH=path))
+
+
+def show(n: int, ranks: int, best: dict) -> None:
+    print(f"\n{n}^3, {ranks} ranks; in brackets: times of the best peer's seconds of the same problem")
+    print(f"{'':9} {'':28} cycles residual  {'set-up':>8} {'solve':>17} {'both':>17}")
+    for problem in PROBLEMS:
+        rows = {name: row for (name, its), row in best.items() if its == problem}
+        rivals = [row for name, row in rows.items() if not name.startswith("Tacit")]
+        for name, row in rows.items():
+            texts = []
+            for seconds in (lambda r: r["seconds"], lambda r: r["setup"] + r["seconds"]):
+                ratio = f" ({seconds(row) / min(map(seconds, rivals)):.2f})" if rivals else ""
+                texts.append(f"{seconds(row):.4f}{ratio}")
+            print(
+                f"{problem:9} {name:28} {row['iterations']:6d}  {row['residual']:.1e} {row['setup']:9.4f}"
+                f" {texts[0]:>17} {texts[1]:>17}",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -74,42 +117,36 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("/"))
     parser.add_argument("--json")
+    parser.add_argument("--worker", choices=PROBLEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.worker:
+        return worker(given.n, given.worker, given.threads)
     document = []
     with tempfile.TemporaryDirectory() as folder:
-        others = peers(pathlib.Path(folder), given.n, 3)
+        others = peers(pathlib.Path(folder), given.n, 3, given.root)
         for ranks in given.ranks:
             best: dict = {}
             for _ in range(given.rounds):
                 runs = {
-                    name: lambda c=c, ranks=ranks: json.loads(output(["mpiexec", "-n", str(ranks), *map(str, c)]))
-                    for name, c in others.items()
+                    key: lambda c=c, ranks=ranks: json.loads(output(["mpiexec", "-n", str(ranks), *map(str, c)]))
+                    for key, c in others.items()
                 }
-                for coefficient in ("constant", "stored"):
-                    how = f"Tacit, {coefficient}"
-                    runs[how] = lambda c=coefficient, ranks=ranks: tacit(given.n, ranks, 1, "--coefficient", c)
+                for problem in PROBLEMS:
+                    runs["Tacit", problem] = lambda p=problem, ranks=ranks: tacit(given.n, ranks, 1, p)
                     if ranks > 1:
-                        runs[f"{how}, {ranks} threads"] = lambda c=coefficient, ranks=ranks: tacit(
-                            given.n, 1, ranks, "--coefficient", c
+                        runs[f"Tacit, 1 rank, {ranks} threads", problem] = lambda p=problem, ranks=ranks: tacit(
+                            given.n, 1, ranks, p
                         )
-                for name, run in runs.items():
+                for key, run in runs.items():
                     seen = run()
-                    if name not in best or seen["seconds"] < best[name]["seconds"]:
-                        best[name] = seen
-            slowest = [b["seconds"] for name, b in best.items() if not name.startswith("Tacit")]
-            for name, b in best.items():
-                rate = given.n**3 / b["seconds"] * 1e-6
-                ratio = (
-                    f"  {min(slowest) / b['seconds']:.2f} times the best peer"
-                    if slowest and name.startswith("Tacit")
-                    else ""
-                )
-                print(
-                    f"{given.n}^3, {ranks} ranks  {name:28s} {b['iterations']:3d} cycles  residual {b['residual']:.1e}  {b['seconds']:.4f} s  {rate:6.2f} Mdof/s{ratio}",
-                    flush=True,
-                )
-                document.append({"n": given.n, "ranks": ranks, "name": name, **b})
+                    known = best.setdefault(key, seen)
+                    best[key] = seen | {part: min(seen[part], known[part]) for part in ("setup", "seconds")}
+            show(given.n, ranks, best)
+            for (name, problem), row in best.items():
+                document.append({"n": given.n, "ranks": ranks, "name": name, "problem": problem, **row})
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps(document, indent=1))
 

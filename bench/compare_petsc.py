@@ -3,8 +3,8 @@
     python bench/compare_petsc.py [--build build/release] [--rounds 5] [--ranks 1 2] [--only 2d5:cg] [--json FILE]
 
 Needs a build with TACIT_BENCH=ON on a machine with PETSc (Debian: petsc-dev); `petsc_solve` is then built beside
-`bench_solve`. One thread a rank for both; ranks pinned by mpiexec. PETSc runs with each of its settings below and its best
-median counts; Tacit runs as it comes. Both do the same number of iterations from x = 0, b = 1, and both residuals are
+`bench_solve`. Debian's PETSc is compiled with -O2 for any x86-64 processor, Tacit with -O3 -march=native. One thread a
+rank for both; ranks pinned by mpiexec. PETSc runs with each of its settings below and its best median counts; Tacit runs as it comes. Both do the same number of iterations from x = 0, b = 1, and both residuals are
 printed: a faster result is checked to be the same result. PETSc's is recomputed from b - A x; Tacit's is that of the last
 iterate by the recurrence, beside the recomputed one of what it returns (bicgstab returns its best iterate, not its last).
 """

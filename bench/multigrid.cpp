@@ -8,6 +8,7 @@
 
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/model/memory.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
 
 #ifdef _OPENMP
@@ -88,15 +89,12 @@ void passes(Global n, int threads) {
       best[together] = std::min(best[together], level.down + level.smooth + level.residual);
     }
   precond::detail::one_pass(true);
-  // Read bandwidth of this moment: a sum over an array larger than the caches.
-  std::vector<double> large(std::size_t(64) << 20 >> 3, 1.0);
+  // Read bandwidth of this moment.
+  const model::MemoryReader memory(model::beyond_caches(1, threads));
   double bandwidth = 0;
   for (int i = 0; i < 5; ++i) {
-    const double from = wall_time();
-    double sum = 0;
-#pragma omp parallel for simd reduction(+ : sum)
-    for (std::size_t k = 0; k < large.size(); ++k) sum += large[k];
-    bandwidth = std::max(bandwidth, double(large.size()) * 8 / (wall_time() - from) * (sum > 0));
+    const double from = wall_time(), zero = memory.read();
+    bandwidth = std::max(bandwidth, double(memory.bytes()) / (wall_time() - from + zero));
   }
   const double cells = double(n) * double(n) * double(n), floor = cells * 57 / bandwidth;
   std::printf(

@@ -6,6 +6,7 @@
 // whatever else runs on the machine hits them alike; figures are medians. A product's bytes count the matrix, x and y
 // once.
 #include <tacit/base/trace.hpp>
+#include <tacit/model/memory.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
@@ -72,18 +73,9 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<std::pair<Vector<double>, Vector<double>>>> vectors;
   std::vector<Case> cases;
 
-  exec::Array<double, Host> large(std::size_t(gigabytes * 1e9 / sizeof(double)));  // on huge pages, as all of ours
-#pragma omp parallel for schedule(static)
-  for (std::size_t i = 0; i < large.size(); ++i) large[i] = double(i);
+  const model::MemoryReader large(std::size_t(gigabytes * 1e9));
   volatile double sink = 0;
-  for (int t : threads)
-    cases.push_back({"read", "", t, double(large.size() * sizeof(double)), [&] {
-                       double sum = 0;
-                       const double* const p = large.data();
-#pragma omp parallel for simd schedule(static) reduction(+ : sum)
-                       for (std::size_t i = 0; i < large.size(); ++i) sum += p[i];
-                       sink = sink + sum;
-                     }});
+  for (int t : threads) cases.push_back({"read", "", t, double(large.bytes()), [&] { sink = sink + large.read(); }});
 
   const auto add = [&](const std::string& name, const std::string& storage, std::shared_ptr<op::Operator<double>> a) {
     vectors.push_back(std::make_unique<std::pair<Vector<double>, Vector<double>>>(Vector<double>(a->domain()),

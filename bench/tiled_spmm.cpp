@@ -5,7 +5,7 @@
 // comparable. The floor is the matrix read once at the bandwidth that is measured first.
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/memory.hpp>
+#include <tacit/model/memory.hpp>
 
 #include <time.h>
 
@@ -18,6 +18,10 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 using namespace tacit;
 
@@ -41,15 +45,15 @@ double now() {
 
 // Bytes a second of reading what does not fit a cache.
 double bandwidth() {
-  const exec::Array<double> a(std::size_t(1) << 25);
+  int threads = 1;
+#ifdef _OPENMP
+  threads = omp_get_max_threads();
+#endif
+  const model::MemoryReader memory(model::beyond_caches(1, threads));
   double best = 0;
-  for (int i = 0; i < 3; ++i) {
-    const double begin = now();
-    double sum = 0;
-#pragma omp parallel for simd reduction(+ : sum) schedule(static)
-    for (std::size_t j = 0; j < a.size(); ++j) sum += a.data()[j];
-    best = std::max(best, double(a.size()) * sizeof(double) / (now() - begin));
-    if (sum != 0) std::abort();
+  for (int i = 0; i < 5; ++i) {
+    const double begin = now(), zero = memory.read();
+    best = std::max(best, double(memory.bytes()) / (now() - begin + zero));
   }
   return best;
 }

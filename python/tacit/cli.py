@@ -40,9 +40,9 @@ from tacit.cli_arguments import (
     USAGE,
     Parser,
     WrongUse,
+    add_json,
     choice,
     destination,
-    json_target,
     nearest,
     one_of,
     preconditioner,
@@ -123,20 +123,20 @@ def build_parser() -> Parser:
     g = p.add_argument_group("what it leaves")
     g.add_argument("--monitor", action="store_true", help="show the residual while it runs")
     g.add_argument("--output", type=destination(OUTPUTS), metavar="FILE", help="write x: .mtx, .npy, .npz, .petsc")
-    g.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+    add_json(g)
     g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
     g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
 
     text = "solve Poisson's equation in the unit cube and compare with the solution"
     p = command("poisson", poisson, text, epilog=EXIT_CODES)
     cli_poisson.build(p, choice, whole, real)
-    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+    add_json(p)
 
     p = command("reconstruct", reconstruct, "images from the sinograms of a parallel-beam scan", epilog=EXIT_CODES)
-    cli_apps.add_reconstruct(p, choice, whole, real, destination, json_target)
+    cli_apps.add_reconstruct(p, choice, whole, real, destination)
 
     p = command("infer", infer, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
-    cli_apps.add_infer(p, choice, whole, real, destination, json_target)
+    cli_apps.add_infer(p, choice, whole, real, destination)
 
     p = command("multigrid", multigrid, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
     cli_multigrid.add(p, sys.modules[__name__])
@@ -146,7 +146,7 @@ def build_parser() -> Parser:
 
     p = command("info", info, "say what a matrix or vector file holds")
     p.add_argument("file", metavar="FILE")
-    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write it as JSON")
+    add_json(p, "this")
 
     p = command("check", check, "read files strictly and say whether they are valid")
     p.add_argument("files", nargs="+", metavar="FILE")
@@ -156,7 +156,7 @@ def build_parser() -> Parser:
     p.add_argument("output", metavar="OUT", type=destination(OUTPUTS), help=".mtx, .mtx.gz, .npz, .npy, .petsc")
 
     p = command("doctor", doctor, "find out whether MPI, threads and GPU work here, and what cures what does not")
-    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write it as JSON")
+    add_json(p, "all findings")
 
     p = command("demo", demo, "solve a flow problem with a million unknowns several ways and show what that took")
     p.add_argument("--size", default="m", type=one_of("size", SIZES), metavar="NAME", help="s, m, l [m]")

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tacit.cli_arguments import add_json
+
 METHODS = ("cgls", "sirt")
 VALUES = ("full", "float32", "float16", "bfloat16")
 VECTORS = ("full", "float16", "bfloat16")
@@ -66,7 +68,7 @@ def axis(text: str) -> str:
     return text
 
 
-def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json_target: Any) -> None:
+def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any) -> None:
     p.add_argument(
         "file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta"
     )
@@ -88,11 +90,9 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="W", help="of sirt [1]")
     g.add_argument("--nonnegative", action="store_true", help="sirt: no pixel below 0")
     g.add_argument(
-        "--reorthogonalise", type=int, default=1, metavar="N", help="cgls: keep gradients orthogonal to the first N (1)"
+        "--reorthogonalise", type=int, default=1, metavar="N", help="cgls: keep gradients orthogonal to the first N [1]"
     )
-    g.add_argument(
-        "--no-reorthogonalisation", action="store_true", help="cgls as it stands: five images less in memory"
-    )
+    g.add_argument("--no-reorthogonalisation", action="store_true", help="cgls as it stands: one image less in memory")
     g.add_argument("--start", metavar="FILE.npy", help="images to start from")
     g = p.add_argument_group("where and how it runs")
     choice(g, "--values", "values", VALUES, "of the stored projector: ")
@@ -121,7 +121,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     g.add_argument("--output", type=destination(IMAGES), metavar="FILE", help=f"images: {', '.join(IMAGES)}")
     g.add_argument("--preview", type=destination((".png",)), metavar="FILE.png", help="the middle slice as a picture")
     g.add_argument("--monitor", action="store_true", help="show progress")
-    g.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+    add_json(g)
 
 
 def peak_memory() -> int:
@@ -406,7 +406,7 @@ def check_infer(arguments: argparse.Namespace, wrong: Callable[[str], Exception]
 # --- infer ------------------------------------------------------------------------------------------------------------
 
 
-def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json_target: Any) -> None:
+def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any) -> None:
     p.add_argument(
         "images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)"
     )
@@ -437,7 +437,7 @@ def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json
         metavar="FILE",
         help="write the categories: .tsv, .txt from 1; .npy from 0",
     )
-    p.add_argument("--json", type=json_target, metavar="FILE|-", help="write the result as JSON")
+    add_json(p)
 
 
 def infer_here(arguments: argparse.Namespace) -> int:

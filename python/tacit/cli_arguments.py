@@ -130,6 +130,13 @@ def json_target(text: str) -> str:
     return text if text == "-" else destination(())(text)
 
 
+def add_json(group: Any, what: str = "the result") -> None:
+    """``--json [FILE|-]``, the same for every command."""
+    group.add_argument(
+        "--json", nargs="?", const="-", type=json_target, metavar="FILE|-", help=f"write {what} as JSON [-]"
+    )
+
+
 class Parser(argparse.ArgumentParser):
     """Refuses in one line that names the nearest known word; of several ranks only the first speaks."""
 

@@ -136,9 +136,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help=tools.THREADS)
     g = p.add_argument_group("what it leaves")
-    g.add_argument(
-        "--json", nargs="?", const="-", type=tools.json_target, metavar="FILE|-", help="write the result as JSON [-]"
-    )
+    tools.add_json(g)
     g.add_argument("--vtu", type=tools.destination(VIEWS), metavar="FILE", help="mesh and charge density")
     g.add_argument(
         "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="two views of the charge density"

@@ -91,9 +91,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
     choice(g, "--device", "device", ("host", "cuda", "virtual"), "virtual: its kernels on the processor: ")
     g = p.add_argument_group("what it leaves")
-    g.add_argument(
-        "--json", nargs="?", const="-", type=tools.json_target, metavar="FILE|-", help="write the result as JSON [-]"
-    )
+    tools.add_json(g)
     g.add_argument(
         "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="solution, residuals, time by level"
     )

@@ -286,9 +286,11 @@ def finite_volume(
                 raise ValueError(
                     f"{name} is an array; the fourth-order stencil takes averages of functions: a callable"
                 )
-        centres = cells._handle.centres().reshape(-1, 3)
         factor = float(b)
-        own = None if alpha is None else values(averaged(alpha, range(axes)), centres, scalar, "alpha")
+        own = None
+        if alpha is not None:
+            centres = cells._handle.centres().reshape(-1, 3)
+            own = values(averaged(alpha, range(axes)), centres, scalar, "alpha")
         if beta is None:
             return scalar, factor, own, [], ""
         if callable(beta):
@@ -305,8 +307,9 @@ def finite_volume(
         if np.ndim(beta) == 0:
             return scalar, factor * float(beta), own, [], ""
         by_cell = as_vector(beta, "beta")
-        if len(by_cell) != len(centres):
-            raise ValueError(f"beta has {len(by_cell)} values; this rank has {len(centres)} cells")
+        here = len(cells._handle.places())
+        if len(by_cell) != here:
+            raise ValueError(f"beta has {len(by_cell)} values; this rank has {here} cells")
         return scalar, factor, own, [to_scalar(by_cell, scalar, "beta")], mean
 
     scalar, factor, own, faces, how = agreed(cells.comm, look)

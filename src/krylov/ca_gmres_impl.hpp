@@ -1,5 +1,5 @@
 // ca-gmres: s vectors of the Krylov space are made at once and orthogonalised at once. Hoemmen (2010), UCB/EECS-2010-37;
-// Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPS.2017.88 (Fig. 3); the shifts of the Newton basis are
+// Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65 (Fig. 3); the shifts of the Newton basis are
 // those of Bai, Hu, Reichel (1994).
 #pragma once
 

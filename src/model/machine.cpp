@@ -2,8 +2,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/simulate.hpp>
-#include <tacit/exec/memory.hpp>
-#include <tacit/exec/sweep.hpp>
+#include <tacit/model/memory.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,10 @@
 #include <mutex>
 #include <string>
 #include <utility>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 namespace tacit::model {
 namespace {
@@ -22,19 +25,24 @@ double median(std::array<double, N> seconds) {
   return seconds[N / 2];
 }
 
-struct Total {
-  exec::Sums<1, double> operator()(double x) const { return {{x}}; }
-};
+// What a rank may spend on touching an array's pages. The passes over it take less.
+constexpr double most_seconds = 0.05;
 
-double pass_over_memory() {
-  const exec::Array<double, Host> x(std::size_t(4) << 20);
-  std::array<double, 5> seconds{};
+double read_bandwidth(const comm::Communicator& comm) {
+  const auto& places = comm.topology();
+  int readers = 0, threads = 1;
+  for (int rank = 0; rank < comm.size(); ++rank) readers += places.same_node(rank, comm.rank());
+#ifdef _OPENMP
+  threads = omp_get_max_threads();
+#endif
+  const MemoryReader memory(beyond_caches(readers, threads), most_seconds);
+  std::array<double, 3> seconds{};
   for (double& s : seconds) {
     const double from = wall_time();
-    const auto sum = exec::sweep(exec::reads(x), exec::updates(), exec::writes(), Total{});
-    s = wall_time() - from + 0 * sum[0];
+    const double zero = memory.read();
+    s = wall_time() - from + zero;
   }
-  return double(x.size() * sizeof(double)) / median(seconds);
+  return double(memory.bytes()) / median(seconds);
 }
 
 }  // namespace
@@ -69,7 +77,7 @@ Machine measure(const comm::Communicator& comm) {
     machine.bandwidth = simulated->bandwidth > 0 ? simulated->bandwidth : std::numeric_limits<double>::max();
     return machine;
   }
-  machine.bandwidth = -comm.all_max(-pass_over_memory());
+  machine.bandwidth = -comm.all_max(-read_bandwidth(comm));
   const std::lock_guard guard(lock);
   known.insert_or_assign(key, machine);
   return machine;

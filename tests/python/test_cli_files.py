@@ -18,6 +18,7 @@ from cli_support import grid_entries, poisson, tacit, write_mtx
 
 import tacit as library
 from tacit import report
+from tacit import cli
 
 
 def dense(n: int, wind: float = 0.0) -> np.ndarray[Any, Any]:
@@ -251,3 +252,35 @@ def test_output_through_a_link(tmp_path: Path) -> None:
     tacit("solve", system, "--output", tmp_path / "x.npy")
     assert len(np.load(tmp_path / "nowhere" / "x.npy")) == 9
     assert json.loads(tacit("info", system, "--json", "/dev/stdout").stdout.partition("\n}\n")[0] + "}")["rows"] == 9
+# Every command that has --json, with as little as it needs.
+JSON = {
+    "solve": ["{matrix}"],
+    "poisson": ["--n", "9"],
+    "multigrid": ["--n", "8"],
+    "reconstruct": ["--sinogram", "{sinogram}", "--theta", "{theta}", "--shape", "6,8", "--iterations", "1"],
+    "infer": ["{images}", "--neurons", "1024", "--layers", "1"],
+    "bem": ["sphere:2"],
+    "info": ["{matrix}"],
+    "doctor": [],
+}
+
+
+def test_all_commands_that_write_json_are_looked_at() -> None:
+    parser = cli.build_parser()
+    commands = next(action for action in parser._subparsers._group_actions if action.choices).choices  # type: ignore
+    assert {name for name, command in commands.items() if "--json" in command._option_string_actions} == set(JSON)
+
+
+@pytest.mark.parametrize("command", JSON)
+def test_json_without_a_file_is_standard_output(command: str, tmp_path: Path) -> None:
+    """``--json`` is ``--json -``: JSON alone on standard output; a name makes a file of the same."""
+    places = {name: tmp_path / name for name in ("matrix", "sinogram", "theta", "images")}
+    places["matrix"] = poisson(tmp_path / "a.mtx", 6)
+    np.ones((6, 8), np.float32).tofile(places["sinogram"])
+    np.linspace(0, 3, 6, dtype=np.float32).tofile(places["theta"])
+    places["images"] = tmp_path / "images.npy"
+    np.save(places["images"], np.ones((2, 1024), np.float32))
+    words = [command, *(word.format(**places) for word in JSON[command])]
+    facts = json.loads(tacit(*words, "--json", cwd=tmp_path).stdout)
+    tacit(*words, "--json", "r.json", cwd=tmp_path)
+    assert set(json.loads((tmp_path / "r.json").read_text())) == set(facts)

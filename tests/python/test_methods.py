@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse as sp
 import scipy.sparse.linalg
 from cli_support import needs_mpi
 from cli_support import tacit as command
@@ -182,3 +183,15 @@ def test_a_powers_kernel_needs_one_exchange_a_block(tmp_path: Path) -> None:
     assert reports["kernel"]["iterations"] == reports["products"]["iterations"]
     assert reports["kernel"]["residual_norm"] == reports["products"]["residual_norm"]  # double precision: the same bits
     assert reports["kernel"]["counts"]["exchanges"] <= 0.5 * reports["products"]["counts"]["exchanges"]
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres", "richardson", "chebyshev", *POSITIVE, *GENERAL])
+def test_every_method_stops_on_the_largest_component(method: str) -> None:
+    a = laplacian(9, 8) + 4 * sp.eye_array(72)
+    b = np.random.default_rng(5).standard_normal(72)
+    r = tacit.solve(a, b, method=method, precond="jacobi", norm="max", rtol=1e-6)
+    assert r.converged, r.summary()
+    assert r.norm == "max"
+    left = np.max(np.abs(b - a @ r.x)) / np.max(np.abs(b))
+    assert left <= 1e-6 * (1 + 1e-9)
+    assert r.residual_norm == pytest.approx(left, rel=1e-6)

@@ -29,6 +29,22 @@ def test_cells_and_grids() -> None:
     np.testing.assert_allclose(A @ v, dense @ v, rtol=1e-12)
 
 
+def test_coefficients_by_cell_are_those_of_each_rank() -> None:
+    rng = np.random.default_rng(7)
+    beta, u = 1 + rng.random((8, 6, 4)), rng.standard_normal((8, 6, 4))
+
+    def product(on: object) -> np.ndarray:
+        cells = mg.cells((8, 6, 4), "periodic", comm=on)
+        A = mg.finite_volume(cells, 0.9, 0.9, beta=cells.from_grid(beta))
+        with pytest.raises(ValueError, match="beta has 7 values; this rank has"):
+            mg.finite_volume(cells, beta=np.ones(7))
+        return A.to_grid(A @ A.from_grid(u))
+
+    alone = product(None)
+    for found in tacit.comm.run_threads(2, product):
+        np.testing.assert_array_equal(found, alone)
+
+
 def test_inhomogeneous_boundaries_are_second_order() -> None:
     """u = exp(x) sin 2 y with its values on two sides and its fluxes on the others."""
     errors = []

@@ -18,7 +18,7 @@ from cli_support import LONG
 from conftest import ALLOW, ROOT
 
 import tacit
-from tacit import tomography
+from tacit import cli, tomography
 
 h5py = pytest.importorskip("h5py")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data"
@@ -519,3 +519,14 @@ def test_rays_beside_the_image_are_nothing(dtype: str) -> None:
     assert images[0][0].sum() > 200
     assert (images[0][0] == images[1][0]).all()
     np.testing.assert_allclose(images[0][1], images[1][1], atol=1e-4 if dtype == "float32" else 1e-10)
+
+
+def test_help_says_what_reorthogonalisation_keeps() -> None:
+    """An image is kept for each gradient: as many less without, in the help as in the default."""
+    parser = cli.build_parser()
+    commands = next(action for action in parser._subparsers._group_actions if action.choices).choices  # type: ignore
+    options = commands["reconstruct"]._option_string_actions
+    assert options["--reorthogonalise"].default == tomography.KEPT
+    numbers = {"one image": 1, "two images": 2, "five images": 5}
+    said = [count for words, count in numbers.items() if f"{words} less" in options["--no-reorthogonalisation"].help]
+    assert said == [tomography.KEPT]

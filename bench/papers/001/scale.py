@@ -6,7 +6,7 @@ Every time is simulated: the shipped solvers run with all their numbers on so ma
 machine "tsubame", whose latency and overhead are those of the all-reduce that the paper measured at 240 processes (its Fig. 7)
 and are fitted to no solver. `--set` hands keys on to bench_scale (progress=poll, L=7, GBps=8 ...). Speed-ups are over the paper's
 GMRES (classical Gram-Schmidt, two sums a vector); "over 1 sum" over our best classical one. Source: Yamazaki, Hoemmen,
-Luszczek, Dongarra 2017, doi 10.1109/IPDPS.2017.65.
+Luszczek, Dongarra 2017, doi 10.1109/IPDPSW.2017.65.
 """
 
 import argparse

@@ -27,7 +27,8 @@ struct DeviceModel {
 /// Of the first device, since they were last set to zero.
 struct DeviceTimes {
   double product = 0, vectors = 0;  ///< kernels
-  double waits = 0;                 ///< of the host, for any device
+  double copies = 0;  ///< to, from and between devices, and until the host has sums; also where other work hides them
+  double waits = 0;   ///< of the host, for any device
 };
 
 namespace detail {
@@ -46,7 +47,7 @@ class DeviceClock final : public VirtualClock {
     time += seconds;
     (product ? products : vectors) += seconds;
   }
-  double time = 0, products = 0, vectors = 0;
+  double time = 0, products = 0, vectors = 0, copies = 0;
 
  private:
   const DeviceModel* model_;
@@ -76,16 +77,21 @@ class DeviceClocks {
   void wait_aside(int device) { host_until(aside_[std::size_t(device)]); }
   void between(int from, int to, double bytes, bool peer) {
     auto &source = at_host(from), &target = at_host(to);
-    const double rate = peer ? model_.peer : model_.copy;
-    target.time = std::max(source.time, target.time) + (rate > 0 ? bytes / rate : 0);
+    const double rate = peer ? model_.peer : model_.copy, seconds = rate > 0 ? bytes / rate : 0;
+    target.time = std::max(source.time, target.time) + seconds;
+    source.copies += seconds, target.copies += seconds;
     if (!peer) source.time = target.time;
   }
   void wait(int device) { host_until(clocks_[std::size_t(device)].time); }
-  void read_scalars(int device) { host_until(clocks_[std::size_t(device)].time + model_.scalars); }
-  DeviceTimes times() const { return {clocks_[0].products, clocks_[0].vectors, waits_}; }
+  void read_scalars(int device) {
+    auto& clock = clocks_[std::size_t(device)];
+    clock.copies += model_.scalars;
+    host_until(clock.time + model_.scalars);
+  }
+  DeviceTimes times() const { return {clocks_[0].products, clocks_[0].vectors, clocks_[0].copies, waits_}; }
   /// When every rank's clock is.
   void restart() {
-    for (auto& clock : clocks_) clock.time = clock.products = clock.vectors = 0;
+    for (auto& clock : clocks_) clock.time = clock.products = clock.vectors = clock.copies = 0;
     for (auto* times : {&down_, &up_, &aside_}) times->assign(ids_.size(), 0.0);
     waits_ = 0;
   }
@@ -97,7 +103,10 @@ class DeviceClocks {
     const int link = ids_[std::size_t(device)] / std::max(1, model_.link);
     std::size_t at = 0;
     while (ids_[at] / std::max(1, model_.link) != link) ++at;
-    return links[at] = std::max(at_host(device).time, links[at]) + (rate > 0 ? bytes / rate : 0);
+    const double begin = at_host(device).time;
+    links[at] = std::max(begin, links[at]) + (rate > 0 ? bytes / rate : 0);
+    clocks_[std::size_t(device)].copies += links[at] - begin;
+    return links[at];
   }
   void host_until(double instant) {
     const double seconds = instant - wall_time();

@@ -9,17 +9,19 @@
 
 namespace tacit::krylov {
 
-/// Solves A x = b. x holds the first guess on entry and the best finite approximation on return, whose recomputed
-/// ||b - A x|| / ||b|| is in the report.
+/// Solves A x = b. x holds the first guess on entry. On return it is finite, and its recomputed ||b - A x|| / ||b|| is
+/// in the report: the iterate with the smallest recomputed residual; where the limit or the callback ends cg or a
+/// variant of it, the last iterate, if that is nearer to the solution than the first guess in the norm of A.
 ///
 /// P approximates the inverse of A (null: none). Stops when the recomputed ||b - A x|| <= max(rtol ||b||, atol).
 /// Whenever the method's recurrence claims that, the residual is recomputed; if it does not hold, the method solves
 /// A d = b - A x for a correction d and goes on (report.restarts), until it holds or the residual no longer falls
 /// (`stagnated`). b and A are scaled by powers of two when squares could overflow or underflow, so a problem times
-/// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest magnitude.
+/// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest
+/// magnitude.
 ///
-/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on the
-/// inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres).
+/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on
+/// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres).
 /// report.warnings tells.
 ///
 /// Method::automatic takes cg when `hermitian` says so and the diagonal is positive, gmres otherwise, and changes from

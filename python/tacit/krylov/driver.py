@@ -201,7 +201,8 @@ def solve(
         What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
         "tasks" (kernels as OpenMP tasks that wait for each other's blocks). The numbers are the same.
     norm : str
-        ca-cg, ca-bicgstab: "2", or "max" to stop on the largest component.
+        Of the residual that decides, and of all norms in the result: "2", or "max" (the largest magnitude). For every
+        method.
     sweeps : int, optional
         richardson with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where
         the operator has a kernel for it (:class:`tacit.Stencil`). The same iterates. Default: what the operator does;

@@ -73,7 +73,8 @@ class Result:
     Attributes
     ----------
     x : ndarray
-        The best solution found; finite, whatever happened.
+        The best solution found, finite whatever happened; of cg and its variants the last one where a limit or the
+        callback ended the solve.
     info : int
         SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or
         numbers that are not finite (-3).

@@ -1,0 +1,156 @@
+#include <tacit/model/memory.hpp>
+
+#include <tacit/base/error.hpp>
+#include <tacit/base/trace.hpp>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace tacit::model {
+namespace {
+
+constexpr std::size_t piece = std::size_t(2) << 20;  // a huge page: what a thread touches, and reads, at a time
+
+// Four doubles a load and four sums: no processor's additions are slower than its memory then, and the sums fit the
+// registers of every kind.
+using Four [[gnu::vector_size(32)]] = double;
+
+double sum_of(const Four* p, std::size_t n) {
+  Four a{}, b{}, c{}, d{};
+  for (std::size_t i = 0; i < n; i += 4) a += p[i], b += p[i + 1], c += p[i + 2], d += p[i + 3];
+  const Four s = (a + b) + (c + d);
+  return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+std::string first_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+// "32768K", "32M" or plain bytes; 0 for anything else.
+std::size_t bytes_of(const std::string& text) {
+  std::size_t value = 0, at = 0;
+  for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) value = 10 * value + std::size_t(text[at] - '0');
+  return value << (text.substr(at) == "K" ? 10 : text.substr(at) == "M" ? 20 : text.substr(at) == "G" ? 30 : 0);
+}
+
+// Processors in "0-3,8-11".
+int count_of(const std::string& list) {
+  std::istringstream parts(list);
+  int count = 0, first = 0, last = 0;
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream numbers(part);
+    char dash = 0;
+    if (!(numbers >> first)) continue;
+    if (!(numbers >> dash >> last) || dash != '-') last = first;
+    count += last - first + 1;
+  }
+  return count;
+}
+
+char* first_page(void* room) {
+  return reinterpret_cast<char*>((std::uintptr_t(room) + piece - 1) / piece * piece);
+}
+
+// What a control group of version 2 leaves; its files are at the root of what a container sees.
+std::size_t left_by_group() {
+  const std::string most = first_word("/sys/fs/cgroup/memory.max");
+  if (most.empty() || most == "max") return SIZE_MAX;
+  const std::size_t limit = bytes_of(most), used = bytes_of(first_word("/sys/fs/cgroup/memory.current"));
+  return limit > used ? limit - used : 0;
+}
+
+}  // namespace
+
+Cache last_level_cache() {
+  Cache last;
+  const std::string caches = "/sys/devices/system/cpu/cpu0/cache/index";
+  for (int index = 0, level = 0; index < 10; ++index) {
+    const std::string cache = caches + std::to_string(index) + "/";
+    const std::size_t bytes = bytes_of(first_word(cache + "size"));
+    const int its_level = int(bytes_of(first_word(cache + "level")));
+    if (bytes == 0 || its_level < level || first_word(cache + "type") == "Instruction") continue;
+    level = its_level;
+    last = {bytes, std::max(1, count_of(first_word(cache + "shared_cpu_list")))};
+  }
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  if (last.bytes == 0) {
+    last.bytes = std::size_t(std::max({0L, sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE)}));
+    last.processors = int(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  }
+#endif
+  return last;
+}
+
+std::size_t free_memory() {
+  std::size_t free = SIZE_MAX;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("MemAvailable:", 0) == 0) {
+      std::istringstream words(line.substr(line.find(':') + 1));
+      if (std::size_t kilobytes = 0; words >> kilobytes) free = kilobytes << 10;
+    }
+  return std::min(free, left_by_group());
+}
+
+std::size_t beyond_caches(int readers, int threads) {
+  Cache cache = last_level_cache();
+  if (cache.bytes == 0) cache.bytes = std::size_t(32) << 20;
+  const auto ranks = std::size_t(std::max(1, readers)), all = ranks * std::size_t(std::max(1, threads));
+  const std::size_t caches = (all + std::size_t(cache.processors) - 1) / std::size_t(cache.processors);
+  const std::size_t wanted = (4 * caches * cache.bytes + ranks - 1) / ranks;
+  return std::max(piece, std::min(wanted, free_memory() / 8 / ranks));
+}
+
+MemoryReader::MemoryReader(std::size_t bytes, double most_seconds) {
+  const std::size_t pieces = std::max<std::size_t>(1, (bytes + piece - 1) / piece);
+  room_ = pieces * piece + piece;
+  begin_ = mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin_ == MAP_FAILED)
+    throw Error(ErrorKind::environment, message("out of memory: ", room_, " bytes were asked for"));
+#ifdef MADV_HUGEPAGE
+  madvise(begin_, room_, MADV_HUGEPAGE);
+#endif
+  // A piece for each thread, then the next ones, until all are there or time is up; read() deals them in the same way.
+  const double begin = wall_time();
+  char* const first = first_page(begin_);
+#ifdef _OPENMP
+  const auto round = std::size_t(omp_get_max_threads());
+#else
+  constexpr std::size_t round = 1;
+#endif
+  for (std::size_t done = 0; done < pieces && (done == 0 || wall_time() - begin < most_seconds); done += round) {
+    const std::size_t end = std::min(pieces, done + round);
+#pragma omp parallel for schedule(static, 1)
+    for (std::size_t k = done; k < end; ++k)
+      for (std::size_t i = 0; i < piece; i += 4096) first[k * piece + i] = 0;
+    bytes_ = end * piece;
+  }
+}
+
+MemoryReader::~MemoryReader() {
+  munmap(begin_, room_);
+}
+
+double MemoryReader::read() const {
+  const char* const first = first_page(begin_);
+  const std::size_t pieces = bytes_ / piece;
+  double sum = 0;
+#pragma omp parallel for schedule(static, 1) reduction(+ : sum)
+  for (std::size_t k = 0; k < pieces; ++k)
+    sum += sum_of(reinterpret_cast<const Four*>(first + k * piece), piece / sizeof(Four));
+  return sum;
+}
+
+}  // namespace tacit::model

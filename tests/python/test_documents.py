@@ -1,0 +1,168 @@
+"""What documents and comments say is what there is: publications, tables, places in the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDERS = ("bench", "docs", "examples", "include", "python", "src")
+TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
+
+# Each publication has one DOI here, and each DOI of the tree is one of these.
+PUBLICATIONS = {
+    "10.1002/nla.2343": "Swirydowicz 2021, low synchronization GMRES",
+    "10.1007/BF01199431": "Hilbert 1891, a line on a square",
+    "10.1007/BF01397083": "Dekker 1971, extending the precision",
+    "10.1007/BF02243566": "Dubois 1979, approximating the inverse by a polynomial",
+    "10.1007/PL00005410": "Bebendorf 2000, approximation of boundary element matrices",
+    "10.1007/s00211-005-0615-4": "Giraud 2005, rounding in classical Gram-Schmidt",
+    "10.1007/s00607-003-0019-1": "Grasedyck 2003, arithmetics of H-matrices",
+    "10.1007/s00607-004-0103-1": "Grasedyck 2005, recompression of H-matrices",
+    "10.1007/s006070050015": "Hackbusch 1999, H-matrices",
+    "10.1016/0022-5193(72)90180-4": "Gilbert 1972, SIRT",
+    "10.1016/0024-3795(89)90285-1": "Greenbaum 1989, behaviour of perturbed Lanczos recurrences",
+    "10.1016/j.ipl.2007.08.034": "Hamilton 2008, compact Hilbert indices",
+    "10.1016/j.jcp.2010.12.044": "Colella 2011, fourth-order finite volumes",
+    "10.1016/j.laa.2021.12.017": "Carson 2022, block Gram-Schmidt",
+    "10.1016/j.parco.2013.06.001": "Ghysels 2014, pipelined cg",
+    "10.1016/j.parco.2017.04.005": "Cools 2017, pipelined BiCGStab",
+    "10.1080/00207169208804107": "Joubert 1992, s-step GMRES",
+    "10.1090/S0025-5718-1977-0431719-X": "Brandt 1977, multi-level adaptive solutions",
+    "10.1090/S0025-5718-1977-0438681-4": "Meijerink 1977, incomplete Cholesky",
+    "10.1090/S0025-5718-1980-0559197-0": "Manteuffel 1980, shifted incomplete Cholesky",
+    "10.1093/imanum/14.4.563": "Bai 1994, a Newton basis for GMRES",
+    "10.1107/S160057751401604X": "De Carlo 2014, Data Exchange",
+    "10.1109/8.475946": "Eibert 1995, potential integrals",
+    "10.1109/HPEC.2019.8916336": "Kepner 2019, Sparse DNN Graph Challenge",
+    "10.1109/HPEC43674.2020.9286206": "Hidayetoglu 2020, sparse networks on GPUs",
+    "10.1109/IPDPS.2008.4536305": "Demmel 2008, matrix powers",
+    "10.1109/IPDPS.2014.119": "Williams 2014, s-step bottom solvers",
+    "10.1109/IPDPSW.2017.65": "Yamazaki 2017, pipelined and s-step GMRES",
+    "10.1109/SC41405.2020.00041": "Hidayetoglu 2020, Petascale XCT",
+    "10.1109/TAP.1984.1143304": "Wilton 1984, potential integrals",
+    "10.1109/TBME.1983.325207": "Oosterom 1983, solid angle",
+    "10.1109/TMAG.2015.2464104": "Ida 2016, variable preconditioning",
+    "10.1118/1.595715": "Siddon 1985, radiological path",
+    "10.1137/0614004": "Kolotilina 1993, factorised sparse approximate inverses",
+    "10.1137/080731992": "Demmel 2012, communication-avoiding QR",
+    "10.1137/0907058": "Saad 1986, GMRES",
+    "10.1137/0910023": "Rijk 1989, one-sided Jacobi",
+    "10.1137/0913035": "Vorst 1992, BiCGStab",
+    "10.1137/0914028": "Saad 1993, flexible GMRES",
+    "10.1137/0914086": "Hansen 1993, L-curve",
+    "10.1137/12086563X": "Ghysels 2013, pipelined GMRES",
+    "10.1137/120881191": "Carson 2013, s-step BiCGStab",
+    "10.1137/120902677": "Carson 2014, residual replacement",
+    "10.1137/14M0973773": "Yamazaki 2015, mixed-precision Cholesky QR",
+    "10.1137/17M1117872": "Cools 2018, rounding in pipelined cg",
+    "10.1137/18M1218212": "Fukaya 2020, shifted Cholesky QR",
+    "10.1137/S1064827594276552": "Grote 1997, sparse approximate inverses",
+    "10.1137/S1064827595287997": "Karypis 1998, METIS",
+    "10.1137/S1064827599353865": "Vorst 2000, residual replacement",
+    "10.1145/1693453.1693476": "Hoefler 2010, dynamic sparse data exchange",
+    "10.1145/215399.215427": "Alexandrov 1995, LogGP",
+    "10.1145/2660193.2660195": "Steele 2014, SplitMix",
+    "10.1145/3295500.3356220": "Hidayetoglu 2019, MemXCT",
+    "10.1145/355841.355845": "George 1979, pseudo-peripheral nodes",
+    "10.1145/502512.502550": "Dhillon 2001, spectral co-clustering",
+    "10.1145/800195.805928": "Cuthill 1969, reducing the bandwidth",
+    "10.1177/10943420221115140": "Aliaga 2022, compressed basis GMRES",
+    "10.1364/OE.22.019078": "Vo 2014, centre of rotation",
+    "10.1553/etna_vol44s306": "Yamamoto 2015, Cholesky QR2",
+    "10.2197/ipsjjip.22.642": "Ida 2014, HACApK",
+    "10.6028/jres.049.044": "Hestenes 1952, conjugate gradients",
+}
+DOI = re.compile(r"\b10\.\d{4,9}/[^\s,;\"'`<>\]|]+")
+
+
+def texts() -> Iterator[tuple[str, list[str]]]:
+    """Every source and document that is kept, with its lines."""
+    files = [*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]
+    for file in sorted(files):
+        if file.suffix in TEXTS and file.is_file():
+            yield str(file.relative_to(ROOT)), file.read_text().splitlines()
+
+
+def documents() -> list[Path]:
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def doi_at(text: str) -> str:
+    """Without what ends the sentence, or closes a bracket that was open before it."""
+    text = text.rstrip(".:")
+    return text[:-1] if text.endswith(")") and text.count("(") < text.count(")") else text
+
+
+def test_a_publication_has_one_doi() -> None:
+    wrong, seen = [], set()
+    for file, lines in texts():
+        for number, line in enumerate(lines):
+            for found in DOI.findall(line):
+                doi = doi_at(found)
+                seen.add(doi)
+                if doi not in PUBLICATIONS:
+                    wrong.append(f"{file}:{number + 1}: {doi} is no DOI of PUBLICATIONS")
+                    continue
+                author = PUBLICATIONS[doi].split(" 20")[0].split(" 19")[0].split(" 18")[0]
+                around = " ".join(lines[max(0, number - 4) : number + 1])
+                if author not in around.replace("ł", "l"):
+                    wrong.append(f"{file}:{number + 1}: {doi} is of {PUBLICATIONS[doi]}; {author} is not named there")
+    assert not wrong, "\n".join(wrong)
+    assert len(set(PUBLICATIONS.values())) == len(PUBLICATIONS)
+    assert seen == set(PUBLICATIONS), f"nobody refers to {set(PUBLICATIONS) - seen}"
+
+
+def rows_of(line: str) -> int:
+    """Columns of a row of a table: bars that are neither escaped nor within code."""
+    return len(re.sub(r"`[^`]*`|\\\|", "", line).strip().strip("|").split("|"))
+
+
+@pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_tables_are_whole(file: Path) -> None:
+    """Rows follow a head and its rule without a gap, with as many columns: else they are shown as text."""
+    wrong = []
+    columns, before, fenced = 0, "", False
+    lines = file.read_text().splitlines()
+    for number, line in enumerate(lines):
+        fenced ^= line.startswith("```")
+        if not line.startswith("|") or fenced:
+            columns = 0
+        elif columns == 0:
+            columns = rows_of(line)
+            rule = lines[number + 1] if number + 1 < len(lines) else ""
+            if not re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", rule) or rows_of(rule) != columns:
+                wrong.append(f"{file.name}:{number + 1}: a row that is under no head (after {before!r})")
+        elif rows_of(line) != columns:
+            wrong.append(f"{file.name}:{number + 1}: {rows_of(line)} columns in a table of {columns}")
+        before = line
+    assert not wrong, "\n".join(wrong)
+
+
+def test_design_names_every_place_that_asks_for_the_simulator() -> None:
+    """The simulator stands below the transport. Whoever above it treats simulated ranks in another way is told of."""
+    asks = re.compile(r"\bis_simulated\(|\bsimulated_machine\(|\bsimulate\(const DeviceModel")
+    places = set()
+    for top in ("include/tacit", "src"):
+        for file in (ROOT / top).rglob("*"):
+            name = file.relative_to(ROOT / top)
+            if file.suffix in TEXTS and name.parts[0] != "comm" and asks.search(file.read_text()):
+                places.add(str(name))
+    design = (ROOT / "docs/design.md").read_text()
+    told = design[design.index("**Simulated ranks are ranks.**") :].split("\n\n")[0]
+    named = {word for word in re.findall(r"`([\w/.]+\.[chp]{3})`", told)}
+    assert named == places
+
+
+def test_no_page_limits_the_norm_to_some_methods() -> None:
+    """`norm="max"` is for every method (test_methods.py); no page says that it is for some."""
+    command = (ROOT / "docs/command-line.md").read_text()
+    limited = next(part for part in command.split("`--orthogonalisation`")[1:])
+    assert "`--norm`" not in limited.split("for the methods whose page names them")[0]
+    from tacit import solve
+
+    said = (solve.__doc__ or "").split("    norm : str\n")[1].split("    sweeps :")[0]
+    assert "every method" in " ".join(said.split())
