@@ -416,7 +416,9 @@ def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any, json
     p.add_argument(
         "--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block'
     )
-    p.add_argument("--neurons", default=1024, type=whole(1), metavar="N", help="[1024]")
+    p.add_argument(
+        "--neurons", default=1024, type=whole(1), metavar="N", help="of a generated net 16 times a power of two [1024]"
+    )
     p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
     p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
     p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")

@@ -96,7 +96,8 @@ def main():
     sizes = [int(n) for n in o.neurons.split(",")]
     for neurons in sizes:
         net = inference.radixnet(neurons, 120)
-        layers = [inference.radixnet_layer(k, neurons).T.tocsr() for k in range(6)]
+        block = int(np.log2(neurons / inference.CLASS))  # layers, after which they repeat
+        layers = [inference.radixnet_layer(k, neurons).T.tocsr() for k in range(block)]
         images = rng.random((2048, neurons)) < 0.12
         bits = np.packbits(images, axis=1)
         bias = inference.BIAS[neurons]
@@ -116,7 +117,7 @@ def main():
         begin = time.perf_counter()
         y = np.ascontiguousarray(images.T.astype(np.float32))
         for layer in range(120):
-            y = layers[layer % 6] @ y
+            y = layers[layer % block] @ y
             np.clip(y + np.float32(bias), 0, 32, out=y)
             alive = y.any(0)
             if not alive.all():
