@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from conftest import ALLOW, ROOT
 
 import tacit
 from tacit import tomography
+from tacit._support import using_threads
 
 h5py = pytest.importorskip("h5py")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data"
@@ -128,6 +130,50 @@ def test_computed_entries_are_those_that_are_stored() -> None:
     x = tacit.solve(computed.operator.H @ computed.operator, computed.operator.H @ np.ones(37 * 41, np.float32),
                     method="cg", rtol=1e-2).x  # fmt: skip
     assert np.isfinite(x).all()
+
+
+def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuned projector is not slower than the quicker of what is computed and what is stored, in seconds of the
+    processor on one thread, which hardly depend on what else the machine does."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    angles = angles_of(180) + 0.01
+    rng = np.random.default_rng(0)
+    with using_threads(1):
+        for columns in (1, 24):
+            tuned = tomography.projector(angles, 192, columns=columns, tune=True)
+            made = [tuned] + [tomography.projector(angles, 192, columns=columns, format=f) for f in ("computed", "list")]
+            x, y = (rng.random((n, columns), np.float32) for n in tuned.operator.shape[::-1])
+            best = np.full(len(made), np.inf)
+            for _ in range(7):
+                for i, P in enumerate(made):
+                    begin = time.thread_time()
+                    P.operator @ x
+                    P.operator.rmatmat(y)
+                    best[i] = min(best[i], time.thread_time() - begin)
+            assert best[0] <= 1.5 * best[1:].min(), (tuned.operator.storage, best)
+            # What was found is kept, and found again.
+            kept = (tmp_path / "tacit/tiled.tsv").read_text()
+            again = tomography.projector(angles, 192, columns=columns, tune=True)
+            assert again.operator.storage == tuned.operator.storage
+            assert (tmp_path / "tacit/tiled.tsv").read_text() == kept
+    stored = tomography.projector(angles, 192, tune=True, values="float16")
+    assert "float16" in stored.operator.storage
+    with pytest.raises(ValueError, match="stores nothing"):
+        tomography.projector(angles, 192, tune=True, format="computed")
+
+
+def test_tuned_ranks_choose_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    angles, image = angles_of(40), disc(48)
+    expected = tomography.projector(angles, 48).project(image)
+
+    def rank(comm: Any) -> str:
+        P = tomography.projector(angles, 48, tune=True, comm=comm)
+        np.testing.assert_allclose(P.project(image), expected, atol=1e-3)
+        return P.operator.storage.split(",")[0]
+
+    first, second = tacit.comm.run_threads(2, rank)
+    assert (first == "computed") == (second == "computed")
 
 
 def test_half_values_follow() -> None:
