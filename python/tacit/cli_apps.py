@@ -72,9 +72,7 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     )
     p.add_argument("--sinogram", metavar="FILE", help="instead: raw float32 [slice][angle][detector], line integrals")
     p.add_argument("--shape", type=pair, metavar="ANGLES,DETECTORS", help="of that sinogram")
-    p.add_argument(
-        "--theta", metavar="FILE", help="with it, or in place of the theta of SCAN.h5: raw float32, radians"
-    )
+    p.add_argument("--theta", metavar="FILE", help="with it, or in place of the theta of SCAN.h5: raw float32, radians")
     p.add_argument(
         "--data", metavar="NAME", help="the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]"
     )
@@ -124,7 +122,9 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
         "--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first"
     )
     g.add_argument("--minibatch", default=0, type=whole(0), metavar="K", help="slices to a message [all]")
-    g.add_argument("--tune", action="store_true", help="time projectors, stored and computed, first; kept for the next time")
+    g.add_argument(
+        "--tune", action="store_true", help="time projectors, stored and computed, first; kept for the next time"
+    )
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank")
     g = p.add_argument_group("what it leaves")
     g.add_argument("--output", type=destination(IMAGES), metavar="FILE", help=f"images: {', '.join(IMAGES)}")

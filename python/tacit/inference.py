@@ -206,16 +206,14 @@ def radixnet(
     )
 
 
-def _radix_numbers(
-    neurons: int, radices: Sequence[int] | None, weight: float | None
-) -> tuple[list[int], int, float]:
+def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
     """The radices, the neurons of a class, the weight of a connection."""
     if radices is None:
         steps = (neurons // CLASS).bit_length() - 1
         if steps < 1 or neurons != CLASS << steps:
             raise ValueError(
-                f"{neurons} neurons are not {CLASS} times a power of two, as the challenge's 1024, 4096, 16384 and 65536"
-                " are; other networks need radices or weights of their own"
+                f"{neurons} neurons are not {CLASS} times a power of two, as the challenge's 1024, 4096, 16384 and"
+                " 65536 are; other networks need radices or weights of their own"
             )
         numbers = [2] * steps
     else:

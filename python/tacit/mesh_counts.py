@@ -77,9 +77,7 @@ def _vtk(data: mmap.mmap, path: Path) -> Iterator[Claim]:
     for claim in re.finditer(rb"^(POINTS|CELL_TYPES|CELL_DATA|POINT_DATA)\s+(\d+)", data, re.MULTILINE):
         what = claim[1].decode().lower().replace("_", " ")
         yield int(claim[2]), what, 3 * each if claim[1] == b"POINTS" else each
-    for claim in re.finditer(
-        rb"^(CELLS|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS)\s+(\d+)\s+(\d+)", data, re.MULTILINE
-    ):
+    for claim in re.finditer(rb"^(CELLS|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS)\s+(\d+)\s+(\d+)", data, re.MULTILINE):
         what = claim[1].decode().lower().replace("_", " ")
         yield int(claim[2]), what, each
         yield int(claim[3]), f"numbers of {what}", each

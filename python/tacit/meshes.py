@@ -248,7 +248,9 @@ def _read_by_meshio(path: Path) -> Mesh:
     if not triangles:
         kinds = ", ".join(sorted({c.type for c in found.cells}))
         hint = "; write the surface of the body, as triangles" if "tetra" in kinds or "hexa" in kinds else ""
-        raise _core.InputError(f"{path}: no triangles" + (f", only {kinds}{hint}" if kinds else ": the file has no cells"))
+        raise _core.InputError(
+            f"{path}: no triangles" + (f", only {kinds}{hint}" if kinds else ": the file has no cells")
+        )
     cell_data = {
         name: np.concatenate([np.asarray(blocks[b])[rows] for b, rows in sources])
         for name, blocks in found.cell_data.items()

@@ -17,7 +17,7 @@ from ._support import Array, choose
 from .tomography import find_centre, normalise
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
-#: What the numbers of a scan are: counts of the detector, counts over those without the sample, minus the logarithms of these.
+#: What the numbers of a scan are: counts of the detector; these over those without the sample; minus the logarithm.
 DATA = ("counts", "transmission", "line-integrals")
 
 
@@ -42,8 +42,8 @@ class DataExchange(Scan):
     (2014), doi 10.1107/S160057751401604X.
 
     `data` says what the numbers are (DATA). Counts become line integrals by white and dark frames, or by the levels
-    `white` and `dark` in their place; InputError where there is neither. `theta`: a file of float32 in radians, in place
-    of /exchange/theta; where there is neither, angles evenly over half a turn are assumed, and `assumed` says so.
+    `white` and `dark` in their place; InputError where there is neither. `theta`: a file of float32 in radians, in
+    place of /exchange/theta; where there is neither, angles evenly over half a turn are assumed, and `assumed` says so.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class DataExchange(Scan):
         elif found is None:
             self.angles = np.arange(rows) * np.pi / rows
             self.assumed.append(
-                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in steps"
-                f" of {180 / rows:.6g}, without the last; --theta FILE gives others"
+                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
+                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
             )
         else:
             self.angles = np.asarray(found[()], np.float64).reshape(-1)
@@ -125,14 +125,14 @@ class DataExchange(Scan):
         if frames is None or len(frames) == 0:
             short = name.removeprefix("data_")
             raise InputError(
-                f"{self.path}: no /exchange/{name}: counts become line integrals by white and dark frames. --{short} LEVEL"
-                f" gives what the detector counts {'without the sample' if short == 'white' else 'without the beam'};"
+                f"{self.path}: no /exchange/{name}: counts become line integrals by white and dark frames. --{short}"
+                f" LEVEL gives what the detector counts without the {'sample' if short == 'white' else 'beam'};"
                 " --data transmission or line-integrals says that these are no counts"
             )
         if frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]:
             raise InputError(
-                f"{self.path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors})"
-                " is needed"
+                f"{self.path}: /exchange/{name} has shape {frames.shape} where"
+                f" (frames, {self.slices}, {self.detectors}) is needed"
             )
         return frames
 

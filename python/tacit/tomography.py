@@ -414,8 +414,8 @@ def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:
         return text + ": all of its line integrals are zero"
     reach = float(options.get("pixel", 1.0)) * float(np.hypot(*P.image_shape)) / 2
     return (
-        f"{text}: the rotation axis is at {options['centre']:g} bins of a detector of {P.sinogram_shape[1]}; with this image"
-        f" rays meet it from {-reach:.1f} to {P.sinogram_shape[1] + reach:.1f}"
+        f"{text}: the rotation axis is at {options['centre']:g} bins of a detector of {P.sinogram_shape[1]}; with this"
+        f" image rays meet it from {-reach:.1f} to {P.sinogram_shape[1] + reach:.1f}"
     )
 
 

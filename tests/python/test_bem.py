@@ -352,10 +352,12 @@ FALSE_COUNTS: dict[str, tuple[str, bytes]] = {
         + struct.pack("<3i", 2, MANY, 2) + b"\n$EndElements\n",
     ),
     "nodes of gmsh 4": (
-        "a.msh", b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 %d 1 2\n2 1 0 2\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
+        "a.msh",
+        b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 %d 1 2\n2 1 0 2\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
     ),
     "nodes of a block of gmsh 4": (
-        "a.msh", b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 2 1 2\n2 1 0 %d\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
+        "a.msh",
+        b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 2 1 2\n2 1 0 %d\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
     ),
     "elements of a block of gmsh 4": (
         "a.msh",
@@ -364,12 +366,13 @@ FALSE_COUNTS: dict[str, tuple[str, bytes]] = {
     ),
     "nodes of gmsh 4, binary": (
         "a.msh",
-        b"$MeshFormat\n4.1 1 8\n\1\0\0\0\n$EndMeshFormat\n$Nodes\n" + struct.pack("<4Q", 1, MANY, 1, 2) + b"\n$EndNodes\n",
+        b"$MeshFormat\n4.1 1 8\n\1\0\0\0\n$EndMeshFormat\n$Nodes\n" + struct.pack("<4Q", 1, MANY, 1, 2)
+        + b"\n$EndNodes\n",
     ),
     "vertices of a PLY": (
         "a.ply",
-        b"ply\nformat binary_little_endian 1.0\nelement vertex %d\nproperty float x\nproperty float y\nproperty float z\n"
-        b"end_header\n" % MANY,
+        b"ply\nformat binary_little_endian 1.0\nelement vertex %d\nproperty float x\nproperty float y\n"
+        b"property float z\nend_header\n" % MANY,
     ),
     "points of a VTK": (
         "a.vtk", b"# vtk DataFile Version 3.0\nx\nBINARY\nDATASET POLYDATA\nPOINTS %d double\n" % MANY + bytes(24),

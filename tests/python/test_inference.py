@@ -89,7 +89,7 @@ def test_classes_of_many_neurons() -> None:
 
 def test_refuses_what_does_not_fit() -> None:
     net = inference.radixnet(64, 3, radices=(2, 2, 2))
-    with pytest.raises(ValueError, match="1000 neurons.*radices"):
+    with pytest.raises(ValueError, match=r"1000 neurons.*radices"):
         inference.radixnet(1000, 3)
     for call in (
         lambda: net.infer(np.zeros((3, 63))),

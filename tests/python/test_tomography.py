@@ -141,7 +141,9 @@ def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.Monke
     with using_threads(1):
         for columns in (1, 24):
             tuned = tomography.projector(angles, 192, columns=columns, tune=True)
-            made = [tuned] + [tomography.projector(angles, 192, columns=columns, format=f) for f in ("computed", "list")]
+            made = [tuned] + [
+                tomography.projector(angles, 192, columns=columns, format=f) for f in ("computed", "list")
+            ]
             x, y = (rng.random((n, columns), np.float32) for n in tuned.operator.shape[::-1])
             best = np.full(len(made), np.inf)
             for _ in range(7):
