@@ -5,7 +5,8 @@
 
 --peer-python: a Python that has sparse_dot_mkl and mkl; without one SciPy stands alone. --cpu: seconds of the processor on one
 thread each, which are comparable on a busy machine; else of the clock on --threads threads. --network: the folder with
-radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the ratio to the peer.
+radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the ratio to the peer. Products are those a user writes (A @ X,
+A.H @ Y); of "kernel" only the part below the arrays is timed. Then what many columns at once gain for operators made of others.
 """
 
 import argparse
@@ -49,6 +50,31 @@ class Peer:
     def end(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def timed(now, f):
+    begin = now()
+    f()
+    return now() - begin
+
+
+def many_columns(A, k, rounds, now):
+    """Seconds of A, A^H, A^T, A^H A, sums and a stencil times the k columns of an array, at once and one after the other."""
+    a = sp.random_array((200_000, 200_000), density=5e-5, rng=np.random.default_rng(0), format="csr")
+    C, S = tacit.csr(a + 3 * sp.eye_array(200_000)), tacit.poisson((64, 64, 64))
+    operators = {"tiled A": A, "tiled A.H": A.H, "tiled A.T": A.T, "tiled A.H @ A": A.H @ A}
+    operators |= {"csr A": C, "csr A.T": C.T, "csr A.H @ A": C.H @ C, "csr 2 A - A.T": 2 * C - C.T}
+    operators |= {"stencil": S, "stencil shifted": S.shifted(1.0)}
+    found = {}
+    for name, operator in operators.items():
+        x = np.random.default_rng(0).random((operator.shape[1], k)).astype(operator.dtype)
+        best = [float("inf")] * 2
+        for _ in range(rounds):
+            best[0] = min(best[0], timed(now, lambda: operator @ x))  # noqa: B023
+            best[1] = min(best[1], timed(now, lambda: [operator @ x[:, c] for c in range(k)]))  # noqa: B023
+        found[name] = best
+        print(f"{name:16s} k {k}: {best[0] * 1e3:8.2f} ms at once, {best[1] / best[0]:5.2f} times that one by one", flush=True)
+    return found
 
 
 def main():
@@ -97,8 +123,11 @@ def main():
                     for name, peer in peers.items():
                         best[name] = min(best.get(name, 1e9), peer.ask(f"{way} {k}")[0])
                     for name, operator in ours.items():
-                        seconds = operator._handle.time_product(x, way == "T", o.cpu)
-                        best[name] = min(best.get(name, 1e9), seconds)
+                        product = operator if way == "A" else operator.H
+                        best[name] = min(best.get(name, 1e9), timed(now, lambda: product @ x))  # noqa: B023
+                    best["list kernel"] = min(
+                        best.get("list kernel", 1e9), some._handle.time_product(x, way == "T", o.cpu)
+                    )
                 rates = {name: 2e-9 * nnz * k / s for name, s in best.items()}
                 line = ", ".join(
                     f"{n if isinstance(n, str) else ' '.join(n)} {r:.1f} ({r / rates[rival]:.2f})"
@@ -110,6 +139,7 @@ def main():
                 )
         for peer in peers.values():
             peer.end()
+        found.append({"many columns": many_columns(some, max(map(int, o.columns.split(","))), o.rounds, now)})
         if o.network:
             sys.path.insert(0, o.network)
             import radixnet_1024 as official

@@ -138,11 +138,12 @@ class Renumbered final : public op::Operator<T, Host> {
   int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
   void finish(const Vector<T>& x, Vector<T>& y, bool backward, int) const override {
     const auto& comm = this->range().comm();
-    Vector<T> in(a_->domain()), out(a_->range());
-    in.assign(numbers_->backward<T>(comm, {x.data(), x.size()}));
+    const int k = x.columns();
+    Vector<T> in(a_->domain(), k), out(a_->range(), k);
+    in.assign(numbers_->backward<T>(comm, {x.data(), x.size()}, k));
     if (backward) a_->apply_adjoint(in, out);
     else a_->apply(in, out);
-    y.assign(numbers_->forward<T>(comm, {out.data(), out.size()}));
+    y.assign(numbers_->forward<T>(comm, {out.data(), out.size()}, k));
   }
 
  private:

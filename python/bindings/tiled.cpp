@@ -367,9 +367,9 @@ void bind_inference(nb::module_& m) {
     return std::make_shared<Network>(layers, make, values_of(values), weight_bytes);
   });
   m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight,
-                       const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes,
+                       const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes,
                        const std::string& values, double weight_bytes) {
-    std::vector<std::vector<std::uint8_t>> blocks;
+    std::vector<std::vector<Local>> blocks;
     for (std::size_t g = 0; g < classes.shape(0); ++g)
       blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
     release free;
@@ -379,8 +379,8 @@ void bind_inference(nb::module_& m) {
   // The rows of layer l of the same, for files and checks.
   m.def("radixnet_layer",
         [](int layer, const std::vector<int>& radices, int width, float weight,
-           const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
-          std::vector<std::vector<std::uint8_t>> blocks;
+           const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
+          std::vector<std::vector<Local>> blocks;
           for (std::size_t g = 0; g < classes.shape(0); ++g)
             blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
           auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);

@@ -443,13 +443,13 @@ def radixnet(
     radices: list[int],
     width: int,
     weight: float,
-    classes: npt.NDArray[np.uint8],
+    classes: npt.NDArray[np.int32],
     values: str,
     weight_bytes: float,
     /,
 ) -> Network: ...
 def radixnet_layer(
-    layer: int, radices: list[int], width: int, weight: float, classes: npt.NDArray[np.uint8], /
+    layer: int, radices: list[int], width: int, weight: float, classes: npt.NDArray[np.int32], /
 ) -> tuple[int, _Indices, npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...
 
 # multigrid.cpp

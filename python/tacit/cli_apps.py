@@ -73,8 +73,15 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
         "file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta"
     )
     p.add_argument("--sinogram", metavar="FILE", help="instead: raw float32 [slice][angle][detector], line integrals")
-    p.add_argument("--theta", metavar="FILE", help="with it: raw float32, radians")
     p.add_argument("--shape", type=pair, metavar="ANGLES,DETECTORS", help="of that sinogram")
+    p.add_argument("--theta", metavar="FILE", help="with it, or in place of the theta of SCAN.h5: raw float32, radians")
+    p.add_argument(
+        "--data", metavar="NAME", help="the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]"
+    )
+    p.add_argument(
+        "--white", type=real(0, True), metavar="LEVEL", help="counts without the sample, in place of data_white"
+    )
+    p.add_argument("--dark", type=real(0), metavar="LEVEL", help="counts without the beam, in place of data_dark")
     p.add_argument("--slices", type=span, metavar="FIRST:END", help="[all]")
     p.add_argument(
         "--centre", type=axis, metavar="BINS|auto", help="of rotation, from the detector's left edge [the middle]"
@@ -115,7 +122,9 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
         "--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first"
     )
     g.add_argument("--minibatch", default=0, type=whole(0), metavar="K", help="slices to a message [all]")
-    g.add_argument("--tune", action="store_true", help="time storages of the projector first; kept for the next time")
+    g.add_argument(
+        "--tune", action="store_true", help="time projectors, stored and computed, first; kept for the next time"
+    )
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank")
     g = p.add_argument_group("what it leaves")
     g.add_argument("--output", type=destination(IMAGES), metavar="FILE", help=f"images: {', '.join(IMAGES)}")
@@ -184,7 +193,13 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     begin = time.perf_counter()
     scan: scans.Scan
     if arguments.file is not None:
-        scan = scans.DataExchange(arguments.file)
+        scan = scans.DataExchange(
+            arguments.file,
+            data=arguments.data or "counts",
+            white=arguments.white,
+            dark=arguments.dark,
+            theta=arguments.theta,
+        )
     else:
         scan = scans.Raw(arguments.sinogram, arguments.theta, arguments.shape)
     low, high = arguments.slices or (0, None)
@@ -195,6 +210,8 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
     start = load_arrays(arguments.start) if arguments.start else None
     if isinstance(start, dict):
         raise InputError(f"{arguments.start}: one array (.npy) is needed")
+    for text in scan.assumed:
+        out.print(f"warning: {text}", style="yellow", soft_wrap=True)
     read_seconds = time.perf_counter() - begin
 
     begin = time.perf_counter()
@@ -327,6 +344,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
             "residual": [history[i][3] for i in order],
             "reason": "interrupted" if interrupted else "non_finite" if spoilt else "done",
             "reasons": [history[i][2] for i in order],
+            "warnings": scan.assumed,
             "output": arguments.output,
             "preview": arguments.preview,
         }
@@ -374,11 +392,14 @@ def show(facts: dict[str, Any], out: Any) -> None:
 
 
 def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:
-    raw = [arguments.sinogram, arguments.theta, arguments.shape]
+    raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
         raise wrong("either SCAN.h5 or --sinogram, --theta and --shape")
-    if arguments.file is None and any(r is None for r in raw):
+    if arguments.file is None and any(r is None for r in (*raw, arguments.theta)):
         raise wrong("--sinogram needs --theta and --shape beside it")
+    for option in ("data", "white", "dark"):
+        if arguments.file is None and getattr(arguments, option) is not None:
+            raise wrong(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
     files = [f for f in (arguments.file, arguments.sinogram, arguments.theta, arguments.start) if f]
     outputs = [f for f in (arguments.output, arguments.preview, arguments.json) if f and f != "-"]
     seen = {os.path.realpath(f) for f in files}
@@ -416,7 +437,9 @@ def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any) -> N
     p.add_argument(
         "--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block'
     )
-    p.add_argument("--neurons", default=1024, type=whole(1), metavar="N", help="[1024]")
+    p.add_argument(
+        "--neurons", default=1024, type=whole(1), metavar="N", help="of a generated net 16 times a power of two [1024]"
+    )
     p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
     p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
     p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")

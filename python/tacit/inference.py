@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images",
 
 #: Of the challenge, by neurons a layer.
 BIAS = {1024: -0.3, 4096: -0.35, 16384: -0.4, 65536: -0.45}
+#: Neurons of a class in its networks, at every size: two classes feed each neuron.
+CLASS = 16
 VALUES = ("full", "float16", "bfloat16")
-_NO_CLASSES = np.zeros((0, 0), np.uint8)
 
 
 @dataclass
@@ -171,7 +173,7 @@ def radixnet(
     neurons: int = 1024,
     layers: int = 120,
     *,
-    radices: Sequence[int] = (2, 2, 2, 2, 2, 2),
+    radices: Sequence[int] | None = None,
     weight: float | None = None,
     classes: Any = None,
     values: str = "full",
@@ -183,11 +185,13 @@ def radixnet(
     ----------
     neurons, layers : int
         `neurons` is a multiple of the product of the radices.
-    radices : sequence of int
-        Of a block of layers: layer l has radices[l] * neurons / product weights a neuron.
+    radices : sequence of int, optional
+        Of a block of layers: layer l has radices[l] * neurons / product weights a neuron. Default: the challenge's,
+        log2(neurons / 16) times 2, so that every neuron has 32 weights; for 16 times a power of two of neurons (1024,
+        4096, 16384, 65536 there).
     weight : float, optional
         Of every connection; default: 2 over the weights of a neuron, 1/16 in the challenge.
-    classes : array_like of uint8, (blocks, neurons), optional
+    classes : array_like of int, (blocks, neurons), optional
         Class of every input neuron in each block of layers (the official networks permute neurons between blocks);
         default: neuron modulo the product, everywhere.
     values : str
@@ -196,36 +200,56 @@ def radixnet(
         Memory for weights; where they need more they are made anew in every inference, those of the next layers while
         others are worked on. 0: all are kept.
     """
-    width, weight = _radix_width(neurons, radices, weight)
-    table = _NO_CLASSES if classes is None else np.ascontiguousarray(as_array(classes, "classes"), np.uint8)
+    numbers, width, weight = _radix_numbers(neurons, radices, weight)
     choose("values", values, VALUES)
     return Network(
-        _core.radixnet(int(layers), [int(r) for r in radices], width, weight, table, values, float(weight_bytes))
+        _core.radixnet(int(layers), numbers, width, weight, _class_table(classes), values, float(weight_bytes))
     )
 
 
-def _radix_width(neurons: int, radices: Sequence[int], weight: float | None) -> tuple[int, float]:
-    product = int(np.prod([int(r) for r in radices]))
-    if len(radices) == 0 or min(radices) < 1 or neurons < 1 or neurons % product:
-        raise ValueError(f"{neurons} neurons are no multiple of {product}, the product of the radices {tuple(radices)}")
+def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
+    """The radices, the neurons of a class, the weight of a connection."""
+    if radices is None:
+        steps = (neurons // CLASS).bit_length() - 1
+        if steps < 1 or neurons != CLASS << steps:
+            raise ValueError(
+                f"{neurons} neurons are not {CLASS} times a power of two, as the challenge's 1024, 4096, 16384 and"
+                " 65536 are; other networks need radices or weights of their own"
+            )
+        numbers = [2] * steps
+    else:
+        numbers = [int(r) for r in radices]
+    product = int(np.prod(numbers))
+    if len(numbers) == 0 or min(numbers) < 1 or neurons < 1 or neurons % product:
+        raise ValueError(f"{neurons} neurons are no multiple of {product}, the product of the radices {tuple(numbers)}")
     width = neurons // product
-    return width, 2.0 / (max(radices) * width) if weight is None else float(weight)
+    return numbers, width, 2.0 / (max(numbers) * width) if weight is None else float(weight)
+
+
+def _class_table(classes: Any) -> npt.NDArray[np.int32]:
+    if classes is None:
+        return np.zeros((0, 0), np.int32)
+    given = as_array(classes, "classes")
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"classes are {given.dtype}; whole numbers are needed")
+    # What int32 cannot hold is no class; the compiled part names the first that is none.
+    return np.ascontiguousarray(np.clip(given, -1, 2**31 - 1), np.int32)
 
 
 def radixnet_layer(
     layer: int,
     neurons: int = 1024,
     *,
-    radices: Sequence[int] = (2, 2, 2, 2, 2, 2),
+    radices: Sequence[int] | None = None,
     weight: float | None = None,
     classes: Any = None,
 ) -> Any:
     """Layer `layer` (from 0) of :func:`radixnet` as a SciPy matrix of inputs x outputs."""
     import scipy.sparse as sp
 
-    width, weight = _radix_width(neurons, radices, weight)
-    table = _NO_CLASSES if classes is None else np.ascontiguousarray(classes, np.uint8)
-    inputs, start, index, value = _core.radixnet_layer(int(layer), [int(r) for r in radices], width, weight, table)
+    numbers, width, weight = _radix_numbers(neurons, radices, weight)
+    made = _core.radixnet_layer(int(layer), numbers, width, weight, _class_table(classes))
+    inputs, start, index, value = made
     return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
 
 
@@ -265,21 +289,24 @@ class _Files(Sequence[Any]):
     def __getitem__(self, k: Any) -> Any:
         import scipy.sparse as sp
 
-        row, column, value = _triples(self.paths[k])
-        if len(row) and (row.min() < 1 or column.min() < 1 or row.max() > self.neurons or column.max() > self.neurons):
+        row, column, value = _triples(self.paths[k], "input, output, weight")
+        if row.min() < 1 or column.min() < 1 or row.max() > self.neurons or column.max() > self.neurons:
             raise InputError(f"{self.paths[k]}: neurons from 1 to {self.neurons} are needed")
         return sp.coo_array((value, (row - 1, column - 1)), shape=(self.neurons, self.neurons)).tocsr()
 
 
-def _triples(path: Path) -> tuple[Array, Array, Array]:
+def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
+    """A file's lines of three numbers, which are `what`; at least one."""
     try:
-        table = np.loadtxt(path, delimiter="\t", ndmin=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without lines
+            table = np.loadtxt(path, delimiter="\t", ndmin=2)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     if table.size == 0:
-        table = np.zeros((0, 3))
+        raise InputError(f"{path}: no entries ({path.stat().st_size} bytes); lines of {what}, from 1, are expected")
     if table.shape[1] != 3:
-        raise InputError(f"{path}: lines of three numbers are needed, found {table.shape[1]}")
+        raise InputError(f"{path}: lines of {what} are expected, found {table.shape[1]} numbers")
     whole = table[:, :2]
     wrong = ~(np.isfinite(table).all(1) & ((whole == np.floor(whole)) & (whole < 2**31)).all(1))
     if wrong.any():
@@ -314,10 +341,10 @@ def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool
         if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
             raise InputError(f"{file}: an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
         return found, packed
-    row, column, value = _triples(file)
-    if len(row) and (row.min() < 1 or column.min() < 1 or column.max() > neurons):
+    row, column, value = _triples(file, "image, neuron, value")
+    if row.min() < 1 or column.min() < 1 or column.max() > neurons:
         raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
-    count = int(row.max()) if len(row) else 0
+    count = int(row.max())
     if np.isin(value, (0, 1)).all():  # an eighth of a byte a neuron, and not four
         at, bit = column - 1, value.astype(np.uint8)
         bits = np.zeros((count, (neurons + 7) // 8), np.uint8)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, mesh_counts
 from ._support import Array, as_array, choose, core, real_number, whole_number
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
@@ -215,6 +215,7 @@ def read(path: str | os.PathLike[str]) -> Mesh:
 
 def _read_by_meshio(path: Path) -> Mesh:
     meshio = _meshio()
+    mesh_counts.check(path)
     said = io.StringIO()
     try:
         # It writes what it thinks of a file to the terminal, and ends the program where it can make nothing of it.
@@ -245,9 +246,11 @@ def _read_by_meshio(path: Path) -> Mesh:
             triangles.append(data[:, [0, 2, 3]])
             sources.append((block, every))
     if not triangles:
-        kinds = ", ".join(sorted({c.type for c in found.cells})) or "no cells"
+        kinds = ", ".join(sorted({c.type for c in found.cells}))
         hint = "; write the surface of the body, as triangles" if "tetra" in kinds or "hexa" in kinds else ""
-        raise _core.InputError(f"{path}: no triangles, only {kinds}{hint}")
+        raise _core.InputError(
+            f"{path}: no triangles" + (f", only {kinds}{hint}" if kinds else ": the file has no cells")
+        )
     cell_data = {
         name: np.concatenate([np.asarray(blocks[b])[rows] for b, rows in sources])
         for name, blocks in found.cell_data.items()

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from . import InputError, report
-from ._support import Array
+from ._support import Array, choose
 from .tomography import find_centre, normalise
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
+#: What the numbers of a scan are: counts of the detector; these over those without the sample; minus the logarithm.
+DATA = ("counts", "transmission", "line-integrals")
 
 
 class Scan:
@@ -26,6 +28,7 @@ class Scan:
     slices: int
     detectors: int
     path: str
+    assumed: list[str]  #: what the files do not say, in sentences
 
     def read(self, first: int, last: int) -> Array:
         raise NotImplementedError
@@ -35,10 +38,28 @@ class Scan:
 
 
 class DataExchange(Scan):
-    """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta. Counts become line
-    integrals where there are white frames; De Carlo et al. (2014), doi 10.1107/S160057751401604X."""
+    """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta; De Carlo et al.
+    (2014), doi 10.1107/S160057751401604X.
 
-    def __init__(self, path: str) -> None:
+    `data` says what the numbers are (DATA). Counts become line integrals by white and dark frames, or by the levels
+    `white` and `dark` in their place; InputError where there is neither. `theta`: a file of float32 in radians, in
+    place of /exchange/theta; where there is neither, angles evenly over half a turn are assumed, and `assumed` says so.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        data: str = "counts",
+        white: float | None = None,
+        dark: float | None = None,
+        theta: str | None = None,
+    ) -> None:
+        choose("data", data, DATA)
+        if data != "counts" and not (white is None and dark is None):
+            raise ValueError(f'levels of white and dark frames are of counts, and the data are "{data}"')
+        if white is not None and not white > (dark or 0):
+            raise ValueError(f"white is {white:g} and dark is {dark or 0:g}: with the beam a detector counts more")
         try:
             import h5py
         except ImportError:
@@ -49,7 +70,7 @@ class DataExchange(Scan):
             self.file = h5py.File(path, "r")
         except OSError as error:
             raise InputError(f"{path}: not an HDF5 file ({error})") from None
-        self.path = path
+        self.path, self.kind = path, data
         self.data = self._dataset("data")
         if self.data is None:
             raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
@@ -58,23 +79,27 @@ class DataExchange(Scan):
                 f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
             )
         rows, self.slices, self.detectors = self.data.shape
-        self.white, self.dark = (self._dataset(name) for name in ("data_white", "data_dark"))
-        for name, frames in (("data_white", self.white), ("data_dark", self.dark)):
-            if frames is not None and (frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]):
-                raise InputError(
-                    f"{path}: /exchange/{name} has shape {frames.shape} where (frames, {self.slices}, {self.detectors})"
-                    " is needed"
-                )
-        theta = self._dataset("theta")
-        if theta is None:
+        self.white = self._frames("data_white", white) if data == "counts" else None
+        self.dark = self._frames("data_dark", dark) if data == "counts" else None
+        self.assumed = []
+        found = self._dataset("theta") if theta is None else None
+        if theta is not None:
+            self.angles = _angles_of(theta)
+            if len(self.angles) != rows:
+                raise InputError(f"{theta}: {len(self.angles)} angles for the {rows} projections of {path}")
+        elif found is None:
             self.angles = np.arange(rows) * np.pi / rows
+            self.assumed.append(
+                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
+                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
+            )
         else:
-            self.angles = np.asarray(theta[()], np.float64).reshape(-1)
+            self.angles = np.asarray(found[()], np.float64).reshape(-1)
             if len(self.angles) != rows:
                 raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
             if not np.isfinite(self.angles).all():
                 raise InputError(f"{path}: /exchange/theta has angles that are not finite")
-            unit = theta.attrs.get("units", b"")
+            unit = found.attrs.get("units", b"")
             unit = unit.decode() if isinstance(unit, bytes) else str(unit)
             # Degrees by the standard; files without units hold radians where they stay below a turn.
             if not (unit.startswith("rad") or (not unit and np.abs(self.angles).max() <= 2 * np.pi)):
@@ -92,15 +117,35 @@ class DataExchange(Scan):
             raise InputError(f"{self.path}: /exchange/{name} is no dataset of numbers")
         return found
 
+    def _frames(self, name: str, level: float | None) -> Any:
+        """The frames /exchange/name, or `level` in their place."""
+        if level is not None:
+            return np.full((1, self.slices, self.detectors), level, np.float32)
+        frames = self._dataset(name)
+        if frames is None or len(frames) == 0:
+            short = name.removeprefix("data_")
+            raise InputError(
+                f"{self.path}: no /exchange/{name}: counts become line integrals by white and dark frames. --{short}"
+                f" LEVEL gives what the detector counts without the {'sample' if short == 'white' else 'beam'};"
+                " --data transmission or line-integrals says that these are no counts"
+            )
+        if frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]:
+            raise InputError(
+                f"{self.path}: /exchange/{name} has shape {frames.shape} where"
+                f" (frames, {self.slices}, {self.detectors}) is needed"
+            )
+        return frames
+
     def read(self, first: int, last: int) -> Array:
         rows = slice(first, last)
+        no_frames = np.zeros((0, last - first, self.detectors), np.float32)
         try:
             data = np.asarray(self.data[:, rows], np.float32)
-            white = None if self.white is None else self.white[:, rows]
-            dark = np.zeros((0, *data.shape[1:]), np.float32) if self.dark is None else self.dark[:, rows]
+            white = no_frames if self.white is None else self.white[:, rows]
+            dark = no_frames if self.dark is None else self.dark[:, rows]
         except OSError as error:
             raise InputError(f"{self.path}: slices {first} to {last - 1} cannot be read ({error})") from None
-        if white is not None:
+        if self.kind != "line-integrals":
             try:
                 data = normalise(data, white, dark)
             except ValueError as error:
@@ -111,18 +156,26 @@ class DataExchange(Scan):
         self.file.close()
 
 
+def _angles_of(path: str) -> Array:
+    """Angles of a raw file of little-endian float32, in radians."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    angles = np.fromfile(path, "<f4").astype(np.float64)
+    if not np.isfinite(angles).all():
+        raise InputError(f"{path}: angles that are not finite")
+    return angles
+
+
 class Raw(Scan):
     """Pairs of raw little-endian float32 files: sinogram [slice][angle][detector], theta in radians."""
 
     def __init__(self, sinogram: str, theta: str, shape: tuple[int, int]) -> None:
-        for path in (sinogram, theta):
-            if not os.path.exists(path):
-                raise FileNotFoundError(f"{path}: no such file")
+        if not os.path.exists(sinogram):
+            raise FileNotFoundError(f"{sinogram}: no such file")
         self.path = sinogram
         rows, self.detectors = shape
-        self.angles = np.fromfile(theta, "<f4").astype(np.float64)
-        if not np.isfinite(self.angles).all():
-            raise InputError(f"{theta}: angles that are not finite")
+        self.assumed = []
+        self.angles = _angles_of(theta)
         if len(self.angles) != rows:
             raise InputError(f"{theta}: {len(self.angles)} angles where --shape says {rows}")
         size, one = os.path.getsize(sinogram), 4 * rows * self.detectors
@@ -138,11 +191,17 @@ class Raw(Scan):
 
 
 def centre_of(scan: Scan, wish: str | None) -> float:
-    """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector)."""
+    """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
+    for one that is not on the detector."""
     if wish is None:
         return scan.detectors / 2
     if wish != "auto":
-        return float(wish)
+        centre = float(wish)
+        if not 0 <= centre <= scan.detectors:
+            raise ValueError(
+                f"the rotation axis at {centre:g} lies beside the detector; 0 to {scan.detectors} bins are possible"
+            )
+        return centre
     middle = scan.slices // 2
     try:
         return find_centre(scan.read(middle, middle + 1)[0], scan.angles)

@@ -150,7 +150,8 @@ def projector(
     minibatch : int
         Columns to a message, whose sums the product of the next ones hides; 0: all.
     tune : bool
-        See :func:`tacit.tiled`.
+        See :func:`tacit.tiled`. Where the format is automatic and no option of what is stored is given, computed
+        entries are timed as well, and the quicker of both is taken.
     order : str
         How rays and pixels are numbered inside: "hilbert" or "natural"; or stored, their geometry being left unused:
         "clustered", "spectral", "greedy", "metis" (:func:`tacit.tiled`).
@@ -334,6 +335,8 @@ def reconstruct(
             raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
         built = time.perf_counter()
         P: Projector = projector
+        if P.nnz == 0:
+            raise ValueError(_meets_nothing(P, options))
         b = agreed(P.comm, lambda: _stack(given, P.sinogram_shape, P.dtype, "sinograms"))
         x0 = None if start is None else agreed(P.comm, lambda: _stack(start, P.image_shape, P.dtype, "start"))
         if x0 is not None and len(x0) != len(b):
@@ -403,6 +406,18 @@ def reconstruct(
         final_residual=[float(r) for p in parts for r in p["final_residual"]] + [float("nan")] * missing,
         seconds={"build": built - begin, "solve": time.perf_counter() - built},
         interrupted=interrupted,
+    )
+
+
+def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:
+    """What to say of a projector without entries; `options`: what it was made with, where that is known."""
+    text = "no ray meets the image"
+    if options.get("centre") is None:
+        return text + ": all of its line integrals are zero"
+    reach = float(options.get("pixel", 1.0)) * float(np.hypot(*P.image_shape)) / 2
+    return (
+        f"{text}: the rotation axis is at {options['centre']:g} bins of a detector of {P.sinogram_shape[1]}; with this"
+        f" image rays meet it from {-reach:.1f} to {P.sinogram_shape[1] + reach:.1f}"
     )
 
 

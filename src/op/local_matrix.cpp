@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace tacit::op {
 namespace {
@@ -81,27 +82,40 @@ inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
   return sum;
 }
 
-// f(m), with m known when it is compiled where it is a usual one.
+// f(first, m) for tiles of m columns; m is known when f is compiled, so that its sums stay in registers.
 template <class F>
-inline void with_width(int m, F&& f) {
-  if (m == column_tile) f(std::integral_constant<int, column_tile>{});
-  else if (m == 2) f(std::integral_constant<int, 2>{});
-  else f(m);
+inline void each_tile(int columns, F&& f) {
+  int first = 0;
+  for (; first + column_tile <= columns; first += column_tile) f(first, std::integral_constant<int, column_tile>{});
+  const auto rest = [&]<int... M>(std::integer_sequence<int, M...>) {
+    (void)((columns - first == M + 1 && (f(first, std::integral_constant<int, M + 1>{}), true)) || ...);
+  };
+  rest(std::make_integer_sequence<int, column_tile - 1>{});
+}
+
+// sum[c] += a x[c] for m columns. Complex ones as reals, which gcc does several at a time; the same roundings.
+template <class T, class Width>
+inline void add_multiple(T a, const T* x, T* sum, Width m) {
+  if constexpr (is_complex<T>) {
+    const auto re = a.real(), im = a.imag();
+    const auto* const from = reinterpret_cast<const real_t<T>*>(x);
+    auto* const to = reinterpret_cast<real_t<T>*>(sum);
+    for (int c = 0; c < m; ++c) {
+      const auto real = re * from[2 * c] - im * from[2 * c + 1], imaginary = re * from[2 * c + 1] + im * from[2 * c];
+      to[2 * c] += real, to[2 * c + 1] += imaginary;
+    }
+  } else {
+    for (int c = 0; c < m; ++c) sum[c] += a * x[c];
+  }
 }
 
 template <class T, class Index>
 inline void csr_row_columns(const T* value, const Index* index, Global n, const T* x, T* y, int columns) {
-  for (int c0 = 0; c0 < columns; c0 += column_tile) {
-    with_width(std::min(column_tile, columns - c0), [&](auto m) {
-      T sum[column_tile] = {};
-      for (Global k = 0; k < n; ++k) {
-        const T a = value[k];
-        const T* const xk = x + std::ptrdiff_t(index[k]) * columns + c0;
-        for (int c = 0; c < m; ++c) sum[c] += a * xk[c];
-      }
-      for (int c = 0; c < m; ++c) y[c0 + c] = sum[c];
-    });
-  }
+  each_tile(columns, [&](int c0, auto m) {
+    T sum[m] = {};
+    for (Global k = 0; k < n; ++k) add_multiple(value[k], x + std::ptrdiff_t(index[k]) * columns + c0, sum, m);
+    std::copy_n(sum, int(m), y + c0);
+  });
 }
 
 // One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide.
@@ -189,17 +203,12 @@ template <int C, class T, class Column, class There>
 inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
                           There&& there) {
   for (int l = 0; l < rows; ++l)
-    for (int c0 = 0; c0 < columns; c0 += column_tile)
-      with_width(std::min(column_tile, columns - c0), [&](auto m) {
-        T sum[column_tile] = {};
-        for (Local j = 0; j < steps; ++j) {
-          if (!there(j, l)) continue;
-          const T a = value[std::ptrdiff_t(j) * C + l];
-          const T* const from = x + column(j, l) * columns + c0;
-          for (int c = 0; c < m; ++c) sum[c] += a * from[c];
-        }
-        std::copy_n(sum, int(m), y + std::ptrdiff_t(l) * columns + c0);
-      });
+    each_tile(columns, [&](int c0, auto m) {
+      T sum[m] = {};
+      for (Local j = 0; j < steps; ++j)
+        if (there(j, l)) add_multiple(value[std::ptrdiff_t(j) * C + l], x + column(j, l) * columns + c0, sum, m);
+      std::copy_n(sum, int(m), y + std::ptrdiff_t(l) * columns + c0);
+    });
 }
 
 template <int C, class T>

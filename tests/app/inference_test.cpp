@@ -138,12 +138,11 @@ TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
     int classes = 1;
     for (const int r : radices) classes *= r;
     const int n = classes * width;
-    std::vector<std::vector<std::uint8_t>> row_class(1, std::vector<std::uint8_t>(std::size_t(n)));
-    for (int i = 0; i < n; ++i) row_class[0][std::size_t(i)] = std::uint8_t((i * 5 + i / classes) % n % classes);
+    std::vector<std::vector<Local>> row_class(1, std::vector<Local>(std::size_t(n)));
+    for (int i = 0; i < n; ++i) row_class[0][std::size_t(i)] = Local((i * 5 + i / classes) % n % classes);
     for (const bool permuted : {false, true}) {
       if (permuted && width > 1) continue;  // classes would not be even
-      const auto source =
-          radixnet(radices, width, 0.5F, permuted ? row_class : std::vector<std::vector<std::uint8_t>>{});
+      const auto source = radixnet(radices, width, 0.5F, permuted ? row_class : std::vector<std::vector<Local>>{});
       std::vector<std::vector<double>> paths(static_cast<std::size_t>(n), std::vector<double>(std::size_t(n)));
       for (int i = 0; i < n; ++i) paths[std::size_t(i)][std::size_t(i)] = 1;
       for (int l = 0; l < int(radices.size()); ++l) {
@@ -167,6 +166,7 @@ TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
   }
   EXPECT_THROW(radixnet({}, 1, 1), Error);
   EXPECT_THROW(radixnet({2}, 1, 1, {{0, 2}}), Error);
+  EXPECT_THROW(radixnet({2}, 1, 1, {{0, -1}}), Error);
   EXPECT_THROW(radixnet({2}, 1, 1, {{0}}), Error);
 }
 

@@ -7,6 +7,9 @@ import inspect
 import json
 import math
 import os
+import re
+import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -303,11 +306,15 @@ def test_faults_of_meshes() -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".stl", ".ply", ".vtu", ".vtk", ".msh", ".off", ".obj"])
-def test_reads_what_meshio_writes(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [(s, {}) for s in (".vtu", ".off", ".obj")]
+    + [(s, {"binary": b}) for s in (".stl", ".ply", ".vtk") for b in (False, True)]
+    + [(".msh", {"file_format": f, "binary": b}) for f in ("gmsh22", "gmsh") for b in (False, True)],
+)
+def test_reads_what_meshio_writes(suffix: str, options: dict[str, Any], tmp_path: Path) -> None:
     mesh = bem.sphere_pair(3)
     path = tmp_path / f"pair{suffix}"
-    options = {"file_format": "gmsh22", "binary": False} if suffix == ".msh" else {}
     meshio.Mesh(mesh.vertices, [("triangle", mesh.triangles)]).write(path, **options)
     read = bem.read(path)
     assert len(read) == len(mesh)
@@ -330,6 +337,71 @@ def test_reads_physical_groups_and_quadrangles(tmp_path: Path) -> None:
     assert mesh.areas.sum() == pytest.approx(1.5)
 
 
+MANY = 2_000_000_000
+FALSE_COUNTS: dict[str, tuple[str, bytes]] = {
+    "vertices of an OFF": ("a.off", b"OFF\n%d 1 0\n0 0 0\n3 0 1 2\n" % MANY),
+    "faces of an OFF": ("a.off", b"OFF\n# a comment\n\n3 %d 0\n0 0 0 1 0 0 0 1 0\n3 0 1 2\n" % MANY),
+    "nodes of gmsh 2": ("a.msh", b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n%d\n1 0 0 0\n$EndNodes\n" % MANY),
+    "nodes of gmsh 2, binary": (
+        "a.msh",
+        b"$MeshFormat\n2.2 1 8\n\1\0\0\0\n$EndMeshFormat\n$Nodes\n%d\n" % MANY + bytes(28) + b"\n$EndNodes\n",
+    ),
+    "elements of gmsh 2, binary": (
+        "a.msh",
+        b"$MeshFormat\n2.2 1 8\n\1\0\0\0\n$EndMeshFormat\n$Nodes\n1\n" + bytes(28) + b"\n$EndNodes\n$Elements\n1\n"
+        + struct.pack("<3i", 2, MANY, 2) + b"\n$EndElements\n",
+    ),
+    "nodes of gmsh 4": (
+        "a.msh",
+        b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 %d 1 2\n2 1 0 2\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
+    ),
+    "nodes of a block of gmsh 4": (
+        "a.msh",
+        b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 2 1 2\n2 1 0 %d\n1\n2\n0 0 0\n1 0 0\n$EndNodes\n" % MANY,
+    ),
+    "elements of a block of gmsh 4": (
+        "a.msh",
+        b"$MeshFormat\n4.1 0 8\n$EndMeshFormat\n$Nodes\n1 1 1 1\n2 1 0 1\n1\n0 0 0\n$EndNodes\n"
+        b"$Elements\n1 1 1 1\n2 1 2 %d\n1 1 1 1\n$EndElements\n" % MANY,
+    ),
+    "nodes of gmsh 4, binary": (
+        "a.msh",
+        b"$MeshFormat\n4.1 1 8\n\1\0\0\0\n$EndMeshFormat\n$Nodes\n" + struct.pack("<4Q", 1, MANY, 1, 2)
+        + b"\n$EndNodes\n",
+    ),
+    "vertices of a PLY": (
+        "a.ply",
+        b"ply\nformat binary_little_endian 1.0\nelement vertex %d\nproperty float x\nproperty float y\n"
+        b"property float z\nend_header\n" % MANY,
+    ),
+    "points of a VTK": (
+        "a.vtk", b"# vtk DataFile Version 3.0\nx\nBINARY\nDATASET POLYDATA\nPOINTS %d double\n" % MANY + bytes(24),
+    ),
+    "triangles of an STL": ("a.stl", bytes(80) + struct.pack("<I", MANY) + bytes(50)),
+    "triangles of an STL that is short": ("a.stl", bytes(80)),
+    "triangles of an STL that has more": ("a.stl", bytes(80) + struct.pack("<I", 1) + bytes(100)),
+    "triangles of an STL that begins as text": ("a.stl", b"solid".ljust(80) + struct.pack("<I", 7) + bytes(50)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FALSE_COUNTS)
+def test_counts_that_a_file_cannot_hold(case: str, tmp_path: Path) -> None:
+    """They are refused before memory is asked for by them, with the count and what is there."""
+    name, content = FALSE_COUNTS[case]
+    (tmp_path / name).write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(tacit.InputError) as refused:
+            bem.read(tmp_path / name)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    claimed = {"more": 1, "text": 7, "short": 84}.get(case.split()[-1], MANY)
+    assert re.search(rf"{name}: .*\b{claimed}\b", str(refused.value)), refused.value
+    assert f"the file has {len(content)} bytes" in str(refused.value)
+    assert peak < 1 << 24
+
+
 def test_refuses_files(tmp_path: Path) -> None:
     def refused(name: str, text: str, match: str) -> None:
         (tmp_path / name).write_text(text)
@@ -337,6 +409,7 @@ def test_refuses_files(tmp_path: Path) -> None:
             bem.read(tmp_path / name)
 
     refused("a.stl", "nothing", "a.stl: not read by meshio")
+    refused("void.stl", "solid void\nendsolid void\n", "void.stl: no triangles: the file has no cells")
     refused("a.foo", "nothing", "known suffixes: .pbf")
     refused("a.msh", "nothing", "a.msh: not read by meshio")
     refused("a.pbf", "3 0 0 0", "a coordinate is missing")

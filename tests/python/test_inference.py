@@ -50,8 +50,47 @@ def test_against_scipy() -> None:
     assert 0 < r.edges_worked < r.edges == sum(w.nnz for w in layers) * 300
 
 
+@pytest.mark.parametrize("neurons", [1024, 4096, 16384])
+def test_networks_of_the_challenge(neurons: int) -> None:
+    """32 connections of 1/16 into and out of every neuron at every size, and equally many paths between any two neurons
+    over a block of layers."""
+    block = int(np.log2(neurons / 16))
+    some = np.arange(neurons) if neurons == 1024 else np.random.default_rng(0).choice(neurons, 40, replace=False)
+    paths = np.zeros((len(some), neurons))
+    paths[np.arange(len(some)), some] = 1
+    for k in range(block):
+        w = inference.radixnet_layer(k, neurons)
+        assert w.shape == (neurons, neurons)
+        assert set(w.data) == {1 / 16}
+        for way in (w.tocsr(), w.tocsc()):
+            assert set(np.diff(way.indptr)) == {32}
+        paths = paths @ (16 * w)
+    np.testing.assert_array_equal(paths, 32.0**block / neurons)
+    # The next block is the first one again.
+    assert abs(inference.radixnet_layer(block, neurons) - inference.radixnet_layer(0, neurons)).max() == 0
+    r = inference.radixnet(neurons, 2).infer(np.random.default_rng(1).random((16, neurons)) < 0.5)
+    assert r.edges == 16 * 2 * 32 * neurons
+
+
+def test_classes_of_many_neurons() -> None:
+    """A net of 4096 neurons and more has classes beyond 255."""
+    neurons = 16 * 512
+    order = np.random.default_rng(2).permutation(neurons)
+    plain, moved = (
+        inference.radixnet_layer(3, neurons, classes=c).tocsr() for c in (None, order[None] % (neurons // 16))
+    )
+    assert abs(moved - plain[order]).max() == 0
+    for classes, match in ((order[None] % 512 + 1, "class 512 of 512"), (order[None] % 512 - 1, "class -1 of 512")):
+        with pytest.raises(ValueError, match=match):
+            inference.radixnet(neurons, 1, classes=classes)
+    with pytest.raises(TypeError, match="whole numbers"):
+        inference.radixnet(neurons, 1, classes=order[None] * 0.5)
+
+
 def test_refuses_what_does_not_fit() -> None:
     net = inference.radixnet(64, 3, radices=(2, 2, 2))
+    with pytest.raises(ValueError, match=r"1000 neurons.*radices"):
+        inference.radixnet(1000, 3)
     for call in (
         lambda: net.infer(np.zeros((3, 63))),
         lambda: net.infer(np.zeros((3, 64))),  # no bias is known for 64 neurons
@@ -93,12 +132,19 @@ def test_files_that_cannot_be_right(tmp_path: Path) -> None:
         file("zero.tsv", "0\t1\t1\n"),
         file("two.tsv", "1\t1\n"),
         file("words.tsv", "a\tb\tc\n"),
+        file("empty.tsv", ""),
+        file("blank.tsv", "\n# nothing\n\n"),
         file("empty.npy", b""),
         file("junk.npz", b"PK\x03\x04 no zip"),
         file("junk.npy", b"\x93NUMPY no array"),
     ):
         with pytest.raises(tacit.InputError):
             inference.read_images(path, 64)
+    with pytest.raises(tacit.InputError, match=r"empty.tsv: no entries.*image, neuron, value"):
+        inference.read_images(tmp_path / "empty.tsv", 64)
+    file("n64-l1.tsv", "")
+    with pytest.raises(tacit.InputError, match=r"n64-l1.tsv: no entries.*input, output, weight"):
+        inference.read_network(tmp_path, 64, 1)
     np.savez(tmp_path / "floats.npz", bits=np.zeros((2, 8)))
     np.save(tmp_path / "words.npy", np.array([["a"] * 64]))
     for name in ("floats.npz", "words.npy"):
@@ -160,6 +206,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert facts["neurons"] == 64
     assert {"read", "infer"} <= set(facts["seconds"])
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "c.tsv"), expected)
+    (tmp_path / "nothing.tsv").touch()
     for words, code in (
         (["infer", str(tmp_path / "none.tsv")], 4),
         (
@@ -178,9 +225,22 @@ def test_command_line(tmp_path: Path) -> None:
             4,
         ),
         (["infer", str(tmp_path / "truth.tsv"), "--neurons", "64"], 4),
+        (["infer", str(tmp_path / "nothing.tsv")], 4),
+        (["infer", str(tmp_path / "images.tsv"), "--neurons", "1000"], 2),
         (["infer", str(tmp_path / "images.tsv"), "--weights", str(tmp_path), "--classes", str(tmp_path / "c.npz")], 2),
     ):
-        assert run(*words).returncode == code
+        done = run(*words)
+        assert done.returncode == code, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) <= 2, done.stderr
+
+
+@pytest.mark.parametrize("neurons", [4096, 16384])
+def test_command_line_counts_edges_of_the_challenge(tmp_path: Path, neurons: int) -> None:
+    images = np.random.default_rng(0).random((32, neurons)) < 0.3
+    np.save(tmp_path / "images.npy", images)
+    done = run("infer", str(tmp_path / "images.npy"), "--neurons", str(neurons), "--layers", "3", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["edges"] == 32 * 3 * 32 * neurons
 
 
 @pytest.mark.slow

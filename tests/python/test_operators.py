@@ -13,6 +13,7 @@ import scipy.sparse.linalg as spl
 from conftest import SCALARS, as_scalar, laplacian, unsymmetric
 
 import tacit
+from tacit import precond
 
 SHAPES: list[Any] = [7, (6, 5), (3, 4, 5), (2, 2), (1, 4), (2, 1, 3)]
 BOUNDARIES = ["dirichlet", "neumann", "periodic"]
@@ -113,6 +114,63 @@ def test_compositions() -> None:
         _ = A + 1
     with pytest.raises(ValueError, match="operator"):
         A + tacit.csr(laplacian(5))
+
+
+def many_column_operators(scalar: str, comm: Any) -> dict[str, tacit.Operator]:
+    """An operator of every kind that there is, all of 24 x 24."""
+    a, b = (as_scalar(unsymmetric(24, seed), scalar) for seed in (1, 2))
+    A, B = tacit.csr(a, comm=comm), tacit.csr(b, comm=comm)
+    factor = 2 - 1j if scalar.startswith("complex") else 2.5
+    S = tacit.poisson((4, 6), velocity=(1.0, 2.0), scalar=scalar, comm=comm)
+    found = {
+        "csr": A,
+        "adjoint": A.H,
+        "transpose": A.T,
+        "normal equations": A.H @ A,
+        "product of transposes": A.T @ B.H,
+        "sum": factor * A - B @ A.T,
+        "shifted": A.shifted(factor),
+        "stencil": S,
+        "stencil's adjoint": S.H,
+        "mixed": (S + S.assemble()).H @ S.shifted(factor).T,
+        "jacobi": precond.make(A, "jacobi"),
+        "ilu0": precond.make(A, "ilu0"),
+        "function": tacit.function(
+            (24, 24), lambda x: a @ x, rmatvec=lambda x: a.conj().T @ x, dtype=scalar, comm=comm
+        ),
+    }
+    if not scalar.startswith("complex"):
+        found["tiled"] = tacit.tiled(A).H @ A
+        V = tacit.multigrid.finite_volume(tacit.multigrid.cells((4, 6), comm=comm), 1.0, 0.1, dtype=scalar)
+        found["finite volume"], found["finite volume's square"] = V, V.H @ V
+    return found
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_many_columns_are_one_product(scalar: str, ranks: int) -> None:
+    """Of every operator and every composition: the columns' own products, by one apply."""
+    rng = np.random.default_rng(4)
+    near = 1e-4 if scalar in ("float32", "complex64") else 1e-12
+    X = rng.standard_normal((24, 11)) + (1j * rng.standard_normal((24, 11)) if scalar.startswith("complex") else 0)
+
+    def rank(comm: Any) -> None:
+        for name, A in many_column_operators(scalar, comm).items():
+            alone = np.stack([A @ x for x in X.T], axis=1)
+            before = A._handle.applies
+            assert np.allclose(A @ X, alone, rtol=near, atol=near), name
+            assert A._handle.applies == before + 1, name
+            assert (A @ X[:, :0]).shape == (24, 0)
+            if A._handle.has_adjoint:
+                back = np.stack([A.rmatvec(x) for x in X.T], axis=1)
+                assert np.allclose(A.rmatmat(X), back, rtol=near, atol=near), name
+                assert np.allclose(A.H @ X, back, rtol=near, atol=near), name
+                assert np.allclose(X.T @ A, A.rmatmat(X.conj()).conj().T, rtol=near, atol=near), name
+
+    if ranks == 1:
+        rank(tacit.comm.self_())
+    else:
+        tacit.comm.run_threads(ranks, rank)
 
 
 def test_linear_operator() -> None:

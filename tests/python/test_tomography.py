@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from conftest import ALLOW, ROOT
 
 import tacit
 from tacit import cli, tomography
+from tacit._support import using_threads
 
 h5py = pytest.importorskip("h5py")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data"
@@ -129,6 +131,52 @@ def test_computed_entries_are_those_that_are_stored() -> None:
     x = tacit.solve(computed.operator.H @ computed.operator, computed.operator.H @ np.ones(37 * 41, np.float32),
                     method="cg", rtol=1e-2).x  # fmt: skip
     assert np.isfinite(x).all()
+
+
+def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuned projector is not slower than the quicker of what is computed and what is stored, in seconds of the
+    processor on one thread, which hardly depend on what else the machine does."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    angles = angles_of(180) + 0.01
+    rng = np.random.default_rng(0)
+    with using_threads(1):
+        for columns in (1, 24):
+            tuned = tomography.projector(angles, 192, columns=columns, tune=True)
+            made = [tuned] + [
+                tomography.projector(angles, 192, columns=columns, format=f) for f in ("computed", "list")
+            ]
+            x, y = (rng.random((n, columns), np.float32) for n in tuned.operator.shape[::-1])
+            best = np.full(len(made), np.inf)
+            for _ in range(7):
+                for i, P in enumerate(made):
+                    begin = time.thread_time()
+                    P.operator @ x
+                    P.operator.rmatmat(y)
+                    best[i] = min(best[i], time.thread_time() - begin)
+            assert best[0] <= 1.5 * best[1:].min(), (tuned.operator.storage, best)
+            # What was found is kept, and found again.
+            kept = (tmp_path / "tacit/tiled.tsv").read_text()
+            again = tomography.projector(angles, 192, columns=columns, tune=True)
+            assert again.operator.storage == tuned.operator.storage
+            assert (tmp_path / "tacit/tiled.tsv").read_text() == kept
+    stored = tomography.projector(angles, 192, tune=True, values="float16")
+    assert "float16" in stored.operator.storage
+    with pytest.raises(ValueError, match="stores nothing"):
+        tomography.projector(angles, 192, tune=True, format="computed")
+
+
+def test_tuned_ranks_choose_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    angles, image = angles_of(40), disc(48)
+    expected = tomography.projector(angles, 48).project(image)
+
+    def rank(comm: Any) -> str:
+        P = tomography.projector(angles, 48, tune=True, comm=comm)
+        np.testing.assert_allclose(P.project(image), expected, atol=1e-3)
+        return P.operator.storage.split(",")[0]
+
+    first, second = tacit.comm.run_threads(2, rank)
+    assert (first == "computed") == (second == "computed")
 
 
 def test_half_values_follow() -> None:
@@ -337,6 +385,8 @@ def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
         ([*raw, "--shape", "12,15"], 4),
         ([*raw, "--shape", "11,16"], 4),
         ([*raw, "--shape", "12,16", "--slices", "3:4"], 2),
+        ([*raw, "--shape", "12,16", "--data", "counts"], 2),
+        ([*raw, "--shape", "12,16", "--dark", "0"], 2),
         ([*raw, "--shape", "12,16", "--nonnegative"], 2),
         ([*raw, "--shape", "12,16", "--relaxation", "0.5"], 2),
         ([*raw, "--shape", "12,16", "--method", "sirt", "--no-reorthogonalisation"], 2),
@@ -348,6 +398,98 @@ def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
         assert done.returncode == code, (words, done.stderr)
         assert len(done.stderr.strip().splitlines()) <= 2
         assert "Traceback" not in done.stderr
+
+
+def test_scans_that_do_not_say_what_they_hold(tmp_path: Path) -> None:
+    """Counts without the frames that make line integrals of them, and angles that nobody gave, are not guessed at."""
+    angles, images = scan(tmp_path / "whole.h5")
+
+    def without(*names: str, **more: Any) -> str:
+        path = tmp_path / f"{'_'.join(names)}{len(more)}.h5"
+        path.write_bytes((tmp_path / "whole.h5").read_bytes())
+        with h5py.File(path, "r+") as f:
+            for name in (*names, *more):
+                del f["exchange"][name]
+            for name, value in more.items():
+                f["exchange"][name] = value
+        return str(path)
+
+    def images_of(path: str, *words: str) -> Any:
+        out = tmp_path / "images.npy"
+        out.unlink(missing_ok=True)
+        done = run(
+            *("reconstruct", path, "--centre", "17.5", "--iterations", "20", "--output", str(out)),
+            *("--json", str(tmp_path / "r.json"), *words),
+        )
+        return done, np.load(out) if out.exists() else None
+
+    def near(found: Any) -> bool:
+        return found is not None and bool(np.abs(found - images).mean() < 0.12 * images.mean())
+
+    for path, missing in (
+        (without("data_white"), "data_white"),
+        (without("data_dark"), "data_dark"),
+        (without("data_white", "data_dark"), "data_white"),
+        (without(data_white=np.zeros((0, 5, 32), np.float32)), "data_white"),
+    ):
+        done, found = images_of(path)
+        assert done.returncode == 4, (path, done.stderr)
+        assert found is None
+        assert f"no /exchange/{missing}" in done.stderr
+        assert f"--{missing.removeprefix('data_')}" in done.stderr
+        assert "--data" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+    # The user says what they are.
+    done, found = images_of(without("data_white", "data_dark"), "--white", "1000", "--dark", "10")
+    assert done.returncode == 0, done.stderr
+    assert near(found)
+    done, found = images_of(without("data_dark"), "--dark", "10")
+    assert near(found)
+    assert json.loads((tmp_path / "r.json").read_text())["warnings"] == []
+    with h5py.File(tmp_path / "whole.h5") as f:
+        share = (f["exchange/data"][:] - 10) / 990
+    for name, data in (("transmission", share), ("line-integrals", -np.log(share))):
+        path = without("data_white", "data_dark", data=data)
+        done, found = images_of(path, "--data", name)
+        assert done.returncode == 0, done.stderr
+        assert near(found)
+
+    # Angles that are not there are assumed in so many words; others can be given.
+    done, found = images_of(without("theta"))
+    assert done.returncode == 0, done.stderr
+    assert near(found)
+    (warning,) = json.loads((tmp_path / "r.json").read_text())["warnings"]
+    for said in ("no /exchange/theta", "40 angles", "0 to 180 degrees", "--theta"):
+        assert said in warning
+        assert said in " ".join(done.stdout.split())
+    (2 * angles).astype("<f4").tofile(tmp_path / "theta.bin")
+    done, found = images_of(without("theta"), "--theta", str(tmp_path / "theta.bin"))
+    assert done.returncode == 0, done.stderr
+    assert not near(found)
+    assert json.loads((tmp_path / "r.json").read_text())["warnings"] == []
+    for words in (
+        ("--data", "counts", "--theta", str(tmp_path / "none.bin")),
+        ("--theta", str(tmp_path / "whole.h5")),
+    ):
+        assert images_of(without("theta"), *words)[0].returncode == 4
+    for words in (("--data", "transmission", "--white", "3"), ("--white", "10", "--dark", "10"), ("--data", "raw")):
+        assert images_of(str(tmp_path / "whole.h5"), *words)[0].returncode == 2
+
+
+def test_an_axis_beside_the_detector_is_refused(tmp_path: Path) -> None:
+    scan(tmp_path / "scan.h5")
+    for centre in ("1e9", "-0.5", "32.5"):
+        done = run("reconstruct", str(tmp_path / "scan.h5"), f"--centre={centre}", "--output", str(tmp_path / "o.npy"))
+        assert done.returncode == 2, done.stderr
+        assert "0 to 32" in done.stderr
+        assert not (tmp_path / "o.npy").exists()
+    # A projector has any axis; a reconstruction from rays that meet nothing is none.
+    b = np.ones((12, 16))
+    with pytest.raises(ValueError, match=r"no ray meets the image.*-11\.3.* to 27\.3"):
+        tomography.reconstruct(b, angles_of(12), centre=1e9)
+    with pytest.raises(ValueError, match="no ray meets the image"):
+        tomography.reconstruct(b, projector=tomography.projector(angles_of(12), 16, centre=-1e9))
 
 
 def test_interrupt_keeps_what_there_is() -> None:

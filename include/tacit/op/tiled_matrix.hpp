@@ -49,8 +49,7 @@ struct TiledOptions {
   /// matrix and columns, and not measured again; a file that cannot be written is no error. Another format sums in
   /// another order.
   bool tune = false;
-  /// "": tiled.tsv in $XDG_CACHE_HOME/tacit or ~/.cache/tacit; "-": none.
-  std::string tuning_file;
+  std::string tuning_file;  ///< as TuningFile (op/tuning.hpp) takes it
   /// Where rows that read the same columns do not stand together: place i of the stored matrix is row row_order[i],
   /// which is what the source is asked for as row i. Empty: as they are.
   std::vector<Local> row_order;

@@ -18,9 +18,6 @@ from .._support import (
     to_scalar,
 )
 
-# Operators whose products take all columns at once; others go column by column.
-_MANY_COLUMNS = ("Csr", "HMatrix", "TiledSpmm")
-
 
 class Operator:
     """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
@@ -111,18 +108,9 @@ class Operator:
         own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
         if conjugate:
             own = own.conj()
-        if own.ndim == 2 and type(handle).__name__.rpartition("_")[0] in _MANY_COLUMNS:
-            y = (
-                handle.apply(own, adjoint)
-                if own.shape[1]
-                else np.zeros((back[comm.rank + 1] - back[comm.rank], 0), scalar)
-            )
-        elif own.ndim == 2:
-            columns = [handle.apply(np.ascontiguousarray(own[:, k]), adjoint) for k in range(own.shape[1])]
-            rows = back[comm.rank + 1] - back[comm.rank]
-            y = np.stack(columns, axis=1) if columns else np.zeros((rows, 0), scalar)
-        else:
-            y = handle.apply(own, adjoint)
+        if own.ndim == 2 and own.shape[1] == 0:
+            return np.zeros((back[-1] if whole else back[comm.rank + 1] - back[comm.rank], 0), scalar)
+        y: Array = handle.apply(own, adjoint)
         if conjugate:
             y = y.conj()
         return layout.gather(y, comm) if whole else y

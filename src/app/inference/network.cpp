@@ -315,8 +315,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   return result;
 }
 
-LayerSource radixnet(std::vector<int> radices, int width, float weight,
-                     std::vector<std::vector<std::uint8_t>> row_class) {
+LayerSource radixnet(std::vector<int> radices, int width, float weight, std::vector<std::vector<Local>> row_class) {
   require(!radices.empty() && width >= 1, "a RadiX-Net of ", radices.size(), " radices and width ", width);
   Global classes = 1;
   for (const int r : radices) {
@@ -327,14 +326,14 @@ LayerSource radixnet(std::vector<int> radices, int width, float weight,
   const auto neurons = std::size_t(classes) * std::size_t(width);
   for (const auto& block : row_class) {
     require(block.size() == neurons, "classes of ", block.size(), " neurons where there are ", neurons);
-    for (const auto c : block) require(Global(c) < classes, "class ", int(c), " of ", classes);
+    for (const auto c : block) require(c >= 0 && c < classes, "class ", c, " of ", classes);
   }
   return [=, radices = std::move(radices), row_class = std::move(row_class)](int l) {
     const auto layer = std::size_t(l), place = layer % radices.size(), block = layer / radices.size();
     std::vector<std::vector<Local>> members(static_cast<std::size_t>(classes));
     for (std::size_t i = 0; i < neurons; ++i)
-      members[row_class.empty() ? i % std::size_t(classes) : row_class[block % row_class.size()][i]].push_back(
-          Local(i));
+      members[row_class.empty() ? i % std::size_t(classes) : std::size_t(row_class[block % row_class.size()][i])]
+          .push_back(Local(i));
     Global shift = 1;
     for (std::size_t m = 0; m < place; ++m) shift *= radices[m];
     Layer made;

@@ -1,7 +1,9 @@
 #include <tacit/app/tomography/projector.hpp>
 
+#include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/hilbert.hpp>
+#include <tacit/op/tuning.hpp>
 
 #include "beam.hpp"
 #include "computed.hpp"
@@ -181,60 +183,64 @@ Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) 
   for (std::size_t a = 0; a < angles; ++a)
     if (!hit.empty() || beams_[a].along) looked_at.push_back(a);
   std::atomic<Global> entries = 0;
-  exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
-    const Local pixel = pixel_order_[std::size_t(begin) + at];
-    const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
-    const auto shadow = [&](std::size_t a) {
-      const double middle = x * cos_[a] + y * sin_[a] + shift;
-      return std::pair(std::min(std::max(std::ceil(middle - reach[a]), 0.0), last + 1),
-                       std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
-    };
-    const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
-    double sum = 0;  // whole numbers
+  exec::parallel_for(
+      std::size_t(end - begin), true,
+      [&](std::size_t at) {
+        const Local pixel = pixel_order_[std::size_t(begin) + at];
+        const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
+        const auto shadow = [&](std::size_t a) {
+          const double middle = x * cos_[a] + y * sin_[a] + shift;
+          return std::pair(std::min(std::max(std::ceil(middle - reach[a]), 0.0), last + 1),
+                           std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
+        };
+        const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
+        double sum = 0;  // whole numbers
 #pragma omp simd reduction(+ : sum)
-    for (std::size_t a = 0; a < angles; ++a) {
-      const double middle = x * c[a] + y * s[a] + shift;
-      const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
-      sum += std::max(0.0, high - low + 1);
-    }
-    auto found = Global(sum);
-    for (const std::size_t a : looked_at) {
-      const Beam& b = beams_[a];
-      char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
-      const auto [low, high] = shadow(a);
-      for (Local j = Local(low); j <= Local(high); ++j) {
-        if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
-          --found;
-          continue;
+        for (std::size_t a = 0; a < angles; ++a) {
+          const double middle = x * c[a] + y * s[a] + shift;
+          const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
+          sum += std::max(0.0, high - low + 1);
         }
-        if (!row) continue;
-        std::atomic_ref<char>(row[j]).store(1, std::memory_order_relaxed);
-      }
-    }
-    entries += found;
-  }, 64);
+        auto found = Global(sum);
+        for (const std::size_t a : looked_at) {
+          const Beam& b = beams_[a];
+          char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
+          const auto [low, high] = shadow(a);
+          for (Local j = Local(low); j <= Local(high); ++j) {
+            if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
+              --found;
+              continue;
+            }
+            if (!row) continue;
+            std::atomic_ref<char>(row[j]).store(1, std::memory_order_relaxed);
+          }
+        }
+        entries += found;
+      },
+      64);
   return entries;
 }
 
 template <class T>
-bool Projector::computes(const op::TiledSpmmOptions& options, int ranks) const {
+Projector::Way Projector::way(const op::TiledSpmmOptions& options, int ranks) const {
   const auto& m = options.matrix;
   const bool full = m.values == op::Values::full || (m.values == op::Values::single && sizeof(T) == 4);
-  const bool plain = full && m.vectors == op::Vectors::full && !options.clusters && !m.tune && m.block_rows == 0 &&
-                     m.tile == 0 && !m.in_order && m.row_order.empty() && m.column_order.empty();
+  const bool plain = full && m.vectors == op::Vectors::full && !options.clusters && m.block_rows == 0 && m.tile == 0 &&
+                     !m.in_order && m.row_order.empty() && m.column_order.empty();
   if (m.format == op::TiledFormat::computed) {
-    require(plain,
+    require(plain && !m.tune,
             "a computed projector stores nothing: values and vectors of another type, clusters, tuning, blocks "
             "and register tiles are of the formats list, bitmap and plain");
-    return true;
+    return Way::compute;
   }
   const bool open = m.format == op::TiledFormat::automatic && plain;
-  if (open && m.columns <= computed_columns && computes_fast<T>(geometry_.pixel, beams_)) return true;
+  const bool fast = open && computes_fast<T>(geometry_.pixel, beams_);
+  if (fast && !m.tune && m.columns <= computed_columns) return Way::compute;
   // Both directions, each with a byte an entry at least beside the values.
   const double width = m.values == op::Values::full ? sizeof(T) : m.values == op::Values::single ? 4 : 2;
   const double needed = 2 * (width + 1) * expected_entries() / ranks, there = physical_memory();
-  if (needed <= there) return false;
-  if (open) return true;
+  if (needed <= there) return fast && m.tune ? Way::measure : Way::store;
+  if (open) return Way::compute;
   throw Error(ErrorKind::environment,
               message("a projector of ", geometry_.rays(), " rays through ", geometry_.pixels(), " pixels has some ",
                       expected_entries(), " entries: ", needed / 1e9, " GB a rank, but the machine has ", there / 1e9,
@@ -275,54 +281,102 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::computed(const layout::Space& range
                                             computed_forward<T>(part), computed_backward<T>(part), options);
 }
 
+// Whether a product with A and one with A^T are quicker where entries are computed: as the file says, or by the clock.
+template <class T>
+bool Projector::computes_quicker(const comm::Communicator& comm, const op::TiledSpmmOptions& options,
+                                 const std::function<std::shared_ptr<op::TiledSpmm<T>>(bool computed)>& make) const {
+  const int k = options.matrix.columns;
+  const std::string key = message(op::TuningFile::machine(), "|projector|", comm.size(), '|', sizeof(T), '|', k, '|',
+                                  std::ilogb(double(geometry_.rays())), '|', std::ilogb(double(geometry_.pixels())));
+  const op::TuningFile file(options.matrix.tuning_file);
+  const auto known = file.find(key, [](const auto& v) { return v[0] == 0 || v[0] == 1; });
+  // Ranks may read different files: what they do not agree on is measured.
+  const Global mine = known ? (*known)[0] : -1, least = comm.all_min(mine);
+  if (least >= 0 && least == comm.all_max(mine)) return least == 1;
+  const std::shared_ptr<op::TiledSpmm<T>> candidates[] = {make(false), make(true)};
+  double seconds[] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  layout::Vector<T> x(candidates[0]->domain(), k), y(candidates[0]->range(), k), z(candidates[0]->domain(), k);
+  layout::fill(x, T(1));
+  // The first round warms up. Many short ones follow, or a few long ones: on a busy machine the quickest counts.
+  double spent = 0;
+  for (int round = 0; round < 4 || (round < 100 && spent < 0.3); ++round)
+    for (int i = 0; i < 2; ++i) {
+      comm.all_min(1);
+      const double start = wall_time();
+      candidates[i]->apply(x, y);
+      candidates[i]->apply_adjoint(y, z);
+      const double taken = comm.all_max(wall_time() - start);
+      if (round > 0) seconds[i] = std::min(seconds[i], taken);
+      spent += taken;
+    }
+  const bool quicker = seconds[1] < seconds[0];
+  file.keep(key, {quicker ? 1 : 0, 0, 0});
+  return quicker;
+}
+
 template <class T>
 std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
                                                     const op::TiledSpmmOptions& options) const {
   return comm::collective(comm, [&] {
-    const bool compute = computes<T>(options, comm.size());
+    // Memory differs between machines: where one rank has to compute, all do.
+    const Way found = Way(int(comm.all_max(double(way<T>(options, comm.size())))));
     const auto range = layout::Space::distributed(comm, geometry_.rays());
     const auto domain = layout::Space::distributed(comm, geometry_.pixels());
-    // Memory differs between machines: where one rank has to compute, all do.
-    if (comm.all_max(double(compute)) > 0) return computed<T>(range, domain, options);
-    const auto begin = Local(domain.begin()), end = Local(domain.end());
-    std::vector<Global> touched;
-    if (comm.size() == 1) {
-      touched.resize(std::size_t(geometry_.rays()));
-      std::iota(touched.begin(), touched.end(), Global(0));
-    } else {
-      std::vector<char> hit(std::size_t(geometry_.rays()));
-      exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
-        each_ray(pixel_order_[std::size_t(begin) + at], [&](Local ray, double) {
-          std::atomic_ref<char>(hit[std::size_t(ray_place_[std::size_t(ray)])]).store(1, std::memory_order_relaxed);
-        });
-      }, 64);
-      for (std::size_t i = 0; i < hit.size(); ++i)
-        if (hit[i]) touched.push_back(Global(i));
-    }
-    const Box box = around(begin, end);
-    std::vector<Local> local(comm.size() == 1 ? 0 : std::size_t(geometry_.rays()), -1);
-    if (!local.empty())
-      for (std::size_t i = 0; i < touched.size(); ++i) local[std::size_t(touched[i])] = Local(i);
-    const op::RowSource<T> forward = [&, touched](Local from, Local to, op::RowBuffer<T>& rows) {
-      for (Local i = from; i < to; ++i) {
-        each_pixel(ray_order_[std::size_t(touched[std::size_t(i)])], box, [&](Local pixel, double v) {
-          const Local place = pixel_place_[std::size_t(pixel)];
-          if (place >= begin && place < end) rows.add(place - begin, T(v));
-        });
-        rows.end_row();
-      }
+    std::shared_ptr<op::TiledSpmm<T>> made[2];
+    const auto make = [&](bool computes) {
+      auto& a = made[computes ? 1 : 0];
+      if (!a) a = computes ? computed<T>(range, domain, options) : stored<T>(range, domain, options);
+      return a;
     };
-    const op::RowSource<T> backward = [&](Local from, Local to, op::RowBuffer<T>& rows) {
-      for (Local i = from; i < to; ++i) {
-        each_ray(pixel_order_[std::size_t(begin + i)], [&](Local ray, double v) {
-          const Local place = ray_place_[std::size_t(ray)];
-          rows.add(local.empty() ? place : local[std::size_t(place)], T(v));
-        });
-        rows.end_row();
-      }
-    };
-    return std::make_shared<op::TiledSpmm<T>>(range, domain, op::Split::columns, touched, forward, backward, options);
+    return make(found == Way::compute || (found == Way::measure && computes_quicker<T>(comm, options, make)));
   });
+}
+
+template <class T>
+std::shared_ptr<op::TiledSpmm<T>> Projector::stored(const layout::Space& range, const layout::Space& domain,
+                                                    const op::TiledSpmmOptions& options) const {
+  const auto& comm = domain.comm();
+  const auto begin = Local(domain.begin()), end = Local(domain.end());
+  std::vector<Global> touched;
+  if (comm.size() == 1) {
+    touched.resize(std::size_t(geometry_.rays()));
+    std::iota(touched.begin(), touched.end(), Global(0));
+  } else {
+    std::vector<char> hit(std::size_t(geometry_.rays()));
+    exec::parallel_for(
+        std::size_t(end - begin), true,
+        [&](std::size_t at) {
+          each_ray(pixel_order_[std::size_t(begin) + at], [&](Local ray, double) {
+            std::atomic_ref<char>(hit[std::size_t(ray_place_[std::size_t(ray)])]).store(1, std::memory_order_relaxed);
+          });
+        },
+        64);
+    for (std::size_t i = 0; i < hit.size(); ++i)
+      if (hit[i]) touched.push_back(Global(i));
+  }
+  const Box box = around(begin, end);
+  std::vector<Local> local(comm.size() == 1 ? 0 : std::size_t(geometry_.rays()), -1);
+  if (!local.empty())
+    for (std::size_t i = 0; i < touched.size(); ++i) local[std::size_t(touched[i])] = Local(i);
+  const op::RowSource<T> forward = [&, touched](Local from, Local to, op::RowBuffer<T>& rows) {
+    for (Local i = from; i < to; ++i) {
+      each_pixel(ray_order_[std::size_t(touched[std::size_t(i)])], box, [&](Local pixel, double v) {
+        const Local place = pixel_place_[std::size_t(pixel)];
+        if (place >= begin && place < end) rows.add(place - begin, T(v));
+      });
+      rows.end_row();
+    }
+  };
+  const op::RowSource<T> backward = [&](Local from, Local to, op::RowBuffer<T>& rows) {
+    for (Local i = from; i < to; ++i) {
+      each_ray(pixel_order_[std::size_t(begin + i)], [&](Local ray, double v) {
+        const Local place = ray_place_[std::size_t(ray)];
+        rows.add(local.empty() ? place : local[std::size_t(place)], T(v));
+      });
+      rows.end_row();
+    }
+  };
+  return std::make_shared<op::TiledSpmm<T>>(range, domain, op::Split::columns, touched, forward, backward, options);
 }
 
 template void Projector::ray_rows(Local, Local, op::RowBuffer<float>&) const;

@@ -1,4 +1,5 @@
 #include <tacit/op/tiled_matrix.hpp>
+#include <tacit/op/tuning.hpp>
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
@@ -28,9 +29,9 @@ std::string processor() {
   return "a processor";
 }
 
-std::filesystem::path file_of(const TiledOptions& options) {
-  if (options.tuning_file == "-") return {};
-  if (!options.tuning_file.empty()) return options.tuning_file;
+std::filesystem::path file_named(const std::string& path) {
+  if (path == "-") return {};
+  if (!path.empty()) return path;
   const char* const cache = std::getenv("XDG_CACHE_HOME");
   const char* const home = std::getenv("HOME");
   if (cache && *cache) return std::filesystem::path(cache) / "tacit" / "tiled.tsv";
@@ -39,6 +40,34 @@ std::filesystem::path file_of(const TiledOptions& options) {
 }
 
 }  // namespace
+
+TuningFile::TuningFile(const std::string& path) : path_(file_named(path)) {}
+
+std::optional<TuningFile::Values> TuningFile::find(const std::string& key,
+                                                   const std::function<bool(const Values&)>& makes_sense) const {
+  if (path_.empty()) return {};
+  std::ifstream in(path_);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string known;
+    Values values{};
+    if (std::getline(words, known, '\t') && known == key && (words >> values[0] >> values[1] >> values[2]) &&
+        makes_sense(values))
+      return values;
+  }
+  return {};
+}
+
+void TuningFile::keep(const std::string& key, const Values& values) const {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(path_.parent_path(), ignored);
+  std::ofstream(path_, std::ios::app) << key << '\t' << values[0] << ' ' << values[1] << ' ' << values[2] << '\n';
+}
+
+std::string TuningFile::machine() {
+  return processor() + '|' + std::to_string(exec::threads());
+}
 
 template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options) {
@@ -61,25 +90,17 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
     }
   };
 
-  const int threads = exec::threads();
   const int k = options.columns;
   std::ostringstream key;
-  key << processor() << '|' << threads << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.vectors)
-      << '|' << int(options.format) << '|' << options.block_rows << '|' << options.tile << '|' << k << '|'
+  key << TuningFile::machine() << '|' << sizeof(T) << '|' << int(options.values) << '|' << int(options.vectors) << '|'
+      << int(options.format) << '|' << options.block_rows << '|' << options.tile << '|' << k << '|'
       << std::ilogb(double(columns)) << '|' << std::lround(2 * std::log2(double(sample.column.size()) / sampled));
-  const auto file = file_of(options);
-  if (!file.empty()) {
-    std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
-      std::istringstream words(line);
-      std::string known;
-      int format = 0, block = 0, tile = 0;
-      if (std::getline(words, known, '\t') && known == key.str() && (words >> format >> block >> tile) &&
-          format >= int(TiledFormat::list) && format <= int(TiledFormat::plain) && block > 0 && tile > 0) {
-        options.format = TiledFormat(format), options.block_rows = block, options.tile = tile;
-        return options;
-      }
-    }
+  const TuningFile file(options.tuning_file);
+  if (const auto known = file.find(key.str(), [](const TuningFile::Values& v) {
+        return v[0] >= int(TiledFormat::list) && v[0] <= int(TiledFormat::plain) && v[1] > 0 && v[2] > 0;
+      })) {
+    options.format = TiledFormat((*known)[0]), options.block_rows = (*known)[1], options.tile = (*known)[2];
+    return options;
   }
 
   std::vector<TiledOptions> candidates;
@@ -116,12 +137,7 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
     if (seconds < best)
       best = seconds, chosen.format = c.format, chosen.block_rows = c.block_rows, chosen.tile = c.tile;
   }
-  if (!file.empty()) {
-    std::error_code ignored;
-    std::filesystem::create_directories(file.parent_path(), ignored);
-    std::ofstream(file, std::ios::app) << key.str() << '\t' << int(chosen.format) << ' ' << chosen.block_rows << ' '
-                                       << chosen.tile << '\n';
-  }
+  file.keep(key.str(), {int(chosen.format), chosen.block_rows, chosen.tile});
   return chosen;
 }
 

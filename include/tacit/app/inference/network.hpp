@@ -86,7 +86,6 @@ class Network {
 /// those equal modulo the product; all paths between two neurons are equal in number. Every weight is `weight`. Blocks
 /// repeat; input neuron i of block g belongs to class row_class[g % row_class.size()][i], or to i modulo the product
 /// where row_class is empty.
-LayerSource radixnet(std::vector<int> radices, int width, float weight,
-                     std::vector<std::vector<std::uint8_t>> row_class = {});
+LayerSource radixnet(std::vector<int> radices, int width, float weight, std::vector<std::vector<Local>> row_class = {});
 
 }  // namespace tacit::app::inference

@@ -4,6 +4,7 @@
 #include <tacit/comm/communicator.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -51,11 +52,13 @@ class Projector {
   /// TiledFormat::computed made anew in every product: no time to build, no memory but two padded images and a
   /// sinogram for up to four columns, and up to `computed_columns` columns quicker than building and multiplying what
   /// is stored. `automatic` computes up to so many, unless options are given that only a stored matrix has (16-bit
-  /// values or vectors, clusters, tune, block_rows, tile) or most angles would go the slow way (pixels below 0.71 or
-  /// above 1.8 bins), and also where a stored one would not fit the machine's memory. A number that is not
-  /// finite spoils what its neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage)
-  /// on computed beside options of a stored matrix. Error(environment) before anything is built where a rank's share
-  /// cannot fit the machine's memory.
+  /// values or vectors, clusters, block_rows, tile) or most angles would go the slow way (pixels below 0.71 or
+  /// above 1.8 bins), and also where a stored one would not fit the machine's memory. With `tune` as well, any number
+  /// of columns: the quicker of what is computed and the quickest of what is stored, by a product with A and one with
+  /// A^T; the choice is kept in `tuning_file` beside the stored matrix's. A number that is not finite spoils what its
+  /// neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage) on computed beside
+  /// options of a stored matrix. Error(environment) before anything is built where a rank's share cannot fit the
+  /// machine's memory.
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
@@ -72,11 +75,18 @@ class Projector {
   void pixel_rows(Local begin, Local end, op::RowBuffer<T>& rows) const;
 
  private:
+  enum class Way { store, measure, compute };
   template <class T>
-  bool computes(const op::TiledSpmmOptions& options, int ranks) const;
+  Way way(const op::TiledSpmmOptions& options, int ranks) const;
+  template <class T>
+  bool computes_quicker(const comm::Communicator& comm, const op::TiledSpmmOptions& options,
+                        const std::function<std::shared_ptr<op::TiledSpmm<T>>(bool computed)>& make) const;
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> computed(const layout::Space& range, const layout::Space& domain,
                                              const op::TiledSpmmOptions& options) const;
+  template <class T>
+  std::shared_ptr<op::TiledSpmm<T>> stored(const layout::Space& range, const layout::Space& domain,
+                                           const op::TiledSpmmOptions& options) const;
   Box around(Local begin, Local end) const;
   Global count_shadows(Local begin, Local end, std::vector<char>& hit) const;
   template <class F>

@@ -1,0 +1,157 @@
+"""Counts that a mesh file claims, against the bytes that it has: readers ask for memory by them before they read."""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import InputError
+
+#: Nodes of an element by gmsh's number of its type.
+_GMSH_NODES = {1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10, 12: 27, 13: 18, 14: 14, 15: 1} | {
+    16: 8, 17: 20, 18: 15, 19: 13, 20: 9, 21: 10, 26: 4, 27: 5, 29: 20
+}  # fmt: skip
+
+# What a file says it holds: so many of what, each of which takes at least so many bytes.
+Claim = tuple[int, str, int]
+
+
+def check(path: Path) -> None:
+    """InputError, naming the file, the count and the bytes, where a count of a .off, .stl, .msh, .ply or .vtk file is
+    larger than what its bytes can hold."""
+    claims = _CLAIMS.get(path.suffix.lower())
+    size = path.stat().st_size
+    if claims is None or size == 0:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for count, what, each in claims(data, path):
+            if count * each > size + 1:  # the last separator may be missing
+                raise _refusal(path, size, count, what, count * each)
+
+
+def _refusal(path: Path, size: int, count: int, what: str, needed: int) -> InputError:
+    return InputError(
+        f"{path}: says that it holds {count} {what}, which take at least {needed} bytes; the file has {size} bytes"
+    )
+
+
+def _off(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+    # "OFF", then the first line that is no comment: vertices, faces, edges. Then numbers with a separator each.
+    found = re.match(rb"\s*OFF\s+(?:#[^\n]*\s+)*(\d+)\s+(\d+)", data)
+    if found:
+        yield int(found[1]), "vertices", 6
+        yield int(found[2]), "faces", 8
+
+
+def _stl(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+    # As text it begins with "solid", but so do some binary files: those have other characters as well.
+    start = data[:512].lstrip()
+    binary = re.search(rb"[^\t\n\r\f -\xff]", start) is not None
+    if start[:5] == b"solid" and (not binary or b"facet" in start):
+        return
+    size = len(data)
+    if size < 84:
+        if binary:
+            raise InputError(f"{path}: a binary STL file begins with 84 bytes; the file has {size} bytes")
+        return  # text, of which the reader says what is wrong
+    (count,) = struct.unpack_from("<I", data, 80)
+    if size != 84 + 50 * count:
+        raise _refusal(path, size, count, "triangles", 84 + 50 * count)
+    yield count, "triangles", 50
+
+
+def _ply(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+    header = data[: max(0, data.find(b"end_header"))]
+    for element in re.finditer(rb"^element\s+(\S+)\s+(\d+)((?:\s+(?:property|comment)[^\n]*)*)", header, re.MULTILINE):
+        properties = len(re.findall(rb"^\s*property", element[3], re.MULTILINE))
+        yield int(element[2]), f"elements of kind {element[1].decode(errors='replace')}", max(1, properties)
+
+
+def _vtk(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+    if not re.match(rb"# vtk DataFile Version [1-5]\.", data):
+        return
+    each = 2 if re.search(rb"^ASCII\s*$", data[:1024], re.MULTILINE) else 1
+    for claim in re.finditer(rb"^(POINTS|CELL_TYPES|CELL_DATA|POINT_DATA)\s+(\d+)", data, re.MULTILINE):
+        what = claim[1].decode().lower().replace("_", " ")
+        yield int(claim[2]), what, 3 * each if claim[1] == b"POINTS" else each
+    for claim in re.finditer(rb"^(CELLS|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS)\s+(\d+)\s+(\d+)", data, re.MULTILINE):
+        what = claim[1].decode().lower().replace("_", " ")
+        yield int(claim[2]), what, each
+        yield int(claim[3]), f"numbers of {what}", each
+
+
+def _msh(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+    found = re.search(rb"^\$MeshFormat\s+([\d.]+)\s+([01])\s+(\d+)", data, re.MULTILINE)
+    if not found:
+        return
+    version, text, width = found[1], found[2] == b"0", int(found[3])
+    for section in re.finditer(rb"^\$(Nodes|Elements)[ \t\r]*\n", data, re.MULTILINE):
+        nodes, at = section[1] == b"Nodes", section.end()
+        if version[:1] < b"4":
+            yield from _msh2(data, at, nodes, text)
+        elif text:
+            yield from _msh4_text(data, at, nodes, version != b"4.0")
+        elif version != b"4.0" and width == 8:
+            yield from _msh4_binary(data, at, nodes)
+
+
+def _msh2(data: mmap.mmap, at: int, nodes: bool, text: bool) -> Iterator[Claim]:
+    found = re.compile(rb"\s*(\d+)[^\n]*\n?").match(data, at)
+    if not found:
+        return
+    total = int(found[1])
+    if nodes:
+        yield total, "nodes", 8 if text else 28
+        return
+    yield total, "elements", 8
+    at, done = found.end(), 0
+    while not text and done < total and at + 12 <= len(data):
+        kind, count, tags = struct.unpack_from("<3i", data, at)
+        if kind not in _GMSH_NODES or count < 1 or tags < 0:
+            return  # of what the reader does not know, it says so itself
+        each = 4 * (1 + tags + _GMSH_NODES[kind])
+        yield count, "elements", each
+        at, done = at + 12 + count * each, done + count
+
+
+def _msh4_text(data: mmap.mmap, at: int, nodes: bool, apart: bool) -> Iterator[Claim]:
+    what, each = ("nodes", 8) if nodes else ("elements", 4)
+    data.seek(at)
+    numbers = [int(n) for n in data.readline().split() if n.isdigit()]
+    if len(numbers) < 2:
+        return
+    yield numbers[1], what, each
+    for _ in range(numbers[0]):
+        line = data.readline()
+        last = line.split()[-1:]
+        if not last or not last[0].isdigit():
+            return
+        count = int(last[0])
+        yield count, what, each
+        for _ in range(count * (2 if nodes and apart else 1)):  # `apart`: numbers and places have lines of their own
+            if not data.readline():
+                return
+
+
+def _msh4_binary(data: mmap.mmap, at: int, nodes: bool) -> Iterator[Claim]:
+    what = "nodes" if nodes else "elements"
+    if at + 32 > len(data):
+        return
+    blocks, total = struct.unpack_from("<2Q", data, at)
+    yield total, what, 32 if nodes else 16
+    at += 32
+    for _ in range(blocks):
+        if at + 20 > len(data):
+            return
+        kind, count = struct.unpack_from("<8xiQ", data, at)
+        if not nodes and kind not in _GMSH_NODES:
+            return
+        each = 32 if nodes else 8 * (1 + _GMSH_NODES[kind])
+        yield count, what, each
+        at += 20 + count * each
+
+
+_CLAIMS = {".off": _off, ".stl": _stl, ".ply": _ply, ".vtk": _vtk, ".msh": _msh}
