@@ -181,38 +181,41 @@ Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) 
   for (std::size_t a = 0; a < angles; ++a)
     if (!hit.empty() || beams_[a].along) looked_at.push_back(a);
   std::atomic<Global> entries = 0;
-  exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
-    const Local pixel = pixel_order_[std::size_t(begin) + at];
-    const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
-    const auto shadow = [&](std::size_t a) {
-      const double middle = x * cos_[a] + y * sin_[a] + shift;
-      return std::pair(std::min(std::max(std::ceil(middle - reach[a]), 0.0), last + 1),
-                       std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
-    };
-    const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
-    double sum = 0;  // whole numbers
+  exec::parallel_for(
+      std::size_t(end - begin), true,
+      [&](std::size_t at) {
+        const Local pixel = pixel_order_[std::size_t(begin) + at];
+        const double x = pixel % g.width + (0.5 - g.width * 0.5), y = (g.height * 0.5 - 0.5) - pixel / g.width;
+        const auto shadow = [&](std::size_t a) {
+          const double middle = x * cos_[a] + y * sin_[a] + shift;
+          return std::pair(std::min(std::max(std::ceil(middle - reach[a]), 0.0), last + 1),
+                           std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
+        };
+        const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
+        double sum = 0;  // whole numbers
 #pragma omp simd reduction(+ : sum)
-    for (std::size_t a = 0; a < angles; ++a) {
-      const double middle = x * c[a] + y * s[a] + shift;
-      const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
-      sum += std::max(0.0, high - low + 1);
-    }
-    auto found = Global(sum);
-    for (const std::size_t a : looked_at) {
-      const Beam& b = beams_[a];
-      char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
-      const auto [low, high] = shadow(a);
-      for (Local j = Local(low); j <= Local(high); ++j) {
-        if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
-          --found;
-          continue;
+        for (std::size_t a = 0; a < angles; ++a) {
+          const double middle = x * c[a] + y * s[a] + shift;
+          const double low = std::max(std::ceil(middle - r[a]), 0.0), high = std::min(std::floor(middle + r[a]), last);
+          sum += std::max(0.0, high - low + 1);
         }
-        if (!row) continue;
-        std::atomic_ref<char>(row[j]).store(1, std::memory_order_relaxed);
-      }
-    }
-    entries += found;
-  }, 64);
+        auto found = Global(sum);
+        for (const std::size_t a : looked_at) {
+          const Beam& b = beams_[a];
+          char* const row = hit.empty() ? nullptr : hit.data() + a * std::size_t(g.detectors);
+          const auto [low, high] = shadow(a);
+          for (Local j = Local(low); j <= Local(high); ++j) {
+            if (b.along && b.length(b.distance(x, y, bin_[std::size_t(j)])) == 0) {
+              --found;
+              continue;
+            }
+            if (!row) continue;
+            std::atomic_ref<char>(row[j]).store(1, std::memory_order_relaxed);
+          }
+        }
+        entries += found;
+      },
+      64);
   return entries;
 }
 
@@ -291,11 +294,14 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& co
       std::iota(touched.begin(), touched.end(), Global(0));
     } else {
       std::vector<char> hit(std::size_t(geometry_.rays()));
-      exec::parallel_for(std::size_t(end - begin), true, [&](std::size_t at) {
-        each_ray(pixel_order_[std::size_t(begin) + at], [&](Local ray, double) {
-          std::atomic_ref<char>(hit[std::size_t(ray_place_[std::size_t(ray)])]).store(1, std::memory_order_relaxed);
-        });
-      }, 64);
+      exec::parallel_for(
+          std::size_t(end - begin), true,
+          [&](std::size_t at) {
+            each_ray(pixel_order_[std::size_t(begin) + at], [&](Local ray, double) {
+              std::atomic_ref<char>(hit[std::size_t(ray_place_[std::size_t(ray)])]).store(1, std::memory_order_relaxed);
+            });
+          },
+          64);
       for (std::size_t i = 0; i < hit.size(); ++i)
         if (hit[i]) touched.push_back(Global(i));
     }
