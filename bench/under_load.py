@@ -3,10 +3,10 @@
     python bench/under_load.py [--side 200] [--iterations 600] [--busy N] [--threads 1 2] [--rounds 5] [--multigrid]
 
 cg on the Laplacian of side x side points, a fixed number of iterations, on an idle machine and beside N processes that
-compute all the time (default: two for each processor), for each number of threads, in turn. The least and the median of
-all runs, and the loaded median beside that of the first number of threads. --multigrid: the command `tacit multigrid` too.
-A machine that does something else as well shows in the idle figures; `nice -n -20` lessens that, and the busy processes are
-then as important as the solve.
+compute all the time (default: two for each processor), for each number of threads, in turn. The least and the median
+of all runs, and the loaded median beside that of the first number of threads. --multigrid: the command `tacit
+multigrid` too. A machine that does something else as well shows in the idle figures; `nice -n -20` lessens that, and
+the busy processes are then as important as the solve.
 """
 
 import argparse
@@ -83,7 +83,8 @@ def main():
                 for name, f in work.items():
                     for threads in options.threads:
                         seconds.setdefault((name, threads, load > 0), []).extend(f(threads))
-    print(f"{'':10} threads   idle: least  median   {options.busy} busy: least  median   of {options.threads[0]} thread(s)")
+    load = f"{options.busy} busy: least"
+    print(f"{'':10} threads   idle: least  median {load:>15}  median   of {options.threads[0]} thread(s)")
     for name in work:
         reference = statistics.median(seconds[name, options.threads[0], True])
         for threads in options.threads:

@@ -104,9 +104,8 @@ void* host_allocate(std::size_t bytes) {
   // Pages land where the thread that first writes them runs; loops of one length are shared out alike.
   constexpr std::size_t page = 1 << 16;
   const std::size_t pages = (bytes + page - 1) / page;
-  parallel_for(pages, pages > 16, [=](std::size_t i) {
-    std::memset(p + i * page, 0, i + 1 < pages ? page : bytes - i * page);
-  });
+  parallel_for(pages, pages > 16,
+               [=](std::size_t i) { std::memset(p + i * page, 0, i + 1 < pages ? page : bytes - i * page); });
   return p;
 }
 

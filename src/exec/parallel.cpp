@@ -38,15 +38,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// How long a helper without work watches for the next loop before it sleeps, and the caller for the last helper. A wake
-/// costs the caller some 5 microseconds and comes 50 later.
+/// How long a helper without work watches for the next loop before it sleeps, and the caller for the last helper. A
+/// wake costs the caller some 5 microseconds and comes 50 later.
 constexpr auto watches = 100us;
 /// Whoever has not run for so long while it watched has lost its processor to another program.
 constexpr auto preempted_after = 300us;
 /// A team that has lost a processor is smaller for so long, and longer each time that it finds it lost again soon.
 constexpr auto shortest_rest = 10ms, longest_rest = 160ms;
 
-std::atomic<bool> heeds{true};
+std::atomic<int> heedless{0};
 thread_local bool helper = false, within = false;
 thread_local int told = 0;  // by set_threads()
 
@@ -83,8 +83,8 @@ int processors() {
 #endif
 }
 
-/// Processors that other programs leave at this moment to a team, `own` threads of which run; -1 where that cannot be told:
-/// the kernel counts the whole machine, which may be more than this process may use.
+/// Processors that other programs leave at this moment to a team, `own` threads of which run; -1 where that cannot be
+/// told: the kernel counts the whole machine, which may be more than this process may use.
 int free_processors(int own) {
   static const int all = int(sysconf(_SC_NPROCESSORS_ONLN)), mine = processors();
   if (mine < all) return -1;
@@ -125,8 +125,9 @@ struct Loop {
   }
 };
 
-// Helpers enter a loop through the gate: how many are inside (12 bits), whether it is open, whether the caller sleeps until
-// they have left, and the number of the loop (18 bits). What describes the loop changes while it is closed and nobody is in.
+// Helpers enter a loop through the gate: how many are inside (12 bits), whether it is open, whether the caller sleeps
+// until they have left, and the number of the loop (18 bits). What describes the loop changes while it is closed and
+// nobody is in.
 class Team {
   static constexpr std::uint32_t inside = (1U << 12) - 1, open = 1U << 12, awaited = 1U << 13, one_loop = 1U << 14;
   static std::uint32_t number(std::uint32_t gate) { return gate / one_loop; }
@@ -142,7 +143,7 @@ class Team {
 
   /// Threads that a loop may have now, of those wanted.
   int width(int wanted) {
-    if (!heeds.load(std::memory_order_relaxed)) return wanted;
+    if (heedless.load(std::memory_order_relaxed) > 0) return wanted;
     if (most_ < wanted) {
       const auto now = Clock::now();
       if (now < rests_until_) return most_;
@@ -227,7 +228,8 @@ class Team {
     if (queues_ < width) loop_.queue = std::make_unique<Queue[]>(std::size_t(width)), queues_ = width;
     return int(helpers_.size()) + 1;
   }
-  /// Where OMP_PROC_BIND says that threads stay on their places, so do these. It has bound the caller, which they come from.
+  /// Where OMP_PROC_BIND says that threads stay on their places, so do these. It has bound the caller, which they come
+  /// from.
   static void bind([[maybe_unused]] pthread_t thread, [[maybe_unused]] int id, [[maybe_unused]] int width) {
 #if defined(_OPENMP) && defined(__linux__)
     const auto how = omp_get_proc_bind();
@@ -298,9 +300,8 @@ class Team {
     std::vector<Watched> watched;  // once it has taken long
     for (;;) {
       for (int i = 0; i < 64; ++i) {
-        if ((gate_.load(std::memory_order_acquire) & inside) == 0) return judge(begin, watched.size(), [&](std::size_t w) {
-            return watched[w].late;
-          });
+        if ((gate_.load(std::memory_order_acquire) & inside) == 0)
+          return judge(begin, watched.size(), [&](std::size_t w) { return watched[w].late; });
         relax_processor();
       }
       const auto now = Clock::now();
@@ -328,11 +329,12 @@ class Team {
   void judge(Clock::time_point begin, std::size_t count, Late&& late) {
     int lost = 0;
     for (std::size_t i = 0; i < count; ++i) lost += late(i);
-    if (lost == 0 || !heeds.load(std::memory_order_relaxed)) return;
+    if (lost == 0 || heedless.load(std::memory_order_relaxed) > 0) return;
     const auto now = Clock::now();
     if (now - begin > preempted_after) lose(now, loop_.width, lost);
   }
-  /// Other programs have taken so many processors from the team. Where the kernel says that they are free again, that is all.
+  /// Other programs have taken so many processors from the team. Where the kernel says that they are free again, that
+  /// is all.
   void lose(Clock::time_point now, int width, int lost) {
     const int room = free_processors(awake());
     if (room < width) rest(now, std::max(1, room < 0 ? width - lost : room));
@@ -383,8 +385,12 @@ Team& team() {
 }
 }  // namespace
 
-bool is_helper() noexcept { return helper; }
-void heed_load(bool on) noexcept { heeds.store(on); }
+bool is_helper() noexcept {
+  return helper;
+}
+void heed_load(bool on) noexcept {
+  heedless.fetch_add(on ? -1 : 1);
+}
 
 void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of) {
   const int wanted = int(std::min(count, std::size_t(threads())));
@@ -491,6 +497,8 @@ int threads_now() noexcept {
     return 1;
   }
 }
-int openmp_threads() noexcept { return detail::forks.load(std::memory_order_relaxed) > 0 ? 1 : threads(); }
+int openmp_threads() noexcept {
+  return detail::forks.load(std::memory_order_relaxed) > 0 ? 1 : threads();
+}
 
 }  // namespace tacit::exec

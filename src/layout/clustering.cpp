@@ -57,18 +57,21 @@ Stored transposed(const Pattern& a) {
 void means(const Pattern& a, const std::vector<Point>& of, std::vector<Point>& to) {
   const Local n = a.rows();
   to.resize(std::size_t(n));
-  exec::parallel_for(std::size_t(n), true, [&](std::size_t r) {
-    Point sum{};
-    const Global first = a.start[r], last = a.start[r + 1];
-    for (Global i = first; i < last; ++i) {
-      const Point& p = of[std::size_t(a.column[std::size_t(i)])];
+  exec::parallel_for(
+      std::size_t(n), true,
+      [&](std::size_t r) {
+        Point sum{};
+        const Global first = a.start[r], last = a.start[r + 1];
+        for (Global i = first; i < last; ++i) {
+          const Point& p = of[std::size_t(a.column[std::size_t(i)])];
 #pragma omp simd
-      for (int k = 0; k < dim; ++k) sum[k] += p[k];
-    }
-    const float inverse = last > first ? 1.0f / float(last - first) : 0.0f;
-    for (float& s : sum) s *= inverse;
-    to[r] = sum;
-  }, 256);
+          for (int k = 0; k < dim; ++k) sum[k] += p[k];
+        }
+        const float inverse = last > first ? 1.0f / float(last - first) : 0.0f;
+        for (float& s : sum) s *= inverse;
+        to[r] = sum;
+      },
+      256);
 }
 
 // Every column is the mean of its rows. Sums are formed of whole numbers: the same in any order, on any number of
@@ -289,9 +292,7 @@ class Bisection {
     std::vector<std::uint32_t> seen;
     std::uint32_t epoch = 0;
   };
-  std::size_t unit_of(std::size_t n) const {
-    return n > block_ ? block_ : std::size_t(leaf);
-  }
+  std::size_t unit_of(std::size_t n) const { return n > block_ ? block_ : std::size_t(leaf); }
 
   // Columns that the points read, of every step-th point.
   Global distinct(Scratch& s, std::size_t first, std::size_t last, std::size_t step) const {

@@ -67,8 +67,7 @@ class Surroundings {
   void multiply(Local n, const T* x, const T* own, T* y, int columns) const {
     const int k = K > 0 ? K : columns;
     exec::parallel_for(std::size_t(n), n > 2048, [&](std::size_t i) {
-      const Global near = start_[2 * i], far = start_[2 * i + 1],
-                   end = start_[2 * i + 2];
+      const Global near = start_[2 * i], far = start_[2 * i + 1], end = start_[2 * i + 2];
       T* const to = y + std::ptrdiff_t(i) * k;
       constexpr int tile = K > 0 ? K : 4;
       for (int c0 = 0; c0 < k; c0 += tile) {

@@ -251,16 +251,10 @@ class Kernel {
   const Table<S>& table_of(std::ptrdiff_t i, std::ptrdiff_t l, Global z) const {
     return table(end_of(i, part_.axes.n[0]), end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]));
   }
-  bool star() const {
-    return star_;
-  }
+  bool star() const { return star_; }
   /// What line_of() and run_lines() of k columns need before threads call them.
-  void prepare(std::ptrdiff_t k = 1) const {
-    zero(std::size_t((part_.nx + 2) * k));
-  }
-  const S* nothing() const {
-    return zero_.data() + 1;
-  }
+  void prepare(std::ptrdiff_t k = 1) const { zero(std::size_t((part_.nx + 2) * k)); }
+  const S* nothing() const { return zero_.data() + 1; }
 
  private:
   static void poll(const comm::Communicator& comm) {
@@ -270,9 +264,7 @@ class Kernel {
   void zero(std::size_t n) const {
     if (zero_.size() < n) zero_.assign(n, S(0));
   }
-  const Table<S>& table(int ex, int ey, int ez) const {
-    return tables_[ex + 4 * ey + 16 * ez];
-  }
+  const Table<S>& table(int ex, int ey, int ez) const { return tables_[ex + 4 * ey + 16 * ez]; }
 
   // First element of line (y, z + step) of x; null where there is none.
   const S* line_at(const S* x, const S* ghosts, std::ptrdiff_t k, std::ptrdiff_t l, std::ptrdiff_t z, int sy,

@@ -89,14 +89,14 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
     }
     std::vector<Factors<T>> factors(blocks_->list.size());
     const auto factorise = [&](std::size_t b) {
-        auto& block = blocks_->list[b];
-        auto& f = factors[b];
-        f = ic ? ic0(cut(own, block.first, block.count)) : ilu0(cut(own, block.first, block.count));
-        // Where L holds no diagonal of its own, D^-1 acts once, with U.
-        const bool unit = !ic || f.diagonal_only;
-        block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, parts == 1);
-        block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, parts == 1);
-      };
+      auto& block = blocks_->list[b];
+      auto& f = factors[b];
+      f = ic ? ic0(cut(own, block.first, block.count)) : ilu0(cut(own, block.first, block.count));
+      // Where L holds no diagonal of its own, D^-1 acts once, with U.
+      const bool unit = !ic || f.diagonal_only;
+      block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, parts == 1);
+      block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, parts == 1);
+    };
     exec::parallel_for(std::size_t(parts), true, factorise, 1);
     Global perturbed = 0, diagonals = 0;
     double shift = 0;

@@ -170,55 +170,56 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     std::atomic<Global> diagonals = 0;
     std::atomic<Local> bad_row = n;
     const auto make_row = [&](std::size_t at) {
-        const auto i = Local(at);
-        const Global g = space.begin() + i;
-        auto& pattern = columns[i];
-        detail::pattern_of(set.own(), i, g, options.factorised, pattern);
-        const int width = int(pattern.size());
-        if (options.factorised) {
-          std::vector<T> a(std::size_t(width) * width);
-          for (int p = 0; p < width; ++p) {
-            const auto row = set.row(pattern[p]);
-            std::size_t k = 0;
-            for (int q = 0; q < width; ++q) {
-              while (k < row.size && row.column[k] < pattern[q]) ++k;
-              if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
-            }
+      const auto i = Local(at);
+      const Global g = space.begin() + i;
+      auto& pattern = columns[i];
+      detail::pattern_of(set.own(), i, g, options.factorised, pattern);
+      const int width = int(pattern.size());
+      if (options.factorised) {
+        std::vector<T> a(std::size_t(width) * width);
+        for (int p = 0; p < width; ++p) {
+          const auto row = set.row(pattern[p]);
+          std::size_t k = 0;
+          for (int q = 0; q < width; ++q) {
+            while (k < row.size && row.column[k] < pattern[q]) ++k;
+            if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
           }
-          const real_t<T> d = real(a.back());
-          if (!(d > 0)) {
-            for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {}
-            return;
-          }
-          values[i].assign(width, T(0));
-          if (!last_row_of_inverse_factor(a, width, values[i])) {
-            std::fill(values[i].begin(), values[i].end(), T(0));
-            values[i].back() = T(1 / std::sqrt(d));
-            ++diagonals;
-          }
-        } else {
-          // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
-          std::vector<Global> reach;
-          for (const Global p : pattern) {
-            const auto row = set.row(p);
-            reach.insert(reach.end(), row.column, row.column + row.size);
-          }
-          reach.push_back(g);
-          std::sort(reach.begin(), reach.end());
-          reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
-          const int height = int(reach.size());
-          std::vector<T> c(std::size_t(height) * width), rhs(height);
-          for (int p = 0; p < width; ++p) {
-            const auto row = set.row(pattern[p]);
-            for (std::size_t k = 0, h = 0; k < row.size; ++k) {
-              while (reach[h] < row.column[k]) ++h;
-              c[std::size_t(p) * height + h] = row.value[k];
-            }
-          }
-          rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
-          values[i] = least_squares(c, rhs, height, width);
         }
-      };
+        const real_t<T> d = real(a.back());
+        if (!(d > 0)) {
+          for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {
+          }
+          return;
+        }
+        values[i].assign(width, T(0));
+        if (!last_row_of_inverse_factor(a, width, values[i])) {
+          std::fill(values[i].begin(), values[i].end(), T(0));
+          values[i].back() = T(1 / std::sqrt(d));
+          ++diagonals;
+        }
+      } else {
+        // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
+        std::vector<Global> reach;
+        for (const Global p : pattern) {
+          const auto row = set.row(p);
+          reach.insert(reach.end(), row.column, row.column + row.size);
+        }
+        reach.push_back(g);
+        std::sort(reach.begin(), reach.end());
+        reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
+        const int height = int(reach.size());
+        std::vector<T> c(std::size_t(height) * width), rhs(height);
+        for (int p = 0; p < width; ++p) {
+          const auto row = set.row(pattern[p]);
+          for (std::size_t k = 0, h = 0; k < row.size; ++k) {
+            while (reach[h] < row.column[k]) ++h;
+            c[std::size_t(p) * height + h] = row.value[k];
+          }
+        }
+        rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
+        values[i] = least_squares(c, rhs, height, width);
+      }
+    };
     exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);
     require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
             " (counted from 0) has another");

@@ -58,9 +58,11 @@ TEST(ParallelFor, DoesEveryIterationOnce) {
     for (const std::size_t count : {0, 1, 2, 6, 7, 100, 1000})
       for (const std::size_t piece : {exec::by_shares, std::size_t(1), std::size_t(64)}) {
         std::vector<std::atomic<int>> done(count);
-        parallel_for(count, true, [&](std::size_t i) { ++done[i]; }, piece);
+        parallel_for(
+            count, true, [&](std::size_t i) { ++done[i]; }, piece);
         for (const auto& d : done) EXPECT_EQ(d, 1);
-        parallel_for(count, false, [&](std::size_t i) { ++done[i]; }, piece);
+        parallel_for(
+            count, false, [&](std::size_t i) { ++done[i]; }, piece);
         for (const auto& d : done) EXPECT_EQ(d, 2);
       }
   }
@@ -193,7 +195,12 @@ TEST(ParallelFor, WorksInTheChildOfAFork) {
   });
   expect_all_at_once(3);
   // From a thread that has had no loop yet, and from within one.
-  std::thread([] { expect_in_child([] { const Threads own(2); expect_all_at_once(2); }); }).join();
+  std::thread([] {
+    expect_in_child([] {
+      const Threads own(2);
+      expect_all_at_once(2);
+    });
+  }).join();
   parallel_for(1, false, [](std::size_t) { expect_in_child([] { expect_all_at_once(3); }); });
 }
 #endif

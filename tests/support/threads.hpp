@@ -16,9 +16,7 @@ class Threads {
     use(before_);
     exec::detail::heed_load(true);
   }
-  void use(int n) {
-    exec::set_threads(n);
-  }
+  void use(int n) { exec::set_threads(n); }
   Threads(const Threads&) = delete;
 
  private:

@@ -18,9 +18,9 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// pause() between two looks at what is waited for: spins first; then lets other threads run; and sleeps, a little at a time,
-/// once it has waited for long or where others have taken the processor for long: who sleeps is sooner given a processor
-/// again, and does not take it from the one it waits for.
+/// pause() between two looks at what is waited for: spins first; then lets other threads run; and sleeps, a little at a
+/// time, once it has waited for long or where others have taken the processor for long: who sleeps is sooner given a
+/// processor again, and does not take it from the one it waits for.
 class Backoff {
  public:
   void pause() noexcept;

@@ -26,7 +26,8 @@ void copy_to_host(void* host, const void* device, std::size_t bytes);
 void copy_on_device(void* to, const void* from, std::size_t bytes);
 void clear_on_device(void* p, std::size_t bytes);
 
-/// Host memory aligned to a cache line pair, touched first by the threads that will sweep it (as far as these come in time).
+/// Host memory aligned to a cache line pair, touched first by the threads that will sweep it (as far as these come in
+/// time).
 void* host_allocate(std::size_t bytes);
 void host_free(void* p) noexcept;
 

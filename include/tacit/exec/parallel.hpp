@@ -2,11 +2,12 @@
 //
 //   parallel_for(rows, rows > 2048, [&](std::size_t i) { y[i] = ...; });
 //
-// Every thread that begins such loops (one for each rank) has a team of helpers, which it starts with its first loop and
-// which ends with it. Iterations are claimed, not assigned: the calling thread works on those whose helper has not come, so
-// a helper that has no processor delays nobody before it has begun a piece. A helper without work watches for the next loop
-// for a tenth of a millisecond and then sleeps. While other programs use the cores, loops take fewer threads (threads_now).
-// Which thread does an iteration is left open, so results must not depend on it. A loop within a loop runs on one thread.
+// Every thread that begins such loops (one for each rank) has a team of helpers, which it starts with its first loop
+// and which ends with it. Iterations are claimed, not assigned: the calling thread works on those whose helper has not
+// come, so a helper that has no processor delays nobody before it has begun a piece. A helper without work watches for
+// the next loop for a tenth of a millisecond and then sleeps. While other programs use the cores, loops take fewer
+// threads (threads_now). Which thread does an iteration is left open, so results must not depend on it. A loop within a
+// loop runs on one thread.
 //
 // In the child of a fork() teams are started anew: the parent's helpers do not exist there.
 #pragma once
@@ -21,9 +22,9 @@ namespace tacit::exec {
 /// (cpu.max, cpu.cfs_quota_us), rounded down; at least 1.
 int cores() noexcept;
 
-/// Threads that a loop begun by the calling thread may take: what set_threads() (or omp_set_num_threads()) has set on this
-/// thread, else OMP_NUM_THREADS, else cores(). 1 within a loop or a parallel region. In builds without OpenMP: 1, unless
-/// set_threads() says otherwise.
+/// Threads that a loop begun by the calling thread may take: what set_threads() (or omp_set_num_threads()) has set on
+/// this thread, else OMP_NUM_THREADS, else cores(). 1 within a loop or a parallel region. In builds without OpenMP: 1,
+/// unless set_threads() says otherwise.
 int threads() noexcept;
 /// Of the calling thread. n >= 1.
 void set_threads(int n) noexcept;
@@ -68,24 +69,26 @@ class Claims {
   int thread_ = 0, queue_ = 0;
 };
 
-/// Iterations that a thread takes at once. by_shares: neighbouring ones go to one thread, and the same ones in every loop of
-/// this length, as far as all threads come in time; a sixteenth of its share at once. Others: that many, in their order.
+/// Iterations that a thread takes at once. by_shares: neighbouring ones go to one thread, and the same ones in every
+/// loop of this length, as far as all threads come in time; a sixteenth of its share at once. Others: that many, in
+/// their order.
 inline constexpr std::size_t by_shares = 0;
 
 namespace detail {
 void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of);
 /// True on a thread that helps others.
 bool is_helper() noexcept;
-/// For tests: false makes teams ignore what other programs do.
+/// For tests: after heed_load(false), until heed_load(true) has been called as often, teams ignore what other programs
+/// do.
 void heed_load(bool on) noexcept;
-/// What control groups allow: the least limit of the groups named in `groups` (/proc/self/cgroup), mounted at `root`, and of
-/// those around them, in processors; 0 where there is none.
+/// What control groups allow: the least limit of the groups named in `groups` (/proc/self/cgroup), mounted at `root`,
+/// and of those around them, in processors; 0 where there is none.
 double quota(const std::string& groups, const std::string& root);
 }  // namespace detail
 
-/// f(claims) once on each thread that takes part, the caller among them; f claims iterations until there is none left. For
-/// loops with memory of their own for each thread. Where not `parallel`: on the caller alone.
-/// What an f throws is thrown here, the first of all threads, when all have come back; no iteration is begun after that.
+/// f(claims) once on each thread that takes part, the caller among them; f claims iterations until there is none left.
+/// For loops with memory of their own for each thread. Where not `parallel`: on the caller alone. What an f throws is
+/// thrown here, the first of all threads, when all have come back; no iteration is begun after that.
 template <class F>
 void parallel_claims(std::size_t count, std::size_t piece, bool parallel, F&& f) {
   using Function = std::remove_reference_t<F>;

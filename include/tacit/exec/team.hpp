@@ -8,9 +8,10 @@
 //     template <Team T> TACIT_HD void operator()(T team, Shared& shared) const;
 //   };
 //
-// and runs three ways: launch_serial (one host thread plays a whole team; threads share the blocks), launch_threads (a real
-// thread for every member, for the race checker: a missing barrier is invisible in a serial run, and reported here) and
-// launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one order.
+// and runs three ways: launch_serial (one host thread plays a whole team; threads share the blocks), launch_threads (a
+// real thread for every member, for the race checker: a missing barrier is invisible in a serial run, and reported
+// here) and launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one
+// order.
 #pragma once
 
 #include <tacit/base/types.hpp>

@@ -41,7 +41,7 @@ Header read_matrix_market_header(const std::string& path);
 /// `expand_symmetry`: behind an off-diagonal entry (i, j, a) of a symmetric, skew-symmetric or hermitian file follows
 /// its mirror image (j, i, a), (j, i, -a) or (j, i, conj(a)). Pattern entries have the value 1.
 ///
-/// Uses OpenMP threads (the result does not depend on their number). Memory: 16 + sizeof(T) bytes a triplet and 5 MiB a
+/// Uses threads (the result does not depend on their number). Memory: 16 + sizeof(T) bytes a triplet and 5 MiB a
 /// thread. The file is read in blocks. Parts of a file and compressed files, whose count of triplets is not known
 /// beforehand, may hold twice that for a moment. Real triplets are at most 4 times the plain file (8 times after the
 /// expansion of symmetry), pattern triplets 6 (12); complex scalars filled from real files add a third.

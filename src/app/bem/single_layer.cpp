@@ -338,14 +338,17 @@ Point SingleLayer::field_of(std::span<const double> density, const Point& p) con
 
 void SingleLayer::field(std::span<const double> density, std::span<const Point> points, Point* out) const {
   require(density.size() == area_.size(), density.size(), " densities for ", area_.size(), " triangles");
-  exec::parallel_for(points.size(), true, [&](std::size_t k) {
-    const Point& p = points[k];
-    out[k] = field_of(density, p);
-    if (!plane_) return;
-    Point image = field_of(density, plane_->mirrored(p));  // of the mirrored charge, in the mirror
-    image[std::size_t(plane_->axis)] = -image[std::size_t(plane_->axis)];
-    out[k] = out[k] - image;
-  }, 4);
+  exec::parallel_for(
+      points.size(), true,
+      [&](std::size_t k) {
+        const Point& p = points[k];
+        out[k] = field_of(density, p);
+        if (!plane_) return;
+        Point image = field_of(density, plane_->mirrored(p));  // of the mirrored charge, in the mirror
+        image[std::size_t(plane_->axis)] = -image[std::size_t(plane_->axis)];
+        out[k] = out[k] - image;
+      },
+      4);
 }
 
 }  // namespace tacit::app::bem

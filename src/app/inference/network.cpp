@@ -199,89 +199,89 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
       std::vector<Local> alive;
       std::vector<float> most;
       claims.each([&](std::size_t q) {
-          most.resize(static_cast<std::size_t>(panel));
-          Panel& to = after[q];
-          int k = 0;
-          const std::size_t rows = std::size_t(width);
-          if (first == 0) {
-            const Global begin = Global(q) * panel;
-            k = int(std::min<Global>(panel, count - begin));
-            in.assign(rows * std::size_t(k), 0.0F);
-            for (int c = 0; c < k; ++c) {
-              to.inputs.push_back(begin + c);
-              if (dense) {
-                const float* from = dense + std::size_t(begin + c) * rows;
-                for (std::size_t i = 0; i < rows; ++i) {
-                  if (!std::isfinite(from[i]))
-                    throw Error(ErrorKind::input, message("input ", begin + c, " has ", from[i], " for neuron ", i,
-                                                          " (counted from 0); finite numbers are needed"));
-                  in[i * std::size_t(k) + std::size_t(c)] = from[i];
-                }
-              } else {
-                const std::uint8_t* from = bits + std::size_t(begin + c) * ((rows + 7) / 8);
-                for (std::size_t i = 0; i < rows; ++i)
-                  if (from[i / 8] >> (7 - i % 8) & 1) in[i * std::size_t(k) + std::size_t(c)] = 1;
+        most.resize(static_cast<std::size_t>(panel));
+        Panel& to = after[q];
+        int k = 0;
+        const std::size_t rows = std::size_t(width);
+        if (first == 0) {
+          const Global begin = Global(q) * panel;
+          k = int(std::min<Global>(panel, count - begin));
+          in.assign(rows * std::size_t(k), 0.0F);
+          for (int c = 0; c < k; ++c) {
+            to.inputs.push_back(begin + c);
+            if (dense) {
+              const float* from = dense + std::size_t(begin + c) * rows;
+              for (std::size_t i = 0; i < rows; ++i) {
+                if (!std::isfinite(from[i]))
+                  throw Error(ErrorKind::input, message("input ", begin + c, " has ", from[i], " for neuron ", i,
+                                                        " (counted from 0); finite numbers are needed"));
+                in[i * std::size_t(k) + std::size_t(c)] = from[i];
               }
-            }
-          } else {
-            for (const auto& piece : plan[q]) k += int(piece.count);
-            in.resize(rows * std::size_t(k));
-            std::size_t column = 0;
-            for (const auto& [number, at, n] : plan[q]) {
-              const Panel& from = before[number];
-              const std::size_t stride = from.inputs.size();
-              to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
-                               from.inputs.begin() + std::ptrdiff_t(at + n));
+            } else {
+              const std::uint8_t* from = bits + std::size_t(begin + c) * ((rows + 7) / 8);
               for (std::size_t i = 0; i < rows; ++i)
-                std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at,
-                            n * sizeof(float));
-              column += n;
+                if (from[i / 8] >> (7 - i % 8) & 1) in[i * std::size_t(k) + std::size_t(c)] = 1;
             }
           }
-          const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
-          for (int l = first; l < last; ++l) {
-            const Matrix& w = *layers[std::size_t(l - first)];
-            const auto neurons = std::size_t(w.rows()), columns = std::size_t(k);
-            out.resize(neurons * columns);
-            w.multiply(in.data(), k, out.data(), k, k, nullptr, &clamp);
-            worked[q] += double(w.entries()) * k;
-            std::fill(most.begin(), most.end(), 0.0F);
+        } else {
+          for (const auto& piece : plan[q]) k += int(piece.count);
+          in.resize(rows * std::size_t(k));
+          std::size_t column = 0;
+          for (const auto& [number, at, n] : plan[q]) {
+            const Panel& from = before[number];
+            const std::size_t stride = from.inputs.size();
+            to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
+                             from.inputs.begin() + std::ptrdiff_t(at + n));
+            for (std::size_t i = 0; i < rows; ++i)
+              std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at,
+                          n * sizeof(float));
+            column += n;
+          }
+        }
+        const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
+        for (int l = first; l < last; ++l) {
+          const Matrix& w = *layers[std::size_t(l - first)];
+          const auto neurons = std::size_t(w.rows()), columns = std::size_t(k);
+          out.resize(neurons * columns);
+          w.multiply(in.data(), k, out.data(), k, k, nullptr, &clamp);
+          worked[q] += double(w.entries()) * k;
+          std::fill(most.begin(), most.end(), 0.0F);
+          for (std::size_t j = 0; j < neurons; ++j) {
+            const float* const row = out.data() + j * columns;
+#pragma omp simd
+            for (std::size_t c = 0; c < columns; ++c)
+              most[c] = row[c] <= 0 ? most[c] : 1.0F;  // what is no number is alive
+          }
+          alive.clear();
+          for (int c = 0; c < k; ++c)
+            if (most[std::size_t(c)] > 0) alive.push_back(c);
+          if (o.report_layers) {
+            auto& report = reports[q * depth + std::size_t(l - first)];
+            report.alive = Global(alive.size());
+            for (const float v : out) report.sum += double(v);
+          }
+          // Dead ones are dropped where that saves a register's worth of columns, and at the end.
+          const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
+          if (saves || (l + 1 == last && int(alive.size()) < k)) {
+            const std::size_t n = alive.size();
+            in.resize(neurons * n);
             for (std::size_t j = 0; j < neurons; ++j) {
               const float* const row = out.data() + j * columns;
-#pragma omp simd
-              for (std::size_t c = 0; c < columns; ++c)
-                most[c] = row[c] <= 0 ? most[c] : 1.0F;  // what is no number is alive
+              float* const kept = in.data() + j * n;
+              for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive[c])];
             }
-            alive.clear();
-            for (int c = 0; c < k; ++c)
-              if (most[std::size_t(c)] > 0) alive.push_back(c);
-            if (o.report_layers) {
-              auto& report = reports[q * depth + std::size_t(l - first)];
-              report.alive = Global(alive.size());
-              for (const float v : out) report.sum += double(v);
-            }
-            // Dead ones are dropped where that saves a register's worth of columns, and at the end.
-            const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
-            if (saves || (l + 1 == last && int(alive.size()) < k)) {
-              const std::size_t n = alive.size();
-              in.resize(neurons * n);
-              for (std::size_t j = 0; j < neurons; ++j) {
-                const float* const row = out.data() + j * columns;
-                float* const kept = in.data() + j * n;
-                for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive[c])];
-              }
-              for (std::size_t c = 0; c < n; ++c) to.inputs[c] = to.inputs[std::size_t(alive[c])];
-              to.inputs.resize(n);
-              k = int(n);
-            } else {
-              std::swap(in, out);
-            }
-            if (k == 0) break;
+            for (std::size_t c = 0; c < n; ++c) to.inputs[c] = to.inputs[std::size_t(alive[c])];
+            to.inputs.resize(n);
+            k = int(n);
+          } else {
+            std::swap(in, out);
           }
-          if (k > 0)
-            to.outputs.assign(in.begin(),
-                              in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
-          else to.inputs.clear();
+          if (k == 0) break;
+        }
+        if (k > 0)
+          to.outputs.assign(in.begin(),
+                            in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
+        else to.inputs.clear();
       });
     };
     caught([&] { exec::parallel_claims(panels, 1, true, run_panels); });

@@ -303,27 +303,30 @@ void Assembly<T>::compress_own() {
     for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
   for (std::size_t first = 0, count = missing.size(); first < missing.size(); first += count) {
     if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
-    exec::parallel_for(count, options.concurrent, [&](std::size_t i) {
-        if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
-        const std::size_t at = missing[first + i];
-        auto& p = packed[at];
-        const Block b = p.block;
-        const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
-        const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
-        const Tolerance tolerance = tolerance_of(at);
-        const auto made = maker          ? finish(maker->take(i), entry, r, c, tolerance, options.compress)
-                          : b.admissible ? compress(entry, r, c, tolerance, options.compress)
-                                         : evaluate(entry, r, c);
-        entries += made.entries;
-        p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
-        for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
-        if (!made.dense) return;
-        p.largest = largest_entry(made.u);
-        if (&rows_ == &columns_)
-          for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
-            p.diagonal.push_back(
-                shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
-    }, 1);
+    exec::parallel_for(
+        count, options.concurrent,
+        [&](std::size_t i) {
+          if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
+          const std::size_t at = missing[first + i];
+          auto& p = packed[at];
+          const Block b = p.block;
+          const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
+          const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
+          const Tolerance tolerance = tolerance_of(at);
+          const auto made = maker          ? finish(maker->take(i), entry, r, c, tolerance, options.compress)
+                            : b.admissible ? compress(entry, r, c, tolerance, options.compress)
+                                           : evaluate(entry, r, c);
+          entries += made.entries;
+          p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
+          for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+          if (!made.dense) return;
+          p.largest = largest_entry(made.u);
+          if (&rows_ == &columns_)
+            for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
+              p.diagonal.push_back(shifted(
+                  made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+        },
+        1);
   }
   evaluated += entries;
 }

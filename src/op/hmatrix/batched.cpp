@@ -194,14 +194,17 @@ void BatchedProduct<T>::multiply(const T* x, std::span<const Global> order, T* y
       z_[std::size_t(p)] = x[std::size_t(order[std::size_t(p)]) * std::size_t(k) + std::size_t(c)];
     std::fill_n(sum_.data(), sum_.size(), T(0));
     for (int list = 0; list < 2; ++list)
-      exec::parallel_for(std::size_t(queues), true, [&](std::size_t queue) {
-        int next = 0;
-        for (const Batch& batch : report_.batches) {
-          if (batch.list != list || std::size_t(next++ % queues) != queue) continue;
-          run(batch, z_.data(), sum_.data(), queues > 1);
-          if (exec::may_poll()) comm.poll();
-        }
-      }, 1);
+      exec::parallel_for(
+          std::size_t(queues), true,
+          [&](std::size_t queue) {
+            int next = 0;
+            for (const Batch& batch : report_.batches) {
+              if (batch.list != list || std::size_t(next++ % queues) != queue) continue;
+              run(batch, z_.data(), sum_.data(), queues > 1);
+              if (exec::may_poll()) comm.poll();
+            }
+          },
+          1);
     for (Local r = 0; r < rows_; ++r) y[std::size_t(r) * std::size_t(k) + std::size_t(c)] = sum_[std::size_t(r)];
   }
 }

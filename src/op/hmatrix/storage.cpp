@@ -258,11 +258,14 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
     for (std::size_t b = 0; b < blocks.size(); ++b)
       begin[b + 1] =
           begin[b] + (blocks[b].dense ? 0 : std::size_t(blocks[b].block.columns()) * blocks[b].count[f] * parts);
-    exec::parallel_for(blocks.size(), true, [&](std::size_t b) {
-      auto& in = std::get<f>(blocks[b].data);
-      std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
-      in = {};
-    }, 64);
+    exec::parallel_for(
+        blocks.size(), true,
+        [&](std::size_t b) {
+          auto& in = std::get<f>(blocks[b].data);
+          std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
+          in = {};
+        },
+        64);
   });
 }
 
@@ -310,21 +313,21 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
   });
   project_all<K>(comm);
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>&) {
-      const Panel& panel = panels_[i];
-      R sum[K * panel_rows] = {};
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (panel.columns[f] == 0) return;
-        multiply_add<Stored<f>, R, K, is_complex<T>>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
-                                                     panel.rows, runs_.data() + panel.run[f],
-                                                     runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
-      });
-      for (Local r = 0; r < panel.rows; ++r)
-        for (int c = 0; c < rhs; ++c) {
-          T& out = y[std::size_t(panel.begin + r) * k + column + c];
-          if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
-          else out = sum[c * panel_rows + r];
-        }
+    const Panel& panel = panels_[i];
+    R sum[K * panel_rows] = {};
+    each_format([&](auto format) {
+      constexpr int f = format;
+      if (panel.columns[f] == 0) return;
+      multiply_add<Stored<f>, R, K, is_complex<T>>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
+                                                   panel.rows, runs_.data() + panel.run[f],
+                                                   runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
+    });
+    for (Local r = 0; r < panel.rows; ++r)
+      for (int c = 0; c < rhs; ++c) {
+        T& out = y[std::size_t(panel.begin + r) * k + column + c];
+        if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
+        else out = sum[c * panel_rows + r];
+      }
   });
 }
 
@@ -388,64 +391,64 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
   R *const w = a.sums.data(), *const z = z_.data();
   // w = P^H x, panel by panel.
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
-      const Panel& panel = panels_[i];
-      R own[K * panel_rows];
-      for (Local r = 0; r < panel.rows; ++r)
-        for (int c = 0; c < rhs; ++c)
-          for (int p = 0; p < parts; ++p)
-            own[(c * parts + p) * panel_rows + r] = part(x[std::size_t(panel.begin + r) * k + column + c], p);
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (panel.columns[f] == 0) return;
-        buffer.resize(panel.columns[f] * parts * K);
-        dots<Stored<f>, R, K>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
-                              std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows, buffer.data());
-        for (std::size_t j = 0; j < panel.columns[f]; ++j)
-          combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
-      });
+    const Panel& panel = panels_[i];
+    R own[K * panel_rows];
+    for (Local r = 0; r < panel.rows; ++r)
+      for (int c = 0; c < rhs; ++c)
+        for (int p = 0; p < parts; ++p)
+          own[(c * parts + p) * panel_rows + r] = part(x[std::size_t(panel.begin + r) * k + column + c], p);
+    each_format([&](auto format) {
+      constexpr int f = format;
+      if (panel.columns[f] == 0) return;
+      buffer.resize(panel.columns[f] * parts * K);
+      dots<Stored<f>, R, K>(std::get<f>(panel_data_).data() + panel.data[f], panel.rows,
+                            std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows, buffer.data());
+      for (std::size_t j = 0; j < panel.columns[f]; ++j)
+        combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
+    });
   });
   // s = diag(sigma) U^H x, block by block: the sum over its panels, from the first to the last.
   each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
-      const Factor& factor = factors_[f];
-      for (Local j = 0; j < factor.count; ++j) {
-        double s[K] = {};
-        for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
-          for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
-        const std::size_t at = factor.t + std::size_t(j);
-        const double scale = t_scale_[at - std::size_t(columns_)];
-        for (int c = 0; c < K; ++c) z[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
-      }
+    const Factor& factor = factors_[f];
+    for (Local j = 0; j < factor.count; ++j) {
+      double s[K] = {};
+      for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
+        for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
+      const std::size_t at = factor.t + std::size_t(j);
+      const double scale = t_scale_[at - std::size_t(columns_)];
+      for (int c = 0; c < K; ++c) z[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
+    }
   });
   // y = V s + the dense blocks' parts of w, cell by cell.
   each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
-      const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
-      R sum[K * panel_rows] = {};
-      for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
-        const Piece& p = a.piece[i];
-        for (Local j = 0; j < p.count; ++j)
-          for (int c = 0; c < K; ++c)
-            sum[c * panel_rows + p.begin - begin + j] +=
-                R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+    const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
+    R sum[K * panel_rows] = {};
+    for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
+      const Piece& p = a.piece[i];
+      for (Local j = 0; j < p.count; ++j)
+        for (int c = 0; c < K; ++c)
+          sum[c * panel_rows + p.begin - begin + j] +=
+              R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+    }
+    for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
+      const Factor& factor = factors_[a.factor[i]];
+      const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
+      const Run run{factor.t, std::uint32_t(factor.count), 1};
+      each_format([&](auto format) {
+        constexpr int f = format;
+        if (factor.format != f) return;
+        multiply_add<Stored<f>, R, K, is_complex<T>>(
+            std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
+            &run + 1, z, ld, sum + (low - begin), panel_rows);
+      });
+    }
+    for (Local r = 0; r < end - begin; ++r)
+      for (int c = 0; c < rhs; ++c) {
+        const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
+        T& out = y[std::size_t(begin + r) * k + column + c];
+        if constexpr (is_complex<T>) out = {value(0), value(1)};
+        else out = value(0);
       }
-      for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
-        const Factor& factor = factors_[a.factor[i]];
-        const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
-        const Run run{factor.t, std::uint32_t(factor.count), 1};
-        each_format([&](auto format) {
-          constexpr int f = format;
-          if (factor.format != f) return;
-          multiply_add<Stored<f>, R, K, is_complex<T>>(
-              std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
-              &run + 1, z, ld, sum + (low - begin), panel_rows);
-        });
-      }
-      for (Local r = 0; r < end - begin; ++r)
-        for (int c = 0; c < rhs; ++c) {
-          const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
-          T& out = y[std::size_t(begin + r) * k + column + c];
-          if constexpr (is_complex<T>) out = {value(0), value(1)};
-          else out = value(0);
-        }
   });
 }
 

@@ -26,74 +26,73 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
   project_all<K>(comm);
   // y = P [x; t] and w = P^H x, panel by panel: the second finds the panel where the first has brought it.
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
-      const Panel& panel = panels_[i];
-      const std::size_t at = std::size_t(first_row_ + panel.begin);
-      R sum[K * panel_rows] = {}, own[K * panel_rows];
-      for (int p = 0; p < K; ++p)
-        for (Local r = 0; r < panel.rows; ++r) {
-          const R v = z[p * ld + std::ptrdiff_t(at) + r];
-          own[p * panel_rows + r] = conjugates && p % parts == 1 ? -v : v;
-        }
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (panel.columns[f] == 0) return;
-        const auto* const data = std::get<f>(panel_data_).data() + panel.data[f];
-        multiply_add<Stored<f>, R, K, is_complex<T>>(data, panel.rows, panel.rows, runs_.data() + panel.run[f],
-                                                     runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
-        buffer.resize(panel.columns[f] * parts * K);
-        dots<Stored<f>, R, K>(data, panel.rows, std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows,
-                              buffer.data());
-        for (std::size_t j = 0; j < panel.columns[f]; ++j)
-          combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
-      });
-      for (Local r = 0; r < panel.rows; ++r)
-        for (int c = 0; c < rhs; ++c) {
-          T& out = y[(at + std::size_t(r)) * std::size_t(k) + std::size_t(column + c)];
-          if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
-          else out = sum[c * panel_rows + r];
-        }
+    const Panel& panel = panels_[i];
+    const std::size_t at = std::size_t(first_row_ + panel.begin);
+    R sum[K * panel_rows] = {}, own[K * panel_rows];
+    for (int p = 0; p < K; ++p)
+      for (Local r = 0; r < panel.rows; ++r) {
+        const R v = z[p * ld + std::ptrdiff_t(at) + r];
+        own[p * panel_rows + r] = conjugates && p % parts == 1 ? -v : v;
+      }
+    each_format([&](auto format) {
+      constexpr int f = format;
+      if (panel.columns[f] == 0) return;
+      const auto* const data = std::get<f>(panel_data_).data() + panel.data[f];
+      multiply_add<Stored<f>, R, K, is_complex<T>>(data, panel.rows, panel.rows, runs_.data() + panel.run[f],
+                                                   runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
+      buffer.resize(panel.columns[f] * parts * K);
+      dots<Stored<f>, R, K>(data, panel.rows, std::ptrdiff_t(panel.columns[f]) * parts, own, panel_rows, buffer.data());
+      for (std::size_t j = 0; j < panel.columns[f]; ++j)
+        combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
+    });
+    for (Local r = 0; r < panel.rows; ++r)
+      for (int c = 0; c < rhs; ++c) {
+        T& out = y[(at + std::size_t(r)) * std::size_t(k) + std::size_t(column + c)];
+        if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
+        else out = sum[c * panel_rows + r];
+      }
   });
   // diag(s) U^H x, block by block: the sum over its panels, from the first to the last.
   each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
-      const Factor& factor = factors_[f];
-      for (Local j = 0; j < factor.count; ++j) {
-        double s[K] = {};
-        for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
-          for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
-        const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
-        for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
-      }
+    const Factor& factor = factors_[f];
+    for (Local j = 0; j < factor.count; ++j) {
+      double s[K] = {};
+      for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
+        for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
+      const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
+      for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
+    }
   });
   // y += V of it + the dense blocks' parts of w, cell by cell.
   each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
-      const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
-      R sum[K * panel_rows] = {};
-      for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
-        const Piece& p = a.piece[i];
-        for (Local j = 0; j < p.count; ++j)
-          for (int c = 0; c < K; ++c)
-            sum[c * panel_rows + p.begin - begin + j] +=
-                R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+    const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
+    R sum[K * panel_rows] = {};
+    for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
+      const Piece& p = a.piece[i];
+      for (Local j = 0; j < p.count; ++j)
+        for (int c = 0; c < K; ++c)
+          sum[c * panel_rows + p.begin - begin + j] +=
+              R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+    }
+    for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
+      const Factor& factor = factors_[a.factor[i]];
+      const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
+      const Run run{factor.t - std::uint32_t(columns_), std::uint32_t(factor.count), 1};
+      each_format([&](auto format) {
+        constexpr int f = format;
+        if (factor.format != f) return;
+        multiply_add<Stored<f>, R, K, is_complex<T>>(
+            std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
+            &run + 1, mirrored, ldt, sum + (low - begin), panel_rows);
+      });
+    }
+    for (Local r = 0; r < end - begin; ++r)
+      for (int c = 0; c < rhs; ++c) {
+        const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
+        T& out = y[std::size_t(begin + r) * std::size_t(k) + std::size_t(column + c)];
+        if constexpr (is_complex<T>) out += T(value(0), conjugates ? -value(1) : value(1));
+        else out += value(0);
       }
-      for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
-        const Factor& factor = factors_[a.factor[i]];
-        const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
-        const Run run{factor.t - std::uint32_t(columns_), std::uint32_t(factor.count), 1};
-        each_format([&](auto format) {
-          constexpr int f = format;
-          if (factor.format != f) return;
-          multiply_add<Stored<f>, R, K, is_complex<T>>(
-              std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
-              &run + 1, mirrored, ldt, sum + (low - begin), panel_rows);
-        });
-      }
-      for (Local r = 0; r < end - begin; ++r)
-        for (int c = 0; c < rhs; ++c) {
-          const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
-          T& out = y[std::size_t(begin + r) * std::size_t(k) + std::size_t(column + c)];
-          if constexpr (is_complex<T>) out += T(value(0), conjugates ? -value(1) : value(1));
-          else out += value(0);
-        }
   });
 }
 

@@ -14,8 +14,8 @@ namespace tacit::op::detail {
 
 inline constexpr Local panel_rows = 64;
 
-/// f(item, buffer) for the items, whose costs so far are given: threads have parts of [0, cost.back()) alike, each of which is
-/// the items whose cost begins there. A buffer is one thread's. Messages are pushed on between items.
+/// f(item, buffer) for the items, whose costs so far are given: threads have parts of [0, cost.back()) alike, each of
+/// which is the items whose cost begins there. A buffer is one thread's. Messages are pushed on between items.
 template <class R, class F>
 void each_by_cost(const std::vector<std::size_t>& cost, const comm::Communicator* comm, F&& f) {
   // Pieces, so that others can take what a thread that is late has not begun.

@@ -30,16 +30,18 @@ Staging staging_of(Local rows, Local columns, const RowSource<T>& source, int bl
       std::sort(distinct.begin(), distinct.end());
       for (std::size_t i = 0; i < distinct.size(); ++i) place[std::size_t(distinct[i])] = Local(i);
       const std::size_t of_block = (distinct.size() + std::size_t(capacity) - 1) / std::size_t(capacity);
-      own_entries += double(buffer.column.size()), own_staged += double(distinct.size()), own_stages += double(of_block);
+      own_entries += double(buffer.column.size()), own_staged += double(distinct.size()),
+          own_stages += double(of_block);
       count.assign(of_block * std::size_t(block_rows), 0);
       for (std::size_t r = 0; r + 1 < buffer.start.size(); ++r)
         for (auto i = std::size_t(buffer.start[r]); i < std::size_t(buffer.start[r + 1]); ++i)
           ++count[std::size_t(place[std::size_t(buffer.column[i])] / capacity) * std::size_t(block_rows) + r];
       for (std::size_t s = 0; s < of_block; ++s)
         for (std::size_t r = 0; r < std::size_t(block_rows); r += 32)
-          own_padded += 32.0 * *std::max_element(count.begin() + std::ptrdiff_t(s * std::size_t(block_rows) + r),
-                                             count.begin() + std::ptrdiff_t(s * std::size_t(block_rows) +
-                                                                            std::min(std::size_t(block_rows), r + 32)));
+          own_padded +=
+              32.0 * *std::max_element(count.begin() + std::ptrdiff_t(s * std::size_t(block_rows) + r),
+                                       count.begin() + std::ptrdiff_t(s * std::size_t(block_rows) +
+                                                                      std::min(std::size_t(block_rows), r + 32)));
     });
     const std::lock_guard lock(mutex);
     entries += own_entries, staged += own_staged, stages += own_stages, padded += own_padded;

@@ -85,7 +85,8 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
     const lapack::OneThread alone;
     Global replaced = 0;
     std::vector<Global> replaced_in(count);
-    exec::parallel_for(count, true, [&](std::size_t i) { replaced_in[i] = invert(inverse[i]); }, 1);
+    exec::parallel_for(
+        count, true, [&](std::size_t i) { replaced_in[i] = invert(inverse[i]); }, 1);
     for (const Global n : replaced_in) replaced += n;
     this->perturbed = replaced;
   }
@@ -111,40 +112,40 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
   void multiply(const T* x, T* y, int k, bool adjoint) const override {
     const auto& cut = this->cut;
     const auto multiply_block = [&](std::size_t b) {
-        const std::size_t n = std::size_t(cut[b + 1] - cut[b]), at = std::size_t(cut[b]);
-        const F* const a = inverse[b].data();
-        std::vector<F> in(n), out(n);
-        for (int c = 0; c < k; ++c) {
-          for (std::size_t r = 0; r < n; ++r)
-            in[r] = as_scalar<F>(x[(at + r) * std::size_t(k) + std::size_t(c)]), out[r] = F(0);
-          for (std::size_t j = 0; j < n; ++j) {
-            const F* const column = a + j * n;
-            if (adjoint) {
-              R re(0), im(0);
-              const auto* const p = reinterpret_cast<const R*>(column);
-              const auto* const q = reinterpret_cast<const R*>(in.data());
-              if constexpr (is_complex<F>) {
+      const std::size_t n = std::size_t(cut[b + 1] - cut[b]), at = std::size_t(cut[b]);
+      const F* const a = inverse[b].data();
+      std::vector<F> in(n), out(n);
+      for (int c = 0; c < k; ++c) {
+        for (std::size_t r = 0; r < n; ++r)
+          in[r] = as_scalar<F>(x[(at + r) * std::size_t(k) + std::size_t(c)]), out[r] = F(0);
+        for (std::size_t j = 0; j < n; ++j) {
+          const F* const column = a + j * n;
+          if (adjoint) {
+            R re(0), im(0);
+            const auto* const p = reinterpret_cast<const R*>(column);
+            const auto* const q = reinterpret_cast<const R*>(in.data());
+            if constexpr (is_complex<F>) {
 #pragma omp simd reduction(+ : re, im)
-                for (std::size_t r = 0; r < n; ++r) {
-                  re += p[2 * r] * q[2 * r] + p[2 * r + 1] * q[2 * r + 1];
-                  im += p[2 * r] * q[2 * r + 1] - p[2 * r + 1] * q[2 * r];
-                }
-                out[j] = F(re, im);
-              } else {
-#pragma omp simd reduction(+ : re)
-                for (std::size_t r = 0; r < n; ++r) re += p[r] * q[r];
-                out[j] = F(re);
+              for (std::size_t r = 0; r < n; ++r) {
+                re += p[2 * r] * q[2 * r] + p[2 * r + 1] * q[2 * r + 1];
+                im += p[2 * r] * q[2 * r + 1] - p[2 * r + 1] * q[2 * r];
               }
+              out[j] = F(re, im);
             } else {
-              const F v = in[j];
-              F* const o = out.data();
-#pragma omp simd
-              for (std::size_t r = 0; r < n; ++r) o[r] += v * column[r];
+#pragma omp simd reduction(+ : re)
+              for (std::size_t r = 0; r < n; ++r) re += p[r] * q[r];
+              out[j] = F(re);
             }
+          } else {
+            const F v = in[j];
+            F* const o = out.data();
+#pragma omp simd
+            for (std::size_t r = 0; r < n; ++r) o[r] += v * column[r];
           }
-          for (std::size_t r = 0; r < n; ++r) y[(at + r) * std::size_t(k) + std::size_t(c)] = as_scalar<T>(out[r]);
         }
-      };
+        for (std::size_t r = 0; r < n; ++r) y[(at + r) * std::size_t(k) + std::size_t(c)] = as_scalar<T>(out[r]);
+      }
+    };
     exec::parallel_for(inverse.size(), true, multiply_block, 1);
   }
 };

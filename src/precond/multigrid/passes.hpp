@@ -206,8 +206,8 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
   while (tiles > 1 && (tiles - 1) * tile >= ny - most) --tiles;
   // Parts for threads, each with planes enough.
   const std::ptrdiff_t threads = D < 3 ? 1
-                                 : std::clamp<std::ptrdiff_t>(threads_for(p.n[0] * ny * nz), 1,
-                                                              std::max<std::ptrdiff_t>(1, nz / (3 * most)));
+                                       : std::clamp<std::ptrdiff_t>(threads_for(p.n[0] * ny * nz), 1,
+                                                                    std::max<std::ptrdiff_t>(1, nz / (3 * most)));
   std::vector<std::atomic<std::ptrdiff_t>> done(std::size_t(threads * count));
   std::vector<std::ptrdiff_t> begin(std::size_t(threads) + 1);
   for (std::ptrdiff_t t = 0; t <= threads; ++t) begin[std::size_t(t)] = t == threads ? nz : nz * t / threads / 2 * 2;
