@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, launch
+from ._names import nearest
 
 T = TypeVar("T")
 Array = npt.NDArray[Any]
@@ -21,25 +22,16 @@ Array = npt.NDArray[Any]
 SCALARS = ("float32", "float64", "complex64", "complex128")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name with the smallest edit distance to `name`."""
-
-    def distance(a: str, b: str) -> int:
-        row = list(range(len(b) + 1))
-        for i, x in enumerate(a, 1):
-            diagonal, row[0] = row[0], i
-            for j, y in enumerate(b, 1):
-                diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-        return row[-1]
-
-    return min(known, key=lambda other: distance(name, other))
+def _hint(name: str, known: Iterable[str]) -> str:
+    meant = nearest(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
 
 
 def unknown_option(where: str, name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     if not known:
         return f"{where} has no option {name!r}; it takes none"
-    return f"{where} has no option {name!r}; did you mean {nearest(name, known)!r}? ({', '.join(known)})"
+    return f"{where} has no option {name!r}{_hint(name, known)} ({', '.join(known)})"
 
 
 def refuse_unknown(where: str, options: dict[str, Any], known: Iterable[str]) -> None:
@@ -53,7 +45,7 @@ def choose(what: str, value: object, known: Iterable[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} is {value!r}; one of {', '.join(known)} is needed")
     if value not in known:
-        raise ValueError(f"unknown {what} {value!r}; did you mean {nearest(value, known)!r}? ({', '.join(known)})")
+        raise ValueError(f"unknown {what} {value!r}{_hint(value, known)} ({', '.join(known)})")
     return value
 
 
@@ -118,7 +110,8 @@ def as_array(value: Any, what: str) -> Array:
             array = np.from_dlpack(value)
         except Exception as e:
             raise TypeError(
-                f"{what} is a {type(value).__name__} that NumPy cannot see: {e}; move it to the host"
+                f"{what} is a {type(value).__name__} that NumPy cannot see: {e}; where it lies on a device,"
+                " move it to the host"
             ) from e
     elif value is None or isinstance(value, (str, bytes, dict, set)):
         raise TypeError(f"{what} is {value!r}; an array is needed")

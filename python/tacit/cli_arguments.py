@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 import os
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tacit import launch
+from tacit import _names, launch
 
 OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
 METHODS = (
@@ -43,9 +42,9 @@ class WrongUse(Exception):
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """'; did you mean "gmres"?', or nothing when no known name resembles."""
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    """'; did you mean "gmres"?', or nothing when no known name resembles or means the same elsewhere."""
+    meant = _names.nearest(name, known)
+    return "" if meant is None else f'; did you mean "{meant}"?'
 
 
 def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:

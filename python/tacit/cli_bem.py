@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import math
 import os
 import re
@@ -12,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tacit import launch, report
+from tacit.cli_arguments import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -242,9 +242,9 @@ def preconditioner(text: str) -> dict[str, Any]:
     """NAME:OPTION=VALUE,... as tacit.solve takes it."""
     name, colon, rest = text.partition(":")
     if name not in PRECONDS:
-        close = difflib.get_close_matches(name, PRECONDS, 1, 0.5)
-        hint = f'; did you mean "{close[0]}"?' if close else ""
-        raise argparse.ArgumentTypeError(f'unknown preconditioner "{name}"{hint} ({", ".join(PRECONDS)})')
+        raise argparse.ArgumentTypeError(
+            f'unknown preconditioner "{name}"{nearest(name, PRECONDS)} ({", ".join(PRECONDS)})'
+        )
     options: dict[str, Any] = {"name": name}
     for item in rest.split(",") if colon else ():
         key, equals, value = item.partition("=")
@@ -252,6 +252,13 @@ def preconditioner(text: str) -> dict[str, Any]:
             raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
         options[key.strip().replace("-", "_")] = _value(value.strip())
     return options
+
+
+def _other_matrix(discretisation: str, charges: Any) -> str:
+    """What may help where cg has failed on a matrix that need not be symmetric."""
+    if charges.converged or discretisation != "collocation" or not charges.method.endswith("cg"):
+        return ""
+    return " --discretisation galerkin gives a symmetric matrix."
 
 
 def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
@@ -334,7 +341,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         "iterations": charges.iterations,
         "converged": done,
         "reason": charges.reason,
-        "advice": charges.advice,
+        "advice": charges.advice + _other_matrix(a.discretisation, charges),
         "residual_norm": charges.residual_norm,
         "rtol": a.rtol,
         "history": charges.history,

@@ -160,15 +160,17 @@ def _matrix(path: str, header: io.Header) -> dict[str, Any]:
     scale = float(magnitude.data.max(initial=0.0))
     defect = abs(A - A.conj().T.tocsr())
     numeric = float(defect.data.max(initial=0.0)) / scale if scale else 0.0
-    positive = bool(np.all(diagonal.real > 0) and np.all(diagonal.imag == 0))
+    real = bool(np.all(diagonal.imag == 0))
+    positive, negative = (bool(real and np.all(sign * diagonal.real > 0)) for sign in (1, -1))
+    mirrors = tacit.csr(A, comm=tacit.comm.self_()).is_hermitian()
     return facts | {
         "square": True,
         "diagonal": _spread(inside) | {"positive": positive},
         "dominant_rows": int((inside >= outside).sum()),
         "symmetric_pattern": bool(mirrored),
-        "hermitian": numeric == 0.0,
+        "hermitian": mirrors,
         "hermitian_defect": numeric,
-        "advice": _advice(header.scalar, numeric, positive, int((inside == 0).sum())),
+        "advice": _advice(header.scalar, mirrors, positive, negative, int((inside == 0).sum())),
     }
 
 
@@ -176,15 +178,16 @@ def hermitian(scalar: str) -> str:
     return "Hermitian" if scalar.startswith("complex") else "symmetric"
 
 
-def _advice(scalar: str, defect: float, positive: bool, zeros: int) -> str:
+def _advice(scalar: str, mirrors: bool, positive: bool, negative: bool, zeros: int) -> str:
     """Which method and preconditioner to begin with."""
     name = hermitian(scalar)
-    if defect == 0 and positive:
-        return f"{name} with a positive diagonal: --method cg --precond ic0, if it is positive definite"
+    if mirrors and (positive or negative):
+        sign = "positive" if positive else "negative"
+        return f"{name} with a {sign} diagonal: --method cg --precond ic0, if it is {sign} definite"
     if zeros:
         return f"{report.plural(zeros, 'zero')} on the diagonal: --method gmres --precond spai"
-    if defect == 0:
-        return f"{name} but not positive definite: --method gmres --precond ilu0"
+    if mirrors:
+        return f"{name} but not definite: --method gmres --precond ilu0"
     return f"not {name}: --method gmres or bicgstab, --precond ilu0"
 
 
@@ -225,7 +228,10 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "diagonal", f"{_range(facts['diagonal'])}{sign}; dominant in {report.count(facts['dominant_rows'])} rows"
         pattern = "symmetric" if facts["symmetric_pattern"] else "not symmetric"
         name = hermitian(facts["scalar"])
-        values = name if facts["hermitian"] else f"not {name} (by {facts['hermitian_defect']:.1e} of the largest)"
+        defect = f"{facts['hermitian_defect']:.1e} of the largest"
+        values = f"not {name} (by {defect})"
+        if facts["hermitian"]:
+            values = name if facts["hermitian_defect"] == 0 else f"{name} but for rounding ({defect})"
         yield "symmetry", f"pattern {pattern}, values {values}"
         yield "try", facts["advice"]
 

@@ -76,6 +76,7 @@ bool Solve<T, M>::diagonal_varies() {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   bool fits = true;
   for (T& a : d) {
+    if (negated_) a = -a;
     for (int e = -a_exponent_; e != 0;) {
       const int now = std::clamp(e, -1000, 1000);
       a *= T(real_t<T>(std::ldexp(1.0, now)));

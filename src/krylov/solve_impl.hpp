@@ -12,11 +12,13 @@
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
+#include <tacit/op/noted.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iomanip>
 #include <limits>
 #include <memory>
@@ -46,7 +48,16 @@ class Solve {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
         const Options& options, bool hermitian)
-      : given_A_(&A), A_(&A), P_(P), x_(x), space_(A.range()), options_(options), hermitian_(hermitian), b_(b) {}
+      : given_A_(&A),
+        given_P_(P),
+        A_(&A),
+        P_(P),
+        noted_(dynamic_cast<const op::Noted*>(P)),
+        x_(x),
+        space_(A.range()),
+        options_(options),
+        hermitian_(hermitian),
+        b_(b) {}
 
   Report run() {
     const double from = wall_time();
@@ -70,12 +81,14 @@ class Solve {
     report_.counts.preconditioner_applies = P ? P->applies() - preconditions : diagonal_ ? diagonal_->applies() : 0;
     report_.seconds = comm.all_max(wall_time() - from);
     if (report_.precond.empty()) report_.precond = P ? P->name() : "none";
+    explain();
     return std::move(report_);
   }
 
  private:
   void solve() {
     choose_method();
+    if (noted_ && !noted_->note().empty()) report_.warnings.push_back(message(given_P_->name(), ": ", noted_->note()));
     if (!inputs_are_finite()) return;
     const double b_norm = length(b_);
     report_.b_norm = b_norm;
@@ -95,15 +108,16 @@ class Solve {
 
   void choose_method() {
     method_ = options_.method;
-    if (method_ == Method::automatic) {
-      bool positive = hermitian_ && (!P_ || options_.side == Side::right);  // only gmres has other sides
-      if (positive && A_->has_diagonal()) {
-        const auto d = A_->diagonal();
-        positive = space_.comm().all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
-      }
-      method_ = positive ? Method::cg : Method::gmres;
+    const bool automatic = method_ == Method::automatic;
+    const bool may_be_cg = automatic
+                               ? hermitian_ && (!P_ || options_.side == Side::right)  // only gmres has other sides
+                               : classical_of(method_) == Method::cg;
+    const int sign = may_be_cg ? sign_of_diagonal() : 0;
+    if (automatic) {
+      method_ = sign != 0 ? Method::cg : Method::gmres;
       may_change_ = true;
     }
+    negated_ = sign < 0;
     report_.method = to_string(method_);
   }
 
@@ -177,18 +191,10 @@ class Solve {
       size = length(y) / b_norm_;
     }
     a_exponent_ = balance<T>(size);
-    using R = real_t<T>;
-    if (a_exponent_) {
-      // 2^-a is not a number for the smallest A: half of it would be.
-      const int limit = std::numeric_limits<R>::max_exponent - 1;
-      a_exponent_ = std::clamp(a_exponent_, -limit, limit);
-      scaled_A_ = std::make_unique<op::Scaled<T, M>>(*A_, std::ldexp(R(1), -a_exponent_));
-      A_ = scaled_A_.get();
-      if (P_) {
-        scaled_P_ = std::make_unique<op::Scaled<T, M>>(*P_, std::ldexp(R(1), a_exponent_));
-        P_ = scaled_P_.get();
-      }
-    }
+    // 2^-a is not a number for the smallest A: half of it would be.
+    constexpr int limit = std::numeric_limits<real_t<T>>::max_exponent - 1;
+    a_exponent_ = std::clamp(a_exponent_, -limit, limit);
+    if (a_exponent_ || negated_) scale_operators();
     if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
     goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
     if (const double known = given_A_->accuracy(); known > options_.rtol) {
@@ -259,10 +265,17 @@ class Solve {
     // A quarter of the iterations is a fair trial for the method as it stands.
     // (Starting bicgstab anew costs little; cg would lose what it has learnt.)
     if (options_.fallbacks)
-      monitor.ask_at(std::max(window, max_iterations / 4),
-                     [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
+      monitor.ask_at(100, [&, this] {
+        // (Others than these have a product under way when they ask.)
+        const bool may_multiply = method_ == Method::cg || method_ == Method::ca_cg;
+        if (may_multiply && options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
+        monitor.ask_at(std::max(window, max_iterations / 4),
+                       [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
+        return false;
+      });
     Workspace<T, M> workspace(space_);
-    Vector<T, M> r(space_);
+    residual_ = std::make_unique<Vector<T, M>>(space_);
+    Vector<T, M>& r = *residual_;
     std::unique_ptr<Vector<T, M>> correction;
 
     // x = 0 needs no product to know the residual.
@@ -343,6 +356,7 @@ class Solve {
         case Outcome::breakdown:
           // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
           if (!(gain <= 0.9)) {
+            if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, r)) break;
             if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) break;
             if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) break;
             return finish_failed(monitor, norm);
@@ -351,12 +365,15 @@ class Solve {
         case Outcome::slow:
         case Outcome::too_bold:
         case Outcome::in_vain:
+          if (hopeless_) return finish_hopeless(monitor, norm);
           fall_back(monitor);
           idle = 0;
           break;
         case Outcome::no_progress:
         case Outcome::claims:
           idle = gain > 0.5 ? idle + 1 : 0;
+          if (monitor.outcome() == Outcome::no_progress && options_.fallbacks && is_hopeless(norm))
+            return finish_hopeless(monitor, norm);
           if ((idle >= 2 || (gain > 0.5 && monitor.outcome() == Outcome::no_progress)) && fall_back(monitor)) {
             idle = 0;
             break;
@@ -506,6 +523,24 @@ class Solve {
   bool scale_by_diagonal();
   bool change_method(Monitor& monitor);
 
+  // What is said of failures, and the sign of a definite matrix: explain.hpp.
+  int sign_of_diagonal();
+  void scale_operators();
+  bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
+  bool is_hopeless(double norm);
+  double asymmetry(const op::Operator<T, M>& B);
+  void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y);
+  void explain();
+  void explain_inconsistency();
+
+  /// What cg could not use, explain() says.
+  void finish_hopeless(Monitor& monitor, double norm) {
+    finish(Reason::stagnated,
+           message("after ", monitor.iterations(), " iterations the recomputed residual is at ", norm / b_norm_,
+                   " of ||b||"),
+           "Use gmres or bicgstab.", monitor, norm);
+  }
+
   void finish_failed(Monitor& monitor, double norm) {
     // What is told is the first failure at this residual, not that of the last thing tried.
     const Failure failure = failure_.detail.empty() ? Failure{monitor.outcome(), monitor.detail()} : failure_;
@@ -568,8 +603,10 @@ class Solve {
   }
 
   const op::Operator<T, M>* given_A_;
+  const op::Operator<T, M>* given_P_;
   const op::Operator<T, M>* A_;
   const op::Operator<T, M>* P_;
+  const op::Noted* noted_;  // what is to be told of given_P_, or null
   Vector<T, M>& x_;
   layout::Space space_;
   const Options& options_;
@@ -587,7 +624,11 @@ class Solve {
   int shadow_ = 0, restart_ = 0;
   const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
   Method method_ = Method::automatic;
+  std::unique_ptr<Vector<T, M>> residual_;  // b - A x, as far as it has been recomputed
   bool may_change_ = false, bounds_known_ = false, diagonal_looked_at_ = false;
+  bool negated_ = false;   // what is solved is -A x = -b
+  bool hopeless_ = false;  // cg cannot work with this A
+  bool may_use_adjoint_ = false;
   op::Spectrum bounds_;
   int a_exponent_ = 0, b_exponent_ = 0;
   double b_norm_ = 0, goal_ = 0;
@@ -597,6 +638,7 @@ class Solve {
 }  // namespace
 }  // namespace tacit::krylov
 
+#include "explain.hpp"
 #include "fallbacks.hpp"
 
 namespace tacit::krylov {

@@ -1,5 +1,7 @@
 #include "csr_impl.hpp"
 
+#include <tacit/op/hermitian.hpp>
+
 #include <numeric>
 
 namespace tacit::op {
@@ -72,31 +74,49 @@ Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& partit
 
 template <Scalar T>
 bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows) {
+  const Global first = partition.begin(comm.rank());
   std::vector<Global> row, column;
   std::vector<T> value;
-  const Global first = partition.begin(comm.rank());
+  std::vector<double> diagonal(std::size_t(rows.count()));
   for (Local r = 0; r < rows.count(); ++r)
     for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
       row.push_back(rows.column[k]);
       column.push_back(first + r);
       value.push_back(conj(rows.value[k]));
+      if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
     }
   const Rows<T> transposed = assemble<T>(comm, partition, partition.size(), row, column, value);
-  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
-  bool same = true;
-  for (Local r = 0; same && r < rows.count(); ++r) {
-    Global a = rows.start[r], b = transposed.start[r];
-    while (same && (a < rows.start[r + 1] || b < transposed.start[r + 1])) {
-      const Global ca = a < rows.start[r + 1] ? rows.column[a] : std::numeric_limits<Global>::max();
-      const Global cb = b < transposed.start[r + 1] ? transposed.column[b] : std::numeric_limits<Global>::max();
-      const T va = ca <= cb ? rows.value[a] : T{}, vb = cb <= ca ? transposed.value[b] : T{};
-      // Entry by entry, so that a badly scaled matrix is judged in its small rows too.
-      same = std::abs(va - vb) <= 8 * epsilon * std::max(std::abs(va), std::abs(vb));
-      a += ca <= cb;
-      b += cb <= ca;
+  // With a_jj as partner(k) says for entry k. Each pair is looked at by the owners of both entries, so that a rank
+  // needs no more than the entries it stores.
+  const auto all_mirror = [&](auto&& partner) {
+    bool same = true;
+    for (Local r = 0; same && r < rows.count(); ++r) {
+      Global b = transposed.start[r];
+      for (Global k = rows.start[r]; same && k < rows.start[r + 1]; ++k) {
+        while (b < transposed.start[r + 1] && transposed.column[b] < rows.column[k]) ++b;
+        const bool met = b < transposed.start[r + 1] && transposed.column[b] == rows.column[k];
+        same = mirror_each_other(rows.value[k], met ? transposed.value[b] : T{}, diagonal[std::size_t(r)], partner(k));
+      }
     }
-  }
-  return comm.all(same);
+    return comm.all(same);
+  };
+  // Nearly all matrices are decided without other ranks' diagonals: same entry by entry, or not the same even where all
+  // diagonal entries are taken for the largest.
+  if (all_mirror([](Global) { return 0.0; })) return true;
+  double largest = 0;
+  for (const double d : diagonal) largest = std::max(largest, d);
+  largest = comm.all_max(largest);
+  if (!all_mirror([&](Global) { return largest; })) return false;
+  // The owner of row j tells a_jj to all who store an entry in column j.
+  row.clear(), column.clear(), value.clear();
+  for (Local r = 0; r < transposed.count(); ++r)
+    for (Global k = transposed.start[r]; k < transposed.start[r + 1]; ++k) {
+      row.push_back(transposed.column[k]);
+      column.push_back(first + r);
+      value.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
+    }
+  const Rows<T> told = assemble<T>(comm, partition, partition.size(), row, column, value);
+  return all_mirror([&](Global k) { return double(real(told.value[std::size_t(k)])); });
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                      \

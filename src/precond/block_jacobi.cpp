@@ -6,11 +6,12 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/op/hermitian.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
+#include <span>
 
 namespace tacit::precond {
 namespace {
@@ -32,23 +33,32 @@ op::LocalRows<T> cut(const op::LocalRows<T>& a, Local first, Local count) {
 }
 
 template <Scalar T>
+std::vector<T> diagonal_of(const op::LocalRows<T>& a) {
+  std::vector<T> d(std::size_t(a.count()));
+  for (Local i = 0; i < a.count(); ++i)
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k)
+      if (a.column[k] == i) d[std::size_t(i)] = a.value[k];
+  return d;
+}
+
+template <Scalar T>
 void require_positive_hermitian(const op::LocalRows<T>& a, Global first) {
   const auto mirrored = op::adjoint(a);
-  const real_t<T> rounding = 8 * std::numeric_limits<real_t<T>>::epsilon();
+  const auto diagonal = diagonal_of(a);
+  const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   for (Local i = 0; i < a.count(); ++i) {
-    bool positive = false;
-    Global m = mirrored.start[i];
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k, ++m) {
-      const Local j = a.column[k];
-      const bool same = m < mirrored.start[i + 1] && mirrored.column[m] == j &&
-                        std::abs(a.value[k] - mirrored.value[m]) <=
-                            rounding * std::max(std::abs(a.value[k]), std::abs(mirrored.value[m]));
-      require(same, "ic0 needs a Hermitian matrix; row ", first + i, " (counted from 0) differs from its column");
-      positive = positive || (j == i && real(a.value[k]) > 0);
+    require(real(diagonal[std::size_t(i)]) > 0, "ic0 needs a diagonal that is positive (or negative) everywhere; row ",
+            first + i, " (counted from 0) has another sign or a zero");
+    Global k = a.start[i], m = mirrored.start[i];
+    while (k < a.start[i + 1] || m < mirrored.start[i + 1]) {
+      const Local c = k < a.start[i + 1] ? a.column[k] : a.columns,
+                  d = m < mirrored.start[i + 1] ? mirrored.column[m] : a.columns;
+      require(op::mirror_each_other(c <= d ? a.value[k] : T{}, d <= c ? mirrored.value[m] : T{}, size(i),
+                                    size(std::min(c, d))),
+              "ic0 needs a Hermitian matrix; row ", first + i, " (counted from 0) differs from its column");
+      k += c <= d;
+      m += d <= c;
     }
-    require(m == mirrored.start[i + 1], "ic0 needs a Hermitian matrix; row ", first + i,
-            " (counted from 0) differs from its column");
-    require(positive, "ic0 needs a positive diagonal; row ", first + i, " (counted from 0) has another");
   }
 }
 
@@ -79,9 +89,16 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
             A.range().size(), " by ", A.domain().size());
     require(blocks >= 1, kind, " with ", blocks, " blocks on a rank; at least 1 is needed");
     require(A.fault().empty(), kind, ": ", A.fault());
-    const op::LocalRows<T> own = A.own_block();
-    if (ic) require_positive_hermitian(own, A.range().begin());
+    op::LocalRows<T> own = A.own_block();
     const Local n = own.count();
+    if (ic) {
+      const auto diagonal = diagonal_of(own);
+      negative_ = A.range().size() > 0 &&
+                  comm.all(std::all_of(diagonal.begin(), diagonal.end(), [](T d) { return real(d) < 0; }));
+      if (negative_)
+        for (T& v : own.value) v = -v;
+      require_positive_hermitian(own, A.range().begin());
+    }
     const Local parts = std::clamp<Local>(blocks, 1, std::max<Local>(n, 1));
     for (Local b = 0; b < parts; ++b) {
       const Local first = n / parts * b + std::min(b, n % parts);
@@ -107,17 +124,20 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisati
     }
     perturbed_ = comm.all_sum(perturbed);
     diagonals = comm.all_sum(diagonals);
+    doubtful_ = perturbed_ > 0 || diagonals > 0;
     shift_ = comm.all_max(shift);
     const auto add = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
     char number[32];
     std::snprintf(number, sizeof number, "%.3g", shift_);
     if (perturbed_)
-      add(message(perturbed_, perturbed_ == 1 ? " pivot was" : " pivots were", " too small and replaced"));
+      add(message(perturbed_, perturbed_ == 1 ? " pivot of " : " pivots of ", A.range().size(),
+                  perturbed_ == 1 ? " was" : " were", " zero or too small and replaced"));
     if (shift_ > 0) add(message("the diagonal was raised by up to ", number, " of itself to keep the pivots positive"));
     if (diagonals)
       add(message(diagonals, diagonals == 1 ? " block" : " blocks", " could not be factorised and ",
                   diagonals == 1 ? "is" : "are", " inverted by the diagonal alone"));
-    name_ = message("block-jacobi (", kind, blocks > 1 ? message(", ", blocks, " blocks a rank") : std::string(),
+    name_ = message("block-jacobi (", kind, negative_ ? " of -A" : "",
+                    blocks > 1 ? message(", ", blocks, " blocks a rank") : std::string(),
                     shift_ > 0 ? message(", shift ", number) : std::string(), ")");
   });
 }
@@ -144,6 +164,8 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     std::copy_n(x.data() + std::size_t(b.first) * k, std::size_t(b.count) * k, part);
     (other ? *b.upper_adjoint : b.lower).solve(part, k);
     (other ? *b.lower_adjoint : b.upper).solve(part, k);
+    if (negative_)
+      for (T& v : std::span(part, std::size_t(b.count) * k)) v = -v;
   };
   if (list.size() == 1) solve(list.front());
   else exec::each(list.size(), true, [&](std::size_t b) { solve(list[b]); });

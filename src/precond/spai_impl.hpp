@@ -224,6 +224,7 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
             " (counted from 0) has another");
     const Global by_diagonal = comm.all_sum(diagonals.load());
+    doubtful_ = by_diagonal > 0;
     if (by_diagonal)
       note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",
                       " the diagonal alone: the small matrix there is not positive definite");

@@ -234,7 +234,7 @@ TYPED_TEST(DeepPipelinedCg, BreakdownsAreThoseOfConjugateGradients) {
       [](const comm::Communicator& comm) {
         const std::vector<T> ones(8, T(1));
         for (const auto& d : {std::vector<double>{1, -1, 2, -2, 3, -3, 4, -4}, std::vector<double>(8, 0.0),
-                              std::vector<double>(8, -2.0)})
+                              std::vector<double>{-2, -2, -2, -2, -2, -2, -2, 1}})
           for (const bool fallbacks : {true, false}) {
             auto o = deep(3, is_wide<T> ? 1e-8 : 1e-4);
             o.fallbacks = fallbacks;

@@ -2,6 +2,9 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
+#include <tacit/op/function.hpp>
+#include <tacit/precond/make.hpp>
+
 #include <gtest/gtest.h>
 
 namespace tacit::test {
@@ -108,6 +111,139 @@ TEST(Driver, AdviceIsThatOfTheClassicalMethod) {
       EXPECT_NE(report.advice.find("positive definite"), std::string::npos) << report.advice;
     }
   }
+}
+
+const Method of_positive[] = {Method::cg, Method::ca_cg, Method::pipelined_cg};
+
+template <class T>
+void solves_negative_definite_systems(const comm::Communicator& comm) {
+  const auto a = grid<T>(9, 8).map([](Global, Global, T v) { return T(real_t<T>(-1e-3)) * v; });
+  const auto A = a.on(comm);
+  const auto b = random_vector<T>(a.n, 3);
+  const double rtol = is_wide<T> ? 1e-9 : 1e-4;
+  const op::Function<T> no_diagonal(A->range(), A->domain(), [&](const T* in, T* out, int) {
+    layout::Vector<T> x(A->domain()), y(A->range());
+    x.assign({in, x.size()});
+    A->apply(x, y);
+    const auto found = y.to_host();
+    std::copy(found.begin(), found.end(), out);
+  });
+  const op::Operator<T, Host>* const operators[] = {A.get(), &no_diagonal};
+  for (const auto* const op : operators)
+    for (const Method method : of_positive)
+      for (const char* const name : {"none", "jacobi", "ilu0", "ic0"}) {
+        Options o = with(method, rtol);
+        const auto P = precond::make<T, Host>(name, *A);
+        layout::Vector<T> right = spread(A->range(), b), x(A->domain());
+        const auto report = krylov::solve<T, Host>(*op, P.get(), right, x, o);
+        ASSERT_EQ(report.reason, Reason::converged) << op->name() << " " << to_string(method) << " " << name;
+        ASSERT_FALSE(report.warnings.empty());
+        EXPECT_NE(report.warnings[0].find("-A x = -b"), std::string::npos) << report.warnings[0];
+        layout::Vector<T> r(A->range());
+        A->apply(x, r);
+        layout::subtract(right, r, r);
+        EXPECT_LE(layout::norm(r), 1.1 * rtol * layout::norm(right)) << to_string(method) << " " << name;
+      }
+}
+TEST(Driver, NegativeDefiniteSystemsAreSolvedByTheirNegative) {
+  on_ranks([](const comm::Communicator& comm) {
+    solves_negative_definite_systems<double>(comm);
+    solves_negative_definite_systems<std::complex<float>>(comm);
+  });
+}
+
+TEST(Driver, CgSaysWhatIsNotHermitian) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto skewed = grid<double>(16, 15, 0.9), positive = grid<double>(16, 15);
+    const auto A = skewed.on(comm), B = positive.on(comm);
+    const auto b = random_vector<double>(skewed.n, 1);
+    for (const Method method : of_positive) {
+      Options o = with(method, 1e-8);
+      auto report = run(*A, b, o).report;
+      ASSERT_FALSE(report.converged());
+      EXPECT_NE((report.detail + report.advice).find("A is not Hermitian"), std::string::npos) << report.detail;
+      EXPECT_NE(report.advice.find("gmres"), std::string::npos) << report.advice;
+      EXPECT_LE(report.iterations, 600) << to_string(method);  // of 2400 that it might do
+      // A preconditioner can be the cause as well.
+      const auto P = precond::make<double, Host>("ilu0", *A);
+      report = run(*B, b, o, P.get()).report;
+      if (report.converged()) continue;
+      EXPECT_NE(report.detail.find("P - P^H"), std::string::npos) << report.detail << report.advice;
+    }
+    // Rows of the identity for boundary values leave cg a Hermitian matrix where the residual has no other part.
+    auto fixed = positive;
+    fixed = fixed.map([](Global r, Global c, double v) { return r < 16 ? double(r == c) : v; });
+    auto right = b;
+    std::fill_n(right.begin(), 16, 0.0);
+    EXPECT_TRUE(run(*fixed.on(comm), right, with(Method::cg, 1e-8)).report.converged());
+  });
+}
+
+TEST(Driver, InconsistentSystemsAreNamed) {
+  on_ranks([](const comm::Communicator& comm) {
+    // Fluxes through all sides are zero: columns add up to zero.
+    const Global m = 12;
+    auto neumann = grid<double>(m, m).map([](Global r, Global c, double v) {
+      return r == c ? v - (r % m == 0) - (r % m == m - 1) - (r < m) - (r >= m * m - m) : v;
+    });
+    auto row = grid<double>(m, m, 0.5).map([](Global r, Global, double v) { return r == 7 ? 0.0 : v; });
+    auto b = random_vector<double>(m * m, 5);
+    for (double& v : b) v += 1;
+    for (const Method method : {Method::gmres, Method::ca_gmres, Method::bicgstab}) {
+      Options o = with(method, 1e-10);
+      for (const auto* const a : {&neumann, &row}) {
+        const auto report = run(*a->on(comm), b, o).report;
+        ASSERT_FALSE(report.converged());
+        EXPECT_NE(report.detail.find("inconsistent"), std::string::npos)
+            << to_string(method) << (a == &row ? " row: " : ": ") << report.detail << " " << report.advice;
+        EXPECT_EQ(report.advice.find("Use a longer restart"), std::string::npos) << report.advice;
+      }
+    }
+    // A left null vector that is neither: two rows that are one, and different right-hand sides.
+    Whole<double> same;
+    same.n = 6;
+    for (Global r = 0; r < 6; ++r) {
+      if (r == 4) same.push(3, 5.0);
+      else same.push(r, double(r + 2));
+      same.end_row();
+    }
+    const auto report = run(*same.on(comm), std::vector<double>{1, 1, 1, 1, 2, 1}, with(Method::gmres, 1e-10)).report;
+    ASSERT_FALSE(report.converged());
+    EXPECT_NE(report.detail.find("inconsistent"), std::string::npos) << report.detail << report.advice;
+    // What is merely slow is not called so.
+    Options o = with(Method::gmres, 1e-12);
+    o.restart = 2, o.max_iterations = 150, o.fallbacks = false;
+    const auto slow = run(*grid<double>(40, 40).on(comm), random_vector<double>(1600, 5), o).report;
+    ASSERT_FALSE(slow.converged());
+    EXPECT_EQ(slow.detail.find("inconsistent"), std::string::npos) << slow.detail;
+  });
+}
+
+TEST(Driver, BlamesReplacedPivotsForAFailure) {
+  on_ranks([](const comm::Communicator& comm) {
+    // A matrix without a diagonal: rows of a nonsingular one in another order.
+    const Global n = 60;
+    Whole<double> a;
+    a.n = n;
+    for (Global r = 0; r < n; ++r) {
+      const Global big = (r + 1) % n;
+      for (const Global c : {std::min(big, (r + 17) % n), std::max(big, (r + 17) % n)})
+        a.push(c, c == big ? 4.0 : noise(3, r));
+      a.end_row();
+    }
+    const auto A = a.on(comm);
+    const auto P = precond::make<double, Host>("ilu0", *A);
+    const auto b = random_vector<double>(n, 1);
+    for (const Method method : {Method::gmres, Method::bicgstab}) {
+      const auto report = run(*A, b, with(method, 1e-8), P.get()).report;
+      ASSERT_FALSE(report.warnings.empty());
+      EXPECT_NE(report.warnings[0].find("pivots of 60 were zero"), std::string::npos) << report.warnings[0];
+      if (report.converged()) continue;
+      EXPECT_NE(report.detail.find("preconditioner block-jacobi (ilu0) is the likely cause"), std::string::npos)
+          << report.detail;
+      EXPECT_EQ((report.detail + report.advice).find("matrix is singular"), std::string::npos) << report.detail;
+    }
+  });
 }
 
 TEST(Driver, NothingLeftOfABlockIsNotNaN) {

@@ -171,4 +171,26 @@ TEST(IsHermitian, ComparesWithTheAdjoint) {
   });
 }
 
+TEST(IsHermitian, JudgesAnEntryByTheDiagonalOfItsRowAndColumn) {
+  on_ranks([](const Communicator& comm) {
+    const Global n = 23;
+    const auto space = layout::Space::distributed(comm, n);
+    // D M D, M with a diagonal of 2: sizes from 1e-8 to 1e8.
+    const auto d = [](Global i) { return std::pow(10.0, double(i % 5) * 2 - 4); };
+    const auto is = [&](Global i, Global j, double change, bool mirrored) {
+      test::Reference<double> a{n, n, {}};
+      for (Global k = 0; k < n; ++k) a.entry[{k, k}] = 2 * d(k) * d(k);
+      if (mirrored) a.entry[{i, j}] = a.entry[{j, i}] = 0.25 * d(i) * d(j);
+      a.entry[{i, j}] += change * d(i) * d(j);
+      return is_hermitian(comm, space.partition(), a.rows_of(space));
+    };
+    for (const bool mirrored : {true, false})
+      for (const auto& [i, j] : {std::pair<Global, Global>{0, 21}, {21, 0}, {4, 5}, {20, 10}, {9, 10}}) {
+        // What summing up in another order leaves; also where the terms have cancelled on one side.
+        EXPECT_TRUE(is(i, j, 6e-16, mirrored)) << i << " " << j << " " << mirrored;
+        EXPECT_FALSE(is(i, j, 1e-12, mirrored)) << i << " " << j << " " << mirrored;
+      }
+  });
+}
+
 }  // namespace

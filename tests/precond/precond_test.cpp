@@ -246,6 +246,33 @@ TYPED_TEST(Precond, Ic0RefusesWhatIsNotHermitianOrNotPositive) {
   });
 }
 
+TYPED_TEST(Precond, Ic0TakesAsymmetryOfRoundingAndNegativeDefiniteMatrices) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = grid<T>(6, 5);
+    const auto A = a.on(comm);
+    const auto nearly =
+        a.map([](Global r, Global c, T v) { return r < c ? v + T(4 * std::numeric_limits<R>::epsilon()) : v; });
+    const auto B = nearly.on(comm);
+    const auto negative = a.map([](Global, Global, T v) { return -v; });
+    const auto C = negative.on(comm);
+    const BlockJacobi<T> P(*A, Factorisation::ic0), Q(*B, Factorisation::ic0), N(*C, Factorisation::ic0);
+    const auto x = spread(A->range(), random_vector<T>(a.n, 7));
+    Vector<T> y(A->range()), z(A->range());
+    P.apply(x, y);
+    Q.apply(x, z);
+    EXPECT_LE(relative_difference(whole(z), whole(y)), tolerance<T>(100));
+    N.apply(x, z);
+    layout::scale(T(-1), z);
+    EXPECT_LE(relative_difference(whole(z), whole(y)), tolerance<T>(100));
+    N.apply_adjoint(x, z);
+    layout::scale(T(-1), z);
+    EXPECT_LE(relative_difference(whole(z), whole(y)), tolerance<T>(100));
+    EXPECT_NE(N.name().find("-A"), std::string::npos) << N.name();
+  });
+}
+
 TYPED_TEST(Precond, ZeroPivotsAreReplacedAndCounted) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
@@ -261,6 +288,7 @@ TYPED_TEST(Precond, ZeroPivotsAreReplacedAndCounted) {
     const BlockJacobi<T> P(*A);
     EXPECT_EQ(P.perturbed_pivots(), 2);
     EXPECT_NE(P.note().find("2 pivots"), std::string::npos);
+    EXPECT_TRUE(P.is_doubtful());
     Vector<T> x(A->range()), y(A->range());
     layout::fill(x, T(1));
     P.apply(x, y);

@@ -595,3 +595,12 @@ def test_command_on_ranks(ranks: int) -> None:
     np.testing.assert_allclose(facts["charge"], alone["charge"], rtol=1e-5)
     assert facts["at"][0]["potential"] == pytest.approx(alone["at"][0]["potential"], rel=1e-4)
     assert abs(facts["iterations"] - alone["iterations"]) <= 2
+
+
+@needs_shared
+def test_cg_on_collocation_says_what_is_wrong() -> None:
+    done = run("bem", SHARED / "human.obj", "--method", "cg", "--eps", "1e-3", "--json", "-", code=3)
+    facts = json.loads(done.stdout)
+    assert facts["iterations"] <= 100  # of the 50,000 that it may do
+    assert "this one is not Hermitian" in facts["advice"]
+    assert "--discretisation galerkin" in facts["advice"]

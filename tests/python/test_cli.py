@@ -47,6 +47,14 @@ def residual(x: np.ndarray[Any, Any], b: np.ndarray[Any, Any], n: int = 12, wind
         (["solve", "a.mtx", "--scalar", "float46"], 'did you mean "float64"?'),
         (["solve", "a.mtx", "--methd", "cg"], 'did you mean "--method"?'),
         (["solve", "a.mtx", "--meth", "cg"], 'unknown option "--meth"'),
+        (["solve", "a.mtx", "--verbose"], 'did you mean "--monitor"?'),
+        (["solve", "a.mtx", "--maxiter", "3"], 'did you mean "--max-iterations"?'),
+        (["solve", "a.mtx", "--tol", "3"], 'did you mean "--rtol"?'),
+        (["solve", "a.mtx", "--pc", "ilu0"], 'did you mean "--precond"?'),
+        (["solve", "a.mtx", "-ksp_type", "cg"], 'did you mean "--method"?'),
+        (["solve", "a.mtx", "--precond", "icc"], 'did you mean "ic0"?'),
+        (["solve", "a.mtx", "--wobble"], 'unknown option "--wobble"\n'),
+        (["bem", "a.mtx", "--precond", "bjacobi"], 'did you mean "block-jacobi"?'),
         (["solve", "a.mtx", "b.mtx"], 'unexpected argument "b.mtx"'),
         (["solve", "a.mtx", "--rtol", "-1"], "from 0"),
         (["solve", "a.mtx", "--rtol", "nan"], "from 0"),
@@ -193,6 +201,24 @@ def test_not_converged(system: Path, tmp_path: Path) -> None:
     assert facts["advice"].split()[0] in done.stdout
     assert "NOT CONVERGED: max iterations" in done.stdout
     assert len(np.load(tmp_path / "x.npy")) == 144
+
+
+def test_replaced_pivots_are_reported(tmp_path: Path) -> None:
+    entries = {(i, (i + 1) % 40): 2.0 for i in range(40)} | {(i, (i + 7) % 40): 0.5 for i in range(40)}
+    path = write_mtx(tmp_path / "a.mtx", (40, 40), entries)
+    words = ("solve", path, "--method", "bicgstab", "--precond", "ilu0", "--json", tmp_path / "r.json")
+    out = tacit(*words, code=3).stdout
+    facts = parsed((tmp_path / "r.json").read_text())
+    assert "pivots of 40 were zero or too small and replaced" in facts["warnings"][0]
+    assert "pivots of 40 were zero" in " ".join(out.split())
+    assert "is the likely cause" in facts["detail"]
+
+
+def test_cg_on_a_matrix_that_is_not_symmetric(tmp_path: Path) -> None:
+    out = tacit("solve", poisson(tmp_path / "a.mtx", 12, wind=0.9), "--method", "cg", code=3).stdout
+    out = " ".join(out.split())
+    assert "A is not Hermitian" in out
+    assert "use gmres or bicgstab" in out
 
 
 def test_what_json_cannot_say_is_null() -> None:

@@ -50,6 +50,17 @@ def test_info_of_a_matrix(tmp_path: Path) -> None:
     assert facts["hermitian"] is False
     assert facts["hermitian_defect"] == pytest.approx(0.5 / 4.5)
     assert "gmres" in facts["advice"]
+    # The same rule as of method="auto": rounding is no asymmetry, and negative definite matrices are for cg too.
+    entries = (
+        {(i, i): -4.0 for i in range(5)}
+        | {(i, i + 1): 1.0 for i in range(4)}
+        | {(i + 1, i): 1 + 4e-16 for i in range(4)}
+    )
+    facts = info(write_mtx(tmp_path / "r.mtx", (5, 5), entries))
+    assert facts["hermitian"] is True
+    assert facts["hermitian_defect"] > 0
+    assert "cg" in facts["advice"]
+    assert "rounding" in tacit("info", tmp_path / "r.mtx").stdout
 
 
 def test_info_in_words(tmp_path: Path) -> None:

@@ -20,7 +20,21 @@ A, B = laplacian(6), np.ones(6)
     [
         (dict(methdo="cg"), TypeError, "'methdo'; did you mean 'method'"),
         (dict(precon="jacobi"), TypeError, "did you mean 'precond'"),
-        (dict(maxiter=3), TypeError, "did you mean"),
+        (dict(maxiter=3), TypeError, "did you mean 'max_iterations'"),
+        (dict(maxit=3), TypeError, "did you mean 'max_iterations'"),
+        (dict(ksp_max_it=3), TypeError, "did you mean 'max_iterations'"),
+        (dict(M="jacobi"), TypeError, "did you mean 'precond'"),
+        (dict(pc_type="jacobi"), TypeError, "did you mean 'precond'"),
+        (dict(tol=1e-3), TypeError, "did you mean 'rtol'"),
+        (dict(abstol=1e-3), TypeError, "did you mean 'atol'"),
+        (dict(ksp_type="cg"), TypeError, "did you mean 'method'"),
+        (dict(dtype="float32"), TypeError, "did you mean 'scalar'"),
+        (dict(restrat=3), TypeError, "did you mean 'restart'"),
+        (dict(K=1), TypeError, r"no option 'K' \("),
+        (dict(wobble=1), TypeError, r"no option 'wobble' \("),
+        (dict(method="fgmres"), ValueError, "did you mean 'gmres'"),
+        (dict(method="bcgs"), ValueError, "did you mean 'bicgstab'"),
+        (dict(method="xyzzy"), ValueError, r"unknown method 'xyzzy' \("),
         (dict(method="gmers"), ValueError, "did you mean 'gmres'"),
         (dict(method=3), TypeError, "method is 3"),
         (dict(precond="jacobbi"), ValueError, 'did you mean "jacobi"'),
@@ -91,6 +105,54 @@ def test_wrong_options(options: dict[str, Any], error: type[Exception], text: st
 def test_wrong_systems(a: Any, b: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         tacit.solve(a, b)
+
+
+class Mat:
+    """What of petsc4py's Mat is used: the sizes, and this rank's rows."""
+
+    def __init__(self, a: sp.csr_array, rows: slice = slice(None), assembled: bool = True) -> None:
+        self.a, self.rows, self.assembled = sp.csr_array(a), rows, assembled
+
+    def getSizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        own = self.a[self.rows].shape[0]
+        return (own, self.a.shape[0]), (own, self.a.shape[1])
+
+    def getValuesCSR(self) -> tuple[Any, Any, Any]:
+        if not self.assembled:
+            raise RuntimeError("error code 73")
+        own = sp.csr_array(self.a[self.rows])
+        return own.indptr.astype(np.int32), own.indices.astype(np.int32), own.data
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise RuntimeError("error code 56")
+
+
+def test_matrices_of_petsc() -> None:
+    r = tacit.solve(Mat(A), B, precond=Mat(sp.eye_array(6)))
+    assert r.converged
+    assert r.nonzeros == A.nnz
+    assert np.allclose(A @ r.x, B)
+    assert (tacit.csr(Mat(A)).to_scipy() != A).nnz == 0
+    assert tacit.solve(Mat(A * (1 + 0j)), B).x.dtype == np.complex128
+    with pytest.raises(TypeError, match=r"convert\('aij'\)"):
+        tacit.solve(Mat(A, assembled=False), B)
+
+
+def test_matrices_of_petsc_keep_their_rows() -> None:
+    def rank(comm: Any) -> None:
+        cut = [0, 1, 6]  # not as Tacit would share them out
+        mine = slice(cut[comm.rank], cut[comm.rank + 1])
+        matrix = tacit.csr(Mat(A, mine), comm=comm)
+        assert matrix.own_range == (mine.start, mine.stop)
+        r = tacit.solve(Mat(A, mine), B[mine], comm=comm, method="cg", precond=Mat(sp.eye_array(6) * 0.5, mine))
+        assert r.converged, r.summary()
+        assert len(r.x) == mine.stop - mine.start
+        assert np.allclose(tacit.layout.gather(r.x, comm), np.linalg.solve(A.toarray(), B))
+        assert tacit.solve(Mat(A), B, comm=comm).converged  # all of it on each rank
+        with pytest.raises(ValueError, match="another way"):
+            tacit.solve(A, B, comm=comm, precond=Mat(sp.eye_array(6), mine))
+
+    tacit.comm.run_threads(2, rank)
 
 
 def test_wrong_first_guess() -> None:

@@ -52,7 +52,8 @@ def test_methods_and_scalars(method: str, scalar: str) -> None:
 def test_auto_knows_symmetry() -> None:
     a = laplacian(8, 8)
     assert tacit.solve(a, np.ones(64)).method == "cg"
-    assert tacit.solve(-a, np.ones(64)).method == "gmres"
+    assert tacit.solve(-a, np.ones(64)).method == "cg"
+    assert tacit.solve(a - sp.diags_array(np.linspace(0, 8, 64)), np.ones(64)).method == "gmres"
     assert tacit.solve(unsymmetric(64), np.ones(64)).method == "gmres"
     assert tacit.solve(as_scalar(a, "complex128"), np.ones(64)).method == "cg"
     assert tacit.solve(a, np.ones(64), precond="spai").method == "gmres"
@@ -60,6 +61,122 @@ def test_auto_knows_symmetry() -> None:
     r = tacit.solve(indefinite, np.ones(64))
     assert r.converged
     assert r.method == "cg" or "gmres" in r.warnings[0]
+
+
+def test_asymmetry_of_rounding_is_none() -> None:
+    # P^T A P is summed up in two orders on both sides of its diagonal, and some sums cancel.
+    rng = np.random.default_rng(0)
+    p = sp.random_array((400, 60), density=0.2, rng=rng, format="csr")
+    a = sp.csr_array(p.T @ (laplacian(20, 20) @ p))
+    assert 0 < abs(a - a.T).max() < 1e-15 * abs(a).max()
+    assert tacit.csr(a).is_hermitian()
+    assert tacit.solve(a, np.ones(60)).method == "cg"
+    r = tacit.solve(a, np.ones(60), precond="ic0")
+    assert r.converged
+    assert r.method == "cg"
+    scale = sp.diags_array(10.0 ** rng.uniform(-6, 6, 60))
+    assert tacit.csr(sp.csr_array(scale @ a @ scale)).is_hermitian()
+    a[3, 7] *= 1 + 1e-10
+    assert not tacit.csr(a).is_hermitian()
+
+
+@pytest.mark.parametrize("method", ["auto", "cg", "ca-cg", "pipelined-cg"])
+@pytest.mark.parametrize("scalar", ["float64", "complex64"])
+def test_negative_definite_matrices(method: str, scalar: str) -> None:
+    a = as_scalar(-laplacian(9, 8), scalar)
+    b = (a @ np.arange(72)).astype(scalar)
+    rtol = 1e-4 if scalar == "complex64" else 1e-10
+    positive = spl.LinearOperator((72, 72), matvec=lambda x: 0.25 * x, dtype=scalar)
+    negative = spl.LinearOperator((72, 72), matvec=lambda x: -0.25 * x, dtype=scalar)
+    for precond in (None, "jacobi", dict(name="jacobi", absolute=True), "ilu0", "ic0", positive, negative):
+        r = tacit.solve(a, b, method=method, precond=precond, rtol=rtol)
+        assert r.converged, r.summary()
+        assert r.method == ("cg" if method == "auto" else method)
+        assert any("-A x = -b" in text for text in r.warnings), r.warnings
+        assert true_residual(a, r.x, b) <= 1.2 * rtol
+    if method != "auto":
+        r = tacit.solve(spl.aslinearoperator(a), b, method=method, precond=negative, rtol=rtol)
+        assert r.converged, r.summary()
+        assert any("-A x = -b" in text for text in r.warnings), r.warnings
+
+
+@pytest.mark.parametrize("method", ["cg", "ca-cg", "pipelined-cg"])
+def test_cg_says_that_a_matrix_is_not_hermitian(method: str) -> None:
+    a = laplacian(20, 20) + sp.diags_array([0.9, -0.9], offsets=[-1, 1], shape=(400, 400))
+    for A in (a, spl.aslinearoperator(a)):
+        r = tacit.solve(A, np.ones(400), method=method)
+        assert not r.converged
+        assert "A is not Hermitian" in r.detail
+        assert "gmres" in r.advice
+        assert "more iterations" not in r.advice
+        if A is a or method != "pipelined-cg":
+            assert r.iterations <= 500  # of the 4000 that it may do
+    # With rows of the identity for boundary values A is not Hermitian either, and cg works.
+    fixed = laplacian(20, 20).tolil()
+    b = np.ones(400)
+    for i in range(20):
+        fixed[i, :] = 0
+        fixed[i, i] = 1
+        b[i] = 0
+    assert not tacit.csr(fixed).is_hermitian()
+    assert tacit.solve(fixed, b, method=method).converged
+
+
+def test_cg_says_that_a_preconditioner_is_not_hermitian() -> None:
+    a = laplacian(20, 20)
+    shift = sp.diags_array([1.0, 0.98], offsets=[0, 1], shape=(400, 400)).tocsr()
+    r = tacit.solve(a, np.ones(400), method="cg", precond=shift)
+    assert not r.converged
+    assert "P - P^H" in r.detail
+    assert "A is not Hermitian" not in r.detail
+
+
+def without_diagonal(n: int = 479, seed: int = 1) -> sp.csr_array:
+    """A nonsingular matrix without a diagonal: its large entries stand elsewhere, as in chemical engineering."""
+    rng = np.random.default_rng(seed)
+    a = sp.random_array((n, n), density=3 / n, rng=rng, format="lil")
+    a.setdiag(0)
+    for i, d in enumerate(10.0 ** rng.uniform(-2, 2, n)):
+        a[i, (i + 17) % n] = d
+    return sp.csr_array(a)
+
+
+@pytest.mark.parametrize("method", ["auto", "gmres", "bicgstab", "ca-gmres"])
+def test_replaced_pivots_are_told_and_blamed(method: str) -> None:
+    a = without_diagonal()
+    r = tacit.solve(a, np.ones(479), method=method, precond="ilu0")
+    assert not r.converged
+    assert "pivots of 479 were zero or too small and replaced" in r.warnings[0]
+    assert "ilu0" in r.warnings[0]
+    assert "preconditioner block-jacobi (ilu0) is the likely cause" in r.detail
+    assert "the matrix" not in r.detail
+    assert "preconditioner" in r.advice
+    assert not tacit.solve(laplacian(9, 9), np.ones(81), method="gmres", precond="ilu0").warnings
+
+
+@pytest.mark.parametrize("method", ["auto", "gmres", "bicgstab", "cg"])
+def test_inconsistent_systems_are_named(method: str) -> None:
+    # Poisson's equation with no flux through the sides, and sources that do not add up to zero.
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(20, 20)).tolil()
+    line[0, 0] = line[19, 19] = 1
+    a = sp.csr_array(sp.kron(line, sp.eye_array(20)) + sp.kron(sp.eye_array(20), line))
+    b = 1 + np.random.default_rng(3).standard_normal(400)
+    r = tacit.solve(a, b, method=method)
+    assert not r.converged
+    assert "inconsistent" in r.detail
+    # What no x comes below is told rightly.
+    part = abs(b.sum()) / 20 / np.linalg.norm(b)
+    assert f"{part:.2g}" in r.detail
+    assert "mean" in r.advice
+    assert "longer restart or another method does not help" in r.advice
+    assert tacit.solve(a, b - b.mean(), method=method).converged
+    if method in ("auto", "gmres"):
+        row = laplacian(20, 20).tolil()
+        row[7, :] = 0
+        r = tacit.solve(row.tocsr(), b, method=method)
+        assert not r.converged
+        assert "rows of zeros" in r.detail
+        assert f"{abs(b[7]) / np.linalg.norm(b):.2g}" in r.detail
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ class Csr final : public Operator<T, M> {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether A = A^H to rounding, checked entry by entry. Collective; one transposition's worth of messages.
+/// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry. Collective; messages of one or two
+/// transpositions.
 template <Scalar T>
 bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows);
 

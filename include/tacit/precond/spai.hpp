@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/op/csr.hpp>
+#include <tacit/op/noted.hpp>
 
 #include <memory>
 #include <string>
@@ -30,14 +31,13 @@ struct SpaiOptions {
 /// exchange. Error(usage): a matrix that has NaN or Inf; factorised: a matrix that is not Hermitian, a diagonal that is
 /// not positive (global row).
 template <Scalar T, Memory M = Host>
-class Spai final : public op::Operator<T, M> {
+class Spai final : public op::Operator<T, M>, public op::Noted {
  public:
   explicit Spai(const op::Csr<T, M>& A, const SpaiOptions& options = {});
   std::string name() const override;
   bool has_adjoint() const override { return true; }
   op::Cost cost() const override;
   bool as_tasks() const override { return true; }
-  const std::string& note() const { return note_; }
   /// M, or G when factorised.
   const op::Csr<T, M>& matrix() const { return *matrix_; }
 
@@ -49,7 +49,6 @@ class Spai final : public op::Operator<T, M> {
   SpaiOptions options_;
   std::unique_ptr<op::Csr<T, M>> matrix_;
   mutable std::unique_ptr<Vector<T, M>> between_;  // G x
-  std::string note_;
 };
 
 }  // namespace tacit::precond

@@ -72,7 +72,7 @@ def _told_precond(precond: Any) -> dict[str, float | str]:
         return {"precond": repr(name.replace("_", "-") if isinstance(name, str) else name), **told}
     if isinstance(given, op.Operator):
         return {"precond": "an operator of Tacit"}
-    return {"precond": "a matrix" if op._is_matrix(given) else "a function"}
+    return {"precond": "a matrix" if op._is_matrix(given) or op.is_petsc(given) else "a function"}
 
 
 def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
@@ -148,17 +148,17 @@ def solve(
 
     Parameters
     ----------
-    A : operator, sparse matrix, array, LinearOperator or callable with shape
-        Square, n x n. On several ranks: an operator of Tacit (distributed), or the same matrix on every rank.
+    A : operator, sparse matrix, array, LinearOperator, petsc4py Mat or callable with shape
+        Square, n x n. On several ranks: an operator of Tacit or a Mat (distributed), or the same matrix on every rank.
     b : array_like
         Shape (n,) or (n, 1), whole; or this rank's own part. NumPy or DLPack; not copied where type and layout fit.
     x0 : array_like, optional
         First guess, in the form of b. Default: zero.
     method : str
-        "auto" (cg for a Hermitian matrix with a positive diagonal, changing to gmres should it break down; gmres for
+        "auto" (cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for
         the rest), "cg", "bicgstab", "gmres", "richardson", "chebyshev"; with one sum for many iterations: "ca-cg",
         "ca-bicgstab", "ca-gmres"; with sums hidden behind products: "pipelined-cg", "pipelined-bicgstab",
-        "pipelined-gmres"; with both: "pipelined-ca-gmres".
+        "pipelined-gmres"; with both: "pipelined-ca-gmres". cg and its kin solve -A x = -b where A is negative definite.
     precond : str, dict or operator, optional
         An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything
         that A may be.
@@ -281,6 +281,8 @@ def solve(
     """
     begin = _core.wall_time()
     on = A.comm if comm is None and isinstance(A, op.Operator) else _comm.resolve(comm)
+    if op.is_petsc(A):
+        A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
         refuse_unknown("solve", unknown, _OPTIONS)

@@ -102,7 +102,7 @@ class Result:
     trace : list of TraceEvent or None
         Of all ranks, with ``trace=True``.
     warnings : list of str
-        Fallbacks taken, and the like.
+        Fallbacks taken, pivots that a preconditioner replaced, and the like.
     method, precond, scalar, device : str
         What was used.
     unknowns, nonzeros, ranks, threads : int

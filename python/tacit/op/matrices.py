@@ -28,6 +28,40 @@ def _is_sparse(a: Any) -> bool:
     return hasattr(a, "tocsr") and hasattr(a, "format") and hasattr(a, "shape")
 
 
+def is_petsc(a: Any) -> bool:
+    """Whether this is a matrix of petsc4py (a Mat), whose ranks hold rows of their own."""
+    return hasattr(a, "getValuesCSR") and hasattr(a, "getSizes")
+
+
+def _of_petsc(a: Any, on: _core.Communicator, scalar: str | None, what: str, offsets: Sequence[int] | None) -> Csr:
+    """A Mat of petsc4py as a Csr: rows stay on the ranks that have them. Collective."""
+
+    def look() -> tuple[tuple[int, int], int, Array, Array, Array]:
+        try:
+            (own, rows), (_, columns) = a.getSizes()
+            start, column, value = a.getValuesCSR()
+        except Exception as e:
+            raise TypeError(
+                f"{what} is a petsc4py Mat that does not give its rows (Mat.getValuesCSR: {e}); assemble it, or"
+                " convert it by Mat.convert('aij')"
+            ) from e
+        return (rows, columns), own, np.asarray(start), np.asarray(column), np.asarray(value)
+
+    shape, own, start, column, value = agreed(on, look)
+    # Made on PETSc.COMM_SELF: each rank has all of it.
+    if on.all_min(int(own == shape[0])):
+        from scipy.sparse import csr_array
+
+        whole = csr_array((value, column, start), shape=shape)
+        made = as_operator(whole, on, scalar, what=what, offsets=offsets)
+    else:
+        made = csr((value, column, start), (own, shape[1]), own_rows=True, comm=on, scalar=scalar)
+        if offsets is not None and list(offsets) != list(made._handle.range_offsets):
+            raise ValueError(f"the rows of {what} are spread over the ranks in another way than those of A")
+    assert isinstance(made, Csr)
+    return made
+
+
 def _shape_of(a: Any, what: str) -> tuple[int, int]:
     try:
         rows, columns = (int(n) for n in a.shape)
@@ -98,7 +132,8 @@ def as_operator(
     offsets: Sequence[int] | None = None,
 ) -> Operator:
     """An operator from whatever stands for a matrix: an operator of Tacit, a SciPy sparse matrix of any format, a
-    dense array, or anything with ``shape`` that has ``matvec`` or can be called.
+    dense array, a Mat of petsc4py (whose rows stay where they are), or anything with ``shape`` that has ``matvec`` or
+    can be called.
 
     Parameters
     ----------
@@ -124,6 +159,8 @@ def as_operator(
         return a if scalar is None else _converted(a, scalar, what)
     on = _comm.resolve(comm)
     name = chosen_scalar(scalar)
+    if is_petsc(a):
+        return _of_petsc(a, on, name, what, offsets)
 
     def look() -> Any:
         if _is_matrix(a):
@@ -203,7 +240,7 @@ def csr(
     ----------
     a : matrix or tuple
         A SciPy sparse matrix or array of any format, a dense array, or ``(data, indices, indptr)`` with `shape`. The
-        same on every rank, which takes its own rows.
+        same on every rank, which takes its own rows. Of a Mat of petsc4py each rank gives the rows it has.
     shape : tuple of int, optional
         With arrays only.
     own_rows : bool
@@ -232,7 +269,7 @@ def csr(
     (3, (2, 2))
     """
     arrays = isinstance(a, tuple) and len(a) == 3
-    if not arrays and not own_rows:
+    if is_petsc(a) or not (arrays or own_rows):
         made = as_operator(a, comm, scalar)
         if not isinstance(made, Csr):
             raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")

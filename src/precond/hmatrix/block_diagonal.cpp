@@ -171,6 +171,7 @@ BlockDiagonal<T>::BlockDiagonal(const op::HMatrix<T>& A, const BlockDiagonalOpti
     all_bytes_ = comm.all_sum(bytes_);
     blocks_ = comm.all_sum(Global(inverses_->cut.size()) - 1);
     const Global perturbed = comm.all_sum(inverses_->perturbed);
+    doubtful_ = perturbed > 0;
     if (perturbed > 0)
       note_ = message(perturbed, perturbed == 1 ? " pivot was" : " pivots were", " too small and replaced");
     name_ = message("block-jacobi (", blocks_, " near-field blocks)");

@@ -279,6 +279,7 @@ Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T
     report_.single = single;
     report_.seconds = comm.all_max(wall_time() - start);
     name_ = comm.size() > 1 ? message("hlu (", comm.size(), " diagonal blocks)") : "hlu";
+    doubtful_ = report_.perturbed > 0 || all[5] > 0;
     if (report_.perturbed > 0)
       note_ =
           message(report_.perturbed, report_.perturbed == 1 ? " pivot was" : " pivots were", " too small and replaced");

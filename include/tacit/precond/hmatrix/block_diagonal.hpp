@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/op/noted.hpp>
 #include <tacit/precond/hmatrix/hlu.hpp>
 
 #include <memory>
@@ -22,7 +23,7 @@ struct BlockDiagonalOptions {
 /// sqrt(epsilon) times that; note() tells how many. Collective to make; an apply reads the inverses once for all
 /// columns, and travels as Hlu's. Error(usage): size < 1, an operator over two trees.
 template <Scalar T>
-class BlockDiagonal final : public op::Operator<T, Host> {
+class BlockDiagonal final : public op::Operator<T, Host>, public op::Noted {
  public:
   explicit BlockDiagonal(const op::HMatrix<T>& A, const BlockDiagonalOptions& options = {});
   ~BlockDiagonal() override;
@@ -34,7 +35,6 @@ class BlockDiagonal final : public op::Operator<T, Host> {
   double bytes() const { return all_bytes_; }
   /// Blocks, all ranks.
   Global blocks() const { return blocks_; }
-  const std::string& note() const { return note_; }
 
  protected:
   int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
@@ -44,7 +44,7 @@ class BlockDiagonal final : public op::Operator<T, Host> {
   struct Inverses;
   template <Scalar F>
   struct InversesIn;
-  std::string name_, note_;
+  std::string name_;
   double bytes_ = 0, all_bytes_ = 0;
   Global blocks_ = 0;
   bool single_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/op/noted.hpp>
 
 #include <memory>
 #include <string>
@@ -53,7 +54,7 @@ struct HluReport {
 /// reads the factors once for all columns; distributed, elements of x travel to the ranks that have their rows, and
 /// back. Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees.
 template <Scalar T>
-class Hlu final : public op::Operator<T, Host> {
+class Hlu final : public op::Operator<T, Host>, public op::Noted {
  public:
   explicit Hlu(const op::HMatrix<T>& A, const HluOptions& options = {});
   ~Hlu() override;
@@ -62,8 +63,6 @@ class Hlu final : public op::Operator<T, Host> {
   bool has_adjoint() const override { return true; }
   op::Cost cost() const override;
   const HluReport& report() const { return report_; }
-  /// What went wrong and was mended, over all ranks; empty when nothing was.
-  const std::string& note() const { return note_; }
 
  protected:
   int begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint) const override;
@@ -74,7 +73,7 @@ class Hlu final : public op::Operator<T, Host> {
   template <Scalar F>
   struct FactorsIn;
   HluReport report_;
-  std::string name_, note_;
+  std::string name_;
   std::unique_ptr<op::OwnRows<T>> rows_;
   std::unique_ptr<Factors> factors_;
 };

@@ -1,0 +1,198 @@
+// What is said of a solve that has failed: is the cause the preconditioner's construction, a matrix that is not
+// Hermitian, or a right-hand side out of the range of a singular matrix? Part of solve_impl.hpp.
+#pragma once
+
+namespace tacit::krylov {
+namespace {
+
+std::string about(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+/// 1 or -1 where all of A's diagonal has this sign, 0 otherwise (and where A does not know its diagonal: 1).
+/// Collective.
+template <Scalar T, Memory M>
+int Solve<T, M>::sign_of_diagonal() {
+  if (!given_A_->has_diagonal()) return 1;
+  const auto d = given_A_->diagonal();
+  const auto& comm = space_.comm();
+  const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
+  const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
+  return positive ? 1 : negative ? -1 : 0;
+}
+
+/// A_ and P_ with the powers of two that balance the scales; with -A in place of A, and with the sign of P for which
+/// (b, P b) > 0, where A is negative definite. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::scale_operators() {
+  using R = real_t<T>;
+  scaled_A_ = std::make_unique<op::Scaled<T, M>>(*given_A_, std::ldexp(R(negated_ ? -1 : 1), -a_exponent_));
+  A_ = scaled_A_.get();
+  if (given_P_) {
+    R sign = 1;
+    if (negated_) {
+      Vector<T, M> z(space_);
+      given_P_->apply(b_, z);
+      if (real(layout::dot(b_, z)) < 0) sign = -1;
+    }
+    scaled_P_ = std::make_unique<op::Scaled<T, M>>(*given_P_, std::ldexp(sign, a_exponent_));
+    P_ = scaled_P_.get();
+  }
+  if (!negated_) return;
+  layout::scale(T(-1), b_);
+  report_.warnings.push_back(message(
+      to_string(method_),
+      " solves -A x = -b: ", given_A_->has_diagonal() ? "the diagonal of A is negative" : "(r, A r) is negative"));
+}
+
+/// cg broke down in its first iteration. Is A, which has no diagonal to look at, negative definite as far as r shows?
+/// Then -A takes its place; P is left as scale_operators() finds it right. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::turn_sign(const Monitor& monitor, Vector<T, M>& r) {
+  if (classical_of(method_) != Method::cg || negated_ || monitor.iterations() > 0 || given_A_->has_diagonal())
+    return false;
+  Vector<T, M> Ar(space_);
+  A_->apply(r, Ar);
+  if (!(real(layout::dot(r, Ar)) < 0)) return false;
+  negated_ = true;
+  scale_operators();
+  layout::scale(T(-1), r);
+  iteration_.reset();
+  return true;
+}
+
+/// An estimate of ||B - B^H|| / ||B||, Frobenius: of (q, B p) - (B q, p) for pseudo-random p and q. Rounding stays far
+/// below sqrt(epsilon); NaN where products are not finite. Two products with B. Collective.
+template <Scalar T, Memory M>
+double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
+  Vector<T, M> p(space_), q(space_), Bp(space_), Bq(space_);
+  scatter(p, 1);
+  scatter(q, 2);
+  B.apply(p, Bp);
+  B.apply(q, Bq);
+  const double size = (layout::norm(q) * layout::norm(Bp) + layout::norm(p) * layout::norm(Bq)) / 2;
+  return double(std::abs(layout::dot(q, Bp) - layout::dot(Bq, p))) / size * std::sqrt(double(space_.size()));
+}
+
+/// cg has got nowhere, and A is far from Hermitian on vectors that cg works with. (On these a matrix may well be
+/// Hermitian that is not elsewhere: one with rows of the identity for boundary values, say.) Two products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::is_hopeless(double norm) {
+  if (hermitian_ || classical_of(method_) != Method::cg || !(norm > 0.1 * b_norm_)) return false;
+  Vector<T, M> Ab(space_), AAb(space_);
+  A_->apply(b_, Ab);
+  A_->apply(Ab, AAb);
+  const T square = layout::dot(Ab, Ab);
+  hopeless_ = double(std::abs(square - layout::dot(AAb, b_))) > 1e-3 * double(real(square));
+  return hopeless_;
+}
+
+/// y := A^H x, where A has an adjoint product or is Hermitian. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) {
+  if (!may_use_adjoint_) return A_->apply(x, y);
+  Vector<T, M> scaled = x;
+  layout::scale(T(std::ldexp(real_t<T>(negated_ ? -1 : 1), -a_exponent_)), scaled);
+  given_A_->apply_adjoint(scaled, y);
+}
+
+/// Completes detail and advice of a solve that has failed, where a few products can tell why. The report's counts and
+/// seconds are without them. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::explain() {
+  const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
+  // Neither a solve that was soon cut off nor one that is as good as the scalar allows is a failure to be explained.
+  if (!residual_ || report_.converged() || report_.reason == Reason::stopped || report_.residual_norm <= noise ||
+      (report_.reason == Reason::max_iterations && report_.iterations < 100))
+    return;
+  const auto add = [&](const std::string& text) { report_.detail += (report_.detail.empty() ? "" : "; ") + text; };
+  if (noted_ && noted_->is_doubtful()) {
+    // What follows the value that vanished is what it means for the matrix where the preconditioner is sound.
+    report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
+    add(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()));
+    report_.advice = "Use another preconditioner (spai, or none), or order the rows so that no diagonal entry is zero.";
+    return;
+  }
+  const double skew = asymmetry(*A_);
+  const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy());
+  if (classical_of(method_) == Method::cg) {
+    const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
+    if (skew > 0 && !hermitian) {
+      add(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"));
+      report_.advice =
+          "cg needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or bicgstab.";
+      return;
+    }
+    if (of_P > noise) {
+      add(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
+                  about(of_P), " of P"));
+      report_.advice =
+          "cg needs a Hermitian positive definite preconditioner, and this one is not Hermitian; use another one, or "
+          "gmres or bicgstab.";
+      return;
+    }
+  }
+  // A user's function may promise an adjoint product and not have it, as SciPy's operators do; it knows no diagonal.
+  may_use_adjoint_ = given_A_->has_adjoint() && given_A_->has_diagonal();
+  if (report_.reason != Reason::non_finite && (hermitian || may_use_adjoint_)) explain_inconsistency();
+}
+
+/// Every x has ||b - A x|| >= |(y, b - A x)| for a y of length 1. So where A^H y is next to nothing no x comes below
+/// |(y, b)|, but one that is longer by a factor of 1 / ||A^H y||. Looks for such a y. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::explain_inconsistency() {
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  Vector<T, M> y(space_), s(space_);
+  scatter(y, 3);
+  apply_adjoint(y, s);
+  const double A_norm = layout::norm(s) / layout::norm(y), b_norm = layout::norm(b_);
+  const double goal = goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
+  const double least = std::max(10 * goal, std::sqrt(epsilon) * b_norm);
+  const auto told = [&](const char* which, const char* part) {
+    const double size = layout::norm(y), level = double(std::abs(layout::dot(y, b_))) / size;
+    if (!(layout::norm(s) <= 4096 * epsilon * A_norm * size) || !(level > least)) return false;
+    report_.detail +=
+        message(report_.detail.empty() ? "" : "; ", "the system is inconsistent: A is singular, or nearly so, and ",
+                which, ", so that no x brings ||b - A x|| below ", about(level / b_norm), " of ||b||");
+    report_.advice = message("Take ", part,
+                             " out of b, or solve A^H A x = A^H b for the x of least residual; a longer restart "
+                             "or another method does not help.");
+    return true;
+  };
+  // b where A has rows of zeros: those that give exactly zero for random numbers.
+  scatter(y, 4);
+  A_->apply(y, s);
+  auto part = b_.to_host();
+  const auto image = s.to_host();
+  for (std::size_t i = 0; i < part.size(); ++i)
+    if (image[i] != T(0)) part[i] = T(0);
+  y.assign(part);
+  apply_adjoint(y, s);
+  if (told("it has rows of zeros where b is not zero", "what stands in these rows")) return;
+  layout::fill(y, T(1));
+  apply_adjoint(y, s);
+  if (told("each of its columns adds up to zero while b does not", "the mean")) return;
+  if (report_.reason == Reason::max_iterations) return;
+  // From the residual as it is to the shortest one, by conjugate gradients on A^H A.
+  layout::copy(*residual_, y);
+  apply_adjoint(y, s);
+  Vector<T, M> p = s, q(space_);
+  double square = double(real(layout::dot(s, s)));
+  const auto most = std::min<std::int64_t>(500, report_.counts.operator_applies / 2);
+  for (std::int64_t k = 0; k < most && layout::norm(y) > least; ++k) {
+    if (told("b has a part that is orthogonal to its range", "that part")) return;
+    A_->apply(p, q);
+    const double alpha = square / double(real(layout::dot(q, q))), before = square;
+    if (!std::isfinite(alpha)) return;
+    layout::axpy(T(real_t<T>(-alpha)), q, y);
+    apply_adjoint(y, s);
+    square = double(real(layout::dot(s, s)));
+    layout::scale(T(real_t<T>(square / before)), p);
+    layout::axpy(T(1), s, p);
+  }
+}
+
+}  // namespace
+}  // namespace tacit::krylov
