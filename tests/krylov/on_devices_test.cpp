@@ -23,7 +23,8 @@ namespace {
 
 // 1 / r and n / 6 on the diagonal, so that BiCGStab takes a dozen iterations.
 template <class T>
-std::shared_ptr<const HMatrix<T>> matrix(const Communicator& comm, Local n, double tolerance, double diagonal = 1 / 6.0) {
+std::shared_ptr<const HMatrix<T>> matrix(const Communicator& comm, Local n, double tolerance,
+                                         double diagonal = 1 / 6.0) {
   const Geometry g = sphere(n);
   HMatrixOptions options;
   options.tolerance = tolerance;

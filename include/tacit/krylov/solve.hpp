@@ -16,11 +16,12 @@ namespace tacit::krylov {
 /// Whenever the method's recurrence claims that, the residual is recomputed; if it does not hold, the method solves
 /// A d = b - A x for a correction d and goes on (report.restarts), until it holds or the residual no longer falls
 /// (`stagnated`). b and A are scaled by powers of two when squares could overflow or underflow, so a problem times
-/// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest magnitude.
+/// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest
+/// magnitude.
 ///
-/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on the
-/// inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres).
-/// report.warnings tells.
+/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on
+/// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres, where
+/// their length was not given). report.warnings tells.
 ///
 /// Method::automatic takes cg when `hermitian` says so and the diagonal is positive, gmres otherwise, and changes from
 /// cg to gmres on breakdown (report.warnings).
