@@ -172,7 +172,8 @@ int main(int argc, char** argv) {
   options.engine = krylov::engine_of(given["engine"]);
   if (given.has("orthogonalisation"))
     options.orthogonalisation = krylov::orthogonalisation_of(given["orthogonalisation"]);
-  options.restart = number("restart");
+  const int restart = number("restart");
+  options.restart = restart;
   if (given.has("depth")) options.depth = number("depth");
   if (given.has("block")) options.block = number("block");
   if (given.has("step")) options.step = number("step");
@@ -227,7 +228,7 @@ int main(int argc, char** argv) {
       Trace::stop();
       std::ofstream(given["trace"]) << to_chrome_json(Trace::take(), origin);
     }
-    const std::size_t first = std::min(stamps.size() - 1, std::size_t(options.restart - 1));
+    const std::size_t first = std::min(stamps.size() - 1, std::size_t(restart - 1));
     std::printf(
         "{\"method\":\"%s\",\"ranks\":%d,\"n\":%d,\"iterations\":%d,\"residual\":%.6e,\"reductions\":%lld,"
         "\"iteration_us\":%.1f,\"product_us\":%.1f,\"sum_us\":%.1f}\n",

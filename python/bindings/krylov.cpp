@@ -162,7 +162,7 @@ void bind_krylov(nb::module_& m) {
       .def_rw("rtol", &Options::rtol)
       .def_rw("atol", &Options::atol)
       .def_rw("max_iterations", &Options::max_iterations, nb::arg().none())
-      .def_rw("restart", &Options::restart)
+      .def_rw("restart", &Options::restart, nb::arg().none())
       .def_rw("relaxation", &Options::relaxation)
       .def_rw("lambda_min", &Options::lambda_min, nb::arg().none())
       .def_rw("lambda_max", &Options::lambda_max, nb::arg().none())

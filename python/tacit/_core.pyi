@@ -294,7 +294,7 @@ class Options:
     rtol: float
     atol: float
     max_iterations: int | None
-    restart: int
+    restart: int | None
     relaxation: float
     lambda_min: float | None
     lambda_max: float | None

@@ -91,9 +91,8 @@ def build_parser() -> Parser:
     g.add_argument("--rtol", default=1e-8, type=real(0), help="converged is |b - A x| <= max(rtol |b|, atol) [1e-8]")
     g.add_argument("--atol", default=0.0, type=real(0), help="[0]")
     g.add_argument("--max-iterations", type=whole(0), metavar="N", help="[10 per unknown, 1000 to 50000]")
-    g.add_argument(
-        "--restart", default=30, type=whole(1), metavar="N", help="vectors in a cycle of gmres and its kin [30]"
-    )
+    text = "vectors in a cycle of gmres and its kin [30; up to 120 where that is slow]"
+    g.add_argument("--restart", type=whole(1), metavar="N", help=text)
     choice(g, "--side", "side", SIDES, "of the preconditioner in gmres and its kin: ")
     choice(g, "--orthogonalisation", "orthogonalisation", ORTHOGONALISATIONS, "in gmres and ca-gmres: ")
     g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method, 4 to 10]")

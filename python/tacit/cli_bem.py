@@ -130,7 +130,8 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     )
     g.add_argument("--rtol", default=1e-7, type=real(0), help="of the residual, as recomputed [1e-7]")
     g.add_argument("--max-iterations", type=whole(0), metavar="N")
-    g.add_argument("--restart", default=30, type=whole(1), metavar="N", help="of gmres and its kin [30]")
+    text = "of gmres and its kin [30; up to 120 where that is slow]"
+    g.add_argument("--restart", type=whole(1), metavar="N", help=text)
     g.add_argument("--capacitance", action="store_true", help="the capacitance matrix, one solve a conductor")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")

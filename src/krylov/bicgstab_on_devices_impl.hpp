@@ -65,14 +65,23 @@ class DeviceIteration {
         r(matrix.vector()),
         r0(matrix.vector()),
         p(matrix.vector()),
-        d(matrix.vector()),
+        d_(matrix.vector()),
+        best_(matrix.vector()),
         b_(rhs),
-        x_(solution) {
+        x_(solution),
+        trial_(rhs.size()) {
     report.method = name;
+    std::fill(x_.begin(), x_.end(), T(0));
     A.assign(b_, r);
-    everywhere([&](std::size_t k) {
-      exec::sweep(exec::reads(constant(r, k)), exec::updates(), exec::writes(whole(r0, k)), layout::formula::Copy<T>{});
-    });
+  }
+
+  /// Runs of the method, each from the recomputed residual of the last, until that holds or falls no further.
+  template <class F>
+  Report solve(const F& run) {
+    do run();
+    while (!over_after_run());
+    report.seconds = wall_time() - begin_;
+    return std::move(report);
   }
 
   bool shared() const { return options.work == VectorWork::shared; }
@@ -86,6 +95,11 @@ class DeviceIteration {
   }
   auto whole(Vectors& a, std::size_t k) const { return a[k].part(0, n); }
   auto constant(const Vectors& a, std::size_t k) const { return a[k].part(0, n); }
+  void clear(Vectors& a) {
+    everywhere([&](std::size_t k) {
+      exec::sweep(exec::reads(), exec::updates(whole(a, k)), exec::writes(), layout::formula::Fill<T>{T(0)});
+    });
+  }
 
   /// Sums of a formula over all elements, under way on all devices that form them; sum() adds them in their order.
   template <class F, class... V>
@@ -106,71 +120,62 @@ class DeviceIteration {
   }
   /// (a, c) and (a, a).
   auto dots(const Vectors& a, const Vectors& c) { return sum(start(layout::formula::Dots<T>{}, a, c)); }
+  void multiply(const Vectors& x, Vectors& y) {
+    A.multiply(x, y);
+    ++report.counts.operator_applies;
+  }
 
-  /// d += alpha p + omega s where a device has its part of x, and r = s - omega t everywhere.
+  /// A run from r: r0 = r, p = d = 0. (r0, r) and (r, r).
+  auto begin_run() {
+    everywhere([&](std::size_t k) {
+      exec::sweep(exec::reads(constant(r, k)), exec::updates(), exec::writes(whole(r0, k)), layout::formula::Copy<T>{});
+    });
+    clear(p), clear(d_), clear(best_);
+    const auto sums = dots(r, r0);
+    const double norm = std::sqrt(double(sums[1]));
+    if (report.iterations == 0 && report.restarts == 0) report.b_norm = norm, report.residual_norm = norm > 0 ? 1 : 0;
+    start_ = best_norm_ = report.residual_norm;
+    return sums;
+  }
+
+  /// d += alpha p + omega s where a device has its part of x.
   void step(T alpha, const Vectors& s, T omega) {
     everywhere([&](std::size_t k) {
       const auto [from, length] = part(k);
       exec::sweep(exec::reads(std::as_const(p)[k].part(from, length), s[k].part(from, length)),
-                  exec::updates(d[k].part(from, length)), exec::writes(), formula::TwoSteps<T>{alpha, omega});
+                  exec::updates(d_[k].part(from, length)), exec::writes(), formula::TwoSteps<T>{alpha, omega});
     });
   }
 
-  /// What a right-hand side says at once; true: the solve is over.
-  bool over_at_start(T square) {
-    report.b_norm = std::sqrt(double(square));
-    if (std::isfinite(report.b_norm)) return false;
-    report.detail = "the right-hand side is not finite";
-    report.reason = Reason::non_finite;
-    return true;
-  }
-  /// The reason to stop before an iteration, if there is one.
-  bool over(T rho, T rr, Reason& reason, double& norm) {
-    norm = std::sqrt(double(rr)) / report.b_norm;
-    report.history.push_back(norm);
+  /// Does the run end before the next iteration?
+  bool over(T rho, T rr) {
+    const double norm = report.b_norm != 0 ? std::sqrt(double(rr)) / report.b_norm : 0;
+    if (int(report.history.size()) == report.iterations) report.history.push_back(norm);
     const double tiny = 4 * double(std::numeric_limits<T>::epsilon());
     if (!std::isfinite(norm)) {
-      reason = Reason::non_finite;
-    } else if (norm <= options.rtol) {
-      reason = Reason::converged;
-    } else if (report.iterations == options.max_iterations) {
-      reason = Reason::max_iterations;
-    } else {
-      A.matrix().range().comm().check_interrupt();
-      if (std::abs(rho) > tiny * tiny * report.b_norm * report.b_norm * norm) return false;
-      report.detail = "(r0, r) vanished";
-      reason = Reason::breakdown;
+      const char* const what = std::isfinite(report.b_norm) ? "the residual became NaN or Inf during the iteration"
+                                                            : "the right-hand side is not finite";
+      return end(Reason::non_finite, norm, what), true;
     }
-    return true;
-  }
-  Report breakdown(const char* what, double norm) {
-    report.detail = what;
-    return finish(Reason::breakdown, norm);
-  }
-  /// x from its device, or from the parts, and its residual.
-  Report finish(Reason reason, double believed) {
-    for (int k = 0; k < (shared() ? count : 1); ++k) {
-      const auto [from, length] = part(std::size_t(k));
-      devices.to_host(d[std::size_t(k)], from, length, x_.data() + from);
-      devices.wait(k);
+    if (norm <= options.rtol) return end(Reason::converged, norm), true;
+    if (report.iterations == options.max_iterations) return end(Reason::max_iterations, norm), true;
+    A.matrix().range().comm().check_interrupt();
+    if (!(std::abs(rho) > tiny * tiny * report.b_norm * report.b_norm * start_ * norm))
+      return end(Reason::breakdown, norm, "(r0, r) vanished"), true;
+    // Residuals of BiCGStab jump; what is left of a run that failed is the best d, kept once a decade.
+    if (norm < 0.1 * best_norm_) {
+      best_norm_ = norm;
+      everywhere([&](std::size_t k) {
+        const auto [from, length] = part(k);
+        exec::sweep(exec::reads(std::as_const(d_)[k].part(from, length)), exec::updates(),
+                    exec::writes(best_[k].part(from, length)), layout::formula::Copy<T>{});
+      });
     }
-    report.recurrence_residual_norm = believed;
-    auto whole_x = A.vector();
-    A.assign(x_, whole_x);
-    A.multiply(whole_x, p);
-    A.assign(b_, r);
-    everywhere([&](std::size_t k) {
-      exec::sweep(exec::reads(constant(p, k)), exec::updates(whole(r, k)), exec::writes(),
-                  layout::formula::Axpy<T>{T(-1)});
-    });
-    const double size = std::sqrt(double(dots(r, r)[1]));
-    report.residual_norm = report.b_norm > 0 ? size / report.b_norm : size;
-    // A recurrence that claims what its x does not keep.
-    if (reason == Reason::converged && !(report.residual_norm <= 10 * options.rtol)) reason = Reason::stagnated;
-    report.reason = std::isfinite(report.residual_norm) ? reason : Reason::non_finite;
-    report.counts.operator_applies = 2 * report.iterations + 1;
-    report.seconds = wall_time() - begin_;
-    return report;
+    return false;
+  }
+  /// Ends the run with what it believes; `converged` is a claim.
+  void end(Reason reason, double believed, const char* detail = "") {
+    reason_ = reason, believed_ = believed, detail_ = detail;
   }
 
   const op::HMatrixOnDevices<T, M>& A;
@@ -178,12 +183,55 @@ class DeviceIteration {
   const DeviceSolveOptions& options;
   const int count;
   const std::size_t n;
-  Vectors r, r0, p, d;
+  Vectors r, r0, p;
   Report report;
 
  private:
+  /// After a run: x + d, from its device or from the parts, takes the place of x where its residual, recomputed, is
+  /// smaller. True: the solve is over, and the report says why.
+  bool over_after_run() {
+    report.recurrence_residual_norm = believed_;
+    report.reason = reason_, report.detail = detail_;
+    if (!std::isfinite(report.b_norm)) return report.residual_norm = report.b_norm, true;
+    if (report.b_norm == 0) return true;
+    if (reason_ != Reason::converged && !(believed_ <= best_norm_)) std::swap(d_, best_);
+    for (int k = 0; k < (shared() ? count : 1); ++k) {
+      const auto [from, length] = part(std::size_t(k));
+      devices.to_host(d_[std::size_t(k)], from, length, trial_.data() + from);
+      devices.wait(k);
+    }
+    for (std::size_t i = 0; i < n; ++i) trial_[i] += x_[i];
+    A.assign(trial_, r0);
+    multiply(r0, p);
+    A.assign(b_, r);
+    everywhere([&](std::size_t k) {
+      exec::sweep(exec::reads(constant(p, k)), exec::updates(whole(r, k)), exec::writes(),
+                  layout::formula::Axpy<T>{T(-1)});
+    });
+    const double before = report.residual_norm, norm = std::sqrt(double(dots(r, r)[1])) / report.b_norm;
+    const bool holds = norm <= options.rtol, better = norm < before;
+    if (holds || better) std::copy(trial_.begin(), trial_.end(), x_.begin()), report.residual_norm = norm;
+    if (holds) return report.reason = Reason::converged, report.detail.clear(), true;
+    if (reason_ == Reason::max_iterations) return true;
+    const bool claimed = reason_ == Reason::converged;
+    if (claimed) idle_ = norm <= 0.5 * before ? 0 : idle_ + 1;
+    if (better && (claimed ? idle_ < 2 : norm <= 0.9 * before)) return ++report.restarts, false;
+    if (claimed) {
+      report.reason = Reason::stagnated;
+      report.detail = message("the recomputed residual stays at ", report.residual_norm, " of ||b||");
+      report.advice = "A tolerance above this level or a higher precision would do.";
+    }
+    return true;
+  }
+
+  Vectors d_, best_;  // of this run
   std::span<const T> b_;
   std::span<T> x_;
+  std::vector<T> trial_;
+  double start_ = 1, best_norm_ = 1, believed_ = 0;
+  int idle_ = 0;  // claims in a row that have hardly lowered the recomputed residual
+  Reason reason_ = Reason::max_iterations;
+  const char* detail_ = "";
   double begin_ = wall_time();
 };
 
@@ -194,40 +242,39 @@ Report bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, st
   DeviceIteration<T, M> it(A, b, x, options, "bicgstab");
   auto &r = it.r, &r0 = it.r0, &p = it.p;
   auto v = A.vector(), t = A.vector();
-  auto [rho, rr] = it.dots(r, r0);
-  if (it.over_at_start(rr)) return it.report;
-  if (it.report.b_norm == 0) return it.finish(Reason::converged, 0);
-  T alpha{1}, omega{1}, beta{0};
-  for (;;) {
-    Reason reason{};
-    double norm = 0;
-    if (it.over(rho, rr, reason, norm)) return it.finish(reason, norm);
-    it.everywhere([&](std::size_t k) {
-      sweep(reads(it.constant(r, k), it.constant(v, k)), updates(it.whole(p, k)), writes(),
-            formula::BicgstabDirection<T>{beta, omega});
-    });
-    A.multiply(p, v);
-    const T r0v = it.dots(r0, v)[0];
-    if (!(std::abs(r0v) > 0)) return it.breakdown("(r0, A p) vanished", norm);
-    alpha = rho / r0v;
-    it.everywhere([&](std::size_t k) {
-      sweep(reads(it.constant(v, k)), updates(it.whole(r, k)), writes(), layout::formula::Axpy<T>{-alpha});
-    });
-    A.multiply(r, t);
-    const auto [ts, tt] = it.dots(t, r);
-    omega = tt > 0 ? ts / tt : T(0);
-    it.step(alpha, r, omega);
-    it.everywhere([&](std::size_t k) {
-      sweep(reads(it.constant(t, k)), updates(it.whole(r, k)), writes(), layout::formula::Axpy<T>{-omega});
-    });
-    ++it.report.iterations;
-    const T old = rho;
-    const auto both = it.dots(r, r0);
-    rho = both[0], rr = both[1];
-    const double now = std::sqrt(double(rr)) / it.report.b_norm;
-    if (omega == T(0) && !(now <= options.rtol)) return it.breakdown("omega vanished", now);
-    if (omega != T(0)) beta = (rho / old) * (alpha / omega);
-  }
+  return it.solve([&] {
+    it.clear(v);
+    auto [rho, rr] = it.begin_run();
+    T alpha{1}, omega{1}, beta{0};
+    while (!it.over(rho, rr)) {
+      it.everywhere([&](std::size_t k) {
+        sweep(reads(it.constant(r, k), it.constant(v, k)), updates(it.whole(p, k)), writes(),
+              formula::BicgstabDirection<T>{beta, omega});
+      });
+      it.multiply(p, v);
+      const T r0v = it.dots(r0, v)[0];
+      if (!(std::abs(r0v) > 0))
+        return it.end(Reason::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
+      alpha = rho / r0v;
+      it.everywhere([&](std::size_t k) {
+        sweep(reads(it.constant(v, k)), updates(it.whole(r, k)), writes(), layout::formula::Axpy<T>{-alpha});
+      });
+      it.multiply(r, t);
+      const auto [ts, tt] = it.dots(t, r);
+      omega = tt > 0 ? ts / tt : T(0);
+      it.step(alpha, r, omega);
+      it.everywhere([&](std::size_t k) {
+        sweep(reads(it.constant(t, k)), updates(it.whole(r, k)), writes(), layout::formula::Axpy<T>{-omega});
+      });
+      ++it.report.iterations;
+      const T old = rho;
+      const auto both = it.dots(r, r0);
+      rho = both[0], rr = both[1];
+      const double now = std::sqrt(double(rr)) / it.report.b_norm;
+      if (omega == T(0) && !(now <= options.rtol)) return it.end(Reason::breakdown, now, "omega vanished");
+      if (omega != T(0)) beta = (rho / old) * (alpha / omega);
+    }
+  });
 }
 
 template <Scalar T, Memory M>
@@ -250,61 +297,63 @@ Report pipelined_bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<cons
     const auto sums = it.sum(started);
     if (overlap == DeviceOverlap::copy) A.post();
     A.finish(to);
+    ++it.report.counts.operator_applies;
     return sums;
   };
   const auto whole_sums = [&] { return it.start(formula::PipelinedSums<T>{}, r0, r, f, g, z); };
 
-  const T square = it.dots(r, r0)[1];
-  if (it.over_at_start(square)) return it.report;
-  if (it.report.b_norm == 0) return it.finish(Reason::converged, 0);
-  A.multiply(r, f);
-  auto now = product_behind(
-      f, t, [] {}, whole_sums);
-  T alpha{0}, omega{0}, beta{0}, old{1};
-  for (bool first = true;; first = false) {
-    const auto [rho, rr, r0f, r0g, r0z] = now;
-    Reason reason{};
-    double norm = 0;
-    if (it.over(rho, rr, reason, norm)) return it.finish(reason, norm);
-    beta = first ? T(0) : (rho / old) * (alpha / omega);
-    const T r0v = r0f + beta * (r0g - omega * r0z);  // (r0, A p)
-    if (!(std::abs(r0v) > 0)) return it.breakdown("(r0, A p) vanished", norm);
-    alpha = rho / r0v;
-    it.everywhere([&](std::size_t k) {
-      sweep(reads(it.constant(t, k), it.constant(z, k), it.constant(v, k)), updates(), writes(it.whole(z_new, k)),
-            formula::Together<T>{beta, omega});
-    });
-    const auto [yq, yy] = product_behind(
-        z_new, v,
-        [&] {
-          it.everywhere([&](std::size_t k) {
-            sweep(reads(it.constant(r, k), it.constant(f, k), it.constant(z, k), it.constant(z_new, k)),
-                  updates(it.whole(p, k), it.whole(g, k)), writes(it.whole(q, k), it.whole(y, k)),
-                  formula::PipelinedHalf<T>{alpha, beta, omega});
-          });
-        },
-        [&] { return it.start(layout::formula::Dots<T>{}, y, q); });
-    std::swap(z, z_new);
-    omega = yy > 0 ? yq / yy : T(0);
-    it.everywhere([&](std::size_t k) {
-      sweep(reads(it.constant(y, k), it.constant(t, k), it.constant(v, k)), updates(), writes(it.whole(f, k)),
-            formula::Together<T>{-omega, alpha});
-    });
-    old = rho;
-    now = product_behind(
-        f, t,
-        [&] {
-          it.step(alpha, q, omega);
-          it.everywhere([&](std::size_t k) {
-            sweep(reads(it.constant(q, k), it.constant(y, k)), updates(), writes(it.whole(r, k)),
-                  formula::Less<T>{omega});
-          });
-        },
-        whole_sums);
-    ++it.report.iterations;
-    const double size = std::sqrt(double(now[1])) / it.report.b_norm;
-    if (omega == T(0) && !(size <= options.rtol)) return it.breakdown("omega vanished", size);
-  }
+  return it.solve([&] {
+    for (auto* a : {&g, &z, &v}) it.clear(*a);
+    const T square = it.begin_run()[1];
+    if (!std::isfinite(square) || square == T(0)) return void(it.over(square, square));
+    it.multiply(r, f);
+    auto now = product_behind(
+        f, t, [] {}, whole_sums);
+    T alpha{0}, omega{0}, beta{0}, old{1};
+    for (bool first = true;; first = false) {
+      const auto [rho, rr, r0f, r0g, r0z] = now;
+      if (it.over(rho, rr)) return;
+      beta = first ? T(0) : (rho / old) * (alpha / omega);
+      const T r0v = r0f + beta * (r0g - omega * r0z);  // (r0, A p)
+      if (!(std::abs(r0v) > 0))
+        return it.end(Reason::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
+      alpha = rho / r0v;
+      it.everywhere([&](std::size_t k) {
+        sweep(reads(it.constant(t, k), it.constant(z, k), it.constant(v, k)), updates(), writes(it.whole(z_new, k)),
+              formula::Together<T>{beta, omega});
+      });
+      const auto [yq, yy] = product_behind(
+          z_new, v,
+          [&] {
+            it.everywhere([&](std::size_t k) {
+              sweep(reads(it.constant(r, k), it.constant(f, k), it.constant(z, k), it.constant(z_new, k)),
+                    updates(it.whole(p, k), it.whole(g, k)), writes(it.whole(q, k), it.whole(y, k)),
+                    formula::PipelinedHalf<T>{alpha, beta, omega});
+            });
+          },
+          [&] { return it.start(layout::formula::Dots<T>{}, y, q); });
+      std::swap(z, z_new);
+      omega = yy > 0 ? yq / yy : T(0);
+      it.everywhere([&](std::size_t k) {
+        sweep(reads(it.constant(y, k), it.constant(t, k), it.constant(v, k)), updates(), writes(it.whole(f, k)),
+              formula::Together<T>{-omega, alpha});
+      });
+      old = rho;
+      now = product_behind(
+          f, t,
+          [&] {
+            it.step(alpha, q, omega);
+            it.everywhere([&](std::size_t k) {
+              sweep(reads(it.constant(q, k), it.constant(y, k)), updates(), writes(it.whole(r, k)),
+                    formula::Less<T>{omega});
+            });
+          },
+          whole_sums);
+      ++it.report.iterations;
+      const double size = std::sqrt(double(now[1])) / it.report.b_norm;
+      if (omega == T(0) && !(size <= options.rtol)) return it.end(Reason::breakdown, size, "omega vanished");
+    }
+  });
 }
 
 /// Checks, and brings numbers whose squares leave the range near 1 by a power of two.

@@ -28,7 +28,7 @@ template <Scalar T, Memory M>
 class CaGmres final : public Iteration<T, M> {
  public:
   explicit CaGmres(const Options& options)
-      : restart_(options.restart),
+      : restart_(options.restart.value_or(default_restart)),
         left_(options.side == Side::left),
         wanted_(options.step.value_or(10)),
         basis_(options.basis.value_or(Basis::automatic)),
@@ -128,8 +128,7 @@ class CaGmres final : public Iteration<T, M> {
     keep(0);
 
     Projected<T> projected(beta);
-    const auto add = [&](const Projected<T>& least, layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
-      const std::vector<T> y = least.coefficients();
+    const auto add = [&](const std::vector<T>& y, layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
       const auto combine = [&](layout::Vector<T, M>& x) {
         T* const to = x.data();
         exec::block_combine_stored<T, M, S>(q.data(), int(y.size()), y.data(), &to, 1, n);
@@ -147,7 +146,7 @@ class CaGmres final : public Iteration<T, M> {
     };
     monitor.solution_by([&](void* x) {
       auto whole = d;
-      add(projected, whole);
+      add(projected.coefficients(), whole);
       solution(whole, T(0), whole, x);
     });
 
@@ -239,9 +238,9 @@ class CaGmres final : public Iteration<T, M> {
     learn(space, k, ld);
     if constexpr (full) {
       if (how_ == Orthogonalisation::two_stage && R_[std::size_t(k) * ld + k] != T(0) && std::isfinite(residual))
-        return add(second_stage(process, q, k, ld, beta), d);
+        return take_best(run, second_stage(process, q, k, ld, beta), add);
     }
-    add(projected, d);
+    take_best(run, projected, add);
   }
 
   /// V = Q R of the whole cycle's vectors from one Gram matrix; Q itself is not needed: d = Q y = V R^-1 y. One reduction, one

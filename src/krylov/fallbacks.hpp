@@ -48,8 +48,8 @@ bool Solve<T, M>::fall_back(Monitor& monitor) {
 
 template <Scalar T, Memory M>
 int Solve<T, M>::longest_cycle() const {
-  if (!options_.fallbacks) return options_.restart;
-  return int(std::min<Global>(4 * Global(options_.restart), std::max<Global>(space_.size(), options_.restart)));
+  if (options_.restart || !options_.fallbacks) return options_.restart.value_or(default_restart);
+  return int(std::clamp<Global>(space_.size(), default_restart, 4 * default_restart));
 }
 /// Twice the vectors where cycles of this length would not get there within the iterations that are left.
 template <Scalar T, Memory M>

@@ -154,7 +154,7 @@ void check(const Options& o) {
   require(o.atol >= 0 && std::isfinite(o.atol), "atol is ", o.atol, "; a number >= 0 is needed");
   require(!o.max_iterations || *o.max_iterations >= 0, "max_iterations is ", o.max_iterations.value_or(0),
           "; a number >= 0 is needed");
-  require(o.restart >= 1, "restart is ", o.restart, "; at least 1 vector is needed");
+  require(!o.restart || *o.restart >= 1, "restart is ", o.restart.value_or(0), "; at least 1 vector is needed");
   require(std::isfinite(o.relaxation) && o.relaxation != 0, "relaxation is ", o.relaxation,
           "; a finite number other than 0 is needed");
   require(o.divergence > 1, "divergence is ", o.divergence, "; a factor > 1 is needed");

@@ -9,6 +9,7 @@
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/krylov/change_of_basis.hpp>
+#include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/projected.hpp>
 
@@ -25,15 +26,21 @@ struct Scaled {
   T scale;
   TACIT_HD void operator()(T x, T& y) const { y = scale * x; }
 };
+template <class T>
+struct Without {  // t = v - a q
+  T a;
+  TACIT_HD void operator()(T v, T q, T& t) const { t = v - a * q; }
+};
 }  // namespace formula
 
 /// Blocks of t vectors; the sums of a block are waited for `ahead` blocks of products after they were started. GMRES(l)
 /// is t = 1, ahead = l; CA-GMRES(l, t) is ahead = l - 1. L = (ahead + 1) t - 1.
 ///
 /// A vector: 1 product, 1 apply of P, 1 / t reductions, each in flight during ahead t products; 3 j + 8 vectors of
-/// traffic for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops). Vectors: Q restart + 1, V
-/// restart + 1 - L - ahead t (the others are made orthonormal in place), r, d; with P 1 more (from the right 2). The
-/// first cycle, which has no Ritz values yet, takes t = ahead = 1 and v_1 = op q_0.
+/// traffic for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops; one more where
+/// presubtracts()). Vectors: Q restart + 1, V restart + 1 - L - ahead t (the others are made orthonormal in place), r,
+/// d; with P 1 more (from the right 2). The first cycle, which has no Ritz values yet, takes t = ahead = 1 and v_1 = op
+/// q_0.
 template <Scalar T, Memory M>
 class PipelinedGmres final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -42,7 +49,7 @@ class PipelinedGmres final : public Iteration<T, M> {
  public:
   explicit PipelinedGmres(const Options& o)
       : blocks_(o.method == Method::pipelined_ca_gmres),
-        restart_(o.restart),
+        restart_(o.restart.value_or(default_restart)),
         t_(blocks_ ? o.block.value_or(5) : 1),
         ahead_(blocks_ ? o.depth.value_or(2) - 1 : o.depth.value_or(2)),
         side_(o.side),
@@ -86,8 +93,7 @@ class PipelinedGmres final : public Iteration<T, M> {
 
     begin(space, std::min(restart_, monitor.max_iterations() - monitor.iterations()));
     Projected<T> projected(beta);
-    const auto combine = [&](Vector& into) {  // into += P Q y
-      std::vector<T> y = projected.coefficients();
+    const auto combine = [&](std::vector<T> y, Vector& into) {  // into += P Q y
       for (T& c : y) c = -c;
       auto& sum = P && !left ? (*scratch_)[1] : into;
       if (P && !left) layout::fill(sum, T(0));
@@ -99,7 +105,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     };
     monitor.solution_by([&](void* x) {
       auto whole = d;
-      if (projected.columns() > 0) combine(whole);
+      if (projected.columns() > 0) combine(projected.coefficients(), whole);
       solution(whole, T(0), whole, x);
     });
 
@@ -124,7 +130,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     }
     pending_.clear();
     monitor.solution_by(nullptr);
-    if (projected.columns() > 0) combine(d);
+    take_best(run, projected, combine);
     if (first || weak_) columns_ = projected.columns();
     // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
     // others.
@@ -181,6 +187,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     m = vectors, ld = m + 1;
     for (auto* matrix : {&R, &B, &H}) matrix->assign(std::size_t(ld) * ld, T(0));
     R[0] = T(1);
+    along_.assign(std::size_t(ld), T(0));
+    summed_.assign(std::size_t(ld), T(0));
     const auto steps = make_recurrence<T>(basis_ == Basis::automatic ? Basis::newton : basis_, ritz_, std::min(L, m));
     for (int c = 0; c < int(steps.size()); ++c) {
       at(B, c, c) = steps[c].alpha;
@@ -191,7 +199,15 @@ class PipelinedGmres final : public Iteration<T, M> {
     q.clear(), v.clear(), Q.clear(), V.clear();
     weak_ = false;
     lowest_ = 1;
+    lost_ = 10 * double(std::numeric_limits<R_>::epsilon());
+    residuals_.clear();
   }
+
+  /// One round of Gram-Schmidt loses the more orthogonality the longer v_k = p_1(op) q_{k-1} is beside what is new in
+  /// it: with the spectrum of op near 1 (a good preconditioner) and no shift, most of v_1, v_2, .. is q_0, q_1, .. What
+  /// the vector before had of its q is therefore taken off first, t_k = v_k - a q_{k-1}, and t_k is made orthonormal.
+  /// Not with more sums in flight: q_{k-1} is not there yet, and older ones make it worse.
+  bool presubtracts() const { return t == 1 && ahead == 1; }
 
   /// Where v_c and q_c are. v_c is needed after q_c is there only as long as the recurrence of H's columns runs.
   bool apart(int c) const { return c >= L && (c - 1) / t + ahead < (m + t - 1) / t; }
@@ -240,13 +256,21 @@ class PipelinedGmres final : public Iteration<T, M> {
                                V[c + 1]->data(), V[c + 1]->size(), false);
   }
 
-  /// Starts the sums [Q_{0:p}, V_{p:last+1}]^H V_{first:last+1}; of each column what is above the diagonal.
+  /// Starts the sums [Q_{0:p}, V_{p:last+1}]^H V_{first:last+1}; of each column what is above the diagonal. Where
+  /// presubtracts(), first = last = p, and t_p stands for v_p, where q_p will be.
   void post(const layout::Space& space, int first, int last, int p) {
     const int rows = last + 1, columns = last - first + 1;
-    terms_.assign(q.begin(), q.begin() + p);
-    terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
+    const bool before = presubtracts();
+    if (before && V[first] != Q[first]) {
+      const T a = first > 1 ? at(R, first - 2, first - 1) : T(0);
+      along_[std::size_t(first)] = a;
+      exec::sweep(exec::reads(*V[first], *Q[first - 1]), exec::updates(), exec::writes(*Q[first]),
+                  formula::Without<T>{a});
+    }
+    terms_.assign(q.begin(), q.begin() + (before ? rows : p));
+    if (!before) terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
     outputs_.clear();
-    for (int c = first; c <= last; ++c) outputs_.push_back(V[c]->data());
+    for (int c = first; c <= last; ++c) outputs_.push_back((before ? Q : V)[c]->data());
     gram_.resize(std::size_t(rows) * columns);
     exec::block_dots<T, M>(terms_.data(), rows, outputs_.data(), columns, V[0]->size(), gram_.data());
     std::size_t n = 0;
@@ -274,13 +298,22 @@ class PipelinedGmres final : public Iteration<T, M> {
         }
         ratio = 0;
       }
+      lost_ /= std::max(ratio, epsilon);
+      double whole = real(g[k]);  // (v_k, v_k)
+      if (presubtracts()) std::copy_n(&at(R, 0, k), k + 1, summed_.data());
+      if (const T a = along_[std::size_t(k)]; a != T(0)) {
+        at(R, k - 1, k) += a;
+        const double part = whole;
+        whole += 2 * double(real(conj(a) * g[k - 1])) + abs2(a);
+        ratio *= part / whole;
+      }
       // Norms by Pythagoras: that of q_i is wrong by epsilon / (the ratio of i).
       const double least = 10 * epsilon * (k + 1 + 1 / lowest_);
       if (ratio > least) lowest_ = std::min(lowest_, ratio);
       if (ratio <= least) {
         // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed
         // of the residual is no less than it is.
-        at(R, k, k) = T(R_(std::sqrt(least * double(real(g[k])))));
+        at(R, k, k) = T(R_(std::sqrt(least * whole)));
         good = k - 1;
       }
       hessenberg_column(H, R, B, ld, k - 1);
@@ -297,26 +330,37 @@ class PipelinedGmres final : public Iteration<T, M> {
         return false;
       }
       if (!monitor.go_on(projected.residual())) return false;
-      // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
-      // Eshof 2005, doi 10.1007/s00211-005-0615-4): a new cycle on the true residual goes further.
-      const bool enough = projected.residual() <= 2 * std::sqrt(epsilon) * beta;
-      if (c + 1 == m || enough) return monitor.end(Outcome::cycle_end);
+      const bool holds = presubtracts() && lost_ <= most_lost;
+      if (c + 1 == m || (!holds && has_stalled(projected.residual(), beta))) return monitor.end(Outcome::cycle_end);
     }
     if (good == last) return true;
     weak_ = true;
     return monitor.breakdown("r_kk^2 / (v_k, v_k)", ratio, "the vectors of the pipeline depend on each other");
   }
 
-  /// Q := (V - Q_{0:first} R) R^-1 for columns first .. last.
+  /// Has the residual of the projected problem, the last of which is this one, gone as far as a basis that has lost its
+  /// orthogonality can carry it? A new cycle on the true residual goes further.
+  bool has_stalled(double residual, double beta) {
+    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
+    // Eshof 2005, doi 10.1007/s00211-005-0615-4).
+    if (residual <= 2 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * beta) return true;
+    // It may stop falling before, by a factor that nobody knows.
+    if (residual > rounding(beta)) return false;
+    residuals_.push_back(residual);
+    const std::size_t n = residuals_.size();
+    return n > stalled_vectors && residual > 0.9 * residuals_[n - 1 - stalled_vectors];
+  }
+
+  /// Q := (V - Q_{0:first} R) R^-1 for columns first .. last; t for v, and its part of R, where presubtracts().
   void orthonormalise(int first, int last) {
     const int s = last - first + 1;
     if (s < 1) return;
     for (int k = first; k <= last; ++k)
-      if (V[k] != Q[k]) layout::copy(*V[k], *Q[k]);
+      if (V[k] != Q[k] && !presubtracts()) layout::copy(*V[k], *Q[k]);
     const std::size_t n = Q[0]->size();
     if (s == 1) {
-      exec::basis_subtract<T, M>(q.data(), first, &at(R, 0, first), T(1) / at(R, first, first), Q[first]->data(), n,
-                                 false);
+      const T* const r = presubtracts() ? summed_.data() : &at(R, 0, first);
+      exec::basis_subtract<T, M>(q.data(), first, r, T(1) / r[first], Q[first]->data(), n, false);
       return;
     }
     outputs_.clear();
@@ -338,6 +382,9 @@ class PipelinedGmres final : public Iteration<T, M> {
     exec::block_update<T, M>(q.data(), first, gram_.data(), outputs_.data(), s, inverse_.data(), n);
   }
 
+  static constexpr double most_lost = 1e-3;
+  static constexpr std::size_t stalled_vectors = 5;
+
   // What was asked for, and what is left of it down the ladder.
   const bool blocks_;
   int restart_, t_, ahead_;
@@ -354,6 +401,9 @@ class PipelinedGmres final : public Iteration<T, M> {
   int t = 1, ahead = 1, L = 1, m = 0, ld = 1;
   double lowest_ = 1;  // r_kk^2 / (v_k, v_k) so far
   std::vector<T> R, B, H;
+  std::vector<T> along_, summed_;  // a of t_k = v_k - a q_{k-1}; the last column of R as it is of t
+  double lost_ = 0;                // of the basis' orthogonality so far, at most
+  std::vector<double> residuals_;  // for has_stalled()
   std::vector<Vector*> Q, V;
   std::vector<const T*> q, v;
   std::optional<Workspace<T, M>> separate_;  // those V that are apart from Q

@@ -23,6 +23,7 @@
 #include <limits>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 namespace tacit::krylov {
 
@@ -144,7 +145,7 @@ class Solve {
       if (P_) prices.precondition = slowest(*P_, y, z);
       prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
       prices.sum = space_.is_replicated() ? 0 : machine.sum_latency;
-      prices.restart = options_.restart;
+      prices.restart = options_.restart.value_or(default_restart);
       static constexpr Method positive[] = {Method::cg, Method::pipelined_cg};
       static constexpr Method general[] = {Method::gmres, Method::ca_gmres, Method::pipelined_gmres,
                                            Method::pipelined_ca_gmres};
@@ -223,7 +224,7 @@ class Solve {
     layout::subtract(rounded, exact, exact);
     if (layout::norm(exact) == 0) return;
     std::swap(x_, rounded);
-    const double norm = true_residual(exact);
+    const double norm = true_residual(x_, exact);
     std::swap(x_, rounded);
     report_.residual_norm = norm / b_norm_;
     if (report_.converged() && norm > goal_) {
@@ -239,18 +240,19 @@ class Solve {
     return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
   }
   /// r = b - A x; returns ||r||.
-  double true_residual(Vector<T, M>& r) {
+  double true_residual(const Vector<T, M>& x, Vector<T, M>& r) {
     const Span span("recompute b - A x", "krylov");
-    A_->apply(x_, r);
+    A_->apply(x, r);
     exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
     return length(r);
   }
 
-  /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error has
-  /// fallen by (d, r before + r). One product, one sum.
+  /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error
+  /// has fallen by (d, r before + r). One product, two sums.
   bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
     Vector<T, M> both(space_);
     A_->apply(d, both);
+    if (!(double(real(layout::dot(d, both))) > 0)) return false;  // not positive definite: no norm
     layout::axpy(T(2), r, both);
     return double(real(layout::dot(d, both))) > 0;
   }
@@ -282,7 +284,7 @@ class Solve {
     double norm = b_norm_;
     bool zero_guess = layout::norm(x_) == 0;
     if (!zero_guess) {
-      norm = true_residual(r);
+      norm = true_residual(x_, r);
       // Squares of such a residual, or of b beside it, are not numbers any more.
       constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
       if (!(norm < std::ldexp(b_norm_, far))) {
@@ -294,10 +296,11 @@ class Solve {
     }
     if (zero_guess) layout::copy(b_, r);
     int idle = 0;
-    restart_ = options_.restart;
-    for (bool in_place = zero_guess;; in_place = false) {
+    restart_ = options_.restart.value_or(default_restart);
+    for (bool in_place = zero_guess, stale = false;; in_place = false) {
       monitor.begin(norm);
       if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
+      if (std::exchange(stale, false)) norm = true_residual(x_, r);
       Vector<T, M>* d = &x_;
       if (!in_place) {
         if (!correction) correction = std::make_unique<Vector<T, M>>(space_);
@@ -317,28 +320,32 @@ class Solve {
       monitor.solution_by(nullptr);
       base_ = nullptr;
       const double believed = monitor.norm();
-      // x keeps the last value whose residual was recomputed until the new one proves finite and better.
+      // x keeps the last value whose residual was recomputed until x + d, which takes the place of d, proves finite and
+      // better. (Where d is large, x + d - d would not be x.)
       const bool finite = std::isfinite(layout::norm(*d));
-      if (in_place) {
-        if (!finite) layout::fill(x_, T(0));
-      } else if (finite) {
-        layout::axpy(T(1), *d, x_);
+      if (finite && !in_place) layout::axpy(T(1), x_, *d);
+      norm = finite ? true_residual(*d, r) : std::numeric_limits<double>::infinity();
+      // A run that did harm is dropped. Residuals of methods for positive definite matrices may rise before they fall
+      // while the error falls all the time: where such a run was cut short the error decides.
+      const bool cut_short =
+          finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
+      bool better = norm < before;
+      if (!better && cut_short && std::isfinite(norm) &&
+          (classical_of(method_) == Method::cg || method_ == Method::chebyshev)) {
+        Vector<T, M> step = *d;
+        if (!in_place) layout::axpy(T(-1), x_, step);
+        better = came_nearer(step, r);
       }
-      norm = finite ? true_residual(r) : std::numeric_limits<double>::infinity();
-      // A run that failed and did harm is taken back. One that was only cut short is not: residuals of cg rise before
-      // they fall while its error falls all the time; unless rounding has let it grow.
-      bool cut_short = finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
-      if (cut_short && !(norm < before) && classical_of(method_) == Method::cg) cut_short = came_nearer(*d, r);
       // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
       // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
       const double aim = std::max(goal_, double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_);
       const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before));
-      if ((!(norm < before) || in_vain) && !(norm <= goal_) && !cut_short) {
-        if (in_place) layout::fill(x_, T(0));
-        else if (finite) layout::axpy(T(-1), *d, x_);
+      if (norm <= goal_ || (better && !in_vain)) {
+        if (!in_place) std::swap(x_, *correction);
+      } else {
         norm = before;
-        if (in_place) layout::copy(b_, r);
-        else norm = true_residual(r);
+        if (in_place) layout::fill(x_, T(0)), layout::copy(b_, r);
+        else stale = true;  // r is that of x + d
       }
       report_.recurrence_residual_norm = believed / b_norm_;
       if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);

@@ -160,7 +160,8 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
               return s.report.counts;
             };
             // Within one cycle: a restart recomputes b - A x. The second one where the first, without shifts, is another.
-            const int few = o.restart < 14 ? o.restart + 1 : 4, more = few + 10, n = more - few;
+            const int restart = o.restart.value_or(krylov::default_restart), few = restart < 14 ? restart + 1 : 4,
+                      more = few + 10, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
             const std::string what = m.name + (P ? " with " + P->name() : "");
             if (m.reductions == -2) {

@@ -84,6 +84,17 @@ def test_preconditioned_like_the_classical_method(method: str, precond: str) -> 
     assert variant.iterations <= 1.1 * classical.iterations + 2
 
 
+@pytest.mark.parametrize("method", ["ca-gmres", "pipelined-gmres", "pipelined-ca-gmres"])
+@pytest.mark.parametrize("precond", [None, "ic0"])
+@pytest.mark.parametrize("side", [18, 20, 21])
+def test_long_cycles_keep_the_digits_of_gmres(method: str, precond: str | None, side: int) -> None:
+    a, b = laplacian(side, side), np.ones(side * side)
+    variant = tacit.solve(a, b, method=method, precond=precond, rtol=1e-8, restart=60)
+    classical = tacit.solve(a, b, method="gmres", precond=precond, rtol=1e-8, restart=60)
+    assert variant.converged, variant.summary()
+    assert variant.iterations <= classical.iterations + 2
+
+
 @pytest.mark.parametrize("method", POSITIVE + GENERAL)
 def test_functions_and_scipys_operators(method: str) -> None:
     a, b = laplacian(9, 8), np.ones(72)

@@ -31,6 +31,29 @@ def test_empty_and_tiny_systems() -> None:
     assert tacit.solve(np.eye(3), np.zeros(3)).info == 0
 
 
+def test_a_given_restart_is_what_runs() -> None:
+    a, b = laplacian(40, 40), np.ones(1600)
+    options: dict[str, Any] = {"method": "gmres", "rtol": 1e-12, "max_iterations": 60}
+    absent = tacit.solve(a, b, **options)
+    assert any("its cycles are of 60 vectors" in text for text in absent.warnings)
+    given = tacit.solve(a, b, restart=30, **options)
+    assert given.warnings == []
+    plain = tacit.solve(a, b, restart=30, fallbacks=False, **options)
+    assert np.array_equal(given.history, plain.history)
+
+
+def test_a_cycle_that_breaks_down_leaves_what_was_good() -> None:
+    a = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(50, 50)).tolil()
+    a[7, :] = 0
+    a, b = a.tocsr(), np.ones(50)
+    least = 1.0
+    for most in range(60, 140):
+        r = tacit.solve(a, b, method="gmres", max_iterations=most)
+        assert true_residual(a, r.x, b) <= 1.001 * least, (most, r.summary())
+        least = min(least, r.residual_norm)
+    assert least <= 0.1415  # 1 / sqrt(50): no x does better
+
+
 @pytest.mark.parametrize("scalar", SCALARS)
 @pytest.mark.parametrize("method", ["auto", "cg", "bicgstab", "gmres", "chebyshev"])
 def test_methods_and_scalars(method: str, scalar: str) -> None:

@@ -13,7 +13,7 @@ struct Prices {
   double product = 0, precondition = 0;  ///< one apply of A, of P
   double vector = 0;                     ///< one pass over a vector
   double sum = 0;                        ///< an all-reduce from its start to its end
-  int restart = 30;
+  int restart = default_restart;
 };
 
 /// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic as in docs/methods.md, and

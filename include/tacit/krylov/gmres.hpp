@@ -88,6 +88,25 @@ inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
   return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;
 }
 
+/// d := the best of the projected problem's candidates; combine(y, into) adds what y stands for. One product and one
+/// sum for each where there are several. Collective.
+template <Scalar T, Memory M, class F>
+void take_best(const Run<T, M>& run, const Projected<T>& projected, const F& combine) {
+  if (projected.columns() == 0) return;
+  const auto candidates = projected.candidates();
+  if (candidates.size() == 1) return combine(candidates[0], run.d);
+  layout::Vector<T, M> trial(run.r.space()), left(run.r.space());
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& y : candidates) {
+    layout::fill(trial, T(0));
+    combine(y, trial);
+    run.A.apply(trial, left);
+    layout::subtract(run.r, left, left);
+    const double norm = layout::norm(left);
+    if (norm < least) least = norm, layout::copy(trial, run.d);
+  }
+}
+
 /// One cycle of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes
 /// as in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j +
 /// 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
@@ -122,8 +141,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   std::vector<const T*> q;
   std::vector<T> h;
   Projected<T> projected(beta);
-  const auto combine = [&](layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
-    std::vector<T> y = projected.coefficients();
+  const auto combine = [&](std::vector<T> y, layout::Vector<T, M>& into) {  // into += sum_j y_j (direction j)
     for (T& c : y) c = -c;
     std::vector<const T*> v;
     for (int i = 0; i < int(y.size()); ++i) v.push_back(flexible ? directions(i).data() : basis(i).data());
@@ -140,7 +158,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
   };
   monitor.solution_by([&](void* x) {
     auto whole = d;
-    if (projected.columns() > 0) combine(whole);
+    if (projected.columns() > 0) combine(projected.coefficients(), whole);
     solution(whole, T(0), whole, x);
   });
 
@@ -184,7 +202,7 @@ void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Ortho
     }
   }
   monitor.solution_by(nullptr);
-  if (projected.columns() > 0) combine(d);
+  take_best(run, projected, combine);
 }
 
 }  // namespace tacit::krylov

@@ -69,6 +69,8 @@ enum class Engine {
 /// Of the residual: what `rtol` and `atol` are held against.
 enum class Norm { two, max };
 using op::Powers;
+/// Vectors in a cycle of gmres and its relatives where the user has not said how many.
+inline constexpr int default_restart = 30;
 Method method_of(std::string_view name);
 Side side_of(std::string_view name);
 Orthogonalisation orthogonalisation_of(std::string_view name);
@@ -112,7 +114,9 @@ struct Options {
   /// Products with A in cg, gmres, richardson, chebyshev; pairs of them in bicgstab. Default: 10 n, at least 1000, at
   /// most 50000.
   std::optional<int> max_iterations;
-  int restart = 30;         ///< vectors in a cycle of gmres and its relatives
+  /// Vectors in a cycle of gmres and its relatives. Absent: default_restart, and with `fallbacks` up to four times as
+  /// many where such cycles are too slow; report.warnings tells of each change. What is given stays as it is.
+  std::optional<int> restart;
   Side side = Side::right;  ///< of the preconditioner in gmres and its relatives
   Orthogonalisation orthogonalisation = Orthogonalisation::automatic;
   // Of the s-step and pipelined methods; refused where the method does not use them. Absent: the method's default.
@@ -140,7 +144,7 @@ struct Options {
   std::optional<double> lambda_min, lambda_max;
   double divergence = 1e10;  ///< `diverged` when ||r|| exceeds this multiple of max(||b||, ||r_0||)
   /// What may be done where the method gets no further: scale by the diagonal when P is none and the diagonal varies
-  /// (not for richardson), another shadow residual in bicgstab, longer cycles in gmres (up to 4 restart vectors). Each
+  /// (not for richardson), another shadow residual in bicgstab, longer cycles in gmres where `restart` is absent. Each
   /// is told in report.warnings. False: the method as it stands, and its honest failure.
   bool fallbacks = true;
   bool history = true;

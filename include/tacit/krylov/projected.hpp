@@ -14,7 +14,7 @@ namespace tacit::krylov {
 template <Scalar T>
 class Projected {
  public:
-  explicit Projected(double beta) : g_{T(real_t<T>(beta))} {}
+  explicit Projected(double beta) : g_{T(real_t<T>(beta))}, start_(beta) {}
 
   int columns() const { return columns_; }
   /// The least norm with the columns so far: of the residual, as long as the basis is orthonormal.
@@ -46,21 +46,48 @@ class Projected {
     return true;
   }
   /// The minimiser y, of `columns()` numbers.
-  std::vector<T> coefficients() const {
-    std::vector<T> y(g_.begin(), g_.begin() + columns_);
-    for (int i = columns_ - 1; i >= 0; --i) {
-      for (int l = i + 1; l < columns_; ++l) y[i] -= R_[std::size_t(l) * (l + 1) / 2 + i] * y[l];
+  std::vector<T> coefficients() const { return minimiser(columns_); }
+  /// Minimisers to choose from by their residuals: that of all columns, and where H is so nearly singular that
+  /// rounding, epsilon ||H|| ||y||, may undo what the cycle has gained, those of fewer columns, at which the residual
+  /// and one or a hundred times the rounding make the least sum.
+  std::vector<std::vector<T>> candidates() const {
+    const double rounding = double(std::numeric_limits<real_t<T>>::epsilon()) * largest_;
+    std::vector<std::vector<T>> found{coefficients()};
+    if (rounding * length(found[0]) <= std::max(residual(), 1e-3 * start_)) return found;
+    int before = columns_;
+    for (const double times : {1.0, 100.0}) {
+      double norm = residual(), least = std::numeric_limits<double>::infinity();
+      int best = 0;
+      for (int k = columns_; k > 0 && norm < least; --k) {
+        if (const double whole = norm + times * rounding * length(minimiser(k)); whole < least) least = whole, best = k;
+        norm = std::hypot(norm, double(std::abs(g_[k - 1])));
+      }
+      if (best > 0 && best < before) found.push_back(minimiser(best)), before = best;
+    }
+    return found;
+  }
+
+ private:
+  /// That of the first k columns.
+  std::vector<T> minimiser(int k) const {
+    std::vector<T> y(g_.begin(), g_.begin() + k);
+    for (int i = k - 1; i >= 0; --i) {
+      for (int l = i + 1; l < k; ++l) y[i] -= R_[std::size_t(l) * (l + 1) / 2 + i] * y[l];
       y[i] /= R_[std::size_t(i) * (i + 1) / 2 + i];
     }
     return y;
   }
+  static double length(const std::vector<T>& y) {
+    double most = 0;
+    for (const T& v : y) most = std::hypot(most, double(std::abs(v)));
+    return most;
+  }
 
- private:
   std::vector<T> R_;  // the triangle, column after column
   std::vector<T> g_, sine_;
   std::vector<real_t<T>> cosine_;
   int columns_ = 0;
-  double largest_ = 0, pivot_ = 0;
+  double start_ = 0, largest_ = 0, pivot_ = 0;
 };
 
 }  // namespace tacit::krylov

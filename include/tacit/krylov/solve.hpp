@@ -21,8 +21,8 @@ namespace tacit::krylov {
 /// magnitude.
 ///
 /// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on
-/// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres).
-/// report.warnings tells.
+/// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres, where
+/// their length was not given). report.warnings tells.
 ///
 /// Method::automatic takes cg when `hermitian` says so and the diagonal has one sign, gmres otherwise, and changes from cg to
 /// gmres on breakdown (report.warnings). cg and its kin solve -A x = -b where the diagonal is negative, or (r, A r) at first.

@@ -109,7 +109,7 @@ def solve(
     rtol: float = 1e-8,
     atol: float = 0.0,
     max_iterations: int | None = None,
-    restart: int = 30,
+    restart: int | None = None,
     side: str = "right",
     orthogonalisation: str = "auto",
     step: int | None = None,
@@ -166,8 +166,9 @@ def solve(
         Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
     max_iterations : int, optional
         Of products with A (bicgstab: pairs of them), whatever the method. Default: 10 n, at least 1000, at most 50000.
-    restart : int
-        gmres and its relatives: vectors in a cycle.
+    restart : int, optional
+        gmres and its relatives: vectors in a cycle, and no more than that. Default: 30; where such cycles are too slow
+        60, then 120 (with ``fallbacks``), which the result's warnings tell.
     side : str
         gmres and its relatives: "right" or "left"; gmres: "flexible" (for a preconditioner that changes from call to
         call; taken by itself for "inner").
@@ -238,7 +239,7 @@ def solve(
         Keep the residual of every iteration.
     fallbacks : bool
         Where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer
-        cycles (gmres), and tell so in the result's warnings. False: the method as it stands.
+        cycles (gmres without ``restart``), and tell so in the result's warnings. False: the method as it stands.
     trace : bool
         Keep what ran when, on all ranks.
     raise_on_failure : bool
@@ -324,7 +325,7 @@ def solve(
         o.tau = None if tau is None else real_number(tau, "tau")
         o.rtol, o.atol = real_number(rtol, "rtol"), real_number(atol, "atol")
         o.max_iterations = None if max_iterations is None else whole_number(max_iterations, "max_iterations")
-        o.restart = whole_number(restart, "restart")
+        o.restart = None if restart is None else whole_number(restart, "restart")
         o.relaxation = real_number(relaxation, "relaxation")
         o.lambda_min = None if lambda_min is None else real_number(lambda_min, "lambda_min")
         o.lambda_max = None if lambda_max is None else real_number(lambda_max, "lambda_max")

@@ -112,9 +112,9 @@ def bicgstab(
     Examples
     --------
     >>> import numpy as np, tacit
-    >>> x, info = tacit.bicgstab(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([1.0, 3.0]))
+    >>> x, info = tacit.bicgstab(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([5.0, 3.0]))
     >>> info, np.round(x, 6).tolist()
-    (0, [0.0, 1.0])
+    (0, [1.0, 1.0])
     """
     return _scipy("bicgstab", A, b, x0, rtol, atol, maxiter, M, callback)
 
@@ -137,7 +137,7 @@ def gmres(
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle; default min(20, n).
+        Vectors in a cycle. Default: that of :func:`tacit.solve`, 30 and more where that is slow. (SciPy: min(20, n).)
     maxiter : int, optional
         Iterations, that is products with A. (SciPy counts cycles here.)
     callback_type : {"x", "pr_norm", "legacy"}, optional
@@ -169,7 +169,7 @@ def gmres(
         M,
         callback,
         callback_type != "x",
-        restart=20 if restart is None else restart,
+        restart=restart,
     )
 
 
