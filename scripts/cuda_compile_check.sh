@@ -98,7 +98,7 @@ program() { find "$cuda_build" -maxdepth 3 -type f -name "$1" -perm -u+x -newer 
 for name in $programs; do
   if [ -n "$(program "$name")" ]; then passed=$((passed + 1)); else fail "$name: does not link"; fi
 done
-grep -E 'error|warning|undefined reference' "$work/log" | sort | uniq -c | sort -rn | head -n 40 || true
+grep -E 'error[: ]|warning[: ]|undefined reference|FAILED' "$work/log" | sort | uniq -c | sort -rn | head -n 40 || true
 
 # works COMMAND...: counts it; what a failed one said is shown.
 works() {
