@@ -445,7 +445,8 @@ setup_build() {
   done
   if [ $# -gt 0 ]; then shift; fi
   set -- --preset release "-DTACIT_APPLICATIONS=$applications" "$@"
-  set -- "$@" "-DTACIT_TESTS=$applications" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
+  case " $targets " in *" tacit_tests "*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
+  set -- "$@" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
   with_mpi setup_configure "$build" "$log/configure.log" "$@"
   # shellcheck disable=SC2086  # a list of targets

@@ -93,17 +93,24 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
   static thread_local std::vector<T> store;
   if (store.size() < chunks * k) store.resize(chunks * k);
   T* const partial = store.data();
-  const auto chunk = [&](std::size_t c) {
+  const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // once for all engines: exec/sweep.hpp, elements()
     const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
     const T* const vc = v + begin;  // stays in the cache while the basis passes
     T* const p = partial + c * k;
     int i = 0;
     for (; i + group <= j; i += group) chunk_dots<group>(q + i, vc, begin, m, p + i);
     switch (j - i) {
-      case 3: chunk_dots<3>(q + i, vc, begin, m, p + i); break;
-      case 2: chunk_dots<2>(q + i, vc, begin, m, p + i); break;
-      case 1: chunk_dots<1>(q + i, vc, begin, m, p + i); break;
-      default: break;
+      case 3:
+        chunk_dots<3>(q + i, vc, begin, m, p + i);
+        break;
+      case 2:
+        chunk_dots<2>(q + i, vc, begin, m, p + i);
+        break;
+      case 1:
+        chunk_dots<1>(q + i, vc, begin, m, p + i);
+        break;
+      default:
+        break;
     }
     if (norm) p[j] = square_sum(vc, m);
   };
@@ -125,16 +132,24 @@ namespace {
 
 // One chunk: v := scale (v - sum_i h_i q_i); v^H v of it where asked for.
 template <class T>
-T subtract_chunk(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm, std::size_t c) {
+[[gnu::noinline]] T subtract_chunk(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm,
+                                   std::size_t c) {
   const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
   T* const vc = v + begin;
   int i = 0;
   for (; i + group <= j; i += group) chunk_subtract<group>(q + i, h + i, begin, m, vc);
   switch (j - i) {
-    case 3: chunk_subtract<3>(q + i, h + i, begin, m, vc); break;
-    case 2: chunk_subtract<2>(q + i, h + i, begin, m, vc); break;
-    case 1: chunk_subtract<1>(q + i, h + i, begin, m, vc); break;
-    default: break;
+    case 3:
+      chunk_subtract<3>(q + i, h + i, begin, m, vc);
+      break;
+    case 2:
+      chunk_subtract<2>(q + i, h + i, begin, m, vc);
+      break;
+    case 1:
+      chunk_subtract<1>(q + i, h + i, begin, m, vc);
+      break;
+    default:
+      break;
   }
   if (scale != T(1))
     for (std::size_t e = 0; e < m; ++e) vc[e] *= scale;

@@ -127,6 +127,18 @@ auto touched(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>&
       in.v);
 }
 
+/// The elements [begin, end) of a sweep without sums: compiled once for all engines, because a compiler may round one
+/// of two copies of a loop otherwise than the other (gcc 12 fuses complex products and sums where it vectorises them,
+/// also under -ffp-contract=off).
+template <class F, class... R, class... U, class... W>
+[[gnu::noinline]] void elements(std::size_t begin, std::size_t end, const F& f, const Reads<R...>& in,
+                                const Updates<U...>& io, const Writes<W...>& out) {
+#pragma GCC ivdep  // an exception does not leave a loop of "omp simd"
+  for (std::size_t i = begin; i < end; ++i)
+    at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
+       std::index_sequence_for<W...>{});
+}
+
 template <class F, class... R, class... U, class... W>
 auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
   const auto element = [&](std::size_t i) {
@@ -135,20 +147,20 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
   };
   using Result = decltype(element(0));
   if constexpr (std::is_void_v<Result>) {
+    const auto chunks_within = [](const auto& f, const auto& in, const auto& io, const auto& out, std::size_t begin,
+                                  std::size_t end) {
+      for (std::size_t b = begin; b < end; b += chunk_elements)
+        elements(b, b + chunk_elements < end ? b + chunk_elements : end, f, in, io, out);
+    };
     if (auto* const tasks = Tasks::current()) {
-      tasks->start("sweep", n, touched(in, io, out), [in, io, out, f](std::size_t begin, std::size_t end) {
-#pragma GCC ivdep
-        for (std::size_t i = begin; i < end; ++i)
-          at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
-             std::index_sequence_for<W...>{});
-      });
+      tasks->start("sweep", n, touched(in, io, out),
+                   [=](std::size_t begin, std::size_t end) { chunks_within(f, in, io, out, begin, end); });
       return;
     }
     const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
     parallel_for(chunks, n > parallel_from, [&](std::size_t c) {
       const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
-#pragma GCC ivdep  // an exception does not leave a loop of "omp simd"
-      for (std::size_t i = begin; i < end; ++i) element(i);
+      elements(begin, end, f, in, io, out);
     });
   } else {
     using T = typename Result::scalar;
@@ -158,7 +170,7 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
     static thread_local std::vector<T> partial_store;
     if (partial_store.size() < chunks * K) partial_store.resize(chunks * K);
     T* const partial = partial_store.data();
-    const auto chunk = [&](std::size_t c) {
+    const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // once for all engines, as elements()
       T acc[K][lanes] = {};
       const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
       const std::size_t full = begin + (end - begin) / lanes * lanes;

@@ -51,9 +51,9 @@ class Csr final : public Operator<T, M> {
   bool has_schedules() const override { return std::same_as<M, Host>; }
   /// On the host, where rows and columns are spread alike.
   bool has_powers_kernel() const override;
-  /// Rows are summed in the order of their owners: doubles have the products' own bits, other scalars may differ by rounding
-  /// (their loops are not contracted alike). Keeps the rows of steps.size() - 1 levels from its first call on; the
-  /// diagonals travel with the vector, a value more for each ghost.
+  /// Rows are summed in the order of their owners: real numbers have the products' own bits, complex ones may differ by
+  /// rounding (gcc fuses products and sums of one complex loop and not of another). Keeps the rows of steps.size() - 1
+  /// levels from its first call on; the diagonals travel with the vector, a value more for each ghost.
   void powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                      const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},
                      std::span<Vector<T, M>* const> images = {}) const override;
