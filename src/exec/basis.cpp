@@ -1,5 +1,6 @@
 #include <tacit/exec/basis.hpp>
 
+#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -93,7 +94,7 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
   static thread_local std::vector<T> store;
   if (store.size() < chunks * k) store.resize(chunks * k);
   T* const partial = store.data();
-  const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // once for all engines: exec/sweep.hpp, elements()
+  const auto chunk = [&](std::size_t c) TACIT_COMPILED_ONCE {
     const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
     const T* const vc = v + begin;  // stays in the cache while the basis passes
     T* const p = partial + c * k;
@@ -132,8 +133,8 @@ namespace {
 
 // One chunk: v := scale (v - sum_i h_i q_i); v^H v of it where asked for.
 template <class T>
-[[gnu::noinline]] T subtract_chunk(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm,
-                                   std::size_t c) {
+TACIT_COMPILED_ONCE T subtract_chunk(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm,
+                                     std::size_t c) {
   const std::size_t begin = c * chunk_elements, m = std::min(chunk_elements, n - begin);
   T* const vc = v + begin;
   int i = 0;

@@ -134,8 +134,9 @@ void Solve<T, M>::explain() {
       return;
     }
   }
-  // A user's function may promise an adjoint product and not have it, as SciPy's operators do; it knows no diagonal.
-  may_use_adjoint_ = given_A_->has_adjoint() && given_A_->has_diagonal();
+  // A Hermitian A is its own adjoint, which need not be made. A user's function may promise an adjoint product and not
+  // have it, as SciPy's operators do; it knows no diagonal.
+  may_use_adjoint_ = !hermitian && given_A_->has_adjoint() && given_A_->has_diagonal();
   if (report_.reason != Reason::non_finite && (hermitian || may_use_adjoint_)) explain_inconsistency();
 }
 

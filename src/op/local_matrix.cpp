@@ -337,7 +337,7 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
   const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
@@ -564,14 +564,26 @@ RowList<T, M>::RowList(const LocalRows<T>& a) {
   value_ = exec::Array<T, M>::from(a.value);
 }
 
+namespace {
+// A row of n entries times one of `columns` columns of x, which stand side by side.
+template <class T>
+TACIT_COMPILED_ONCE T row_times(const T* value, const Local* column, Global n, const T* x, int columns) {
+  T sum{};
+  for (Global k = 0; k < n; ++k) sum += value[k] * x[std::ptrdiff_t(column[k]) * columns];
+  return sum;
+}
+}  // namespace
+
+template <Scalar T, Memory M>
+T RowList<T, M>::row_sum(Local i, const T* x, int columns) const {
+  const Global first = start_[i];
+  return row_times(value_.data() + first, column_.data() + first, start_[i + 1] - first, x, columns);
+}
+
 template <Scalar T, Memory M>
 void RowList<T, M>::multiply(std::span<const Local> places, const T* x, T* z, int columns) const {
   for (const Local i : places)
-    for (int c = 0; c < columns; ++c) {
-      T sum{};
-      for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
-      z[std::ptrdiff_t(i) * columns + c] = sum;
-    }
+    for (int c = 0; c < columns; ++c) z[std::ptrdiff_t(i) * columns + c] = row_sum(i, x + c, columns);
 }
 template <Scalar T, Memory M>
 void RowList<T, M>::add(const T* z, T* y, int columns, Local from, Local to) const {
@@ -584,11 +596,8 @@ void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
   const Local n = count();
   exec::settle();
   exec::parallel_for(std::size_t(n), n > 2048, [&](std::size_t i) {
-    for (int c = 0; c < columns; ++c) {
-      T sum{};
-      for (Global k = start_[i]; k < start_[i + 1]; ++k) sum += value_[k] * x[std::ptrdiff_t(column_[k]) * columns + c];
-      y[std::ptrdiff_t(row_[i]) * columns + c] += sum;
-    }
+    for (int c = 0; c < columns; ++c)
+      y[std::ptrdiff_t(row_[i]) * columns + c] += row_sum(Local(i), x + c, columns);
   });
   if (Trace::on())
     Trace::work("product", bytes() + 3.0 * n * columns * sizeof(T),
@@ -604,11 +613,7 @@ void RowList<T, M>::start_add(exec::Tasks& tasks, std::shared_ptr<const std::vec
     const Local end = Local(std::lower_bound(begin + i, begin + count(), Local(std::min(n, (b + 1) * rows))) - begin);
     const void* const writes[] = {y + b * rows};
     tasks.start("ghost product", {}, writes, true, [this, x, y, i, end] {
-      for (Local at = i; at < end; ++at) {
-        T sum{};
-        for (Global k = start_[at]; k < start_[at + 1]; ++k) sum += value_[k] * (*x)[std::size_t(column_[k])];
-        y[row_[at]] += sum;
-      }
+      for (Local at = i; at < end; ++at) y[row_[at]] += row_sum(at, x->data(), 1);
     });
     i = end;
   }

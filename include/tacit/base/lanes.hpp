@@ -6,6 +6,15 @@
 #include <type_traits>
 #include <utility>
 
+/// Of a function whose loops have to round alike wherever it is called from: compiled once, neither inlined nor
+/// specialised. (gcc 12 fuses products and sums of complex numbers where it vectorises them, also under
+/// -ffp-contract=off, and does not vectorise every copy of a loop.)
+#if defined(__clang__)
+#define TACIT_COMPILED_ONCE __attribute__((noinline))
+#else
+#define TACIT_COMPILED_ONCE __attribute__((noinline, noclone))
+#endif
+
 namespace tacit {
 
 /// Whether mul_add() rounds once. On processors without such an instruction it rounds the product and then the sum: the

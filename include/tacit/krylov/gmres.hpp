@@ -88,16 +88,16 @@ inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
   return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;
 }
 
-/// d := the best of the projected problem's candidates; combine(y, into) adds what y stands for. One product and one
-/// sum for each where there are several. Collective.
+/// d := the projected problem's minimiser, or the best of its candidates where that is not sound; combine(y, into) adds
+/// what y stands for. One product and one reduction for each candidate. Collective.
 template <Scalar T, Memory M, class F>
 void take_best(const Run<T, M>& run, const Projected<T>& projected, const F& combine) {
   if (projected.columns() == 0) return;
-  const auto candidates = projected.candidates();
-  if (candidates.size() == 1) return combine(candidates[0], run.d);
+  auto whole = projected.coefficients();
+  if (projected.is_sound(whole)) return combine(std::move(whole), run.d);
   layout::Vector<T, M> trial(run.r.space()), left(run.r.space());
   double least = std::numeric_limits<double>::infinity();
-  for (const auto& y : candidates) {
+  for (const auto& y : projected.candidates()) {
     layout::fill(trial, T(0));
     combine(y, trial);
     run.A.apply(trial, left);

@@ -47,13 +47,14 @@ class Projected {
   }
   /// The minimiser y, of `columns()` numbers.
   std::vector<T> coefficients() const { return minimiser(columns_); }
-  /// Minimisers to choose from by their residuals: that of all columns, and where H is so nearly singular that
-  /// rounding, epsilon ||H|| ||y||, may undo what the cycle has gained, those of fewer columns, at which the residual
-  /// and one or a hundred times the rounding make the least sum.
+  /// Whether rounding, epsilon ||H|| ||y||, leaves the minimiser y what the cycle has gained: not where H is nearly
+  /// singular.
+  bool is_sound(const std::vector<T>& y) const { return rounding() * length(y) <= std::max(residual(), 1e-3 * start_); }
+  /// Where it does not, minimisers to choose from by their residuals: that of all columns, and those of fewer at which the
+  /// residual and one or a hundred times the rounding make the least sum.
   std::vector<std::vector<T>> candidates() const {
-    const double rounding = double(std::numeric_limits<real_t<T>>::epsilon()) * largest_;
+    const double rounding = this->rounding();
     std::vector<std::vector<T>> found{coefficients()};
-    if (rounding * length(found[0]) <= std::max(residual(), 1e-3 * start_)) return found;
     int before = columns_;
     for (const double times : {1.0, 100.0}) {
       double norm = residual(), least = std::numeric_limits<double>::infinity();
@@ -77,6 +78,7 @@ class Projected {
     }
     return y;
   }
+  double rounding() const { return double(std::numeric_limits<real_t<T>>::epsilon()) * largest_; }
   static double length(const std::vector<T>& y) {
     double most = 0;
     for (const T& v : y) most = std::hypot(most, double(std::abs(v)));

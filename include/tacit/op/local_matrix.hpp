@@ -87,6 +87,7 @@ class RowList {
   LocalRows<T> rows(Local total, Local columns) const;
 
  private:
+  T row_sum(Local i, const T* x, int columns) const;  ///< row i of the list times a column of x, of `columns`
   exec::Array<Local, M> row_;
   exec::Array<Global, M> start_;
   exec::Array<Local, M> column_;
