@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
+
 import tacit
 from tacit import _core
 

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 from cli_support import grid_entries, poisson, tacit, write_mtx
 
 import tacit as library
-from tacit import report
-from tacit import cli
+from tacit import cli, report
 
 
 def dense(n: int, wind: float = 0.0) -> np.ndarray[Any, Any]:
@@ -263,6 +262,8 @@ def test_output_through_a_link(tmp_path: Path) -> None:
     tacit("solve", system, "--output", tmp_path / "x.npy")
     assert len(np.load(tmp_path / "nowhere" / "x.npy")) == 9
     assert json.loads(tacit("info", system, "--json", "/dev/stdout").stdout.partition("\n}\n")[0] + "}")["rows"] == 9
+
+
 # Every command that has --json, with as little as it needs.
 JSON = {
     "solve": ["{matrix}"],
