@@ -71,7 +71,8 @@ class CaBicgstab final : public Iteration<T, M> {
   };
 
   void begin(const Run<T, M>& run, Monitor& monitor) {
-    const auto& [A, P, r, d, w] = run;
+    auto& r = run.r;
+    auto& d = run.d;
     step_.begin();
     shifts_.begin();
     start_ = norm_ = monitor.norm();
@@ -120,7 +121,9 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
   void make_basis(const Run<T, M>& run, int s) {
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& r = run.r;
     bases_.renew(r.space(), shifts_, A_norm_, !P && A.largest() > 0 ? A.largest() : 1);
     const Span span("basis", "krylov");
     const auto v = pairs_.first(r.space(), 2 * s + 1);
@@ -140,7 +143,8 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
   bool block(const Run<T, M>& run, Monitor& monitor) {
-    const auto& [A, P, r, d, w] = run;
+    auto& r = run.r;
+    auto& w = run.w;
     const int s = step_.next(monitor.max_iterations() - monitor.iterations()), columns = 4 * s + 1;
     make_basis(run, s);
     if (!gram(run, s)) {
@@ -287,7 +291,11 @@ class CaBicgstab final : public Iteration<T, M> {
 
   /// From coordinates to vectors.
   bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Went went, bool more, bool late) {
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
+    auto& w = run.w;
     const auto& space = r.space();
     const std::size_t n = r.size();
     y_.use(y_.columns());

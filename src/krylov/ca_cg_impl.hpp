@@ -63,7 +63,9 @@ class CaCg final : public Iteration<T, M> {
   enum class Went { whole, blurred, lost, broken };  // as in ca_bicgstab_impl.hpp
 
   void begin(const Run<T, M>& run, Monitor& monitor) {
-    const auto& [A, P, r, d, w] = run;
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
     step_.begin();
     shifts_.begin();
     start_ = norm_ = monitor.norm();
@@ -94,7 +96,9 @@ class CaCg final : public Iteration<T, M> {
   }
 
   void make_basis(const Run<T, M>& run, int s) {
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& r = run.r;
     bases_.renew(r.space(), shifts_, A_norm_, !P && A.largest() > 0 ? A.largest() : 1);
     const Span span("basis", "krylov");
     const auto v = pairs_.first(r.space(), s + 1);
@@ -200,7 +204,11 @@ class CaCg final : public Iteration<T, M> {
 
   /// From coordinates to vectors.
   bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Went went, bool more, bool late) {
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
+    auto& w = run.w;
     const auto& space = r.space();
     const std::size_t n = r.size();
     auto& in = P ? residual_ : y_;

@@ -82,7 +82,11 @@ class CaGmres final : public Iteration<T, M> {
   template <class S>
   void cycle(const Run<T, M>& run, Monitor& monitor, Stored<S>* store) {
     constexpr bool full = std::same_as<S, T>;
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
+    auto& w = run.w;
     const bool left = P && left_;
     const auto& space = r.space();
     const std::size_t n = size_ = r.size();

@@ -189,7 +189,10 @@ class DeepPipelinedCg {
   /// True when the basis broke down.
   bool run(Monitor& monitor) {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run_;
+    auto& A = run_.A;
+    auto& P = run_.P;
+    auto& d = run_.d;
+    auto& W = run_.w;
     auto &y = W[0], &p = W[1];
     monitor.solution_by([&](void* x) { solution(d, T(1), y, x); });
     layout::fill(y, T(0));
@@ -282,7 +285,8 @@ class DeepPipelinedCg {
   /// v_0 = P r / ||r||, in the norm of P, and U_k,0. False when there is nothing to do or P is not positive definite.
   bool begin(Monitor& monitor) {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run_;
+    auto& P = run_.P;
+    auto& f = run_.r;
     auto& start = U(0, 0);
     if (P) P->apply(f, start);
     else layout::copy(f, start);
@@ -339,7 +343,10 @@ class DeepPipelinedCg {
   /// verified.
   bool go_on(Monitor& monitor) {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run_;
+    auto& A = run_.A;
+    auto& P = run_.P;
+    auto& f = run_.r;
+    auto& W = run_.w;
     double norm = std::abs(zeta_) * factor_;
     if (P && norm <= monitor.goal()) {
       A.apply(W[0], W[2]);
@@ -358,7 +365,11 @@ class DeepPipelinedCg {
   /// The residual from the solution, v_a from A p_a = P^-1 (v_a + lambda v_{a+1}), and all that follows from them.
   void replace(int a, double lambda) {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run_;
+    auto& A = run_.A;
+    auto& P = run_.P;
+    auto& f = run_.r;
+    auto& d = run_.d;
+    auto& W = run_.w;
     auto &y = W[0], &p = W[1], &now = hat(0, a), &next = hat(0, a + 1);
     A.apply(y, W[2]);
     A.apply(p, now);

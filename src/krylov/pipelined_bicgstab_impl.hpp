@@ -79,7 +79,11 @@ class PipelinedBicgstab final : public Iteration<T, M> {
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& f = run.r;
+    auto& d = run.d;
+    auto& W = run.w;
     const auto& space = f.space();
     const bool replaces = period_ != 0;
     // r = f - A e, and d + e (times P) is the solution: steps are summed in groups between replacements.

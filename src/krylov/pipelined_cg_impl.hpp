@@ -165,7 +165,11 @@ class PipelinedCg final : public Iteration<T, M> {
 
   void shallow(const Run<T, M>& run, Monitor& monitor) {
     using namespace exec;
-    const auto& [A, P, f, d, W] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& f = run.r;
+    auto& d = run.d;
+    auto& W = run.w;
     const auto& space = f.space();
     const auto* D = P ? P->pointwise() : nullptr;
     const bool replaces = period_ != 0;

@@ -61,7 +61,10 @@ class PipelinedGmres final : public Iteration<T, M> {
   }
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
-    const auto& [A, P, r, d, w] = run;
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
+    auto& w = run.w;
     const auto& space = r.space();
     const bool left = P && side_ == Side::left;
     if (!look_back(monitor)) return;
@@ -222,7 +225,9 @@ class PipelinedGmres final : public Iteration<T, M> {
 
   /// v_{c+1} := op v_c
   void product(const Run<T, M>& run, int c) {
-    const auto& [A, P, r, d, w] = run;
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& w = run.w;
     place(w, c + 1);
     auto &from = *V[c], &to = *V[c + 1];
     if (!P) {

@@ -21,7 +21,7 @@ struct With {
 };
 
 void expect_every_part() {
-  std::vector<std::atomic<int>> done(std::size_t(exec::team_size()));
+  std::vector<std::atomic<int>> done(static_cast<std::size_t>(exec::team_size()));
   exec::run_team([&](int part) { ++done[std::size_t(part)]; });
   for (const auto& d : done) EXPECT_EQ(d, 1);
   for (int culprit = 0; culprit < exec::team_size(); ++culprit)

@@ -59,7 +59,11 @@ struct BicgstabStepPlain {  // without a preconditioner s-hat is s, which stands
 template <Scalar T, Memory M>
 void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
   using namespace exec;
-  const auto& [A, P, r, d, w] = run;
+  auto& A = run.A;
+  auto& P = run.P;
+  auto& r = run.r;
+  auto& d = run.d;
+  auto& w = run.w;
   const auto& space = r.space();
   auto &r0 = w[0], &p = w[1], &v = w[2], &t = w[3], &best = w[4];
   auto& ph = P ? w[5] : p;

@@ -40,7 +40,11 @@ struct CgResidual {
 template <Scalar T, Memory M>
 void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = {}) {
   using namespace exec;
-  const auto& [A, P, r, d, w] = run;
+  auto& A = run.A;
+  auto& P = run.P;
+  auto& r = run.r;
+  auto& d = run.d;
+  auto& w = run.w;
   const auto& space = r.space();
   auto &p = w[0], &v = w[1];
   auto& z = P ? w[2] : r;

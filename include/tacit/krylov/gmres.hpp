@@ -115,7 +115,11 @@ void take_best(const Run<T, M>& run, const Projected<T>& projected, const F& com
 template <Scalar T, Memory M>
 void gmres(const Run<T, M>& run, Monitor& monitor, int restart, Side side, Orthogonalisation how) {
   using namespace exec;
-  const auto& [A, P, r, d, w] = run;
+  auto& A = run.A;
+  auto& P = run.P;
+  auto& r = run.r;
+  auto& d = run.d;
+  auto& w = run.w;
   const bool left = P && side == Side::left, flexible = P && side == Side::flexible;
   const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[3 + std::size_t(flexible ? 2 * j : j)]; };
   const auto directions = [&](int j) -> layout::Vector<T, M>& { return w[4 + 2 * std::size_t(j)]; };

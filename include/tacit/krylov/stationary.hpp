@@ -56,7 +56,11 @@ struct ChebyshevPointwise {
 template <Scalar T, Memory M>
 void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int sweeps = 1) {
   using namespace exec;
-  const auto& [A, P, f, d, w] = run;
+  auto& A = run.A;
+  auto& P = run.P;
+  auto& f = run.r;
+  auto& d = run.d;
+  auto& w = run.w;
   const auto& space = f.space();
   auto& v = w[0];
   const T omega = T(real_t<T>(relaxation));
@@ -114,7 +118,11 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int s
 template <Scalar T, Memory M>
 void chebyshev(const Run<T, M>& run, Monitor& monitor, double lambda_min, double lambda_max) {
   using namespace exec;
-  const auto& [A, P, r, d, w] = run;
+  auto& A = run.A;
+  auto& P = run.P;
+  auto& r = run.r;
+  auto& d = run.d;
+  auto& w = run.w;
   const auto& space = r.space();
   auto &p = w[0], &v = w[1];
   const auto* scaling = P ? P->pointwise() : nullptr;
