@@ -44,6 +44,13 @@ std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& op
   }
 }
 
+/// x's last digits: epsilon x times what `digits` holds.
+template <class T>
+struct LastDigits {
+  real_t<T> epsilon;
+  TACIT_HD void operator()(T x, T& digits) const { digits = epsilon * x * digits; }
+};
+
 template <Scalar T, Memory M>
 class Solve {
  public:
@@ -247,12 +254,25 @@ class Solve {
     return length(r);
   }
 
+  /// How much b - A x changes with the last digits of x: a recomputed residual tells nothing below that. One product, one
+  /// reduction. Collective.
+  double noise_of(const Vector<T, M>& x) {
+    const auto epsilon = std::numeric_limits<real_t<T>>::epsilon();
+    Vector<T, M> digits(space_), image(space_);
+    scatter(digits, 5);
+    exec::sweep(exec::reads(x), exec::updates(digits), exec::writes(), LastDigits<T>{epsilon});
+    A_->apply(digits, image);
+    return length(image);
+  }
+
   /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error
   /// has fallen by (d, r before + r). One product, two sums.
   bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
     Vector<T, M> both(space_);
     A_->apply(d, both);
-    if (!(double(real(layout::dot(d, both))) > 0)) return false;  // not positive definite: no norm
+    // Not positive definite, as far as rounding lets see: no norm.
+    const double least = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(d) * layout::norm(both);
+    if (!(double(real(layout::dot(d, both))) > least)) return false;
     layout::axpy(T(2), r, both);
     return double(real(layout::dot(d, both))) > 0;
   }
@@ -282,7 +302,8 @@ class Solve {
 
     // x = 0 needs no product to know the residual.
     double norm = b_norm_;
-    bool zero_guess = layout::norm(x_) == 0;
+    double length_of_x = layout::norm(x_);  // or more
+    bool zero_guess = length_of_x == 0;
     if (!zero_guess) {
       norm = true_residual(x_, r);
       // Squares of such a residual, or of b beside it, are not numbers any more.
@@ -292,6 +313,7 @@ class Solve {
         layout::fill(x_, T(0));
         norm = b_norm_;
         zero_guess = true;
+        length_of_x = 0;
       }
     }
     if (zero_guess) layout::copy(b_, r);
@@ -300,7 +322,7 @@ class Solve {
     for (bool in_place = zero_guess, stale = false;; in_place = false) {
       monitor.begin(norm);
       if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
-      if (std::exchange(stale, false)) norm = true_residual(x_, r);
+      if (std::exchange(stale, false)) true_residual(x_, r);
       Vector<T, M>* d = &x_;
       if (!in_place) {
         if (!correction) correction = std::make_unique<Vector<T, M>>(space_);
@@ -322,9 +344,15 @@ class Solve {
       const double believed = monitor.norm();
       // x keeps the last value whose residual was recomputed until x + d, which takes the place of d, proves finite and
       // better. (Where d is large, x + d - d would not be x.)
-      const bool finite = std::isfinite(layout::norm(*d));
+      const double size = layout::norm(*d) + (in_place ? 0 : length_of_x);
+      const bool finite = std::isfinite(size);
       if (finite && !in_place) layout::axpy(T(1), x_, *d);
       norm = finite ? true_residual(*d, r) : std::numeric_limits<double>::infinity();
+      // Where A x may be so much longer than b that its rounding is as long as b, the residual of a worthless x may come
+      // out as 0.
+      const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+      if (finite && 10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * size > b_norm_)
+        norm = std::max(norm, 4 * noise_of(*d));  // the digits are half a unit long in the mean, and A x has others
       // A run that did harm is dropped. Residuals of methods for positive definite matrices may rise before they fall
       // while the error falls all the time: where such a run was cut short the error decides.
       const bool cut_short =
@@ -342,9 +370,10 @@ class Solve {
       const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before));
       if (norm <= goal_ || (better && !in_vain)) {
         if (!in_place) std::swap(x_, *correction);
+        length_of_x = size;
       } else {
         norm = before;
-        if (in_place) layout::fill(x_, T(0)), layout::copy(b_, r);
+        if (in_place) layout::fill(x_, T(0)), layout::copy(b_, r), length_of_x = 0;
         else stale = true;  // r is that of x + d
       }
       report_.recurrence_residual_norm = believed / b_norm_;
