@@ -143,7 +143,6 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
   bool block(const Run<T, M>& run, Monitor& monitor) {
-    auto& r = run.r;
     auto& w = run.w;
     const int s = step_.next(monitor.max_iterations() - monitor.iterations()), columns = 4 * s + 1;
     make_basis(run, s);
