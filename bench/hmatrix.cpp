@@ -16,8 +16,10 @@
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/krylov/inner.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/model/memory.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/precond/hmatrix/block_diagonal.hpp>
@@ -33,9 +35,6 @@
 #include <sstream>
 #include <string>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 using namespace tacit;
 using layout::Vector;
@@ -117,32 +116,26 @@ int main(int argc, char** argv) {
 
   double best = 1e30, one_thread = 1e30;
   const int repeat = int(number("repeat"));
-  int threads = 1;
+  const int threads = exec::threads();
   const auto time_product = [&](double& least) {
     start = wall_time();
     A.apply(x, y);
     least = std::min(least, wall_time() - start);
   };
   // Taking turns with a sum over as many bytes, which is what the memory can give.
-  exec::Array<double> read(std::size_t(std::max(r.bytes, 2e8) / sizeof(double)));
+  const model::MemoryReader memory(std::size_t(std::max(r.bytes, 2e8)));
   double best_read = 1e30, sum = 0;
   for (int i = 0; i < repeat; ++i) {
     time_product(best);
     start = wall_time();
-    const std::ptrdiff_t count = std::ptrdiff_t(read.size());
-    const double* const data = read.data();
-#pragma omp parallel for simd schedule(static) reduction(+ : sum)
-    for (std::ptrdiff_t k = 0; k < count; ++k) sum += data[k];
-    best_read = std::min(best_read, (wall_time() - start) / (double(read.size()) * 8));
+    sum += memory.read();
+    best_read = std::min(best_read, (wall_time() - start) / double(memory.bytes()));
   }
-#ifdef _OPENMP
-  threads = omp_get_max_threads();
   if (threads > 1) {
-    omp_set_num_threads(1);
+    exec::set_threads(1);
     for (int i = 0; i < repeat / 2; ++i) time_product(one_thread);
-    omp_set_num_threads(threads);
+    exec::set_threads(threads);
   }
-#endif
   std::printf("{\"mesh\": \"%s\", \"n\": %d, \"tolerance\": %g, \"threads\": %d, \"leaf\": %g,\n", from.c_str(), n,
               options.tolerance, threads, number("leaf"));
   std::printf(

@@ -5,6 +5,7 @@
 // those of the block written once) over time; and that as a fraction of plain reading, timed between the passes.
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/memory.hpp>
+#include <tacit/model/memory.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -34,15 +35,9 @@ void blocks(const char* name, std::size_t n, int j, int s, int repeats) {
   }
   std::vector<T> G(std::size_t(j + s) * s), C(std::size_t(j) * s), W(std::size_t(s) * s);
   for (int c = 0; c < s; ++c) W[std::size_t(c) * s + c] = 1;
+  const model::MemoryReader memory(std::size_t(s) * n * sizeof(T));
   double sink = 0;
-  const auto read = [&] {
-    for (const T* p : v) {
-      double sum = 0;
-#pragma omp parallel for simd schedule(static) reduction(+ : sum)
-      for (std::size_t i = 0; i < n; ++i) sum += p[i];
-      sink += sum;
-    }
-  };
+  const auto read = [&] { sink += memory.read(); };
   // Interleaved, so that a disturbance meets all of them; medians.
   const double once = double(j) * sizeof(S) + double(s) * sizeof(T), twice = once + double(s) * sizeof(T);
   std::vector<double> seconds[4];
@@ -59,7 +54,7 @@ void blocks(const char* name, std::size_t n, int j, int s, int repeats) {
     });
     time(3, [&] { exec::block_update_gram<T, Host, S>(q.data(), j, C.data(), v.data(), s, W.data(), n, G.data()); });
   }
-  const double bytes[4] = {double(s) * sizeof(T), once, twice, twice};
+  const double bytes[4] = {double(memory.bytes()) / double(n), once, twice, twice};
   double rate[4], per_element[4];
   for (int k = 0; k < 4; ++k) {
     std::sort(seconds[k].begin(), seconds[k].end());

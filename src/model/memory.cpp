@@ -2,18 +2,18 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/parallel.hpp>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace tacit::model {
 namespace {
@@ -125,16 +125,12 @@ MemoryReader::MemoryReader(std::size_t bytes, double most_seconds) {
   // A piece for each thread, then the next ones, until all are there or time is up; read() deals them in the same way.
   const double begin = wall_time();
   char* const first = first_page(begin_);
-#ifdef _OPENMP
-  const auto round = std::size_t(omp_get_max_threads());
-#else
-  constexpr std::size_t round = 1;
-#endif
-  for (std::size_t done = 0; done < pieces && (done == 0 || wall_time() - begin < most_seconds); done += round) {
-    const std::size_t end = std::min(pieces, done + round);
-#pragma omp parallel for schedule(static, 1)
-    for (std::size_t k = done; k < end; ++k)
-      for (std::size_t i = 0; i < piece; i += 4096) first[k * piece + i] = 0;
+  threads_ = std::size_t(exec::threads());
+  for (std::size_t done = 0; done < pieces && (done == 0 || wall_time() - begin < most_seconds); done += threads_) {
+    const std::size_t end = std::min(pieces, done + threads_);
+    exec::parallel_for(end - done, true, [&](std::size_t t) {
+      for (std::size_t i = 0; i < piece; i += 4096) first[(done + t) * piece + i] = 0;
+    });
     bytes_ = end * piece;
   }
 }
@@ -146,11 +142,14 @@ MemoryReader::~MemoryReader() {
 double MemoryReader::read() const {
   const char* const first = first_page(begin_);
   const std::size_t pieces = bytes_ / piece;
-  double sum = 0;
-#pragma omp parallel for schedule(static, 1) reduction(+ : sum)
-  for (std::size_t k = 0; k < pieces; ++k)
-    sum += sum_of(reinterpret_cast<const Four*>(first + k * piece), piece / sizeof(Four));
-  return sum;
+  std::vector<double> sums(threads_);
+  exec::parallel_for(threads_, true, [&](std::size_t t) {
+    double sum = 0;
+    for (std::size_t k = t; k < pieces; k += threads_)
+      sum += sum_of(reinterpret_cast<const Four*>(first + k * piece), piece / sizeof(Four));
+    sums[t] = sum;
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 }  // namespace tacit::model

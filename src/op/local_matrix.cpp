@@ -70,7 +70,7 @@ namespace {
 
 // A core alone does not keep enough of the matrix' stream in flight.
 template <class T>
-inline void fetch_ahead(const T* p) {
+[[gnu::always_inline]] inline void fetch_ahead(const T* p) {
   __builtin_prefetch(reinterpret_cast<const char*>(p) + 1024);
 }
 

@@ -6,6 +6,11 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__x86_64__) && defined(__FMA__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#define TACIT_FMA_OF_X86 1
+#endif
+
 /// Of a function whose loops have to round alike wherever it is called from: compiled once, neither inlined nor
 /// specialised. (gcc 12 fuses products and sums of complex numbers where it vectorises them, also under
 /// -ffp-contract=off, and does not vectorise every copy of a loop.)
@@ -38,7 +43,23 @@ template <class A, class V>
   } else if constexpr (std::is_arithmetic_v<A>) {
     return mul_add(V(a - V{}), b, c);
   } else {
-    // One instruction for each register: compilers know this loop.
+    // Called by name for whole registers: gcc does not always make one instruction of the loop below.
+#ifdef TACIT_FMA_OF_X86
+    constexpr bool doubles = std::is_same_v<std::remove_cvref_t<decltype(b[0])>, double>;
+#ifdef __AVX512F__
+    if constexpr (sizeof(V) == 64) {
+      if constexpr (doubles) return V(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
+      else return V(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+    }
+#endif
+    if constexpr (sizeof(V) == 32) {
+      if constexpr (doubles) return V(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
+      else return V(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+    } else if constexpr (sizeof(V) == 16) {
+      if constexpr (doubles) return V(_mm_fmadd_pd(__m128d(a), __m128d(b), __m128d(c)));
+      else return V(_mm_fmadd_ps(__m128(a), __m128(b), __m128(c)));
+    }
+#endif
     V result;
 #pragma GCC unroll 16
     for (int l = 0; l < int(sizeof(V) / sizeof(b[0])); ++l) result[l] = mul_add(a[l], b[l], c[l]);

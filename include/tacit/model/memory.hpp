@@ -36,7 +36,7 @@ class MemoryReader {
 
  private:
   void* begin_ = nullptr;
-  std::size_t room_ = 0, bytes_ = 0;
+  std::size_t room_ = 0, bytes_ = 0, threads_ = 1;
 };
 
 /// How large an array has to be that `readers` processes with `threads` each read together, so that caches keep little
