@@ -134,7 +134,7 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
   for (std::size_t v = 0; v < variants.size(); ++v) {
     const double rate = double(n) * double(n) * double(n) / best[v].seconds * 1e-6;
     std::printf("%4ld^3 %-9s %d thread%s  %-24s %s, %2d cycles, residual %.1e  %.4f s  %.2f Mdof/s\n", long(n),
-                coefficient, threads, threads > 1 ? "s" : " ", variants[v].name.c_str(), best[v].reason.c_str(),
+                coefficient, threads, threads > 1 ? "s" : " ", variants[v].name.c_str(), to_string(best[v].reason),
                 best[v].cycles, best[v].residual_norm, best[v].seconds, rate);
     record(
         text("{\"what\": \"solve\", \"n\": %ld, \"coefficient\": \"%s\", \"threads\": %d, \"variant\": \"%s\", "
@@ -296,7 +296,7 @@ void boxes(Global n, int threads) {
         "%4ld^3 in boxes of 8^3, none moved, %d thread%s  bottom %ld^3 %-14s %s, %2d cycles, %3d bottom iterations  "
         "%.4f s, bottom %.4f s (%.1f %%)\n",
         long(n), threads, threads > 1 ? "s" : "", long(r.levels.back().cells[0]), variants[v].name.c_str(),
-        r.reason.c_str(), r.cycles, r.bottom_iterations, r.seconds, bottom, 100 * bottom / r.seconds);
+        to_string(r.reason), r.cycles, r.bottom_iterations, r.seconds, bottom, 100 * bottom / r.seconds);
     record(
         text("{\"what\": \"boxes\", \"n\": %ld, \"threads\": %d, \"bottom\": \"%s\", \"cycles\": %d, \"iterations\": "
              "%d, \"seconds\": %.6f, \"bottom_seconds\": %.6f}",

@@ -81,7 +81,7 @@ app::BottomOptions bottom_options(const nb::dict& o) {
 
 nb::dict to_dict(const precond::MultigridReport& r) {
   nb::dict d;
-  d["converged"] = r.converged, d["reason"] = r.reason, d["advice"] = r.advice, d["norm"] = r.norm;
+  d["converged"] = r.converged(), d["reason"] = to_string(r.reason), d["advice"] = r.advice, d["norm"] = r.norm;
   d["cycles"] = r.cycles, d["residual_norm"] = r.residual_norm, d["b_norm"] = r.b_norm, d["history"] = r.history;
   d["bottom"] = r.bottom, d["bottom_choice"] = r.bottom_choice;
   d["bottom_solves"] = r.bottom_solves, d["bottom_iterations"] = r.bottom_iterations;

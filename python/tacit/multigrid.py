@@ -75,7 +75,7 @@ class Result:
     x : numpy.ndarray
         The solution, in the form of the right-hand side (whole, or this rank's part).
     converged, reason, advice
-        reason: "converged", "max_cycles", "stagnated", "diverged", "non_finite".
+        reason: "converged", "max_iterations" (cycles), "stagnated", "diverged", "non_finite", "stopped".
     cycles : int
     residual_norm : float
         ||f - A x|| / ||f||, recomputed by the operator.

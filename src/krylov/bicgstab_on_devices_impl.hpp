@@ -5,10 +5,16 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/outer.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace tacit::krylov {
@@ -49,9 +55,9 @@ struct PipelinedSums {  // (r0, r), (r, r), (r0, f), (r0, g), (r0, z)
 
 namespace {
 
-/// What both iterations do with vectors of all devices. Squares of b stay in the range.
+/// What both methods do with vectors of all devices. Squares of b stay in the range; norms are those of b's.
 template <Scalar T, Memory M>
-class DeviceIteration {
+class DeviceIteration final : public OuterIteration {
  public:
   using Vectors = typename op::HMatrixOnDevices<T, M>::Vectors;
 
@@ -75,11 +81,16 @@ class DeviceIteration {
     A.assign(b_, r);
   }
 
-  /// Runs of the method, each from the recomputed residual of the last, until that holds or falls no further.
+  /// Runs of the method, each from the recomputed residual of the last, as the judge says.
   template <class F>
-  Report solve(const F& run) {
-    do run();
-    while (!over_after_run());
+  Report solve(const F& method) {
+    method_ = method;
+    first_ = begin_run();
+    Verdict verdict = judge(*this, report.b_norm > 0 || !std::isfinite(report.b_norm) ? 1 : 0, options.rtol);
+    report.reason = verdict.reason;
+    report.detail = std::move(verdict.detail), report.advice = std::move(verdict.advice);
+    report.residual_norm = std::isfinite(report.b_norm) ? verdict.norm : report.b_norm;
+    if (report.history.empty()) report.history.push_back(verdict.norm);
     report.seconds = wall_time() - begin_;
     return std::move(report);
   }
@@ -126,16 +137,17 @@ class DeviceIteration {
   }
 
   /// A run from r: r0 = r, p = d = 0. (r0, r) and (r, r).
-  auto begin_run() {
+  std::array<T, 2> begin_run() {
+    if (first_) return *std::exchange(first_, std::nullopt);
     everywhere([&](std::size_t k) {
       exec::sweep(exec::reads(constant(r, k)), exec::updates(), exec::writes(whole(r0, k)), layout::formula::Copy<T>{});
     });
     clear(p), clear(d_), clear(best_);
     const auto sums = dots(r, r0);
     const double norm = std::sqrt(double(sums[1]));
-    if (report.iterations == 0 && report.restarts == 0) report.b_norm = norm, report.residual_norm = norm > 0 ? 1 : 0;
-    start_ = best_norm_ = report.residual_norm;
-    return sums;
+    if (report.iterations == 0 && report.restarts == 0) report.b_norm = norm;
+    start_ = best_norm_ = report.b_norm > 0 ? norm / report.b_norm : 0;
+    return {sums[0], sums[1]};
   }
 
   /// d += alpha p + omega s where a device has its part of x.
@@ -155,13 +167,13 @@ class DeviceIteration {
     if (!std::isfinite(norm)) {
       const char* const what = std::isfinite(report.b_norm) ? "the residual became NaN or Inf during the iteration"
                                                             : "the right-hand side is not finite";
-      return end(Reason::non_finite, norm, what), true;
+      return end(Outcome::non_finite, norm, what), true;
     }
-    if (norm <= options.rtol) return end(Reason::converged, norm), true;
-    if (report.iterations == options.max_iterations) return end(Reason::max_iterations, norm), true;
+    if (norm <= options.rtol) return end(Outcome::claims, norm), true;
+    if (report.iterations == options.max_iterations) return end(Outcome::max_iterations, norm), true;
     A.matrix().range().comm().check_interrupt();
     if (!(std::abs(rho) > tiny * tiny * report.b_norm * report.b_norm * start_ * norm))
-      return end(Reason::breakdown, norm, "(r0, r) vanished"), true;
+      return end(Outcome::breakdown, norm, "(r0, r) vanished"), true;
     // Residuals of BiCGStab jump; what is left of a run that failed is the best d, kept once a decade.
     if (norm < 0.1 * best_norm_) {
       best_norm_ = norm;
@@ -173,9 +185,9 @@ class DeviceIteration {
     }
     return false;
   }
-  /// Ends the run with what it believes; `converged` is a claim.
-  void end(Reason reason, double believed, const char* detail = "") {
-    reason_ = reason, believed_ = believed, detail_ = detail;
+  /// Ends the run with what it believes.
+  void end(Outcome outcome, double believed, const char* detail = "") {
+    outcome_ = outcome, believed_ = believed, detail_ = detail;
   }
 
   const op::HMatrixOnDevices<T, M>& A;
@@ -187,14 +199,15 @@ class DeviceIteration {
   Report report;
 
  private:
-  /// After a run: x + d, from its device or from the parts, takes the place of x where its residual, recomputed, is
-  /// smaller. True: the solve is over, and the report says why.
-  bool over_after_run() {
+  std::optional<Verdict> run(double) override {
+    method_();
     report.recurrence_residual_norm = believed_;
-    report.reason = reason_, report.detail = detail_;
-    if (!std::isfinite(report.b_norm)) return report.residual_norm = report.b_norm, true;
-    if (report.b_norm == 0) return true;
-    if (reason_ != Reason::converged && !(believed_ <= best_norm_)) std::swap(d_, best_);
+    if (!std::isfinite(report.b_norm)) return Verdict{Reason::non_finite, detail_, ""};
+    return {};
+  }
+  /// The trial is x + d, put together from the devices that have it; its residual is left in r.
+  double recompute() override {
+    if (outcome_ != Outcome::claims && !(believed_ <= best_norm_)) std::swap(d_, best_);
     for (int k = 0; k < (shared() ? count : 1); ++k) {
       const auto [from, length] = part(std::size_t(k));
       devices.to_host(d_[std::size_t(k)], from, length, trial_.data() + from);
@@ -208,20 +221,19 @@ class DeviceIteration {
       exec::sweep(exec::reads(constant(p, k)), exec::updates(whole(r, k)), exec::writes(),
                   layout::formula::Axpy<T>{T(-1)});
     });
-    const double before = report.residual_norm, norm = std::sqrt(double(dots(r, r)[1])) / report.b_norm;
-    const bool holds = norm <= options.rtol, better = norm < before;
-    if (holds || better) std::copy(trial_.begin(), trial_.end(), x_.begin()), report.residual_norm = norm;
-    if (holds) return report.reason = Reason::converged, report.detail.clear(), true;
-    if (reason_ == Reason::max_iterations) return true;
-    const bool claimed = reason_ == Reason::converged;
+    return std::sqrt(double(dots(r, r)[1])) / report.b_norm;
+  }
+  void accept() override { std::copy(trial_.begin(), trial_.end(), x_.begin()); }
+  void reject() override { over_ = true; }  // r is no longer that of x
+  std::optional<Verdict> next(double before, double norm) override {
+    if (outcome_ == Outcome::max_iterations) return Verdict{Reason::max_iterations, "", ""};
+    const bool claimed = outcome_ == Outcome::claims;
     if (claimed) idle_ = norm <= 0.5 * before ? 0 : idle_ + 1;
-    if (better && (claimed ? idle_ < 2 : norm <= 0.9 * before)) return ++report.restarts, false;
-    if (claimed) {
-      report.reason = Reason::stagnated;
-      report.detail = message("the recomputed residual stays at ", report.residual_norm, " of ||b||");
-      report.advice = "A tolerance above this level or a higher precision would do.";
-    }
-    return true;
+    if (!over_ && (claimed ? idle_ < 2 : norm <= 0.9 * before)) return ++report.restarts, std::nullopt;
+    if (claimed)
+      return Verdict{Reason::stagnated, message("the recomputed residual stays at ", norm, " of ||b||"),
+                     "A tolerance above this level or a higher precision would do."};
+    return Verdict{outcome_ == Outcome::breakdown ? Reason::breakdown : Reason::non_finite, detail_, ""};
   }
 
   Vectors d_, best_;  // of this run
@@ -230,7 +242,10 @@ class DeviceIteration {
   std::vector<T> trial_;
   double start_ = 1, best_norm_ = 1, believed_ = 0;
   int idle_ = 0;  // claims in a row that have hardly lowered the recomputed residual
-  Reason reason_ = Reason::max_iterations;
+  bool over_ = false;
+  std::optional<std::array<T, 2>> first_;  // sums of the first run, until it begins
+  std::function<void()> method_;
+  Outcome outcome_ = Outcome::max_iterations;
   const char* detail_ = "";
   double begin_ = wall_time();
 };
@@ -254,7 +269,7 @@ Report bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, st
       it.multiply(p, v);
       const T r0v = it.dots(r0, v)[0];
       if (!(std::abs(r0v) > 0))
-        return it.end(Reason::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
+        return it.end(Outcome::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
       alpha = rho / r0v;
       it.everywhere([&](std::size_t k) {
         sweep(reads(it.constant(v, k)), updates(it.whole(r, k)), writes(), layout::formula::Axpy<T>{-alpha});
@@ -271,7 +286,7 @@ Report bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, st
       const auto both = it.dots(r, r0);
       rho = both[0], rr = both[1];
       const double now = std::sqrt(double(rr)) / it.report.b_norm;
-      if (omega == T(0) && !(now <= options.rtol)) return it.end(Reason::breakdown, now, "omega vanished");
+      if (omega == T(0) && !(now <= options.rtol)) return it.end(Outcome::breakdown, now, "omega vanished");
       if (omega != T(0)) beta = (rho / old) * (alpha / omega);
     }
   });
@@ -316,7 +331,7 @@ Report pipelined_bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<cons
       beta = first ? T(0) : (rho / old) * (alpha / omega);
       const T r0v = r0f + beta * (r0g - omega * r0z);  // (r0, A p)
       if (!(std::abs(r0v) > 0))
-        return it.end(Reason::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
+        return it.end(Outcome::breakdown, std::sqrt(double(rr)) / it.report.b_norm, "(r0, A p) vanished");
       alpha = rho / r0v;
       it.everywhere([&](std::size_t k) {
         sweep(reads(it.constant(t, k), it.constant(z, k), it.constant(v, k)), updates(), writes(it.whole(z_new, k)),
@@ -351,7 +366,7 @@ Report pipelined_bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<cons
           whole_sums);
       ++it.report.iterations;
       const double size = std::sqrt(double(now[1])) / it.report.b_norm;
-      if (omega == T(0) && !(size <= options.rtol)) return it.end(Reason::breakdown, size, "omega vanished");
+      if (omega == T(0) && !(size <= options.rtol)) return it.end(Outcome::breakdown, size, "omega vanished");
     }
   });
 }

@@ -88,7 +88,7 @@ class Inner final : public op::Operator<T, M> {
       report_.worst = std::max(report_.worst, r.residual_norm);
     }
     ++report_.solves, report_.iterations += r.iterations;
-    if (r.reason != Reason::converged && r.reason != Reason::max_iterations) ++report_.stopped;
+    if (!r.converged() && r.reason != Reason::max_iterations) ++report_.stopped;
   }
 
   std::shared_ptr<const op::Operator<T, M>> a_, p_;

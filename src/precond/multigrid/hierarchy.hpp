@@ -10,10 +10,6 @@ namespace tacit::precond::mg {
 template <class T>
 void check(const op::FiniteVolume<T>& A, const MultigridOptions& options);
 
-/// Do cycles end short of their goal, at a residual norm of `now`? `largest`: of f and of the first residual; `divisor`: of
-/// the history's norms. The reason and what to do go into the report. Local.
-bool gives_up(double now, double largest, double divisor, int max_cycles, MultigridReport& report);
-
 /// A level's cells on other ranks: f goes there, u comes back. One exchange each.
 template <class S>
 class Move {

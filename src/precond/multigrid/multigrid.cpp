@@ -1,3 +1,4 @@
+#include "cycles.hpp"
 #include "hierarchy.hpp"
 
 #include <tacit/base/names.hpp>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace tacit::precond {
 namespace {
@@ -110,29 +112,6 @@ void scale(Vector<T>& v, int exponent) {
 }
 
 }  // namespace
-
-bool mg::gives_up(double now, double largest, double divisor, int max_cycles, MultigridReport& report) {
-  constexpr std::size_t window = 10;
-  const auto& history = report.history;
-  if (!std::isfinite(now)) {
-    report.reason = "non_finite";
-    report.advice = "look for NaN or Inf in the coefficients and the right-hand side";
-  } else if (now > 1e10 * largest) {
-    report.reason = "diverged";
-    report.advice = "try more sweeps, or multigrid as a preconditioner of a Krylov method";
-  } else if (history.size() > window && !(now < 0.9 * history[history.size() - 1 - window] * divisor)) {
-    report.reason = "stagnated";
-    report.advice =
-        "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
-        "try multigrid as a preconditioner";
-  } else if (report.cycles >= max_cycles) {
-    report.reason = "max_cycles";
-    report.advice = "allow more cycles, or use multigrid as a preconditioner of a Krylov method";
-  } else {
-    return false;
-  }
-  return true;
-}
 
 template <class T>
 void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
@@ -302,6 +281,128 @@ void Multigrid<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool, in
   }
 }
 
+/// Cycles of levels in host memory, on any number of ranks.
+template <Scalar T>
+class Multigrid<T>::Solve final : public mg::Cycles {
+ public:
+  Solve(const Multigrid& M, const Vector<T>& b, Vector<T>& x, const MultigridSolve& options, MultigridReport& report)
+      : Cycles(b.space().comm(), options, report),
+        A_(*M.a_),
+        parts_(*M.parts_),
+        kind_(M.options_.cycle),
+        report_(report),
+        b_(b),
+        x_(x),
+        r_(b.space()),
+        own_(parts_.own && parts_.own->levels() > 1 ? parts_.own.get() : nullptr),
+        singular_(A_.singular()) {}
+
+  void run() {
+    const double b_most = layout::max_norm(b_);
+    double most = b_most;
+    from_zero_ = layout::max_norm(x_) == 0;  // its residual takes no product
+    if (!from_zero_) {
+      A_.apply(x_, r_);
+      layout::subtract(b_, r_, r_);
+      most = std::max(most, layout::max_norm(r_));
+    }
+    // Cycles sum up squares and work in narrow numbers: what is far from 1 is brought there by a power of two, exactly.
+    const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
+    const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -1000, 1000) : 0;
+    if (shift != 0 || singular_) own_f_ = std::make_unique<Vector<T>>(b_);
+    if (shift != 0) {
+      own_u_ = std::make_unique<Vector<T>>(x_);
+      scale(*own_f_, shift), scale(*own_u_, shift);
+      u_ = own_u_.get();
+    }
+    if (own_f_) f_ = own_f_.get();
+    if (singular_) {
+      const double removed = std::abs(remove_mean(*own_f_)), unit = double(std::numeric_limits<T>::epsilon());
+      if (removed > std::sqrt(unit) * std::ldexp(most, shift))
+        report_.warnings.push_back(message("A maps constants to zero, but the mean of f is ",
+                                           std::ldexp(removed, -shift), " (its largest element is ", b_most,
+                                           "): no u solves A u = f; A u = f - mean is what was solved"));
+      if (!from_zero_) remove_mean(*u_);
+    }
+    const double f_norm = options().max_norm && !own_f_ ? b_most : norm(*f_);
+    double start = f_norm;
+    if (from_zero_) layout::copy(*f_, r_);
+    else start = own_f_ ? residual() : norm(r_);
+    r_norm_ = start;
+    solve(f_norm, start, shift, from_zero_);
+    if (own_u_) scale(*own_u_, -shift), layout::copy(*own_u_, x_);
+  }
+
+ private:
+  double norm(const Vector<T>& v) const { return options().max_norm ? layout::max_norm(v) : layout::norm(v); }
+  double residual() {
+    A_.apply(*u_, r_);
+    layout::subtract(*f_, r_, r_);
+    return *(r_norm_ = norm(r_));
+  }
+  /// u as a vector, with mean 0 where A is singular.
+  void store() {
+    if (!loaded_) return;
+    own_->finest().store_u({u_->data(), u_->size()});
+    if (singular_) remove_mean(*u_);
+    loaded_ = false, r_norm_.reset();
+  }
+  double recompute() override {
+    store();
+    return r_norm_ ? *r_norm_ : residual();
+  }
+  double cycle() override {
+    const Cycle kind = kind_ == Cycle::f && cycles() > 0 ? Cycle::v : kind_;
+    // With levels of the solution's own precision the cycles go on from u itself, else for corrections.
+    if (own_ && !(kind == Cycle::f && !from_zero_)) {
+      auto& finest = own_->finest();
+      if (!loaded_) {
+        finest.load_f({f_->data(), f_->size()}), finest.load_u({u_->data(), u_->size()});
+        loaded_ = true;
+      }
+      r_norm_.reset();
+      own_->cycle(false, true, kind);
+      double value = options().max_norm ? finest.largest : finest.squares;
+      const auto operation = options().max_norm ? comm::Operation::max : comm::Operation::sum;
+      f_->space().start_sum(&value, 1, operation).wait(&value);
+      return options().max_norm ? value : std::sqrt(value);
+    }
+    if (loaded_ || !r_norm_) recompute();
+    if (!e_) e_ = std::make_unique<Vector<T>>(x_.space());
+    parts_.cycle({r_.data(), r_.size()}, {e_->data(), e_->size()}, kind);
+    layout::axpy(T(1), *e_, *u_);
+    if (singular_) remove_mean(*u_);
+    return residual();
+  }
+  void save(Copy copy) override {
+    store();
+    copies_[std::size_t(copy)] = std::make_unique<Vector<T>>(*u_);
+  }
+  void restore(Copy copy) override {
+    layout::copy(*copies_[std::size_t(copy)], *u_);
+    loaded_ = false, r_norm_.reset();
+  }
+  void clear() override {
+    layout::fill(*u_, T(0));
+    loaded_ = false, r_norm_.reset();
+  }
+
+  const op::FiniteVolume<T>& A_;
+  Parts& parts_;
+  Cycle kind_;
+  MultigridReport& report_;
+  const Vector<T>& b_;
+  Vector<T>& x_;
+  Vector<T> r_;
+  mg::Hierarchy<T>* own_;
+  bool singular_, from_zero_ = false;
+  bool loaded_ = false;            // u is in the finest level, which has gone on from it
+  std::optional<double> r_norm_;   // of f - A u, where r is that
+  const Vector<T>* f_ = &b_;
+  Vector<T>* u_ = &x_;
+  std::unique_ptr<Vector<T>> own_f_, own_u_, e_, copies_[2];
+};
+
 template <Scalar T>
 MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options) const {
   const auto& comm = this->range().comm();
@@ -317,109 +418,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
     report.bottom_choice = parts_->with([](auto& h) { return h.choice(); });
-
-    const bool singular = a_->singular();
-    const auto norm = [&](const Vector<T>& v) { return options.max_norm ? layout::max_norm(v) : layout::norm(v); };
-    Vector<T> r(this->range());
-    const double b_most = layout::max_norm(b);
-    double most = b_most;
-    const bool zero = layout::max_norm(x) == 0;  // its residual takes no product
-    if (!zero) {
-      a_->apply(x, r);
-      layout::subtract(b, r, r);
-      most = std::max(most, layout::max_norm(r));
-    }
-    // Cycles sum up squares and work in narrow numbers: what is far from 1 is brought there by a power of two, exactly.
-    const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
-    const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -1000, 1000) : 0;
-    std::unique_ptr<Vector<T>> own_f, own_u, own_e;
-    if (shift != 0 || singular) own_f = std::make_unique<Vector<T>>(b);
-    if (shift != 0) {
-      own_u = std::make_unique<Vector<T>>(x);
-      scale(*own_f, shift), scale(*own_u, shift);
-    }
-    const Vector<T>& f = own_f ? *own_f : b;
-    Vector<T>& u = own_u ? *own_u : x;
-    if (singular) {
-      const double removed = std::abs(remove_mean(*own_f)), unit = double(std::numeric_limits<T>::epsilon());
-      if (removed > std::sqrt(unit) * std::ldexp(most, shift))
-        report.warnings.push_back(message("A maps constants to zero, but the mean of f is ",
-                                          std::ldexp(removed, -shift), " (its largest element is ", b_most,
-                                          "): no u solves A u = f; A u = f - mean is what was solved"));
-      if (!zero) remove_mean(u);
-    }
-    bool fresh = false;   // r is that of u
-    bool centred = true;  // u has mean 0 where A is singular
-    const auto residual = [&] {
-      a_->apply(u, r);
-      layout::subtract(f, r, r);
-      fresh = true;
-      return norm(r);
-    };
-    const double f_norm = options.max_norm && !own_f ? b_most : norm(f);
-    const double divisor = f_norm > 0 ? f_norm : std::ldexp(1.0, shift);
-    report.b_norm = std::ldexp(f_norm, -shift);
-    const double goal = std::max(options.rtol * f_norm, std::ldexp(options.atol, shift));
-    double now = f_norm;
-    if (zero) layout::copy(f, r), fresh = true;
-    else if (!own_f) now = norm(r), fresh = true;
-    else now = residual();
-    const double start = now;
-    report.history.push_back(now / divisor);
-    // With levels of the solution's own precision the cycles go on from u itself, else for corrections.
-    auto* const own = parts_->own && parts_->own->levels() > 1 ? parts_->own.get() : nullptr;
-    bool loaded = false;
-    for (;;) {
-      if (std::isfinite(now) && now <= goal) {
-        if (!loaded) {
-          report.reason = "converged";
-          break;
-        }
-        own->finest().store_u({u.data(), u.size()});
-        loaded = false;
-        if (singular) remove_mean(u), centred = true;
-        now = residual();
-        report.history.back() = now / divisor;
-        if (now <= goal) continue;
-      }
-      if (mg::gives_up(now, std::max(start, f_norm), divisor, options.max_cycles, report)) break;
-      comm.check_interrupt();
-      const Cycle kind = options_.cycle == Cycle::f && report.cycles > 0 ? Cycle::v : options_.cycle;
-      centred = false;
-      if (own && !(kind == Cycle::f && !zero)) {
-        if (!loaded) {
-          own->finest().load_f({f.data(), f.size()});
-          own->finest().load_u({u.data(), u.size()});
-          loaded = true;
-        }
-        own->cycle(false, true, kind);
-        fresh = false;
-        double value = options.max_norm ? own->finest().largest : own->finest().squares;
-        f.space().start_sum(&value, 1, options.max_norm ? comm::Operation::max : comm::Operation::sum).wait(&value);
-        now = options.max_norm ? value : std::sqrt(value);
-      } else {
-        if (!own_e) own_e = std::make_unique<Vector<T>>(this->range());
-        parts_->cycle({r.data(), r.size()}, {own_e->data(), own_e->size()}, kind);
-        layout::axpy(T(1), *own_e, u);
-        if (singular) remove_mean(u), centred = true;
-        now = residual();
-      }
-      ++report.cycles;
-      report.history.push_back(now / divisor);
-      if (options.callback) {
-        const bool stop = options.callback(report.cycles, now / divisor);
-        if (!comm.all(!stop)) {
-          report.reason = "stopped";
-          break;
-        }
-      }
-    }
-    if (loaded) own->finest().store_u({u.data(), u.size()});
-    if (singular && !centred) remove_mean(u), fresh = false;
-    if (!fresh) now = residual();
-    if (own_u) scale(*own_u, -shift), layout::copy(*own_u, x);
-    report.residual_norm = now / divisor;
-    report.converged = report.reason == "converged";
+    Solve(*this, b, x, options, report).run();
     const auto bottom = take_bottom();
     report.bottom_solves = bottom.solves, report.bottom_iterations = bottom.iterations;
     report.bottom_failures = bottom.failures;

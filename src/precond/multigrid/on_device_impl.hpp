@@ -5,6 +5,7 @@
 
 #include <tacit/base/trace.hpp>
 
+#include "cycles.hpp"
 #include "device_data.hpp"
 #include "hierarchy.hpp"
 
@@ -61,96 +62,112 @@ void MultigridOnDevice<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, boo
   }
 }
 
+/// Cycles of levels in a device's memory, on one rank.
+template <Scalar T, Memory M>
+class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
+  using Quantity = mg::Quantity;
+
+ public:
+  Solve(const MultigridOnDevice& A, const Vector<T, M>& b, Vector<T, M>& x, const MultigridSolve& options,
+        MultigridReport& report)
+      : Cycles(b.space().comm(), options, report),
+        levels_(*A.levels_),
+        report_(report),
+        b_(b),
+        x_(x),
+        n_(double(b.space().size())),
+        singular_(A.a_->singular()) {}
+
+  void run() {
+    levels_.load_f(b_.data()), levels_.load_u(x_.data());
+    const double b_most = levels_.norms(Quantity::f).largest, r_most = levels_.norms(Quantity::residual).largest;
+    const double most = std::isfinite(b_most) && std::isfinite(r_most) ? std::max(b_most, r_most) : NAN;
+    // Squares are added up on the way: what is far from 1 is brought there by a power of two, exactly.
+    const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
+    constexpr int range = std::numeric_limits<T>::max_exponent - 2;
+    const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -range, range) : 0;
+    scale_ = T(std::ldexp(1.0, shift)), back_ = T(std::ldexp(1.0, -shift));
+    if (shift != 0) levels_.load_f(b_.data(), scale_), levels_.load_u(x_.data(), scale_);
+    if (singular_) {
+      const T mean = T(levels_.norms(Quantity::f).total / n_ / double(scale_));
+      const double removed = std::abs(double(mean)), unit = double(std::numeric_limits<T>::epsilon());
+      if (removed > std::sqrt(unit) * most)
+        report_.warnings.push_back(message("A maps constants to zero, but the mean of f is ", removed,
+                                           " (its largest element is ", b_most,
+                                           "): no u solves A u = f; A u = f - mean is what was solved"));
+      levels_.load_f(b_.data(), scale_, mean);
+    }
+    const double f_norm = norm(levels_.norms(Quantity::f)), start = norm(levels_.norms(Quantity::residual));
+    solve(f_norm, start, shift, levels_.norms(Quantity::u).largest == 0);
+  }
+
+ private:
+  double norm(const mg::Norms& norms) const {
+    return options().max_norm || std::isnan(norms.largest) ? norms.largest : std::sqrt(norms.squares);
+  }
+  double cycle() override {
+    levels_.cycle(false);
+    return norm(levels_.norms(Quantity::residual, true));
+  }
+  /// u of the finest level, without its mean where A is singular, as the user is to have it.
+  void store(Vector<T, M>& to) {
+    const double mean = singular_ ? levels_.norms(Quantity::u).total / n_ : 0;
+    levels_.store_u(to.data(), back_, T(mean));
+  }
+  double recompute() override {
+    store(x_);
+    levels_.load_u(x_.data(), scale_);
+    return norm(levels_.norms(Quantity::residual));
+  }
+  void save(Copy copy) override {
+    auto& to = copies_[std::size_t(copy)];
+    if (!to) to = std::make_unique<Vector<T, M>>(x_);
+    if (copy == Copy::best) store(*to);
+    else layout::copy(x_, *to);
+  }
+  void restore(Copy copy) override {
+    layout::copy(*copies_[std::size_t(copy)], x_);
+    levels_.load_u(x_.data(), scale_);
+  }
+  void clear() override {
+    layout::fill(x_, T(0));
+    levels_.load_u(x_.data(), scale_);
+  }
+
+  mg::DeviceLevels<T, M>& levels_;
+  MultigridReport& report_;
+  const Vector<T, M>& b_;
+  Vector<T, M>& x_;
+  double n_;
+  bool singular_;
+  T scale_ = 1, back_ = 1;
+  std::unique_ptr<Vector<T, M>> copies_[2];
+};
+
 template <Scalar T, Memory M>
 MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, M>& x,
                                                const MultigridSolve& options) const {
-  using mg::Quantity;
   require(b.space() == this->range() && x.space() == this->range() && b.columns() == 1 && x.columns() == 1,
           "multigrid solves for one column of ", this->range().size(), " cells");
   require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
           ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
-  const double started = wall_time(), n = double(this->range().size());
-  auto& levels = *levels_;
-  const bool singular = a_->singular();
+  const double started = wall_time();
   MultigridReport report;
   report.norm = options.max_norm ? "max" : "2";
   report.bottom = "bicgstab";
   report.bottom_choice = "bicgstab: in one launch";
-  const auto before = levels.counts();
-  const auto of = [&](const mg::Norms& norms) {
-    return options.max_norm || std::isnan(norms.largest) ? norms.largest : std::sqrt(norms.squares);
-  };
-
-  levels.load_f(b.data()), levels.load_u(x.data());
-  const double b_most = levels.norms(Quantity::f).largest, r_most = levels.norms(Quantity::residual).largest;
-  const double most = std::isfinite(b_most) && std::isfinite(r_most) ? std::max(b_most, r_most) : NAN;
-  // Squares are added up on the way: what is far from 1 is brought there by a power of two, exactly.
-  const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
-  constexpr int range = std::numeric_limits<T>::max_exponent - 2;
-  const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -range, range) : 0;
-  const T scale = T(std::ldexp(1.0, shift));
-  if (shift != 0) levels.load_f(b.data(), scale), levels.load_u(x.data(), scale);
-  if (singular) {
-    const T mean = T(levels.norms(Quantity::f).total / n / double(scale));
-    const double removed = std::abs(double(mean)), unit = double(std::numeric_limits<T>::epsilon());
-    if (removed > std::sqrt(unit) * most)
-      report.warnings.push_back(message("A maps constants to zero, but the mean of f is ", removed,
-                                        " (its largest element is ", b_most,
-                                        "): no u solves A u = f; A u = f - mean is what was solved"));
-    levels.load_f(b.data(), scale, mean);
-  }
-  const double f_norm = of(levels.norms(Quantity::f));
-  const double divisor = f_norm > 0 ? f_norm : std::ldexp(1.0, shift);
-  report.b_norm = std::ldexp(f_norm, -shift);
-  const double goal = std::max(options.rtol * f_norm, std::ldexp(options.atol, shift));
-  double now = of(levels.norms(Quantity::residual));
-  const double start = now;
-  // x is what the finest level has; its mean, where A is singular, is nobody's.
-  const auto store = [&] {
-    const double mean = singular ? levels.norms(Quantity::u).total / n : 0;
-    levels.store_u(x.data(), T(std::ldexp(1.0, -shift)), T(mean));
-  };
-  const auto confirmed = [&] {
-    store();
-    levels.load_u(x.data(), scale);
-    return of(levels.norms(Quantity::residual));
-  };
-  report.history.push_back(now / divisor);
-  bool stored = false;
-  for (;;) {
-    if (std::isfinite(now) && now <= goal) {
-      if (!stored) now = confirmed(), stored = true;
-      report.history.back() = now / divisor;
-      if (now <= goal) {
-        report.reason = "converged";
-        break;
-      }
-    }
-    if (mg::gives_up(now, std::max(start, f_norm), divisor, options.max_cycles, report)) break;
-    this->range().comm().check_interrupt();
-    levels.cycle(false);
-    stored = false;
-    now = of(levels.norms(Quantity::residual, true));
-    ++report.cycles;
-    report.history.push_back(now / divisor);
-    if (options.callback && options.callback(report.cycles, now / divisor)) {
-      report.reason = "stopped";
-      break;
-    }
-  }
-  if (!stored) now = confirmed();
-  report.residual_norm = now / divisor;
-  report.converged = report.reason == "converged";
-  const auto after = levels.counts();
+  const auto before = levels_->counts();
+  Solve(*this, b, x, options, report).run();
+  const auto after = levels_->counts();
   report.bottom_solves = int(after.solves - before.solves);
   report.bottom_iterations = int(after.iterations - before.iterations);
   report.bottom_failures = int(after.failures - before.failures);
   if (report.bottom_failures > 0)
     report.warnings.push_back(message("bottom bicgstab: ", report.bottom_failures, " of ", report.bottom_solves,
                                       " solves did not converge; Jacobi's method went on"));
-  for (int i = 0; i < levels.levels(); ++i) {
+  for (int i = 0; i < levels_->levels(); ++i) {
     LevelReport level;
-    level.cells = levels.cells(i), level.ranks = 1;
+    level.cells = levels_->cells(i), level.ranks = 1;
     report.levels.push_back(level);
   }
   report.seconds = wall_time() - started;

@@ -1,6 +1,7 @@
 // Multigrid: geometric multigrid on the cells of a finite-volume operator, as a solver and as a preconditioner.
 #pragma once
 
+#include <tacit/krylov/report.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/operator.hpp>
 
@@ -146,8 +147,8 @@ struct BottomReport {
 };
 
 struct MultigridReport {
-  bool converged = false;
-  std::string reason;  ///< converged, max_cycles, stagnated, diverged, non_finite, stopped
+  bool converged() const { return reason == krylov::Reason::converged; }
+  krylov::Reason reason = krylov::Reason::max_iterations;  ///< converged: the recomputed residual is at the goal
   std::string advice;
   std::string norm;  ///< "2" or "max"
   int cycles = 0;
@@ -194,8 +195,9 @@ class Multigrid final : public op::Operator<T, Host> {
   op::Cost cost() const override;
 
   /// Solves A x = b by cycles from x, until ||b - A x|| <= max(rtol ||b||, atol) (largest magnitude or 2-norm), which
-  /// the operator itself confirms. For a singular A the mean of b and of x is removed; `warnings` tells of a mean of b
-  /// that is no rounding. Collective.
+  /// the operator itself confirms (krylov::judge). A solve that fails leaves an x that is no worse than the one it was
+  /// given. For a singular A the mean of b and of x is removed; `warnings` tells of a mean of b that is no rounding.
+  /// Memory: 2 vectors, 1 more where x is not 0, and 1 where cycles gain less than a half. Collective.
   MultigridReport solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options = {}) const;
   /// What the levels, the bottom have done since the last call. Local.
   std::vector<LevelReport> take_levels() const;
@@ -210,6 +212,7 @@ class Multigrid final : public op::Operator<T, Host> {
 
  private:
   struct Parts;
+  class Solve;
   std::shared_ptr<const op::FiniteVolume<T>> a_;
   MultigridOptions options_;
   std::unique_ptr<Parts> parts_;

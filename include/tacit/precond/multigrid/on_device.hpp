@@ -48,6 +48,7 @@ class MultigridOnDevice final : public op::Operator<T, M> {
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
 
  private:
+  class Solve;
   std::shared_ptr<const op::FiniteVolume<T>> a_;
   MultigridOptions options_;
   std::unique_ptr<mg::DeviceLevels<T, M>> levels_;

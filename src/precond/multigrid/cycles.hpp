@@ -1,0 +1,48 @@
+// A solve by multigrid cycles, in whatever memory the levels are: cycles on the trial u until they claim, or give up.
+#pragma once
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/krylov/outer.hpp>
+#include <tacit/precond/multigrid/multigrid.hpp>
+
+#include <limits>
+#include <optional>
+
+namespace tacit::precond::mg {
+
+class Cycles : public krylov::OuterIteration {
+ public:
+  Cycles(const comm::Communicator& comm, const MultigridSolve& options, MultigridReport& report)
+      : comm_(comm), options_(options), report_(report) {}
+  /// Solves A u = f from a u whose residual has the norm `start`; both norms are 2^shift times what the user has. Fills
+  /// in the report's reason, norms, history and cycles. Collective.
+  void solve(double f_norm, double start, int shift, bool from_zero);
+
+ protected:
+  /// One cycle on u; ||f - A u||, as its last pass has formed it.
+  virtual double cycle() = 0;
+  /// Copies of u: the accepted one, and the best of a run that gets on slowly.
+  enum class Copy { accepted, best };
+  virtual void save(Copy copy) = 0;
+  virtual void restore(Copy copy) = 0;
+  virtual void clear() = 0;  ///< u = 0
+  const MultigridSolve& options() const { return options_; }
+  int cycles() const { return report_.cycles; }
+
+ private:
+  std::optional<krylov::Verdict> run(double norm) final;
+  void accept() final { is_zero_ = false; }
+  void reject() final;
+  std::optional<krylov::Verdict> next(double before, double norm) final;
+  std::optional<krylov::Verdict> gives_up(double now) const;
+
+  const comm::Communicator& comm_;
+  const MultigridSolve& options_;
+  MultigridReport& report_;
+  double goal_ = 0, divisor_ = 1, largest_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+  bool is_zero_ = false;  // the accepted u
+  std::optional<krylov::Verdict> ended_;  // why the run ended short of its goal
+};
+
+}  // namespace tacit::precond::mg

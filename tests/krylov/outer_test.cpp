@@ -1,0 +1,74 @@
+// The judge: what it believes, what it keeps, and when it ends, on solves whose runs are written down.
+#include <gtest/gtest.h>
+
+#include <tacit/krylov/outer.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace tacit::krylov;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
+
+// Runs leave trials with these recomputed residuals, one after the other; then nothing is left to try.
+class Written final : public OuterIteration {
+ public:
+  explicit Written(std::vector<double> trials) : trials_(std::move(trials)) {}
+  std::optional<Verdict> run(double norm) override {
+    said += "run ";
+    norms.push_back(norm);
+    return {};
+  }
+  double recompute() override { return trials_[at_++]; }
+  void accept() override { said += "accept "; }
+  void reject() override { said += "reject "; }
+  std::optional<Verdict> next(double, double) override {
+    if (at_ < trials_.size()) return {};
+    return Verdict{Reason::stagnated, "detail", "advice", -1};
+  }
+  std::string said;
+  std::vector<double> norms;  // of x, as runs were told
+
+ private:
+  std::vector<double> trials_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+TEST(Judge, NeedsNoRunWhereXIsGoodAlready) {
+  Written solve({});
+  const Verdict verdict = judge(solve, 0.5, 0.5);
+  EXPECT_EQ(verdict.reason, Reason::converged);
+  EXPECT_EQ(verdict.norm, 0.5);
+  EXPECT_EQ(solve.said, "");
+}
+
+TEST(Judge, KeepsWhatIsBetterAndDropsWhatIsNot) {
+  Written solve({2.0, 0.8, 0.9, none, infinity, 0.1, 0.01});
+  const Verdict verdict = judge(solve, 1, 0.1);
+  EXPECT_EQ(verdict.reason, Reason::converged);
+  EXPECT_EQ(verdict.norm, 0.1);
+  EXPECT_EQ(solve.said, "run reject run accept run reject run reject run reject run accept ");
+  EXPECT_EQ(solve.norms, (std::vector<double>{1, 1, 0.8, 0.8, 0.8, 0.8}));
+}
+
+TEST(Judge, AFailureHasTheNormOfWhatIsKept) {
+  Written solve({0.7, 5.0});
+  const Verdict verdict = judge(solve, 1, 0.1);
+  EXPECT_EQ(verdict.reason, Reason::stagnated);
+  EXPECT_EQ(verdict.norm, 0.7);
+  EXPECT_EQ(verdict.detail + verdict.advice, "detailadvice");
+}
+
+TEST(Judge, NothingThatIsNoNumberIsAGoalReached) {
+  for (const double goal : {none, infinity, 1.0})
+    for (const double start : {none, infinity}) {
+      Written solve({none, infinity});
+      EXPECT_NE(judge(solve, start, goal).reason, Reason::converged) << start << " " << goal;
+      EXPECT_EQ(solve.said, "run reject run reject ") << start << " " << goal;
+    }
+}
