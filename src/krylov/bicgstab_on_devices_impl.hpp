@@ -169,7 +169,7 @@ class DeviceIteration final : public OuterIteration {
                                                             : "the right-hand side is not finite";
       return end(Outcome::non_finite, norm, what), true;
     }
-    if (norm <= options.rtol) return end(Outcome::claims, norm), true;
+    if (reached(norm, options.rtol)) return end(Outcome::claims, norm), true;
     if (report.iterations == options.max_iterations) return end(Outcome::max_iterations, norm), true;
     A.matrix().range().comm().check_interrupt();
     if (!(std::abs(rho) > tiny * tiny * report.b_norm * report.b_norm * start_ * norm))
@@ -286,7 +286,7 @@ Report bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<const T> b, st
       const auto both = it.dots(r, r0);
       rho = both[0], rr = both[1];
       const double now = std::sqrt(double(rr)) / it.report.b_norm;
-      if (omega == T(0) && !(now <= options.rtol)) return it.end(Outcome::breakdown, now, "omega vanished");
+      if (omega == T(0) && !reached(now, options.rtol)) return it.end(Outcome::breakdown, now, "omega vanished");
       if (omega != T(0)) beta = (rho / old) * (alpha / omega);
     }
   });
@@ -366,7 +366,7 @@ Report pipelined_bicgstab_of(const op::HMatrixOnDevices<T, M>& A, std::span<cons
           whole_sums);
       ++it.report.iterations;
       const double size = std::sqrt(double(now[1])) / it.report.b_norm;
-      if (omega == T(0) && !(size <= options.rtol)) return it.end(Outcome::breakdown, size, "omega vanished");
+      if (omega == T(0) && !reached(size, options.rtol)) return it.end(Outcome::breakdown, size, "omega vanished");
     }
   });
 }

@@ -1,25 +1,22 @@
 #include <tacit/krylov/outer.hpp>
 
-#include <cmath>
 #include <utility>
 
 namespace tacit::krylov {
 
 Verdict judge(OuterIteration& solve, double norm, double goal) {
-  // (Where b is not finite, neither is the goal.)
-  const auto reached = [goal](double residual) { return std::isfinite(residual) && residual <= goal; };
   const auto ends = [&norm](std::optional<Verdict>& verdict) {
     verdict->norm = norm;
     return std::move(*verdict);
   };
-  while (!reached(norm)) {
+  while (!reached(norm, goal)) {
     const double before = norm;
     if (auto verdict = solve.run(norm)) return ends(verdict);
     const double trial = solve.recompute();
-    if (reached(trial) || solve.is_better(trial, norm)) {
+    if (reached(trial, goal) || solve.is_better(trial, norm)) {
       solve.accept();
       norm = trial;
-      if (reached(norm)) break;
+      if (reached(norm, goal)) break;
     } else {
       solve.reject();
     }

@@ -385,6 +385,36 @@ TYPED_TEST(Tomography, ReconstructsAlikeFromStoredAndComputedEntries) {
   }
 }
 
+// The recurrence's residual goes on falling where the true one no longer does: an end that names the discrepancy has
+// been recomputed.
+TYPED_TEST(Tomography, ADiscrepancyThatIsToldHolds) {
+  using T = TypeParam;
+  const Disc<T> d(Communicator::self(), 24, 20, 2);
+  const auto images = test::vector_of<T>(d.a->domain(), 5, 2);
+  Vector<T> b(d.a->range(), 2);
+  d.a->apply(images, b);
+  int told = 0, untold = 0;
+  for (const auto method : {Method::cgls, Method::sirt})
+    for (int e = 1; e < 18; ++e) {
+      ReconstructOptions o;
+      o.method = method;
+      o.iterations = 300;
+      o.discrepancy = std::pow(10.0, -e) * layout::norm(b);
+      Vector<T> x(d.a->domain(), 2);
+      const auto r = reconstruct<T>(*d.a, b, x, o);
+      for (std::size_t c = 0; c < 2; ++c) {
+        const bool says = r.end[c] == End::discrepancy;
+        ++(says ? told : untold);
+        EXPECT_EQ(says, r.final_residual[c] <= o.discrepancy) << e << " " << c;
+        EXPECT_LE(r.iterations[c], o.iterations);
+        EXPECT_EQ(r.residual.size(), r.gradient.size());
+        EXPECT_GT(r.residual.size(), std::size_t(r.iterations[c]));
+      }
+    }
+  EXPECT_GT(told, 0);
+  EXPECT_GT(untold, 0);
+}
+
 TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {
   using T = TypeParam;
   const Disc<T> d(Communicator::self(), 24, 20, 3);

@@ -6,6 +6,7 @@
 
 #include <tacit/krylov/report.hpp>
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -39,6 +40,12 @@ class OuterIteration {
   /// count) where nothing is left to try.
   virtual std::optional<Verdict> next(double before, double norm) = 0;
 };
+
+/// Is this residual what was asked for? What is not finite never is, nor where the goal is not (b has values that are
+/// none).
+inline bool reached(double residual, double goal) {
+  return std::isfinite(residual) && residual <= goal;
+}
 
 /// Runs until a recomputed residual is at most `goal`, or the solve says that nothing is left to try. `norm` is that of
 /// b - A x for the x it begins with, recomputed. What is returned as `converged` has been recomputed after the last change

@@ -2,6 +2,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
+#include <tacit/krylov/outer.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -139,8 +140,20 @@ class Run {
       each_element(r, [=](std::size_t i, int) { rp[i] = zero ? bp[i] : bp[i] - rp[i]; });
     }
     if (o.l_curve) corner_.resize(slices.k), best_ = std::make_unique<Vector<T>>(x_.space(), x_.columns());
-    if (o.method == Method::cgls) cgls();
-    else sirt();
+    Numbers last;
+    for (int done = 0;;) {
+      done = o.method == Method::cgls ? cgls(done) : sirt(done);
+      last = recompute();
+      if (!resume(last)) break;
+    }
+    slices.result.final_residual = std::move(last);
+    slices.result.seconds = wall_time() - begin_;
+    return std::move(slices.result);
+  }
+
+ private:
+  /// |b - A x| of each slice, of the x that is returned; r is that.
+  Numbers recompute() {
     if (o.l_curve) {
       T* const xp = x_.data();
       const T* const bp = best_->data();
@@ -149,19 +162,27 @@ class Run {
                    [=, &ends](std::size_t i, int c) { xp[i] = ends[std::size_t(c)] == End::corner ? bp[i] : xp[i]; });
     }
     A.apply(x_, q);
-    T* const qp = q.data();
-    const T* const bp = b_.data();
+    const T *const qp = q.data(), *const bp = b_.data();
+    T* const rp = r.data();
     auto last = column_sums(q, [=](std::size_t i, int) {
       const double d = double(bp[i]) - double(qp[i]);
+      rp[i] = T(d);
       return d * d;
     });
     add_up(q.space(), last);
-    for (std::size_t c = 0; c < slices.k; ++c) slices.result.final_residual.push_back(std::sqrt(last[c]) * units_[c]);
-    slices.result.seconds = wall_time() - begin_;
-    return std::move(slices.result);
+    for (std::size_t c = 0; c < slices.k; ++c) last[c] = std::sqrt(last[c]) * units_[c];
+    return last;
   }
-
- private:
+  /// Slices whose recurrence has claimed what the recomputed residual does not confirm go on. False where there are none.
+  bool resume(const Numbers& residual) {
+    bool again = false;
+    for (std::size_t c = 0; c < slices.k; ++c) {
+      if (slices.result.end[c] != End::discrepancy || krylov::reached(residual[c], o.discrepancy)) continue;
+      slices.result.end[c] = End::iterations;
+      if (slices.result.iterations[c] < o.iterations) slices.on[c] = again = true;
+    }
+    return again;
+  }
   void record(const Numbers& residual2, const Numbers& gradient2) {
     Numbers residual(slices.k), gradient(slices.k);
     for (std::size_t c = 0; c < slices.k; ++c)
@@ -180,7 +201,7 @@ class Run {
       if (!slices.on[c]) continue;
       if (now > 0) slices.result.iterations[c] = now;
       if (!std::isfinite(residual[c]) || !std::isfinite(gradient[c])) slices.stop(c, End::non_finite);
-      else if (o.discrepancy > 0 && residual[c] <= o.discrepancy) slices.stop(c, End::discrepancy);
+      else if (o.discrepancy > 0 && krylov::reached(residual[c], o.discrepancy)) slices.stop(c, End::discrepancy);
       else if (gradient[c] <= o.tolerance * first[c] || gradient[c] == 0) slices.stop(c, End::gradient);
       else if (o.l_curve && now > 0) {
         keep[c] = corner_[c].look(residual[c], std::sqrt(size[c]));
@@ -207,13 +228,16 @@ class Run {
   }
 
   // s = A^T r, p = s, g = (s, s); a = g / (q, q) with q = A p; x += a p, r -= a q; s = A^T r; p = s + (g' / g) p
-  void cgls() {
+  // After iteration `done`, from r = b - A x; the number of the last iteration.
+  int cgls(int done) {
     A.apply_adjoint(r, s);
     Vector<T> p(x_.space(), x_.columns());
     layout::copy(s, p);
     Numbers g = squares(s);
-    record(squares(r), g);
-    if (!judge(0)) return;
+    if (done == 0) {
+      record(squares(r), g);
+      if (!judge(0)) return 0;
+    }
     // The first gradients, their squares, and whether each is still kept apart from those of a slice.
     const auto k = slices.k;
     std::vector<std::unique_ptr<Vector<T>>> kept;
@@ -229,7 +253,7 @@ class Run {
     keep();
     T *const xp = x_.data(), *const rp = r.data(), *const qp = q.data(), *const pp = p.data(), *const sp = s.data();
     std::vector<T> alpha(k), beta(k), share;
-    for (int now = 1; now <= o.iterations; ++now) {
+    for (int now = done + 1; now <= o.iterations; ++now) {
       A.apply(p, q);
       const Numbers qq = squares(q);
       for (std::size_t c = 0; c < slices.k; ++c)
@@ -255,7 +279,7 @@ class Run {
       const Numbers along(next.begin() + std::ptrdiff_t(k), next.end());
       next.resize(k);
       record(rr, next);
-      if (!judge(now)) return;
+      if (!judge(now)) return now;
       share.assign(count * k, T(0));
       for (std::size_t f = 0; f < count * k; ++f) {
         const double part = along[f] * along[f] / squares_of_kept[f];  // of the square
@@ -288,9 +312,10 @@ class Run {
       const T* const bt = beta.data();
       each_element(p, [=](std::size_t i, int c) { pp[i] = sp[i] + bt[c] * pp[i]; });
     }
+    return o.iterations;
   }
 
-  void sirt() {
+  int sirt(int done) {
     // Inverse sums of rows and columns; nothing is done along empty ones.
     Vector<T> rows(b_.space()), columns(x_.space()), ones_x(x_.space()), ones_b(b_.space());
     layout::fill(ones_x, T(1));
@@ -307,10 +332,12 @@ class Run {
     const auto weigh = [&] { each_element(q, [=](std::size_t i, int) { qp[i] = R[i / k] * rp[i]; }); };
     weigh();
     A.apply_adjoint(q, s);
-    record(squares(r), squares(s));
-    if (!judge(0)) return;
+    if (done == 0) {
+      record(squares(r), squares(s));
+      if (!judge(0)) return 0;
+    }
     std::vector<T> step(k);
-    for (int now = 1; now <= o.iterations; ++now) {
+    for (int now = done + 1; now <= o.iterations; ++now) {
       for (std::size_t c = 0; c < k; ++c) step[c] = slices.on[c] ? T(o.relaxation) : T(0);
       const T* const w = step.data();
       const bool positive = o.nonnegative;
@@ -329,8 +356,9 @@ class Run {
       A.apply_adjoint(q, s);
       residual.wait(rr.data());
       record(rr, squares(s));
-      if (!judge(now)) return;
+      if (!judge(now)) return now;
     }
+    return o.iterations;
   }
 
   const op::Operator<T, Host>& A;

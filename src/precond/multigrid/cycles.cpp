@@ -37,7 +37,7 @@ std::optional<Verdict> Cycles::run(double norm) {
       ended_ = Verdict{Reason::stopped, "", ""};
       break;
     }
-    if (now <= goal_) break;
+    if (krylov::reached(now, goal_)) break;
     // Cycles that gain little may come to lose: u is kept once a decade. (What gains a lot does not pay for that.)
     if (now > 0.5 * before && now < 0.1 * best_) save(Copy::best), best_ = now, has_best = true;
   }

@@ -18,7 +18,7 @@ enum class Method {
 /// Why a slice was ended.
 enum class End {
   iterations,   ///< as many as were wished for
-  discrepancy,  ///< |b - A x| reached the level of the noise
+  discrepancy,  ///< |b - A x|, recomputed, is at the level of the noise
   gradient,     ///< |A^T (b - A x)| fell far enough: a least-squares solution
   corner,       ///< the corner of the L-curve was passed; x is the one there
   non_finite,   ///< numbers overflowed; x is the last one before
