@@ -91,11 +91,16 @@ void translate(const std::exception_ptr& p, void*) {
       nb::module_ builtins = nb::module_::import_("builtins");
       if (nb::hasattr(builtins, name.c_str())) {
         PyObject* const builtin = nb::object(builtins.attr(name.c_str())).ptr();  // builtins keeps it
-        // Types whose constructor takes one text; the others are told by name.
+        // Types whose constructor takes one text; the others (ExceptionGroup, UnicodeDecodeError) are told by name.
         if (PyExceptionClass_Check(builtin) && !PyObject_IsSubclass(builtin, PyExc_UnicodeError) &&
             !PyObject_IsSubclass(builtin, PyExc_StopIteration)) {
-          type = builtin;
-          named = true;
+          const nb::object made = nb::steal(PyObject_CallFunction(builtin, "s", ""));
+          if (made.is_valid()) {
+            type = builtin;
+            named = true;
+          } else {
+            PyErr_Clear();
+          }
         }
       }
       if (!named) text.insert(from, name + ": ");

@@ -49,6 +49,11 @@ def choose(what: str, value: object, known: Iterable[str]) -> str:
     return value
 
 
+def utf8(text: str) -> str:
+    """`text` as the compiled part takes it: what UTF-8 cannot say (names of files, half pairs) is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def scalar_name(dtype: npt.DTypeLike, what: str) -> str:
     """The one of Tacit's four scalars that holds numbers of this dtype: integers and booleans become float64."""
     try:

@@ -328,15 +328,18 @@ def solve_here(arguments: argparse.Namespace, comm: Any) -> int:
     """The solve itself, on every rank. Only the first prints and writes."""
     import tacit
     from tacit import Observer, files, layout
+    from tacit._support import utf8
 
     first = comm.rank == 0
     if arguments.levels:
-        comm.set_levels(arguments.levels)
+        comm.set_levels(utf8(arguments.levels))
     out = report.console(stderr=arguments.json == "-", quiet=not first)
     start = time.perf_counter()
     A = files.read_matrix(arguments.file, comm, arguments.scalar)
     if A.shape[0] != A.shape[1]:
         raise tacit.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
+    if A.shape[0] == 0:
+        raise tacit.InputError(f"{arguments.file}: expected a matrix with rows, found 0 x 0")
     b = files.right_hand_side(arguments.rhs, A, comm)
     read_seconds = time.perf_counter() - start
 

@@ -493,6 +493,11 @@ def infer_here(arguments: argparse.Namespace) -> int:
             if not isinstance(found, dict) or "row_class" not in found:
                 raise InputError(f'{arguments.classes}: no array "row_class"')
             classes = found["row_class"]
+            if classes.size == 0:
+                raise InputError(
+                    f'{arguments.classes}: "row_class" has shape {classes.shape};'
+                    " the class of every neuron in each block is needed"
+                )
         net = inference.radixnet(
             arguments.neurons,
             arguments.layers,

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import launch, report
@@ -224,11 +225,15 @@ def _points(path: str) -> Any:
 
     try:
         comma = "," if path.endswith(".csv") else None
-        points = np.load(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=comma, ndmin=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without lines
+            points = np.load(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=comma, ndmin=2)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "iuf":
         raise InputError(f"{path}: an array of shape {points.shape}; x, y, z of each point are needed")
+    if len(points) == 0:
+        raise InputError(f"{path}: an array of shape {points.shape}: no points; at least one is needed")
     return points.astype(np.float64)
 
 
@@ -306,7 +311,12 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
-    charges = system.solve(potential, floating=a.floating, field=a.field, **how)
+    try:
+        charges = system.solve(potential, floating=a.floating, field=a.field, **how)
+    except TypeError as error:
+        if len(a.precond) == 1:
+            raise
+        raise tools.WrongUse(f"--precond: {error}") from error  # its options are all that have any type here
     done = charges.converged
     facts: dict[str, Any] = {
         "schema": "tacit.bem/1",

@@ -106,8 +106,10 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
 
 def run(arguments: argparse.Namespace, comm: Any) -> int:
     """On every rank. Only the first prints and writes. The exit code."""
+    from tacit._support import utf8
+
     if arguments.levels:
-        comm.set_levels(arguments.levels)
+        comm.set_levels(utf8(arguments.levels))
     first = comm.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)
     runs: list[dict[str, Any]] = []

@@ -232,6 +232,8 @@ def _class_table(classes: Any) -> npt.NDArray[np.int32]:
     given = as_array(classes, "classes")
     if given.dtype.kind not in "iu":
         raise TypeError(f"classes are {given.dtype}; whole numbers are needed")
+    if given.size == 0:
+        raise ValueError(f"classes have shape {given.shape}; the class of every neuron in each block is needed")
     # What int32 cannot hold is no class; the compiled part names the first that is none.
     return np.ascontiguousarray(np.clip(given, -1, 2**31 - 1), np.int32)
 
@@ -338,6 +340,8 @@ def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool
         wanted = (neurons + 7) // 8 if packed else neurons
         if found.ndim != 2 or found.shape[1] != wanted:
             raise InputError(f"{file}: an array of shape {found.shape} where (images, {wanted}) is needed")
+        if len(found) == 0:
+            raise InputError(f"{file}: an array of shape {found.shape}: no images; at least one is needed")
         if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
             raise InputError(f"{file}: an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
         return found, packed

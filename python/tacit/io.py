@@ -221,7 +221,7 @@ def _numpy_vector(path: str, kind: str) -> Array:
             return _read_npy(path, _io.BytesIO(stream.read()), os.path.getsize(path), "the array")
     arrays = _open_npz(path)
     if len(arrays) != 1:
-        _refuse(path, f"expected one array, found {len(arrays)}: {', '.join(sorted(arrays))}")
+        _refuse(path, f"expected one array, found {len(arrays)}{': ' if arrays else ''}{', '.join(sorted(arrays))}")
     return next(iter(arrays.values()))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, mesh_counts
+from . import _core, mesh_counts, mesh_guard
 from ._support import Array, as_array, choose, core, real_number, whole_number
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
@@ -216,19 +216,35 @@ def read(path: str | os.PathLike[str]) -> Mesh:
 def _read_by_meshio(path: Path) -> Mesh:
     meshio = _meshio()
     mesh_counts.check(path)
+    guard = mesh_guard.Guard(path)
     said = io.StringIO()
     try:
         # It writes what it thinks of a file to the terminal, and ends the program where it can make nothing of it.
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = meshio.read(path)
+            found = mesh_guard.read(meshio, guard)
+    except mesh_guard.Refused as error:
+        raise _core.InputError(f"{path}: {guard.place + ': ' if guard.place else ''}{error}") from None
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split()) if str(error) not in ("", "1") else " ".join(said.getvalue().split())
         known = "; known suffixes: .pbf .pbs .obj " + " ".join(sorted(meshio.extension_to_filetypes))
-        unknown = path.suffix.lower() not in meshio.extension_to_filetypes
+        suffixes = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
+        unknown = not any(suffix in meshio.extension_to_filetypes for suffix in suffixes)
         raise _core.InputError(
-            f"{path}: not read by meshio: {text or type(error).__name__}{known if unknown else ''}"
+            f"{path}: not read by meshio: {text or type(error).__name__}"
+            f"{'; read up to ' + guard.place if guard.place else ''}{known if unknown else ''}"
         ) from None
+    try:
+        mesh_counts.check_cells(path, sum(len(c.data) for c in found.cells))
+        return _triangles_of(path, found)
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # of what fits together in no way
+        if isinstance(error, _core.Error):
+            raise
+        raise _core.InputError(f"{path}: {error}") from None
+
+
+def _triangles_of(path: Path, found: Any) -> Mesh:
+    """The triangles of what meshio found."""
     points = np.asarray(found.points, dtype=np.float64)
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.column_stack([points, np.zeros(len(points))])
@@ -256,10 +272,7 @@ def _read_by_meshio(path: Path) -> Mesh:
         for name, blocks in found.cell_data.items()
         if all(np.ndim(blocks[b]) == 1 for b, _ in sources)
     }
-    try:
-        return Mesh(points, np.concatenate(triangles), cell_data)
-    except ValueError as error:
-        raise _core.InputError(f"{path}: {error}") from None
+    return Mesh(points, np.concatenate(triangles), cell_data)
 
 
 def sphere(cuts: int, radius: float = 1.0) -> Mesh:

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._support import agreed, choose, core, real_number, refuse_unknown, whole_number
+from ._support import agreed, choose, core, real_number, refuse_unknown, utf8, whole_number
 from .op import Csr, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "build", "inner", "make", "names"]
@@ -94,7 +94,11 @@ def names() -> list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    return repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+    return repr(float(value)) if isinstance(value, (float, np.floating)) else utf8(str(value))
+
+
+def _texts(options: dict[str, Any]) -> dict[str, str]:
+    return {utf8(key): _text(value) for key, value in options.items()}
 
 
 def make(A: Operator, name: str, **options: Any) -> Operator | None:
@@ -131,7 +135,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     def check() -> str:
         if not isinstance(name, str):
             raise TypeError(f"the name of a preconditioner is {name!r}; a string is needed")
-        return name.replace("_", "-")
+        return utf8(name.replace("_", "-"))
 
     chosen = agreed(A.comm, check)
     scalar = A.dtype.name
@@ -158,7 +162,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     if chosen == "hlu":
         raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
     A = stored(A, f"the preconditioner {chosen!r}")
-    handle = core("precondition", scalar)(A._handle, chosen, {key: _text(value) for key, value in options.items()})
+    handle = core("precondition", scalar)(A._handle, chosen, _texts(options))
     return Operator(handle, A.comm, A.dtype)
 
 
@@ -276,8 +280,7 @@ def named(given: Any, where: str = "on the device") -> tuple[str, dict[str, str]
     if not isinstance(name, str):
         raise ValueError(f"precond is {given!r}; dict(name=..., ...) is needed")
     name = name.replace("_", "-")
-    texts = {key: _text(value) for key, value in options.items()}
-    return name, texts, name in _SYMMETRIC and options.get("solver") != "spai"
+    return utf8(name), _texts(options), name in _SYMMETRIC and options.get("solver") != "spai"
 
 
 def build(

@@ -59,6 +59,18 @@ def machine() -> dict[str, Any]:
 # --- files and JSON ---------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str], *others: Path) -> Iterator[None]:
+    """Of errors of the system that name no file, or one of `others`, that they are about `path`: where a disk is full
+    Python does not say of which file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, *map(os.fspath, others)):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
 class Replacement:
     """A file to write at `path`, with its suffix: keep() makes it the file of the destination, drop() takes it away.
 
@@ -67,7 +79,7 @@ class Replacement:
     """
 
     def __init__(self, destination: str | os.PathLike[str]) -> None:
-        given = Path(destination)
+        given = self._given = Path(destination)
         self._into = Path(os.path.realpath(given))
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
@@ -88,6 +100,10 @@ class Replacement:
             raise OSError(error.errno, error.strerror, os.fspath(given)) from None
 
     def keep(self) -> None:
+        with _naming(self._given, self.path, self._into):
+            self._keep()
+
+    def _keep(self) -> None:
         if self._folder is not None:
             with open(self.path, "rb") as source, open(self._into, "wb") as target:
                 shutil.copyfileobj(source, target)
@@ -114,7 +130,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The path of a Replacement that is kept if all goes well, and dropped otherwise."""
     made = Replacement(path)
     try:
-        yield made.path
+        with _naming(path, made.path):
+            yield made.path
         made.keep()
     finally:
         made.drop()
@@ -149,8 +166,9 @@ def write_json(document: Any, target: str) -> None:
     """Writes to a file, or to standard output when `target` is "-"."""
     text = dump(document)
     if target == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        with _naming("standard output"):
+            sys.stdout.write(text)
+            sys.stdout.flush()
     else:
         with replacing(target) as temporary:
             temporary.write_text(text, encoding="utf-8")

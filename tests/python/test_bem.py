@@ -402,6 +402,124 @@ def test_counts_that_a_file_cannot_hold(case: str, tmp_path: Path) -> None:
     assert peak < 1 << 24
 
 
+# What no reader may believe: by suffix, bytes, and what the refusal says.
+BIG = 4_000_000_000
+UNBELIEVABLE: dict[str, tuple[str, bytes, str]] = {
+    "PLY that is cut": ("a.ply", b"ply\n", "line 1: the file ends where more is expected"),
+    "OFF that is cut": ("a.off", b"OFF\n", "line 1: the file ends where more is expected"),
+    "Tecplot that is cut": (
+        "a.dat",
+        b'TITLE = "x"\nVARIABLES = "X", "Y", "Z"\nZONE NODES = 3, ELEMENTS = 1,\n'
+        b"DATAPACKING = BLOCK, ZONETYPE = FETRIANGLE\n0 1 0\n0 0 1\n",
+        "line 6: the file ends where more is expected",
+    ),
+    "PLY that lacks faces": (
+        "a.ply",
+        b"ply\nformat binary_little_endian 1.0\nelement vertex 3\nproperty float x\nproperty float y\n"
+        b"property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n"
+        + np.eye(3, dtype="<f4").tobytes() + b"\3" + struct.pack("<3i", 0, 1, 2),
+        "says that it holds 2 faces; 1 are there",
+    ),
+    "STL without an end": ("a.stl", b"solid\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n"
+                           b"endloop\nendfacet\n", "line 9: the file ends without endsolid"),
+    "numbers that end": ("a.off", b"OFF\n3 1 0\n0 0 0 1 0 0 zero one none\n3 0 1 2\n", "9 numbers are announced"),
+    "WKT that is cut": (
+        "a.wkt", b"TIN (" + b"((0.123456789 0 0, 1 0 0, 0 1 0, 0 0 0))," * 9 + b" ((0 0 0, 1", "behind 9 triangles",
+    ),
+    "Medit": ("a.mesh", b"MeshVersionFormatted 2\nDimension 3\nVertices\n%d\n0 0 0 1\n" % BIG, f"{4 * BIG} numbers"),
+    "Medit, binary": (
+        "a.meshb", struct.pack("<8i", 1, 2, 3, 0, 3, 4, 0, MANY), f"{MANY} numbers .*at least {28 * MANY} bytes; 0 ",
+    ),
+    "TetGen": ("a.node", b"%d 3 0 0\n1 0 0 0\n" % BIG, f"line 1: {4 * BIG} numbers"),
+    "SU2": ("a.su2", b"NDIME= 3\nNPOIN= %d\n0 0 0\n" % BIG, f"line 3: {3 * (BIG - 1)} numbers"),
+    "Netgen": ("a.vol", b"mesh3d\ndimension\n3\npoints\n%d\n0 0 0\n" % BIG, f"{BIG} numbers"),
+    "DOLFIN": (
+        "a.xml", b'<dolfin><mesh celltype="triangle" dim="3"><vertices size="%d"/></mesh></dolfin>' % BIG, f"{BIG} x 3",
+    ),
+    "a set of Abaqus": (
+        "a.inp", b"*NODE\n1, 0, 0, 0\n2, 1, 0, 0\n3, 0, 1, 0\n*ELEMENT, TYPE=S3\n1, 1, 2, 3\n"
+        b"*NSET, NSET=all, GENERATE\n1, %d, 1\n" % MANY, f"{MANY} numbers",
+    ),
+    "a grid of VTK": (
+        "a.vtk", b"# vtk DataFile Version 3.0\nx\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 100000 100000 1\n"
+        b"ORIGIN 0 0 0\nSPACING 1 1 1\n", "numbers are announced",
+    ),
+    "numbers of nodes of gmsh": (
+        "a.msh", b"$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n1\n%d 0 0 0\n$EndNodes\n$Elements\n1\n"
+        b"1 15 2 0 0 %d\n$EndElements\n" % (MANY, MANY), f"{MANY} numbers",
+    ),
+}  # fmt: skip
+
+# Runs in a process of its own: what hangs is ended by the alarm, what asks for too much by the limit.
+BOUNDED = """
+    import contextlib, io, resource, signal, sys, time
+    from pathlib import Path
+    from tacit import InputError, bem
+
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30),) * 2)
+    for path in sorted(Path(sys.argv[1] if len(sys.argv) > 1 else "files").rglob("*.*")):
+        print(path, end=": ", flush=True)
+        signal.alarm(20)
+        try:
+            print("triangles", len(bem.read(path)))
+        except InputError as error:
+            print("refused", error)
+"""
+
+
+def test_unbelievable_files(tmp_path: Path, python: Callable[..., Any]) -> None:
+    """They are refused with the place and what is there, at once, and without memory by what they announce."""
+    for number, (name, content, _) in enumerate(UNBELIEVABLE.values()):
+        folder = tmp_path / "files" / f"{number:02}"
+        folder.mkdir(parents=True)
+        (folder / name).write_bytes(content)
+    (tmp_path / "files" / "09" / "a.ele").touch()
+    said = [line for line in python(BOUNDED).stdout.splitlines() if "a.ele: " not in line]
+    assert len(said) == len(UNBELIEVABLE)
+    for line, (case, (name, _, text)) in zip(said, UNBELIEVABLE.items(), strict=True):
+        assert re.search(rf"{name}: refused .*{name}: .*{text}", line), (case, line)
+        assert "Unable to allocate" not in line
+
+
+def test_hdf5_arrays_that_were_never_written(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    mesh = bem.sphere(2)
+    meshio.Mesh(mesh.vertices, [("triangle", mesh.triangles)]).write(tmp_path / "a.xdmf")
+    assert len(bem.read(tmp_path / "a.xdmf")) == len(mesh)
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        del file["data0"]
+        file.create_dataset("data0", (BIG, 3), "f8", chunks=(1000, 3))
+    with pytest.raises(tacit.InputError, match=rf"a.xdmf: /data0 has {BIG} x 3 numbers, {24 * BIG} bytes; 0 bytes"):
+        bem.read(tmp_path / "a.xdmf")
+
+
+# Formats that say how much they hold: a file that is cut is no mesh.
+COUNTED = [".vtu", ".off", ".ply", ".vtk", ".msh", ".mdpa", ".avs", ".mesh", ".meshb", ".vol", ".dat", ".ugrid", ".xml"]
+UNCOUNTED = [".stl", ".obj", ".inp", ".bdf", ".post", ".wkt", ".vol.gz", ".xdmf", ".cgns", ".hmf", ".med"]
+
+
+def test_files_that_are_cut(tmp_path: Path, python: Callable[..., Any]) -> None:
+    """None hangs, asks for memory without end, or ends in another error; a count that is not met is one."""
+    mesh = bem.sphere(2)
+    made = meshio.Mesh(mesh.vertices, [("triangle", mesh.triangles)])
+    for suffix in COUNTED + UNCOUNTED:
+        whole = tmp_path / f"whole{suffix}"
+        try:
+            made.write(whole)
+        except (ImportError, AssertionError, AttributeError):  # without h5py, and where meshio fails with this NumPy
+            continue
+        content = whole.read_bytes()
+        for share in range(8):
+            folder = tmp_path / "files" / f"{share}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"a{suffix}").write_bytes(content[: len(content) * share // 8])
+    said = python(BOUNDED).stdout.splitlines()
+    assert len(said) > 150
+    for line in said:
+        assert ": refused " in line or Path(line.partition(": ")[0]).suffix not in COUNTED, line
+
+
 def test_refuses_files(tmp_path: Path) -> None:
     def refused(name: str, text: str, match: str) -> None:
         (tmp_path / name).write_text(text)
@@ -540,6 +658,12 @@ def test_command(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").stat().st_size > 10_000
     assert len(bem.read(tmp_path / "a.vtu")) == facts["unknowns"]
     assert "capacitance" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["jacobi:foo=1", "hlu:rank=x", "block-jacobi:precision=3", "inner:method=4"])
+def test_options_of_preconditioners_that_do_not_fit(option: str) -> None:
+    name = re.split("[:=]", option)[1]
+    assert re.search(f"tacit bem: --precond: .*{name}", run("bem", "sphere:2", "--precond", option, code=2).stderr)
 
 
 def test_command_in_a_field(tmp_path: Path) -> None:

@@ -179,6 +179,73 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
         assert "caf\\udce9 none.mtx: no such file" in run(command, f"{ODD} none.mtx", code=4)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["solve", "{a}", "--precond", f"jacobi:{ODD}=1"], "caf\\udce9"),
+        (["solve", "{a}", "--precond", f"polynomial:degree={ODD}"], "caf\\udce9"),
+        (["solve", "{a}", "--levels", ODD], "numbers like"),
+        (["poisson", "--n", "9", "--levels", f"2,{ODD}"], "numbers like"),
+        (["bem", "sphere:2", "--precond", f"jacobi:{ODD}=1"], "caf\\udce9"),
+        (["bem", f"sphere:2,{ODD}=1"], "caf\\udce9"),
+        (["solve", "{a}", "--method", ODD], "caf\\udce9"),
+    ],
+)
+def test_words_that_are_not_utf8(words: list[str], said: str, tmp_path: Path) -> None:
+    """They are refused as any other words that nobody knows."""
+    a = poisson(tmp_path / "a.mtx", 4)
+    assert said in tacit(*(word.format(a=a) for word in words), code=2).stderr
+
+
+def test_texts_that_utf8_has_not_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"half \\ud83d"):
+        library.solve(np.eye(3), np.ones(3), precond={"name": "jacobi", "half \ud83d": 1})
+    with pytest.raises(ValueError, match=r"half \\ud83d"):
+        library.solve(np.eye(3), np.ones(3), precond="half \ud83d")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("option", "name"), [("--json", "a.json"), ("--plot", "a.png"), ("--trace", "a.trace"), ("--output", "a.npy")]
+)
+def test_a_full_disk_is_told_with_the_file(option: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.symlink_to("/dev/full")
+    done = tacit("solve", poisson(tmp_path / "a.mtx", 4), option, path, code=5)
+    assert done.stderr.endswith(f"tacit solve: {path}: No space left on device\n")
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["a.mtx", name])
+
+
+def test_nothing_to_compute(tmp_path: Path) -> None:
+    """Files without a row, an image or a point are refused by name."""
+    np.save(tmp_path / "images.npy", np.zeros((0, 1024), np.float32))
+    np.savez(tmp_path / "bits.npz", bits=np.zeros((0, 128), np.uint8))
+    np.savez(tmp_path / "classes.npz", row_class=np.zeros((0, 64), int))
+    np.savez(tmp_path / "void.npz")
+    np.save(tmp_path / "one.npy", np.ones((1, 1024), np.float32))
+    np.save(tmp_path / "matrix.npy", np.zeros((0, 0)))
+    np.save(tmp_path / "wide.npy", np.zeros((0, 5)))
+    np.save(tmp_path / "points.npy", np.zeros((0, 3)))
+    write_mtx(tmp_path / "matrix.mtx", (0, 0), {})
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_array((0, 0)))
+    for words in (
+        ["infer", "images.npy", "--layers", "1"],
+        ["infer", "bits.npz", "--layers", "1"],
+        ["infer", "void.npz", "--layers", "1"],
+        ["infer", "one.npy", "--layers", "1", "--classes", "classes.npz"],
+        ["solve", "matrix.npy"],
+        ["solve", "matrix.mtx"],
+        ["solve", "sparse.npz"],
+        ["solve", "wide.npy"],
+        ["solve", "void.npz"],
+        ["bem", "sphere:2", "--output", "x.npy", "--points", "points.npy"],
+    ):
+        name = words[-1] if "--classes" in words or "--points" in words else words[1]
+        assert f"tacit {words[0]}: {name}: " in tacit(*words, code=4, cwd=tmp_path).stderr
+    with pytest.raises(ValueError, match="classes have shape"):
+        library.inference.radixnet(1024, 1, classes=np.zeros((0, 64), int))
+
+
 def writers() -> list[tuple[str, Callable[[Path], None], Callable[[Path], float]]]:
     """Kinds of files that Tacit writes: the suffix, how one is written, and the number read back from it."""
     import h5py

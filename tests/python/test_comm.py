@@ -428,6 +428,32 @@ def test_errors_name_the_lowest_rank() -> None:
         tacit.comm.run_threads(3, rank)
 
 
+class Twofold(Exception):
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (ExceptionGroup("two faults", [ValueError("a"), OSError(5, "b")]), "ExceptionGroup"),
+        (BaseExceptionGroup("two faults", [KeyboardInterrupt()]), "BaseExceptionGroup"),
+        (UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "two faults"), "UnicodeDecodeError"),
+        (Twofold("two", "faults"), "Twofold"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_errors_that_need_more_than_a_text(error: BaseException, name: str) -> None:
+    """They are told by their name and text, for another rank cannot make one of them."""
+
+    def rank(comm: Comm) -> None:
+        raise error
+
+    with pytest.raises(tacit.Error, match=rf"^rank 0: {name}: .*two.*faults") as told:
+        tacit.comm.run_threads(2, rank)
+    assert told.type in (tacit.UsageError, tacit.EnvironmentFailure)
+
+
 @pytest.mark.parametrize("where", ["rank", "collective", "callback", "operator"])
 def test_errors_with_any_text(where: str, python: Run) -> None:
     """The same text on every rank; in a process of its own, for it must not take the process along."""
