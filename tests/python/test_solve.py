@@ -623,6 +623,49 @@ def test_other_threads_run_meanwhile() -> None:
         counter.join()
 
 
+@pytest.mark.parametrize("kind", ["matrix", "callback", "function", "ranks"])
+def test_a_process_ends_while_a_daemon_thread_solves(kind: str, python: Run) -> None:
+    """With its own exit code and soon, whatever the solve is about: iterations, the user's Python code, waiting."""
+    for delay in (0.0, 0.02, 0.1, 0.15):
+        done = python(
+            f"""
+            import sys, threading, time
+            import numpy as np, tacit
+            a, n = tacit.poisson((200, 200)), 40000
+            begun = threading.Event()
+
+            def look(state):
+                begun.set()
+
+            def product(x):
+                begun.set()
+                return a @ x
+
+            def solve(comm=None):
+                options = dict(rtol=1e-300, max_iterations=10**9, fallbacks=False)
+                if {kind!r} == "callback":
+                    tacit.solve(a, np.ones(n), method="cg", callback=look, **options)
+                elif {kind!r} == "function":
+                    tacit.solve(tacit.function((n, n), product), np.ones(n), method="cg", **options)
+                else:
+                    begun.set()
+                    tacit.solve(tacit.poisson((200, 200), comm=comm), np.ones(n), method="cg", **options)
+
+            def work():
+                while True:
+                    tacit.comm.run_threads(2, solve) if {kind!r} == "ranks" else solve()
+
+            threading.Thread(target=work, daemon=True).start()
+            begun.wait()
+            time.sleep({delay})
+            sys.exit(3)
+            """,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (3, ""), delay
+
+
 def test_threads_are_set_and_put_back() -> None:
     before = tacit._core.threads()
     a = laplacian(40, 40)
