@@ -158,6 +158,44 @@ TEST(Driver, ResidualsThatAreAllRoundingAreNotBelieved) {
     }
   }
 }
+/// A = B B^T of half rank and a b out of its range: the iterates of cg grow for ever along what A maps to nothing.
+TEST(Driver, CgCutShortOnSemidefiniteMatricesStaysInTheRange) {
+  const auto comm = comm::Communicator::self();
+  const Global n = 40, rank = 20;
+  const auto B = random_vector<double>(n * rank, 2);
+  Whole<double> a;
+  a.n = n;
+  double size = 0;
+  for (Global i = 0; i < n; ++i) {
+    for (Global j = 0; j < n; ++j) {
+      double v = 0;
+      for (Global k = 0; k < rank; ++k) v += B[std::size_t(i * rank + k)] * B[std::size_t(j * rank + k)];
+      a.push(j, v);
+      size += v * v;
+    }
+    a.end_row();
+  }
+  const auto A = a.on(comm);
+  const std::vector<double> b(std::size_t(n), 1.0);
+  const auto length = [](const auto& v) {
+    double sum = 0;
+    for (const double e : v) sum += e * e;
+    return std::sqrt(sum);
+  };
+  for (const auto& method : all_methods()) {
+    Options o;
+    method.choose(o);
+    if (krylov::classical_of(o.method) != Method::cg) continue;
+    for (int most = 1; most < 100; ++most) {
+      o.rtol = 1e-8, o.max_iterations = most;
+      const auto found = run(*A, b, o);
+      ASSERT_FALSE(found.report.converged());
+      // What is returned has digits of b in A x, or is as good as the guess.
+      const double rounding = std::numeric_limits<double>::epsilon() * std::sqrt(size) * length(found.x);
+      EXPECT_LE(rounding, 0.1 * length(b)) << method.name << " " << most << ": " << length(found.x);
+    }
+  }
+}
 TEST(Driver, NoSolveEndsWorseThanItsGuess) {
   const auto comm = comm::Communicator::self();
   for (std::uint64_t seed = 0; seed < 90; ++seed) {
