@@ -291,9 +291,8 @@ class Solve {
     // (Starting bicgstab anew costs little; cg would lose what it has learnt.)
     if (options_.fallbacks)
       monitor.ask_at(100, [&, this] {
-        // (Others than these have a product under way when they ask.)
-        const bool may_multiply = method_ == Method::cg || method_ == Method::ca_cg;
-        if (may_multiply && options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
+        // Methods of cg's kind have no product under way when they ask, sums at most; other methods may have.
+        if (options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
         monitor.ask_at(std::max(window, max_iterations / 4),
                        [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
         return false;
