@@ -20,7 +20,7 @@ namespace {
 
 namespace bem = app::bem;
 using comm::Communicator;
-using release = nb::gil_scoped_release;
+using release = WithoutGil;
 using Rows = nb::ndarray<const double, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 using Triples = nb::ndarray<const Local, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 using Plane = std::optional<std::pair<int, double>>;

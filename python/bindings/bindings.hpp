@@ -2,6 +2,8 @@
 // Python layer's.
 #pragma once
 
+#include "gil.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -87,12 +89,15 @@ Error error_of(nb::python_error& e);
 /// else.
 template <class F>
 auto call_python(int ranks, F&& f) -> decltype(f()) {
-  nb::gil_scoped_acquire gil;
+  WithGil gil;
   try {
     return f();
   } catch (nb::python_error& e) {
     if (ranks == 1) throw;
     throw error_of(e);
+  } catch (...) {
+    stay_if_python_ends();  // then this may be a thread that Python ends within f, as gil.hpp says
+    throw;
   }
 }
 

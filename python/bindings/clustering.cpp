@@ -17,7 +17,7 @@ void bind_clustering(nb::module_& m) {
                       const std::string& how, Local block) {
     layout::Clusters found;
     {
-      nb::gil_scoped_release free;
+      WithoutGil free;
       found = layout::cluster({{start.data(), start.size()}, {column.data(), column.size()}, columns},
                               {layout::clustering_named(how).value_or(layout::Clustering::automatic), block});
     }
@@ -27,7 +27,7 @@ void bind_clustering(nb::module_& m) {
   // Entries over distinct columns of blocks of rows; over distinct rows of blocks of columns.
   m.def("reuse", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
                     const Elements<Local>& order, Local block, bool of_columns) {
-    nb::gil_scoped_release free;
+    WithoutGil free;
     const layout::Pattern pattern{{start.data(), start.size()}, {column.data(), column.size()}, columns};
     const std::span<const Local> in{order.data(), order.size()};
     return of_columns ? layout::column_reuse(pattern, in, block) : layout::row_reuse(pattern, in, block);

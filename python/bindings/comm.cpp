@@ -25,8 +25,9 @@ std::atomic<bool> stop_threads{false};
 /// Whether the user wants to stop. Python's signals are seen by its main thread only.
 bool interrupted() {
   if (stop_threads.load()) return true;
+  stay_if_python_ends();
   if (!Py_IsInitialized()) return false;
-  nb::gil_scoped_acquire gil;
+  WithGil gil;
   if (PyErr_CheckSignals() == 0) return false;
   if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) nb::raise_python_error();
   PyErr_Clear();
@@ -64,7 +65,7 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
 }  // namespace
 
 void bind_comm(nb::module_& m) {
-  using release = nb::call_guard<nb::gil_scoped_release>;
+  using release = nb::call_guard<WithoutGil>;
   // Users hold these themselves, so they are documented here.
   nb::class_<Communicator>(m, "Communicator", "The ranks that work together; made by tacit.comm.")
       .def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
@@ -102,7 +103,7 @@ void bind_comm(nb::module_& m) {
              std::vector<std::vector<std::byte>> all;
              const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
              {
-               nb::gil_scoped_release free;
+               WithoutGil free;
                all = comm::collective(c, [&] { return c.all_gather_bytes(bytes); });
              }
              nb::list parts;
@@ -112,9 +113,9 @@ void bind_comm(nb::module_& m) {
       .def("collective",
            [](const Communicator& c, nb::object f) {
              nb::object result;
-             if (c.size() == 1) return result = f();
+             if (c.size() == 1) return call_python(1, f);
              {
-               nb::gil_scoped_release free;
+               WithoutGil free;
                comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
              }
              return result;
@@ -128,7 +129,7 @@ void bind_comm(nb::module_& m) {
   m.def("mpi_world", &comm::mpi_world, release());
   m.def("mpi_from_fortran", &comm::mpi_from_fortran, release());
   m.def("run_threads", [](int n, nb::object f) {
-    nb::gil_scoped_release free;
+    WithoutGil free;
     run_threads(n, [&](const Communicator& c) {
       call_python(c.size(), [&] { f(nb::cast(c)); });
     });

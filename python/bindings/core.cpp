@@ -30,7 +30,7 @@ struct Cause {
   void keep(PyObject* other) { Py_XDECREF(std::exchange(value, other)); }
   ~Cause() {
     if (!value || !Py_IsInitialized()) return;
-    nb::gil_scoped_acquire gil;
+    WithGil gil;
     keep(nullptr);
   }
 };
@@ -202,6 +202,7 @@ NB_MODULE(_core, m) {
   using namespace tacit::python;
   m.doc() = "The compiled part of Tacit.";
   nb::set_leak_warnings(false);  // what a user's program still holds when it ends is no concern of theirs
+  watch_the_end_of_python();
   bind_core(m);
   bind_comm(m);
   bind_layout(m);

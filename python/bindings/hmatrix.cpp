@@ -112,7 +112,7 @@ nb::dict batches_of(const op::BatchReport& r) {
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
-  using release = nb::gil_scoped_release;
+  using release = WithoutGil;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
   nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())

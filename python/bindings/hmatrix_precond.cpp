@@ -19,7 +19,7 @@ precond::FactorPrecision precision_of(const std::string& name) {
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
-  using release = nb::call_guard<nb::gil_scoped_release>;
+  using release = nb::call_guard<WithoutGil>;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
   using Hlu = precond::Hlu<T>;

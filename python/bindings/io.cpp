@@ -14,7 +14,7 @@ namespace tacit::python {
 namespace {
 
 using File = std::filesystem::path;  // from Python any bytes that name a file, not only UTF-8
-using release = nb::gil_scoped_release;
+using release = WithoutGil;
 
 const char* kind_name(io::FileKind kind) {
   switch (kind) {

@@ -37,7 +37,7 @@ std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::han
       nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm, [&s, n] {
         std::vector<T> x(n);
         {
-          nb::gil_scoped_release free;
+          WithoutGil free;
           s.solution(x.data());
         }
         return array_of(std::move(x));
@@ -69,7 +69,7 @@ void bind_scalar(nb::module_& m) {
           std::unique_ptr<Vector<T>> x;
           Report report;
           {
-            nb::gil_scoped_release free;
+            WithoutGil free;
             const auto& comm = a.range().comm();
             x = comm::collective(comm, [&] {
               auto solution = std::make_unique<Vector<T>>(a.domain());
@@ -94,7 +94,7 @@ void bind_scalar(nb::module_& m) {
           Report report;
           double setup = 0;
           {
-            nb::gil_scoped_release free;
+            WithoutGil free;
             const auto& comm = host.range().comm();
             comm::collective(comm, [&] {
               const double from = wall_time();

@@ -31,7 +31,7 @@ void bind_scalar(nb::class_<Renumbering>& c) {
   const auto move = [](const Communicator& comm, const Elements<T>& values, auto&& how) {
     std::vector<T> moved;
     {
-      nb::gil_scoped_release free;
+      WithoutGil free;
       moved = how(comm, std::span<const T>(values.data(), values.size()));
     }
     return array_of(std::move(moved));
@@ -61,7 +61,7 @@ void bind_layout(nb::module_& m) {
     return array_of(layout::hilbert_order({at.data(), at.size()}, dimensions));
   });
 
-  using release = nb::call_guard<nb::gil_scoped_release>;
+  using release = nb::call_guard<WithoutGil>;
   nb::class_<Renumbering> renumbering(m, "Renumbering");
   renumbering
       .def_prop_ro("offsets", [](const Renumbering& r) {

@@ -23,7 +23,7 @@ namespace tacit::python {
 namespace {
 
 using op::Boxes;
-using release = nb::gil_scoped_release;
+using release = WithoutGil;
 
 op::Boundary boundary_of(const std::string& name) {
   if (name == "dirichlet") return op::Boundary::dirichlet;

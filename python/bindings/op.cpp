@@ -255,7 +255,7 @@ template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
   using Matrix = op::Csr<T, Host>;
-  using release = nb::gil_scoped_release;
+  using release = WithoutGil;
 
   nb::class_<Base>(m, named<T>("Operator").c_str(), nb::type_slots(collected<T>))
       .def_prop_ro("name", &Base::name)

@@ -12,7 +12,7 @@ namespace tacit::python {
 namespace {
 
 using comm::Communicator;
-using release = nb::gil_scoped_release;
+using release = WithoutGil;
 
 template <Scalar T>
 void bind_cube(nb::module_& m) {

@@ -15,7 +15,7 @@ namespace {
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
-  using release = nb::call_guard<nb::gil_scoped_release>;
+  using release = nb::call_guard<WithoutGil>;
   // The result may refer to the matrix (argument 1), and keeps it.
   m.def(named<T>("precondition").c_str(),
         [](const op::Csr<T, Host>& a, const std::string& name, const precond::Options& options) {

@@ -33,7 +33,7 @@ void bind_scalar(nb::module_& m) {
           krylov::Report report;
           SimulatedTimes times;
           {
-            nb::gil_scoped_release free;
+            WithoutGil free;
             require(a.range().comm().size() == 1 && a.range() == a.domain() && a.range().size() == Global(b.size()),
                     "a simulated solve starts from a square matrix on one rank, and as many values");
             const op::Rows<T> all = a.rows();

@@ -23,7 +23,7 @@ namespace {
 using comm::Communicator;
 using layout::Space;
 using layout::Vector;
-using release = nb::gil_scoped_release;
+using release = WithoutGil;
 template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -346,7 +346,7 @@ void bind_inference(nb::module_& m) {
   m.def("network", [](int layers, nb::object source, const std::string& values, double weight_bytes) {
     // Held by whoever holds the source; given up under the lock.
     const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
-      nb::gil_scoped_acquire lock;
+      WithGil lock;
       delete p;
     });
     const inference::LayerSource make = [held](int l) {

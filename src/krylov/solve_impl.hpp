@@ -266,12 +266,15 @@ class Solve {
   }
 
   /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error
-  /// has fallen by (d, r before + r). One product, two sums.
+  /// has fallen by (d, r before + r). Two products.
   bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
     Vector<T, M> both(space_);
     A_->apply(d, both);
-    // Not positive definite, as far as rounding lets see: no norm.
-    const double least = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(d) * layout::norm(both);
+    // Not positive definite, as far as rounding lets see: no norm. Along what A maps to nothing cg goes on for ever,
+    // and (d, A d) is the rounding of its terms.
+    const double least =
+        layout::norm(d) *
+        std::max(std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(both), 4 * noise_of(d));
     if (!(double(real(layout::dot(d, both))) > least)) return false;
     layout::axpy(T(2), r, both);
     return double(real(layout::dot(d, both))) > 0;
@@ -288,9 +291,8 @@ class Solve {
     // (Starting bicgstab anew costs little; cg would lose what it has learnt.)
     if (options_.fallbacks)
       monitor.ask_at(100, [&, this] {
-        // (Others than these have a product under way when they ask.)
-        const bool may_multiply = method_ == Method::cg || method_ == Method::ca_cg;
-        if (may_multiply && options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
+        // Methods of cg's kind have no product under way when they ask, sums at most; other methods may have.
+        if (options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
         monitor.ask_at(std::max(window, max_iterations / 4),
                        [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
         return false;
@@ -351,8 +353,12 @@ class Solve {
       // Where A x may be so much longer than b that its rounding is as long as b, the residual of a worthless x may come
       // out as 0.
       const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
-      if (finite && 10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * size > b_norm_)
-        norm = std::max(norm, 4 * noise_of(*d));  // the digits are half a unit long in the mean, and A x has others
+      if (finite && 10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * size > b_norm_) {
+        const double noise = 4 * noise_of(*d);  // the digits are half a unit long in the mean, and A x has others
+        norm = std::max(norm, noise);
+        // No better than x as far as rounding lets see: the shorter one stays.
+        if (norm >= before - noise && size > 2 * length_of_x) norm = std::max(norm, before);
+      }
       // A run that did harm is dropped. Residuals of methods for positive definite matrices may rise before they fall
       // while the error falls all the time: where such a run was cut short the error decides.
       const bool cut_short =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/exec/sweep.hpp>
+#include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 #include <tacit/precond/polynomial.hpp>
 
@@ -50,23 +51,31 @@ Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOption
             "; a finite number other than 0 is needed");
     jacobi_ = std::make_unique<Jacobi<T, M>>(A);
     const bool chebyshev = options.kind == PolynomialKind::chebyshev;
+    // A negative definite A has the polynomial of -A: D^-1 A is the same, and so is its spectrum.
+    bool negative = false;
     if (chebyshev) {
       const auto d = jacobi_->diagonal();
+      negative = A.range().size() > 0 &&
+                 A.range().comm().all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
       for (std::size_t i = 0; i < d.size(); ++i)
-        require(real(d[i]) > 0 && std::abs(d[i] - T(real(d[i]))) <= std::abs(d[i]) * real_t<T>(1e-5),
-                "the chebyshev polynomial needs a positive diagonal; row ", A.range().begin() + Global(i),
-                " (counted from 0) has another");
+        require((negative ? -real(d[i]) : real(d[i])) > 0 &&
+                    std::abs(d[i] - T(real(d[i]))) <= std::abs(d[i]) * real_t<T>(1e-5),
+                "the chebyshev polynomial needs a diagonal that is positive (or negative) everywhere; row ",
+                A.range().begin() + Global(i), " (counted from 0) has another");
     }
     if (chebyshev) {
       lambda_min_ = options.lambda_min.value_or(0);
       lambda_max_ = options.lambda_max.value_or(0);
       if (!options.lambda_min || !options.lambda_max) {
-        const auto found = op::estimate_spectrum(A, static_cast<const op::Operator<T, M>*>(jacobi_.get()), 20);
+        const op::Scaled<T, M> positive(A, negative ? -1 : 1);
+        const op::Scaled<T, M> inverse(*jacobi_, negative ? -1 : 1);
+        const op::Operator<T, M>* const P = &inverse;
+        const auto found = op::estimate_spectrum<T, M>(positive, P, 20);
         if (!options.lambda_min) lambda_min_ = found.lambda_min;
         if (!options.lambda_max) lambda_max_ = 1.1 * found.lambda_max;
       }
       require(A.range().size() == 0 || lambda_max_ > 0,
-              "the chebyshev polynomial needs a positive definite matrix; this one was found not to be");
+              "the chebyshev polynomial needs a definite matrix; this one was found not to be");
       require(A.range().size() == 0 || lambda_min_ < lambda_max_, "lambda_min is ", lambda_min_,
               ", not below lambda_max, estimated as ", lambda_max_);
       const double theta = (lambda_max_ + lambda_min_) / 2, delta = (lambda_max_ - lambda_min_) / 2,

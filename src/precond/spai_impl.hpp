@@ -148,6 +148,17 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
       }
       rows = std::move(inside);
     }
+    if (options.factorised && space.size() > 0) {
+      bool below = true;  // a row without a diagonal is not
+      for (Local i = 0; i < rows.count() && below; ++i) {
+        below = false;
+        for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+          if (rows.column[k] == space.begin() + i) below = real(rows.value[k]) < 0;
+      }
+      negative_ = comm.all(below);
+      if (negative_)
+        for (T& a : rows.value) a = -a;
+    }
     // Squares of entries are safe after this; an even exponent, so that G takes half of it.
     const int e = A.largest() > 0 ? std::ilogb(A.largest()) / 2 * 2 : 0;
     for (T& a : rows.value) a = times_power(a, -e);
@@ -221,8 +232,8 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
       }
     };
     exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);
-    require(bad_row == n, "fsai needs a positive diagonal; row ", space.begin() + bad_row,
-            " (counted from 0) has another");
+    require(bad_row == n, "fsai needs a diagonal that is positive (or negative) everywhere; row ",
+            space.begin() + bad_row, " (counted from 0) has another sign or a zero");
     const Global by_diagonal = comm.all_sum(diagonals.load());
     doubtful_ = by_diagonal > 0;
     if (by_diagonal)
@@ -247,11 +258,13 @@ void Spai<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, in
     between_ = std::make_unique<Vector<T, M>>(this->domain(), x.columns());
   matrix_->apply(x, *between_);
   matrix_->apply_adjoint(*between_, y);
+  if (negative_) layout::scale(T(-1), y);
 }
 
 template <Scalar T, Memory M>
 std::string Spai<T, M>::name() const {
-  return std::string(options_.factorised ? "fsai" : "spai") + (options_.local ? " (local)" : "");
+  return std::string(options_.factorised ? "fsai" : "spai") + (negative_ ? " of -A" : "") +
+         (options_.local ? " (local)" : "");
 }
 
 template <Scalar T, Memory M>

@@ -451,6 +451,23 @@ TYPED_TEST(Precond, InversesOfBadlyScaledMatricesScaleWithThem) {
     }
 }
 
+TYPED_TEST(Precond, OfMinusAIsMinusThatOfA) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = grid<T>(7, 6);
+    const auto A = a.on(comm), B = a.map([](Global, Global, T v) { return -v; }).on(comm);
+    const auto x = random_vector<T>(a.n, 3);
+    for (const char* name : {"jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial"}) {
+      const auto P = precond::make<T, Host>(name, *A), Q = precond::make<T, Host>(name, *B);
+      Vector<T> y(A->range()), z(A->range());
+      P->apply(spread(A->range(), x), y);
+      Q->apply(spread(A->range(), x), z);
+      for (std::size_t i = 0; i < z.size(); ++i) z.data()[i] = -z.data()[i];
+      EXPECT_LE(relative_difference(whole(z), whole(y)), tolerance<T>(50)) << name;
+    }
+  });
+}
+
 TYPED_TEST(Precond, ChebyshevPolynomialEqualsItsDenseForm) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
@@ -552,7 +569,7 @@ TYPED_TEST(Precond, PolynomialRefusesWhatItCannotDo) {
     const auto negative = grid<T>(4, 4).map([](Global r, Global c, T v) { return r == c && r == 5 ? -v : v; }).on(comm);
     says(*negative, {}, "row 5 ");
     const auto indefinite = grid<T>(4, 4).map([](Global r, Global c, T v) { return r == c ? T(1) : v; }).on(comm);
-    says(*indefinite, {}, "positive definite");
+    says(*indefinite, {}, "needs a definite matrix");
   });
 }
 

@@ -31,12 +31,12 @@ struct PolynomialOptions {
 /// theta its middle and delta half its length; Saad, Iterative Methods for Sparse Linear Systems (2003),
 /// section 12.3.2. neumann: p(t) = omega sum_{i<=k} (1 - omega t)^i; Dubois, Greenbaum and Rodrigue (1979),
 /// doi 10.1007/BF02243566. A linear operator, Hermitian when A is; positive definite when A is and no eigenvalue of
-/// D^-1 A lies above lambda_max (neumann: above 2 / omega).
+/// D^-1 A lies above lambda_max (neumann: above 2 / omega); negative definite when A is, likewise.
 ///
 /// Refers to A, which must outlive it; products are counted by A too. Construction is collective; chebyshev may cost 20
 /// products and 41 reductions. An apply is collective: k products, no reduction, k + 1 sweeps of 3 to 8 vectors.
-/// Vectors kept: 4. Error(usage): an A without a diagonal, a zero in it (chebyshev: anything but positive numbers), a
-/// degree < 0, an interval that is not positive, a spectrum that the estimate finds not positive.
+/// Vectors kept: 4. Error(usage): an A without a diagonal, a zero in it (chebyshev: anything but numbers of one sign),
+/// a degree < 0, an interval that is not positive, a spectrum that the estimate finds not positive.
 template <Scalar T, Memory M = Host>
 class Polynomial final : public op::Operator<T, M> {
  public:

@@ -12,7 +12,8 @@ namespace tacit::precond {
 using layout::Vector;
 
 struct SpaiOptions {
-  /// M = G^H G, G on the lower triangle of A with G A G^H = I on its pattern: Hermitian positive definite, for cg.
+  /// M = G^H G, G on the lower triangle of A with G A G^H = I on its pattern: Hermitian positive definite (or negative:
+  /// of -A), for cg.
   bool factorised = false;
   /// Couplings between ranks are dropped: an apply sends nothing, and the result depends on the number of ranks.
   bool local = false;
@@ -24,12 +25,12 @@ struct SpaiOptions {
 /// the diagonal: ||A M - I||_F is least on the pattern of A. Grote and Huckle (1997), doi 10.1137/S1064827594276552,
 /// with a pattern that is fixed. Small least-squares problems by Householder reflections. Factorised: Kolotilina and
 /// Yeremin (1993), doi 10.1137/0614004. Rows whose small matrix is not positive definite take the diagonal alone;
-/// note() tells how many.
+/// note() tells how many. Where all of A's diagonal is negative G is that of -A, and M = -G^H G.
 ///
 /// The same for any number of ranks (unless `local`). Construction is collective: rows of A that belong to ghosts
 /// travel once, entries of M once. An apply costs one product with M (factorised: with G and G^H), with its halo
-/// exchange. Error(usage): a matrix that has NaN or Inf; factorised: a matrix that is not Hermitian, a diagonal that is
-/// not positive (global row).
+/// exchange. Error(usage): a matrix that has NaN or Inf; factorised: a matrix that is not Hermitian, a diagonal whose
+/// signs differ or that has a zero (global row).
 template <Scalar T, Memory M = Host>
 class Spai final : public op::Operator<T, M>, public op::Noted {
  public:
@@ -47,6 +48,7 @@ class Spai final : public op::Operator<T, M>, public op::Noted {
 
  private:
   SpaiOptions options_;
+  bool negative_ = false;  // G is that of -A
   std::unique_ptr<op::Csr<T, M>> matrix_;
   mutable std::unique_ptr<Vector<T, M>> between_;  // G x
 };
