@@ -140,6 +140,17 @@ def test_who_includes_other_libraries(library: str) -> None:
     assert not wrong, f"{library} headers belong to {sorted(allowed)}:\n" + "\n".join(wrong)
 
 
+def test_one_judge_of_convergence() -> None:
+    """`converged` is said in krylov/outer.cpp alone; elsewhere it is asked for (==, !=) and has a name."""
+    says = re.compile(r"(?<![=!]= )(?<![=!]= krylov::)Reason::converged(?!, \"converged\")")
+    wrong = [
+        show(file)
+        for _, file in sources()
+        if says.search(file.read_text()) and show(file) != "src/krylov/outer.cpp"
+    ]
+    assert not wrong, f"files that say `converged` by themselves (krylov::judge does): {wrong}"
+
+
 def test_public_headers_start_with_a_sentence() -> None:
     """A header says what it is for before it says anything else."""
     silent = [

@@ -218,6 +218,7 @@ NB_MODULE(_core, m) {
 #endif
   bind_precond(m);
   bind_krylov(m);
+  bind_solve(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_simulate(m);
   bind_hmatrix_precond(m);

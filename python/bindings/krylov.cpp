@@ -1,19 +1,13 @@
-// tacit::krylov for Python: options in, report out, a callback in between.
+// Options and reports of tacit::krylov for Python.
 #include "bindings.hpp"
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <tacit/base/trace.hpp>
-#include <tacit/krylov/solve.hpp>
-#include <tacit/op/csr.hpp>
-#include <tacit/precond/make.hpp>
+#include <tacit/krylov/options.hpp>
+#include <tacit/krylov/report.hpp>
 
-#include <functional>
 #include <optional>
 
 namespace tacit::python {
@@ -21,36 +15,6 @@ namespace {
 
 using krylov::Options;
 using krylov::Report;
-using layout::Vector;
-
-/// What a callback is given; `solution` makes this rank's part of x_k as long as the callback runs.
-struct CallbackState {
-  int iteration;
-  double residual_norm;
-  std::function<nb::object()> solution;
-};
-
-template <Scalar T>
-std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::handle callback) {
-  return [=](const krylov::State& s) {
-    return call_python(ranks, [&] {
-      nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm, [&s, n] {
-        std::vector<T> x(n);
-        {
-          WithoutGil free;
-          s.solution(x.data());
-        }
-        return array_of(std::move(x));
-      }});
-      auto* const held = nb::inst_ptr<CallbackState>(state);
-      struct Ends {
-        CallbackState* state;
-        ~Ends() { state->solution = nullptr; }
-      } ends{held};
-      return nb::cast<bool>(callback(state));
-    });
-  };
-}
 
 /// The name of an option that may be absent.
 template <class E>
@@ -59,73 +23,9 @@ std::optional<std::string> name_of(const std::optional<E>& value) {
   return krylov::to_string(*value);
 }
 
-template <Scalar T>
-void bind_scalar(nb::module_& m) {
-  using Base = op::Operator<T, Host>;
-  // (this rank's part of x, report)
-  m.def(named<T>("solve").c_str(),
-        [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
-           nb::object callback, bool hermitian) {
-          std::unique_ptr<Vector<T>> x;
-          Report report;
-          {
-            WithoutGil free;
-            const auto& comm = a.range().comm();
-            x = comm::collective(comm, [&] {
-              auto solution = std::make_unique<Vector<T>>(a.domain());
-              if (x0) solution->assign({x0->data(), x0->size()});
-              Vector<T> right(a.range());
-              right.assign({b.data(), b.size()});
-              if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
-              report = krylov::solve<T, Host>(a, precond, right, *solution, options, hermitian);
-              return solution;
-            });
-          }
-          const std::size_t n = x->size();
-          return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
-        },
-        nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
-#ifdef TACIT_HAVE_CUDA
-  // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to bring the matrix there).
-  m.def(named<T>("solve_cuda").c_str(),
-        [](const op::Csr<T, Host>& host, const std::string& name, const precond::Options& precond_options,
-           const Elements<T>& b, std::optional<Elements<T>> x0, Options options, nb::object callback, bool hermitian) {
-          std::vector<T> x;
-          Report report;
-          double setup = 0;
-          {
-            WithoutGil free;
-            const auto& comm = host.range().comm();
-            comm::collective(comm, [&] {
-              const double from = wall_time();
-              const op::Csr<T, Device> a(host.range(), host.domain(), host.rows());
-              const auto precond = precond::make<T, Device>(name, a, precond_options);
-              Vector<T, Device> right(a.range()), solution(a.domain());
-              right.assign({b.data(), b.size()});
-              if (x0) solution.assign({x0->data(), x0->size()});
-              setup = comm.all_max(wall_time() - from);
-              if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), host.domain().local_size(), callback);
-              report = krylov::solve<T, Device>(a, precond.get(), right, solution, options, hermitian);
-              x = solution.to_host();
-            });
-          }
-          return nb::make_tuple(array_of(std::move(x)), std::move(report), setup);
-        },
-        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
-#endif
-}
-
 }  // namespace
 
 void bind_krylov(nb::module_& m) {
-  nb::class_<CallbackState>(m, "CallbackState")
-      .def_ro("iteration", &CallbackState::iteration)
-      .def_ro("residual_norm", &CallbackState::residual_norm)
-      .def("solution", [](const CallbackState& s) {
-        require(bool(s.solution), "state.x can be asked for only while the callback runs; copy what is needed later");
-        return s.solution();
-      });
-
   nb::class_<Options>(m, "Options")
       .def(nb::init<>())
       .def_prop_rw("method", [](const Options& o) { return krylov::to_string(o.method); },
@@ -206,7 +106,6 @@ void bind_krylov(nb::module_& m) {
         d["bytes"] = r.counts.bytes;
         return d;
       });
-  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 
 }  // namespace tacit::python

@@ -10,6 +10,7 @@
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/choose.hpp>
 #include <tacit/krylov/iteration.hpp>
+#include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
 #include <tacit/op/noted.hpp>
@@ -35,12 +36,18 @@ namespace {
 template <Scalar T, Memory M>
 std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& options) {
   switch (method) {
-    case Method::pipelined_cg: return make_pipelined_cg<T, M>(options);
-    case Method::pipelined_bicgstab: return make_pipelined_bicgstab<T, M>(options);
-    case Method::ca_cg: return make_ca_cg<T, M>(options);
-    case Method::ca_bicgstab: return make_ca_bicgstab<T, M>(options);
-    case Method::ca_gmres: return make_ca_gmres<T, M>(options);
-    default: return make_pipelined_gmres<T, M>(options);
+    case Method::pipelined_cg:
+      return make_pipelined_cg<T, M>(options);
+    case Method::pipelined_bicgstab:
+      return make_pipelined_bicgstab<T, M>(options);
+    case Method::ca_cg:
+      return make_ca_cg<T, M>(options);
+    case Method::ca_bicgstab:
+      return make_ca_bicgstab<T, M>(options);
+    case Method::ca_gmres:
+      return make_ca_gmres<T, M>(options);
+    default:
+      return make_pipelined_gmres<T, M>(options);
   }
 }
 
@@ -52,7 +59,7 @@ struct LastDigits {
 };
 
 template <Scalar T, Memory M>
-class Solve {
+class Solve final : public OuterIteration {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
         const Options& options, bool hermitian)
@@ -103,7 +110,7 @@ class Solve {
     report_.norm = to_string(options_.norm);
     if (b_norm == 0) {
       layout::fill(x_, T(0));
-      report_.reason = Reason::converged;
+      report_.reason = judge(*this, 0, 0).reason;
       if (options_.history) report_.history = {0};
       return;
     }
@@ -234,7 +241,7 @@ class Solve {
     const double norm = true_residual(x_, exact);
     std::swap(x_, rounded);
     report_.residual_norm = norm / b_norm_;
-    if (report_.converged() && norm > goal_) {
+    if (report_.converged() && !reached(norm, goal_)) {
       report_.reason = Reason::stagnated;
       report_.detail = message("the solution is too small for its scalar type: what is left of it has a residual of ",
                                report_.residual_norm, " of ||b||");
@@ -254,8 +261,8 @@ class Solve {
     return length(r);
   }
 
-  /// How much b - A x changes with the last digits of x: a recomputed residual tells nothing below that. One product, one
-  /// reduction. Collective.
+  /// How much b - A x changes with the last digits of x: a recomputed residual tells nothing below that. One product,
+  /// one reduction. Collective.
   double noise_of(const Vector<T, M>& x) {
     const auto epsilon = std::numeric_limits<real_t<T>>::epsilon();
     Vector<T, M> digits(space_), image(space_);
@@ -298,155 +305,160 @@ class Solve {
         return false;
       });
     Workspace<T, M> workspace(space_);
+    monitor_ = &monitor, workspace_ = &workspace;
+    restart_ = options_.restart.value_or(default_restart);
+    const double norm = begin_from_guess();
+    monitor.begin(norm);
+    finish(judge(*this, norm, goal_));
+  }
+  /// r = b - A x of the guess, and its norm.
+  double begin_from_guess() {
     residual_ = std::make_unique<Vector<T, M>>(space_);
-    Vector<T, M>& r = *residual_;
-    std::unique_ptr<Vector<T, M>> correction;
-
-    // x = 0 needs no product to know the residual.
-    double norm = b_norm_;
-    double length_of_x = layout::norm(x_);  // or more
-    bool zero_guess = length_of_x == 0;
-    if (!zero_guess) {
-      norm = true_residual(x_, r);
+    length_of_x_ = layout::norm(x_);
+    if (length_of_x_ != 0) {
+      const double norm = true_residual(x_, *residual_);
       // Squares of such a residual, or of b beside it, are not numbers any more.
       constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
-      if (!(norm < std::ldexp(b_norm_, far))) {
-        report_.warnings.push_back(message("x0 has a residual of ", norm / b_norm_, " of ||b||, and was left for x = 0"));
-        layout::fill(x_, T(0));
-        norm = b_norm_;
-        zero_guess = true;
-        length_of_x = 0;
-      }
+      if (norm < std::ldexp(b_norm_, far)) return norm;
+      report_.warnings.push_back(message("x0 has a residual of ", norm / b_norm_, " of ||b||, and was left for x = 0"));
+      layout::fill(x_, T(0));
+      length_of_x_ = 0;
     }
-    if (zero_guess) layout::copy(b_, r);
-    int idle = 0;
-    restart_ = options_.restart.value_or(default_restart);
-    for (bool in_place = zero_guess, stale = false;; in_place = false) {
-      monitor.begin(norm);
-      if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
-      if (std::exchange(stale, false)) true_residual(x_, r);
-      Vector<T, M>* d = &x_;
-      if (!in_place) {
-        if (!correction) correction = std::make_unique<Vector<T, M>>(space_);
-        d = correction.get();
-        layout::fill(*d, T(0));
-        base_ = &x_;
-      }
-      const double before = norm;
-      monitor.be_patient(P_ || !options_.fallbacks || !given_A_->has_diagonal() ||
-                         (diagonal_looked_at_ && inverse_.empty()));
-      {
-        const Span span(to_string(method_), "krylov");
-        const bool goes_on = run_by_engine({*A_, P_, r, *d, workspace}, monitor, before);
-        for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
-        if (!goes_on) return;
-      }
-      monitor.solution_by(nullptr);
-      base_ = nullptr;
-      const double believed = monitor.norm();
-      // x keeps the last value whose residual was recomputed until x + d, which takes the place of d, proves finite and
-      // better. (Where d is large, x + d - d would not be x.)
-      const double size = layout::norm(*d) + (in_place ? 0 : length_of_x);
-      const bool finite = std::isfinite(size);
-      if (finite && !in_place) layout::axpy(T(1), x_, *d);
-      norm = finite ? true_residual(*d, r) : std::numeric_limits<double>::infinity();
-      // Where A x may be so much longer than b that its rounding is as long as b, the residual of a worthless x may come
-      // out as 0.
-      const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
-      if (finite && 10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * size > b_norm_) {
-        const double noise = 4 * noise_of(*d);  // the digits are half a unit long in the mean, and A x has others
-        norm = std::max(norm, noise);
-        // No better than x as far as rounding lets see: the shorter one stays.
-        if (norm >= before - noise && size > 2 * length_of_x) norm = std::max(norm, before);
-      }
-      // A run that did harm is dropped. Residuals of methods for positive definite matrices may rise before they fall
-      // while the error falls all the time: where such a run was cut short the error decides.
-      const bool cut_short =
-          finite && (monitor.outcome() == Outcome::max_iterations || monitor.outcome() == Outcome::stopped);
-      bool better = norm < before;
-      if (!better && cut_short && std::isfinite(norm) &&
-          (classical_of(method_) == Method::cg || method_ == Method::chebyshev)) {
-        Vector<T, M> step = *d;
-        if (!in_place) layout::axpy(T(-1), x_, step);
-        better = came_nearer(step, r);
-      }
-      // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
-      // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
-      const double aim = std::max(goal_, double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_);
-      const bool in_vain = monitor.outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before));
-      if (norm <= goal_ || (better && !in_vain)) {
-        if (!in_place) std::swap(x_, *correction);
-        length_of_x = size;
-      } else {
-        norm = before;
-        if (in_place) layout::fill(x_, T(0)), layout::copy(b_, r), length_of_x = 0;
-        else stale = true;  // r is that of x + d
-      }
-      report_.recurrence_residual_norm = believed / b_norm_;
-      if (norm <= goal_) return finish(Reason::converged, "", "", monitor, norm);
+    // x = 0 needs no product to know the residual.
+    in_place_ = true;
+    layout::copy(b_, *residual_);
+    return b_norm_;
+  }
 
-      const double gain = norm / before;
-      if (gain <= 0.9) failure_ = {};
-      switch (monitor.outcome()) {
-        case Outcome::max_iterations:
-          return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
-                        norm);
-        case Outcome::stopped:
-          return finish(Reason::stopped, "the callback asked to stop", "", monitor, norm);
-        case Outcome::diverged:
-        case Outcome::non_finite:
-        case Outcome::breakdown:
-          // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
-          if (!(gain <= 0.9)) {
-            if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, r)) break;
-            if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) break;
-            if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) break;
-            return finish_failed(monitor, norm);
-          }
-          break;
-        case Outcome::slow:
-        case Outcome::too_bold:
-        case Outcome::in_vain:
-          if (hopeless_) return finish_hopeless(monitor, norm);
-          fall_back(monitor);
-          idle = 0;
-          break;
-        case Outcome::no_progress:
-        case Outcome::claims:
-          idle = gain > 0.5 ? idle + 1 : 0;
-          if (monitor.outcome() == Outcome::no_progress && options_.fallbacks && is_hopeless(norm))
-            return finish_hopeless(monitor, norm);
-          if ((idle >= 2 || (gain > 0.5 && monitor.outcome() == Outcome::no_progress)) && fall_back(monitor)) {
-            idle = 0;
-            break;
-          }
-          if (idle >= 2)
-            return finish(
-                Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                monitor.outcome() == Outcome::claims
-                    ? "The method cannot get closer in this precision; a tolerance above this level, a better "
-                      "scaled problem or a higher precision would do."
-                    : "Use another method, a stronger preconditioner or a longer restart.",
-                monitor, norm);
-          break;
-        case Outcome::cycle_end:
-          idle = gain > 1 - 1e-6 ? idle + 1 : 0;
-          if (idle >= 3 && fall_back(monitor)) {
-            idle = 0;
-            break;
-          }
-          lengthen_cycle(gain, norm, monitor);
-          if (idle >= 3 && restart_ == longest_cycle())
-            return finish(Reason::stagnated,
-                          message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
-                          "Use a longer restart, another method or a stronger preconditioner.", monitor, norm);
-          break;
-      }
-      if (monitor.outcome() != Outcome::cycle_end) ++report_.restarts;
-      if (monitor.iterations() >= max_iterations)
-        return finish(Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner.", monitor,
-                      norm);
+  // As the judge asks. The trial is x + d in the place of d; in the first run from x = 0, d in the place of x.
+  Vector<T, M>& trial() { return in_place_ ? x_ : *correction_; }
+  std::optional<Verdict> run(double norm) override {
+    Monitor& monitor = *monitor_;
+    monitor.begin(norm);
+    before_ = norm;
+    if (std::exchange(stale_, false)) true_residual(x_, *residual_);
+    if (!in_place_) {
+      if (!correction_) correction_ = std::make_unique<Vector<T, M>>(space_);
+      layout::fill(*correction_, T(0));
+      base_ = &x_;
     }
+    monitor.be_patient(P_ || !options_.fallbacks || !given_A_->has_diagonal() ||
+                       (diagonal_looked_at_ && inverse_.empty()));
+    {
+      const Span span(to_string(method_), "krylov");
+      auto verdict = run_by_engine({*A_, P_, *residual_, trial(), *workspace_}, monitor);
+      for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
+      if (verdict) return verdict;
+    }
+    monitor.solution_by(nullptr);
+    base_ = nullptr;
+    report_.recurrence_residual_norm = monitor.norm() / b_norm_;
+    return {};
+  }
+  double recompute() override {
+    Vector<T, M>& d = trial();
+    length_of_trial_ = layout::norm(d) + (in_place_ ? 0 : length_of_x_);
+    if (!std::isfinite(length_of_trial_)) return std::numeric_limits<double>::infinity();
+    if (!in_place_) layout::axpy(T(1), x_, d);
+    double norm = true_residual(d, *residual_);
+    // Where A x may be so much longer than b that its rounding is as long as b, the residual of a worthless x may come
+    // out as 0.
+    const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+    if (10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * length_of_trial_ > b_norm_) {
+      const double noise = 4 * noise_of(d);  // the digits are half a unit long in the mean, and A x has others
+      norm = std::max(norm, noise);
+      // No better than x as far as rounding lets see: the shorter one stays.
+      if (norm >= before_ - noise && length_of_trial_ > 2 * length_of_x_) norm = std::max(norm, before_);
+    }
+    return norm;
+  }
+  bool is_better(double norm, double before) override {
+    // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
+    // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
+    const double aim = std::max(goal_, double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_);
+    if (monitor_->outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before))) return false;
+    if (norm < before) return true;
+    // Residuals of methods for positive definite matrices may rise before they fall while the error falls all the time:
+    // where such a run was cut short the error decides.
+    const bool cut_short = monitor_->outcome() == Outcome::max_iterations || monitor_->outcome() == Outcome::stopped;
+    if (!cut_short || !std::isfinite(norm) || (classical_of(method_) != Method::cg && method_ != Method::chebyshev))
+      return false;
+    Vector<T, M> step = trial();
+    if (!in_place_) layout::axpy(T(-1), x_, step);
+    return came_nearer(step, *residual_);
+  }
+  void accept() override {
+    if (!std::exchange(in_place_, false)) std::swap(x_, *correction_);
+    length_of_x_ = length_of_trial_;
+  }
+  void reject() override {
+    if (std::exchange(in_place_, false)) layout::fill(x_, T(0)), layout::copy(b_, *residual_), length_of_x_ = 0;
+    else stale_ = true;  // r is that of the trial
+  }
+  std::optional<Verdict> next(double before, double norm) override {
+    const double gain = norm / before;
+    if (gain <= 0.9) failure_ = {};
+    if (auto verdict = after_run(gain, norm)) return verdict;
+    if (monitor_->outcome() != Outcome::cycle_end) ++report_.restarts;
+    if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations();
+    return {};
+  }
+  /// What a run that has not reached the goal leaves to try.
+  std::optional<Verdict> after_run(double gain, double norm) {
+    Monitor& monitor = *monitor_;
+    switch (monitor.outcome()) {
+      case Outcome::max_iterations:
+        return too_few_iterations();
+      case Outcome::stopped:
+        return Verdict{Reason::stopped, "the callback asked to stop", ""};
+      case Outcome::diverged:
+      case Outcome::non_finite:
+      case Outcome::breakdown:
+        // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
+        if (gain <= 0.9) return {};
+        if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, *residual_)) return {};
+        if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) return {};
+        if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) return {};
+        return failed(norm);
+      case Outcome::slow:
+      case Outcome::too_bold:
+      case Outcome::in_vain:
+        if (hopeless_) return hopeless(norm);
+        fall_back(monitor);
+        idle_ = 0;
+        return {};
+      case Outcome::no_progress:
+      case Outcome::claims:
+        return after_claim(gain, norm);
+      case Outcome::cycle_end:
+        idle_ = gain > 1 - 1e-6 ? idle_ + 1 : 0;
+        if (idle_ >= 3 && fall_back(monitor)) {
+          idle_ = 0;
+          return {};
+        }
+        lengthen_cycle(gain, norm, monitor);
+        if (idle_ < 3 || restart_ != longest_cycle()) return {};
+        return Verdict{Reason::stagnated,
+                       message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
+                       "Use a longer restart, another method or a stronger preconditioner."};
+    }
+    return {};
+  }
+  /// After a claim that does not hold, or a run that got no further.
+  std::optional<Verdict> after_claim(double gain, double norm) {
+    Monitor& monitor = *monitor_;
+    const bool claimed = monitor.outcome() == Outcome::claims;
+    idle_ = gain > 0.5 ? idle_ + 1 : 0;
+    if (!claimed && options_.fallbacks && is_hopeless(norm)) return hopeless(norm);
+    if ((idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
+      idle_ = 0;
+      return {};
+    }
+    if (idle_ < 2) return {};
+    return Verdict{Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
+                   claimed ? "The method cannot get closer in this precision; a tolerance above this level, a better "
+                             "scaled problem or a higher precision would do."
+                           : "Use another method, a stronger preconditioner or a longer restart."};
   }
 
   /// The options, no larger than the space: there are not more directions in it than unknowns.
@@ -461,15 +473,15 @@ class Solve {
   }
 
   /// As run_method, with kernels as tasks where that was asked for.
-  bool run_by_engine(Run<T, M> run, Monitor& monitor, double norm) {
+  std::optional<Verdict> run_by_engine(Run<T, M> run, Monitor& monitor) {
     if constexpr (std::same_as<M, Host>) {
       if (options_.engine == Engine::tasks) {
-        bool goes_on = false;
-        exec::Tasks::run([&] { goes_on = run_method(run, monitor, norm); }, [&] { space_.comm().poll(); });
-        return goes_on;
+        std::optional<Verdict> verdict;
+        exec::Tasks::run([&] { verdict = run_method(run, monitor); }, [&] { space_.comm().poll(); });
+        return verdict;
       }
     }
-    return run_method(run, monitor, norm);
+    return run_method(run, monitor);
   }
   /// What of the run is not made of tasks.
   void tell_of_engine() {
@@ -479,13 +491,13 @@ class Solve {
     } else {
       for (const auto* a : {A_, P_})
         if (a && !a->as_tasks())
-          report_.warnings.push_back(
-              message("the engine \"tasks\" runs products with the ", a->name(), " operator in the order of the program"));
+          report_.warnings.push_back(message("the engine \"tasks\" runs products with the ", a->name(),
+                                             " operator in the order of the program"));
     }
   }
 
-  /// False when the report is complete already.
-  bool run_method(Run<T, M> run, Monitor& monitor, double norm) {
+  /// A verdict where the method cannot begin.
+  std::optional<Verdict> run_method(Run<T, M> run, Monitor& monitor) {
     switch (method_) {
       case Method::pipelined_cg:
       case Method::pipelined_bicgstab:
@@ -512,40 +524,36 @@ class Solve {
         richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_),
                    options_.callback ? 1 : options_.sweeps.value_or(std::numeric_limits<int>::max()));
         break;
-      case Method::chebyshev: {
-        if (!bounds_known_) {
-          bounds_known_ = true;
-          const int e = P_ ? 0 : -a_exponent_;
-          bounds_ = {std::ldexp(options_.lambda_min.value_or(0), e), std::ldexp(options_.lambda_max.value_or(0), e)};
-          if (diagonal_) bounds_ = {};  // what was given is of A, not of P A
-          if (diagonal_ || !options_.lambda_min || !options_.lambda_max) {
-            const auto found = op::estimate_spectrum(*A_, P_, 20);
-            if (diagonal_ || !options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
-            if (diagonal_ || !options_.lambda_min) bounds_.lambda_min = found.lambda_min;
-          }
-        }
-        if (!(bounds_.lambda_min > 0) || !(bounds_.lambda_max > bounds_.lambda_min)) {
-          if (options_.lambda_min && !diagonal_ && bounds_.lambda_max > 0) {
-            finish(Reason::breakdown,
-                   message("lambda_min = ", *options_.lambda_min, " lies above the estimated lambda_max of ",
-                           std::ldexp(bounds_.lambda_max, P_ ? 0 : a_exponent_)),
-                   "Give both bounds of the spectrum of P A, or neither.", monitor, norm);
-            return false;
-          }
-          if (bounds_.lambda_max > 0 && bounds_.lambda_min > 0) {
-            bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
-          } else {
-            finish(Reason::breakdown, "the spectrum of P A is not positive",
-                   "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab.", monitor,
-                   norm);
-            return false;
-          }
-        }
+      case Method::chebyshev:
+        if (auto verdict = find_bounds()) return verdict;
         chebyshev(run, monitor, bounds_.lambda_min, bounds_.lambda_max);
         break;
+    }
+    return {};
+  }
+  /// The interval of chebyshev, estimated where it is not given. A verdict where there is none.
+  std::optional<Verdict> find_bounds() {
+    if (!std::exchange(bounds_known_, true)) {
+      const int e = P_ ? 0 : -a_exponent_;
+      bounds_ = {std::ldexp(options_.lambda_min.value_or(0), e), std::ldexp(options_.lambda_max.value_or(0), e)};
+      if (diagonal_) bounds_ = {};  // what was given is of A, not of P A
+      if (diagonal_ || !options_.lambda_min || !options_.lambda_max) {
+        const auto found = op::estimate_spectrum(*A_, P_, 20);
+        if (diagonal_ || !options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
+        if (diagonal_ || !options_.lambda_min) bounds_.lambda_min = found.lambda_min;
       }
     }
-    return true;
+    if (bounds_.lambda_min > 0 && bounds_.lambda_max > bounds_.lambda_min) return {};
+    if (options_.lambda_min && !diagonal_ && bounds_.lambda_max > 0)
+      return Verdict{Reason::breakdown,
+                     message("lambda_min = ", *options_.lambda_min, " lies above the estimated lambda_max of ",
+                             std::ldexp(bounds_.lambda_max, P_ ? 0 : a_exponent_)),
+                     "Give both bounds of the spectrum of P A, or neither."};
+    if (!(bounds_.lambda_max > 0 && bounds_.lambda_min > 0))
+      return Verdict{Reason::breakdown, "the spectrum of P A is not positive",
+                     "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab."};
+    bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
+    return {};
   }
 
   /// Tells where a matrix powers kernel was asked for and is not to be had.
@@ -575,54 +583,49 @@ class Solve {
   void explain();
   void explain_inconsistency();
 
-  /// What cg could not use, explain() says.
-  void finish_hopeless(Monitor& monitor, double norm) {
-    finish(Reason::stagnated,
-           message("after ", monitor.iterations(), " iterations the recomputed residual is at ", norm / b_norm_,
-                   " of ||b||"),
-           "Use gmres or bicgstab.", monitor, norm);
+  static Verdict too_few_iterations() {
+    return {Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner."};
   }
-
-  void finish_failed(Monitor& monitor, double norm) {
+  /// What cg could not use, explain() says.
+  Verdict hopeless(double norm) const {
+    return {Reason::stagnated,
+            message("after ", monitor_->iterations(), " iterations the recomputed residual is at ", norm / b_norm_,
+                    " of ||b||"),
+            "Use gmres or bicgstab."};
+  }
+  Verdict failed(double norm) const {
     // What is told is the first failure at this residual, not that of the last thing tried.
-    const Failure failure = failure_.detail.empty() ? Failure{monitor.outcome(), monitor.detail()} : failure_;
+    const Failure failure = failure_.detail.empty() ? Failure{monitor_->outcome(), monitor_->detail()} : failure_;
+    const Method kind = classical_of(method_);
     switch (failure.outcome) {
       case Outcome::breakdown:
         if (norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_)
-          return finish(
-              Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-              "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision.", monitor,
-              norm);
-        return finish(Reason::breakdown, failure.detail,
-                      classical_of(method_) == Method::cg
-                          ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
-                      : classical_of(method_) == Method::bicgstab ? "Use gmres, which cannot break down this way."
-                                                    : "Check whether the matrix is singular.",
-                      monitor, norm);
+          return {Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
+                  "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision."};
+        return {Reason::breakdown, failure.detail,
+                kind == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
+                : kind == Method::bicgstab ? "Use gmres, which cannot break down this way."
+                                           : "Check whether the matrix is singular."};
       case Outcome::diverged:
-        return finish(Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
-                      method_ == Method::richardson ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
-                      : method_ == Method::chebyshev
-                          ? "lambda_max is too small, or the matrix is not positive definite."
-                          : "Use another method or a stronger preconditioner.",
-                      monitor, norm);
+        return {Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
+                method_ == Method::richardson  ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
+                : method_ == Method::chebyshev ? "lambda_max is too small, or the matrix is not positive definite."
+                                               : "Use another method or a stronger preconditioner."};
       default:
-        return finish(
-            Reason::non_finite,
-            failure.detail.empty() ? "the residual became NaN or Inf during the iteration" : failure.detail,
-            "The numbers left the range of the scalar; use another method, a preconditioner or double precision.",
-            monitor, norm);
+        return {Reason::non_finite,
+                failure.detail.empty() ? "the residual became NaN or Inf during the iteration" : failure.detail,
+                "The numbers left the range of the scalar; use another method, a preconditioner or double precision."};
     }
   }
 
-  void finish(Reason reason, std::string detail, std::string advice, Monitor& monitor, double norm) {
-    report_.reason = reason;
-    report_.detail = std::move(detail);
-    report_.advice = std::move(advice);
-    report_.iterations = monitor.iterations();
-    report_.residual_norm = norm / b_norm_;
-    if (monitor.iterations() == 0) report_.recurrence_residual_norm = report_.residual_norm;
-    report_.history = monitor.take_history();
+  void finish(Verdict verdict) {
+    report_.reason = verdict.reason;
+    report_.detail = std::move(verdict.detail);
+    report_.advice = std::move(verdict.advice);
+    report_.iterations = monitor_->iterations();
+    report_.residual_norm = verdict.norm / b_norm_;
+    if (monitor_->iterations() == 0) report_.recurrence_residual_norm = report_.residual_norm;
+    report_.history = monitor_->take_history();
   }
 
   bool call_back(State s) {
@@ -663,6 +666,14 @@ class Solve {
     std::string detail;
   };
   Failure failure_{};  // what made the method look for something else, while the residual has stayed
+  Monitor* monitor_ = nullptr;
+  Workspace<T, M>* workspace_ = nullptr;
+  std::unique_ptr<Vector<T, M>> correction_;      // d, then x + d
+  bool in_place_ = false;                         // the run is the first, from x = 0, and x takes the place of d
+  bool stale_ = false;                            // r is not that of x
+  int idle_ = 0;                                  // runs in a row without progress
+  double before_ = 0;                             // the residual that the run began with
+  double length_of_x_ = 0, length_of_trial_ = 0;  // or more
   int shadow_ = 0, restart_ = 0;
   const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
   Method method_ = Method::automatic;
