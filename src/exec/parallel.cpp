@@ -395,11 +395,11 @@ void heed_load(bool on) noexcept {
   heedless.fetch_add(on ? -1 : 1);
 }
 
-void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of) {
+void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of, bool heed) {
   const int wanted = int(std::min(count, std::size_t(threads())));
   if (wanted > 1 && !own.over) {
     Team& t = team();
-    if (const int width = t.width(wanted); width > 1) return t.run(count, piece, width, body, of);
+    if (const int width = heed ? t.width(wanted) : wanted; width > 1) return t.run(count, piece, width, body, of);
   }
   Claims all(count);
   body(of, all);
@@ -506,9 +506,6 @@ int threads_now() noexcept {
   } catch (...) {
     return 1;
   }
-}
-int openmp_threads() noexcept {
-  return detail::forks.load(std::memory_order_relaxed) > 0 ? 1 : threads();
 }
 
 }  // namespace tacit::exec
