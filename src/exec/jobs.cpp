@@ -2,16 +2,12 @@
 #include <tacit/exec/caught.hpp>
 #include <tacit/exec/jobs.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/exec/tasks.hpp>
 
 #include <optional>
-#include <system_error>
-#include <thread>
 
 namespace tacit::exec {
 
 int team_size() {
-  if (Tasks::executor() == Executor::threads) return 3;
   return threads();
 }
 
@@ -24,24 +20,11 @@ void run_team(const std::function<void(int)>& f) {
       (thread == 0 ? first : others).keep();
     }
   };
-  if (Tasks::executor() == Executor::threads) {
-    const int parts = team_size();
-    std::vector<std::jthread> threads;
-    threads.reserve(std::size_t(parts));
-    int part = 1;
-    try {
-      for (; part < parts; ++part) threads.emplace_back([&guarded, part] { guarded(part); });
-    } catch (const std::system_error&) {  // the system gives no more
-    }
-    guarded(0);
-    for (; part < parts; ++part) guarded(part);
-  } else {
-    const auto parts = std::size_t(team_size());
-    parallel_claims(parts, 1, true, [&](Claims& claims) {
-      if (claims.thread() == 0) guarded(0);
-      claims.each([&](std::size_t part) { part > 0 ? guarded(int(part)) : void(); });
-    });
-  }
+  const auto parts = std::size_t(team_size());
+  parallel_claims(parts, 1, true, [&](Claims& claims) {
+    if (claims.thread() == 0) guarded(0);
+    claims.each([&](std::size_t part) { part > 0 ? guarded(int(part)) : void(); });
+  });
   first.rethrow();
   others.rethrow();
 }

@@ -49,6 +49,9 @@ constexpr auto shortest_rest = 10ms, longest_rest = 160ms;
 std::atomic<int> heedless{0};
 thread_local bool helper = false, within = false;
 thread_local int told = 0;  // by set_threads()
+// What this thread has last known OpenMP to give it, and after how many forks.
+[[maybe_unused]] thread_local int counted = 0;
+[[maybe_unused]] thread_local unsigned counted_after = 0;
 
 void sleep_while([[maybe_unused]] std::atomic<std::uint32_t>& word, std::uint32_t value) {
 #ifdef __linux__
@@ -392,11 +395,11 @@ void heed_load(bool on) noexcept {
   heedless.fetch_add(on ? -1 : 1);
 }
 
-void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of) {
+void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of, bool heed) {
   const int wanted = int(std::min(count, std::size_t(threads())));
   if (wanted > 1 && !own.over) {
     Team& t = team();
-    if (const int width = t.width(wanted); width > 1) return t.run(count, piece, width, body, of);
+    if (const int width = heed ? t.width(wanted) : wanted; width > 1) return t.run(count, piece, width, body, of);
   }
   Claims all(count);
   body(of, all);
@@ -474,10 +477,16 @@ int cores() noexcept {
 int threads() noexcept {
   if (detail::within) return 1;
 #ifdef _OPENMP
+  const unsigned forks = detail::forks.load(std::memory_order_relaxed);
+#ifdef KMP_VERSION_MAJOR
+  // In the child of a fork() this library (clang's) begins anew, and has forgotten what was set before.
+  if (detail::counted > 0 && detail::counted_after != forks) omp_set_num_threads(detail::counted);
+#endif
+  detail::counted = omp_get_max_threads(), detail::counted_after = forks;
   if (omp_in_parallel()) return 1;
   static const bool said = std::getenv("OMP_NUM_THREADS") != nullptr;
   static const int unsaid = omp_get_num_procs();
-  const int n = std::min(omp_get_max_threads(), omp_get_thread_limit());
+  const int n = std::min(detail::counted, omp_get_thread_limit());
   return said || n == detail::told || n != unsaid ? n : std::min(n, cores());
 #else
   return std::max(1, detail::told);
@@ -487,6 +496,7 @@ void set_threads(int n) noexcept {
   detail::told = n;
 #ifdef _OPENMP
   omp_set_num_threads(n);
+  detail::counted = n, detail::counted_after = detail::forks.load(std::memory_order_relaxed);
 #endif
 }
 int threads_now() noexcept {
@@ -496,9 +506,6 @@ int threads_now() noexcept {
   } catch (...) {
     return 1;
   }
-}
-int openmp_threads() noexcept {
-  return detail::forks.load(std::memory_order_relaxed) > 0 ? 1 : threads();
 }
 
 }  // namespace tacit::exec

@@ -1,43 +1,125 @@
 #include <tacit/exec/tasks.hpp>
 
-#include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/backoff.hpp>
+
+#include "crew.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
+#include <cstdint>
 #include <deque>
-#include <mutex>
-#include <thread>
 #include <unordered_map>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace tacit::exec {
 
-// Its address is what a wait for this very task depends on.
 struct Tasks::Record {
-  enum State { waiting, running, done };
-  std::atomic<int> state = waiting;
+  enum State { waiting, done };
+  std::atomic<int> state = done;
   const char* name = "";
   std::shared_ptr<const Body> body;
   std::size_t begin = 0, end = 0;
   bool urgent = false;
-  const std::function<void()>* poll = nullptr;
-  Caught* caught = nullptr;
   int rank = 0;
+  std::uint64_t serial = 0;  // the calling thread's: a record serves several tasks, one after the other
+  // Under the lock.
+  std::size_t missing = 0;  // tasks that it waits for
+  std::vector<Record*> followers;
+  Record* next = nullptr;  // that is ready
 };
 
-class Tasks::Backend {
+// Who reads and writes what is known to the calling thread alone; what is ready, and who follows whom, is under the
+// lock.
+class Tasks::Graph {
+  using Lock = detail::Crew::Lock;
+
  public:
-  virtual ~Backend() = default;
-  virtual void spawn(Record* record, std::span<const void* const> reads, std::span<const void* const> writes) = 0;
-  virtual void wait(Record* record) = 0;                              // may run others meanwhile
-  virtual void wait_for(std::span<const void* const> addresses) = 0;  // their writers
-  virtual void settle() = 0;
+  Graph(const std::function<void()>& poll, Caught& caught) : poll_(poll), caught_(caught) {}
+
+  /// f() with the other threads of the team at work.
+  template <class F>
+  void run(F&& f) {
+    crew_.run(f, [this](Lock& lock) { return run_one(lock, false); });
+  }
+
+  Record* spawn(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
+                std::span<const void* const> reads, std::span<const void* const> writes, bool urgent) {
+    Record* const record = make();
+    record->name = name, record->body = std::move(body), record->begin = begin, record->end = end,
+    record->urgent = urgent;
+    record->rank = Trace::rank();
+    record->missing = 1;  // until it is known what it waits for
+    try {
+      before_.clear();
+      const Ref self{record, record->serial};
+      for (const void* p : reads) {
+        auto& place = places_[p];
+        after(place.writer);
+        auto& readers = place.readers;
+        if (readers.size() == readers.capacity()) std::erase_if(readers, [](const Ref& r) { return !r.is_open(); });
+        readers.push_back(self);
+      }
+      for (const void* p : writes) {
+        auto& place = places_[p];
+        after(place.writer);
+        for (const Ref& reader : place.readers) after(reader);
+        place.readers.clear();
+        place.writer = self;
+      }
+    } catch (...) {  // without memory; what was entered so far says too little
+      record->body.reset();
+      record->state.store(Record::done, std::memory_order_release);
+      settle();
+      throw;
+    }
+    Lock lock(crew_.mutex);
+    ++open_;
+    for (Record* other : before_) {
+      if (other == record || other->state.load(std::memory_order_relaxed) == Record::done) continue;
+      try {
+        other->followers.push_back(record);
+        ++record->missing;
+      } catch (...) {
+        wait(lock, *other);
+      }
+    }
+    release(record);
+    return record;
+  }
+  /// Until it is done; runs others meanwhile.
+  void wait(const Record* record) {
+    if (record->state.load(std::memory_order_acquire) == Record::done) return;
+    Lock lock(crew_.mutex);
+    wait(lock, *record);
+  }
+  /// Until what writes there is done.
+  void wait_for(std::span<const void* const> addresses) {
+    for (const void* p : addresses)
+      if (const auto place = places_.find(p); place != places_.end() && place->second.writer.is_open())
+        wait(place->second.writer.record);
+  }
+  void settle() noexcept {
+    Lock lock(crew_.mutex);
+    until(lock, nullptr, [&] { return open_ == 0; });
+    if (places_.size() > 4096) places_.clear();  // of memory that is long given back
+  }
+  bool help() {
+    if (ready_.load(std::memory_order_relaxed) == 0) return false;
+    Lock lock(crew_.mutex);
+    return run_one(lock, true);
+  }
+
+ private:
+  struct Ref {
+    Record* record = nullptr;
+    std::uint64_t serial = 0;
+    bool is_open() const {
+      return record && record->serial == serial && record->state.load(std::memory_order_acquire) != Record::done;
+    }
+  };
+  struct Place {
+    Ref writer;
+    std::vector<Ref> readers;  // since
+  };
 
   Record* make() {
     while (!unfinished_.empty() && unfinished_.front()->state.load(std::memory_order_acquire) == Record::done) {
@@ -46,247 +128,117 @@ class Tasks::Backend {
     }
     if (free_.empty()) free_.push_back(&all_.emplace_back());
     Record* const record = free_.front();
-    free_.pop_front();
-    record->state.store(Record::waiting, std::memory_order_relaxed);
     unfinished_.push_back(record);
+    free_.pop_front();
+    ++record->serial;
+    record->state.store(Record::waiting, std::memory_order_relaxed);
     return record;
   }
-  /// A task that nobody has begun, the oldest; null if there is none.
-  Record* oldest_waiting() const {
-    for (Record* record : unfinished_)
-      if (record->state.load(std::memory_order_acquire) == Record::waiting) return record;
-    return nullptr;
+  void after(const Ref& other) {
+    if (other.is_open()) before_.push_back(other.record);
   }
-  static void execute(Record* record, bool on_caller) noexcept {
-    record->state.store(Record::running, std::memory_order_relaxed);
-    const auto* const poll = record->poll;
-    Caught& caught = *record->caught;
-    caught([&] {
+
+  // The rest with the lock held.
+  void release(Record* record) {
+    if (--record->missing > 0) return;
+    record->next = nullptr;
+    if (!first_) {
+      first_ = last_ = record;
+    } else if (record->urgent) {
+      record->next = first_, first_ = record;
+    } else {
+      last_->next = record, last_ = record;
+    }
+    ready_.fetch_add(1, std::memory_order_relaxed);
+    crew_.work.announce(false);
+    if (caller_waits_) caller_.announce(false);
+  }
+  bool run_one(Lock& lock, bool on_caller) {
+    Record* const record = first_;
+    if (!record) return false;
+    first_ = record->next;
+    ready_.fetch_sub(1, std::memory_order_relaxed);
+    lock.unlock();
+    caught_([&] {
+      // A kernel within would be one of the engine's own.
+      Tasks* const before = std::exchange(current_, nullptr);
+      struct Restore {
+        Tasks* before;
+        ~Restore() { current_ = before; }
+      } const restore{before};
       if (Trace::on()) Trace::set_rank(record->rank);
       const Span span(record->name, "task");
       (*record->body)(record->begin, record->end);
     });
     record->body.reset();
-    record->state.store(Record::done, std::memory_order_release);
-    if (on_caller && *poll) caught(*poll);
-  }
-
- private:
-  std::deque<Record> all_;
-  std::deque<Record*> unfinished_, free_;  // in the order of their start
-};
-
-namespace {
-
-std::atomic<Executor> chosen{Executor::openmp};
-thread_local bool helper = false;  // of Threads
-
-#ifdef _OPENMP
-// The runtime knows the dependences. All tasks are children of the region's first thread, whose team runs them.
-class OpenMp final : public Tasks::Backend {
- public:
-  void spawn(Tasks::Record* record, std::span<const void* const> reads, std::span<const void* const> writes) override {
-    [[maybe_unused]] const auto* const in = reinterpret_cast<const char* const*>(reads.data());
-    const auto* const out = reinterpret_cast<const char* const*>(writes.data());
-    const int ins = int(reads.size()), outs = int(writes.size());
-    const char* const near = outs ? out[0] : reinterpret_cast<const char*>(record);
-    const int priority = record->urgent ? 1 : 0;
-#pragma omp task firstprivate(record) depend(iterator(int i = 0 : ins), in : in[i][0])                    \
-    depend(iterator(int i = 0 : outs), inout : out[i][0]) depend(out : *record) priority(priority) affinity(*near)
-    execute(record, may_poll());
-    (void)near;
-  }
-  void wait(Tasks::Record* record) override {
-    for (Backoff running;;) {
-      const int state = record->state.load(std::memory_order_acquire);
-      if (state == Tasks::Record::done) return;
-      if (state == Tasks::Record::waiting) {
-#pragma omp taskwait depend(in : *record)
-      } else {  // another thread is at it, and perhaps without a processor
-        running.pause();
-      }
-    }
-  }
-  void wait_for(std::span<const void* const> addresses) override {
-    [[maybe_unused]] const auto* const in = reinterpret_cast<const char* const*>(addresses.data());
-    const int ins = int(addresses.size());
-    if (!ins) return;
-#pragma omp taskwait depend(iterator(int i = 0 : ins), in : in[i][0])
-  }
-  void settle() override {
-#pragma omp taskwait
-  }
-};
-#endif
-
-// Plain threads and a table of who writes and reads what.
-class Threads final : public Tasks::Backend {
-  using Record = Tasks::Record;
-  struct Node {
-    Record* record;
-    int missing = 0;  // tasks it waits for
-    std::vector<Node*> followers;
-    bool done = false;
-  };
-
- public:
-  explicit Threads(int helpers) {
-    for (int i = 0; i < helpers; ++i)
-      threads_.emplace_back([this] {
-        helper = true;
-        std::unique_lock lock(mutex_);
-        while (!stop_)
-          if (!run_one(lock, false)) changed_.wait(lock);
-      });
-  }
-  ~Threads() override {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    for (auto& thread : threads_) thread.join();
-  }
-  void spawn(Record* record, std::span<const void* const> reads, std::span<const void* const> writes) override {
-    std::lock_guard lock(mutex_);
-    Node* const node = &nodes_.emplace_back(Node{record, 0, {}, false});
-    const auto after = [&](Node* other) {
-      if (!other || other == node || other->done) return;
-      if (std::find(other->followers.begin(), other->followers.end(), node) != other->followers.end()) return;
-      other->followers.push_back(node);
-      ++node->missing;
-    };
-    for (const void* p : reads) {
-      auto& place = places_[p];
-      after(place.writer);
-      place.readers.push_back(node);
-    }
-    for (const void* p : writes) {
-      auto& place = places_[p];
-      after(place.writer);
-      for (Node* reader : place.readers) after(reader);
-      place.readers.clear();
-      place.writer = node;
-    }
-    ++open_;
-    of_[record] = node;
-    if (node->missing == 0) ready(node);
-  }
-  void wait(Record* record) override {
-    std::unique_lock lock(mutex_);
-    Node* const node = of_[record];
-    until(lock, [&] { return node->done; });
-  }
-  void wait_for(std::span<const void* const> addresses) override {
-    std::unique_lock lock(mutex_);
-    for (const void* p : addresses)
-      if (Node* const writer = places_[p].writer) until(lock, [&] { return writer->done; });
-  }
-  void settle() override {
-    std::unique_lock lock(mutex_);
-    until(lock, [&] { return open_ == 0; });
-    places_.clear();
-    of_.clear();
-    nodes_.clear();
-  }
-
- private:
-  struct Place {
-    Node* writer = nullptr;
-    std::vector<Node*> readers;
-  };
-  void ready(Node* node) {
-    if (node->record->urgent) ready_.push_front(node);
-    else ready_.push_back(node);
-    changed_.notify_all();
-  }
-  bool run_one(std::unique_lock<std::mutex>& lock, bool on_caller) {
-    if (ready_.empty()) return false;
-    Node* const node = ready_.front();
-    ready_.pop_front();
-    lock.unlock();
-    execute(node->record, on_caller);
     lock.lock();
-    node->done = true;
+    for (Record* follower : record->followers) release(follower);
+    record->followers.clear();
     --open_;
-    for (Node* follower : node->followers)
-      if (--follower->missing == 0) ready(follower);
-    changed_.notify_all();
+    if (caller_waits_ && (record == awaited_ || open_ == 0)) caller_.announce(false);
+    record->state.store(Record::done, std::memory_order_release);  // from here on it may serve another task
+    if (on_caller && poll_) {
+      lock.unlock();
+      caught_(poll_);
+      lock.lock();
+    }
     return true;
   }
-  template <class Condition>
-  void until(std::unique_lock<std::mutex>& lock, Condition&& condition) {
-    while (!condition())
-      if (!run_one(lock, true)) changed_.wait(lock);
+  void wait(Lock& lock, const Record& record) {
+    until(lock, &record, [&] { return record.state.load(std::memory_order_relaxed) == Record::done; });
   }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Node> nodes_;
-  std::deque<Node*> ready_;
+  template <class Condition>
+  void until(Lock& lock, const Record* awaited, Condition&& condition) {
+    while (!condition()) {
+      if (run_one(lock, true)) continue;
+      caller_waits_ = true, awaited_ = awaited;
+      caller_.wait(lock);
+      caller_waits_ = false;
+    }
+  }
+
+  const std::function<void()>& poll_;
+  Caught& caught_;
+  std::deque<Record> all_;
+  std::deque<Record*> unfinished_, free_;  // in the order of their start
   std::unordered_map<const void*, Place> places_;
-  std::unordered_map<Record*, Node*> of_;
+  std::vector<Record*> before_;
+  detail::Crew crew_;
+  detail::Gate caller_;
+  bool caller_waits_ = false;
+  const Record* awaited_ = nullptr;
   std::size_t open_ = 0;
-  bool stop_ = false;
-  std::vector<std::thread> threads_;
+  Record *first_ = nullptr, *last_ = nullptr;  // that are ready
+  std::atomic<std::size_t> ready_ = 0;
 };
 
-}  // namespace
-
-bool Tasks::available() noexcept {
-#ifdef _OPENMP
-  return true;
-#else
-  return chosen.load() == Executor::threads;
-#endif
-}
 bool may_poll() noexcept {
-#ifdef _OPENMP
-  if (omp_get_thread_num() != 0) return false;
-#endif
-  return !helper && !detail::is_helper();
+  return !detail::is_helper();
 }
-void Tasks::use(Executor which) noexcept { chosen.store(which); }
-Executor Tasks::executor() noexcept { return chosen.load(); }
 
-Tasks::Tasks(Backend& backend, std::function<void()> poll) : backend_(backend), poll_(std::move(poll)) {}
+Tasks::Tasks(std::function<void()> poll) : poll_(std::move(poll)), graph_(std::make_unique<Graph>(poll_, caught_)) {}
 Tasks::~Tasks() = default;
 
 void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
-  if (!available())
-    throw Error(ErrorKind::environment,
-                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
-  Caught caught;  // not out of a parallel region
-  const auto guarded = [&](Backend& backend) {
-    caught([&] {
-      Tasks tasks(backend, std::move(poll));
-      Tasks* const before = std::exchange(current_, &tasks);
-      Caught by_caller;
-      by_caller(f);
-      tasks.settle();
-      current_ = before;
-      by_caller.rethrow();
-      tasks.caught_.rethrow();
-    });
-  };
-  if (chosen.load() == Executor::threads) {
-    Threads threads(2);
-    guarded(threads);
-  } else {
-#ifdef _OPENMP
-    OpenMp openmp;
-#pragma omp parallel num_threads(openmp_threads())
-#pragma omp master
-    guarded(openmp);
-#endif
-  }
-  caught.rethrow();
+  Tasks tasks(std::move(poll));
+  tasks.graph_->run([&] {
+    Tasks* const before = std::exchange(current_, &tasks);
+    Caught by_caller;
+    by_caller(f);
+    tasks.settle();
+    current_ = before;
+    by_caller.rethrow();
+  });
+  tasks.caught_.rethrow();
 }
 
 std::size_t Tasks::block_of(std::size_t n) noexcept {
-  // Chunks of vector kernels are of 2048 and 8192 elements; those of block kernels grow once there are 256 of 8192 numbers,
-  // of which a complex element has two. Some 32 blocks of at least 16384 elements.
+  // Chunks of vector kernels are of 2048 and 8192 elements; those of block kernels grow once there are 256 of 8192
+  // numbers, of which a complex element has two. Some 32 blocks of at least 16384 elements.
   constexpr std::size_t run = 8192, most = 256, wanted = 32;
-  const auto parts = [](std::size_t numbers) { return std::max<std::size_t>(((numbers + run - 1) / run + most - 1) / most, 1); };
+  const auto parts = [](std::size_t numbers) {
+    return std::max<std::size_t>(((numbers + run - 1) / run + most - 1) / most, 1);
+  };
   const std::size_t runs = (n + run - 1) / run, real_part = parts(n), complex_part = parts(2 * n);
   std::size_t k = std::max<std::size_t>((runs + wanted - 1) / wanted, runs > 16 ? 2 : 1);
   while (k % real_part != 0 || 2 * k % complex_part != 0) ++k;
@@ -305,26 +257,17 @@ const Tasks::Order& Tasks::order_of(std::size_t n) {
 void Tasks::put_first(std::size_t n, std::span<const std::size_t> blocks) {
   auto& order = const_cast<Order&>(order_of(n));
   if (order.first == blocks.size()) return;
-  order.first = std::size_t(std::stable_partition(order.blocks.begin(), order.blocks.end(),
-                                                  [&](std::size_t b) {
-                                                    return std::find(blocks.begin(), blocks.end(), b) != blocks.end();
-                                                  }) -
-                            order.blocks.begin());
+  order.first = std::size_t(
+      std::stable_partition(order.blocks.begin(), order.blocks.end(),
+                            [&](std::size_t b) { return std::find(blocks.begin(), blocks.end(), b) != blocks.end(); }) -
+      order.blocks.begin());
 }
 
-Tasks::Record* Tasks::start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
-                                   std::span<const void* const> reads, std::span<const void* const> writes, bool urgent) {
+Tasks::Record* Tasks::start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin,
+                                   std::size_t end, std::span<const void* const> reads,
+                                   std::span<const void* const> writes, bool urgent) {
   tell();
-  Record* const record = backend_.make();
-  record->name = name;
-  record->body = std::move(body);
-  record->begin = begin, record->end = end;
-  record->urgent = urgent;
-  record->poll = &poll_;
-  record->caught = &caught_;
-  record->rank = Trace::rank();
-  backend_.spawn(record, reads, writes);
-  return record;
+  return graph_->spawn(name, std::move(body), begin, end, reads, writes, urgent);
 }
 
 void Tasks::blocks(const char* name, std::size_t n, std::span<const Touched> touched, Body body,
@@ -337,7 +280,7 @@ void Tasks::blocks(const char* name, std::size_t n, std::span<const Touched> tou
     reads_.clear(), writes_.clear();
     for (const auto& t : touched)
       (t.written ? writes_ : reads_).push_back(static_cast<const char*>(t.data) + begin * t.bytes);
-    // An array stands once, and as written if it is: a runtime need not take more.
+    // An array stands once, and as written if it is.
     std::sort(writes_.begin(), writes_.end());
     writes_.erase(std::unique(writes_.begin(), writes_.end()), writes_.end());
     std::sort(reads_.begin(), reads_.end());
@@ -367,10 +310,7 @@ void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> tou
 }
 
 void Tasks::wait_for_all(std::span<Record* const> records) {
-  // Those first that nobody has begun: waiting for another thread's would leave them lying.
-  for (auto* record : records)
-    if (record->state.load(std::memory_order_acquire) == Record::waiting) backend_.wait(record);
-  for (auto* record : records) backend_.wait(record);
+  for (const auto* record : records) graph_->wait(record);
   tell();
 }
 
@@ -381,16 +321,16 @@ void Tasks::tell() {
   caught_.rethrow();
 }
 
-void Tasks::start(const char* name, std::span<const void* const> reads, std::span<const void* const> writes, bool urgent,
-                  std::function<void()> body) {
-  Record* const record = start_record(
-      name, std::make_shared<const Body>([body = std::move(body)](std::size_t, std::size_t) { body(); }), 0, 0, reads,
-      writes, urgent);
+void Tasks::start(const char* name, std::span<const void* const> reads, std::span<const void* const> writes,
+                  bool urgent, std::function<void()> body) {
+  Record* const record =
+      start_record(name, std::make_shared<const Body>([body = std::move(body)](std::size_t, std::size_t) { body(); }),
+                   0, 0, reads, writes, urgent);
   if (in_order_) wait(record);
 }
 
 void Tasks::wait_for(std::span<const void* const> addresses) {
-  backend_.wait_for(addresses);
+  graph_->wait_for(addresses);
   tell();
 }
 
@@ -415,16 +355,15 @@ void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
 }
 
 void Tasks::wait(Record* record) {
-  backend_.wait(record);
+  graph_->wait(record);
   tell();
 }
-void Tasks::settle() noexcept { backend_.settle(); }
+void Tasks::settle() noexcept {
+  graph_->settle();
+}
 
 bool Tasks::help() {
-  Record* const record = backend_.oldest_waiting();
-  if (!record) return false;
-  backend_.wait(record);
-  return true;
+  return graph_->help();
 }
 
 }  // namespace tacit::exec

@@ -1,6 +1,5 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/names.hpp>
-#include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
@@ -174,9 +173,6 @@ void check(const Options& o) {
   };
   small("step", o.step), small("depth", o.depth), small("block", o.block);
   check_uses(o);
-  if (o.engine == Engine::tasks && !exec::Tasks::available())
-    throw Error(ErrorKind::environment,
-                "the engine \"tasks\" needs a build with OpenMP (TACIT_OPENMP=ON); take \"polling\" or \"thread\"");
   require(!o.lambda_min || *o.lambda_min > 0, "lambda_min is ", o.lambda_min.value_or(0), "; a number > 0 is needed");
   require(!o.lambda_max || *o.lambda_max > o.lambda_min.value_or(0), "lambda_max is ", o.lambda_max.value_or(0),
           "; a number above lambda_min is needed");

@@ -1,7 +1,6 @@
 // Teams and jobs.
 #include <gtest/gtest.h>
 #include <tacit/exec/jobs.hpp>
-#include <tacit/exec/tasks.hpp>
 
 #include "support/threads.hpp"
 
@@ -14,11 +13,6 @@ using namespace tacit;
 using test::Threads;
 
 namespace {
-
-struct With {
-  explicit With(exec::Executor executor) { exec::Tasks::use(executor); }
-  ~With() { exec::Tasks::use(exec::Executor::openmp); }
-};
 
 void expect_every_part() {
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(exec::team_size()));
@@ -59,7 +53,7 @@ void expect_errors_of_jobs() {
 TEST(Team, DoesEveryPart) {
   expect_every_part();
   expect_errors_of_jobs();
-  const With with(exec::Executor::threads);
+  const Threads team(3);
   expect_every_part();
   expect_errors_of_jobs();
 }

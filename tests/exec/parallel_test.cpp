@@ -1,7 +1,9 @@
 // Loops that threads share.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
+#include <tacit/exec/branches.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/exec/tasks.hpp>
 
 #include "support/threads.hpp"
 
@@ -163,6 +165,67 @@ TEST(ParallelFor, RanksHaveTeamsOfTheirOwn) {
     });
 }
 
+/// The sum of [begin, end), divided down to single numbers.
+long divided_sum(long begin, long end, long culprit = -1) {
+  if (end - begin == 1) {
+    if (begin == culprit) throw std::runtime_error("leaf " + std::to_string(begin));
+    return begin;
+  }
+  long a = 0, b = 0;
+  const long middle = begin + (end - begin) / 2;
+  exec::both([&] { a = divided_sum(begin, middle, culprit); }, [&] { b = divided_sum(middle, end, culprit); });
+  return a + b;
+}
+
+TEST(Branches, AddUpOnAnyTeam) {
+  EXPECT_EQ(divided_sum(0, 100), 4950);  // without a team
+  for (const int threads : {1, 2, 3, 7}) {
+    const Threads team(threads);
+    for (const long n : {1, 2, 100, 5000}) {
+      long sum = 0;
+      exec::branching(true, [&] { sum = divided_sum(0, n); });
+      EXPECT_EQ(sum, n * (n - 1) / 2);
+    }
+    for (const long culprit : {0, 77, 999})
+      EXPECT_THROW(exec::branching(true, [&] { divided_sum(0, 1000, culprit); }), std::runtime_error);
+  }
+}
+
+/// Branches, and tasks, that need n threads at once.
+void expect_branches_at_once(int n) {
+  std::atomic<int> here = 0;
+  const auto come = [&] {
+    ++here;
+    EXPECT_TRUE(comes([&] { return here == n; }));
+  };
+  const auto divide = [&](const auto& self, int parts) -> void {
+    if (parts == 1) come();
+    else exec::both([&] { self(self, parts / 2); }, [&] { self(self, parts - parts / 2); });
+  };
+  exec::branching(true, [&] { divide(divide, n); });
+  EXPECT_EQ(here, n);
+}
+void expect_tasks_at_once(int n) {
+  std::atomic<int> here = 0;
+  exec::Tasks::run(
+      [&] {
+        for (int i = 0; i < n; ++i)
+          exec::Tasks::current()->start("come", {}, {}, false, [&] {
+            ++here;
+            EXPECT_TRUE(comes([&] { return here == n; }));
+          });
+      },
+      nullptr);
+  EXPECT_EQ(here, n);
+}
+
+TEST(Branches, RunAtTheSameTime) {
+  for (const int threads : {2, 4, 3}) {
+    const Threads team(threads);
+    for (int again = 0; again < 20; ++again) expect_branches_at_once(threads), expect_tasks_at_once(threads);
+  }
+}
+
 #ifndef __SANITIZE_THREAD__  // it gives up where a child of several threads begins another
 /// f() in a child of this process, which ends with 0 if nothing failed there.
 template <class F>
@@ -188,10 +251,14 @@ void expect_in_child(F&& f) {
 TEST(ParallelFor, WorksInTheChildOfAFork) {
   const Threads team(3);
   expect_all_at_once(3);
+  expect_branches_at_once(3);
+  expect_tasks_at_once(3);
   expect_in_child([] {
     expect_all_at_once(3);
     expect_in_child([] { expect_all_at_once(3); });
     expect_all_at_once(3);
+    expect_branches_at_once(3);
+    expect_tasks_at_once(3);
   });
   expect_all_at_once(3);
   // From a thread that has had no loop yet, and from within one.

@@ -2,11 +2,11 @@
 #include "../../src/op/scheduled.hpp"
 
 #include <gtest/gtest.h>
-#include <tacit/exec/tasks.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
 #include "support/communicators.hpp"
+#include "support/threads.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,12 +32,6 @@ Vector<T> wave(const layout::Space& space, int columns = 1) {
     v.data()[i] = T(real_t<T>(std::sin(0.37 * double(space.begin() * columns + Global(i)) + 0.1)));
   return v;
 }
-
-// On real threads as the race checker wants them, where OpenMP would be one thread.
-struct RealThreads {
-  RealThreads() { exec::Tasks::use(exec::Executor::threads); }
-  ~RealThreads() { exec::Tasks::use(exec::Executor::openmp); }
-};
 
 template <class T>
 std::vector<std::shared_ptr<op::Operator<T>>> operators(const Communicator& c) {
@@ -93,8 +87,12 @@ TEST(Schedules, GiveTheSameBits) {
 }
 
 TEST(Schedules, GiveTheSameBitsOnRealThreads) {
-  const RealThreads threads;
-  on_ranks([](const Communicator& c) { expect_same_products<double>(c); }, {2, 3});
+  on_ranks(
+      [](const Communicator& c) {
+        const test::Threads team(3);
+        expect_same_products<double>(c);
+      },
+      {2, 3});
 }
 
 TEST(Schedules, FindTheFastestWhileTheyWork) {
@@ -156,9 +154,9 @@ TEST(Schedules, AreChosenByWhatTheyTake) {
 }
 
 TEST(Schedules, CarryFailuresOutOfTheTeam) {
-  const RealThreads threads;
   on_ranks(
       [](const Communicator& c) {
+        const test::Threads team(3);
         if (c.size() == 1) return;
         const Communicator d = c.duplicate();
         const op::Stencil<double> A(d, Grid({20, 20, 12}), op::laplacian<double>(3));

@@ -10,7 +10,7 @@
 
 namespace tacit::exec {
 
-/// Parts that run_team() will have: threads(), or as many as the race checker's executor has (Tasks::use).
+/// Parts that run_team() will have: threads().
 int team_size();
 /// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of its team, as they come: who does not come in
 /// time has its part done by another thread, in turn. So f may wait for f(0), which the calling thread begins with, and for no

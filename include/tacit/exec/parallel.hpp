@@ -30,8 +30,6 @@ int threads() noexcept;
 void set_threads(int n) noexcept;
 /// Threads that a loop begun now would have: threads(), or fewer while other programs use the cores.
 int threads_now() noexcept;
-/// For what is still run by OpenMP itself: threads(), and 1 in the child of a fork(), where OpenMP's own team is gone.
-int openmp_threads() noexcept;
 
 namespace detail {
 class Team;
@@ -75,7 +73,8 @@ class Claims {
 inline constexpr std::size_t by_shares = 0;
 
 namespace detail {
-void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of);
+/// heed: fewer threads while other programs use the cores.
+void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of, bool heed = true);
 /// True on a thread that helps others.
 bool is_helper() noexcept;
 /// For tests: after heed_load(false), until heed_load(true) has been called as often, teams ignore what other programs
@@ -97,6 +96,16 @@ void parallel_claims(std::size_t count, std::size_t piece, bool parallel, F&& f)
   if (parallel && count > 1) return detail::run_loop(count, piece, body, of);
   Claims all(count);
   body(of, all);
+}
+
+/// f(0) on the calling thread, and f(t) on each other one of its threads() that comes before f(0) has returned. For work of
+/// some length that its threads share in a way of their own: other programs are not heeded. Errors as above.
+template <class F>
+void parallel_team(F&& f) {
+  auto body = [&f](Claims& claims) { f(claims.thread()); };
+  using Body = decltype(body);
+  detail::run_loop(
+      std::size_t(threads()), 1, [](void* of, Claims& claims) { (*static_cast<Body*>(of))(claims); }, &body, false);
 }
 
 /// f(i) for i < count. As above.

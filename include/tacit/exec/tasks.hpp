@@ -3,8 +3,8 @@
 //   Tasks::run([&] { method(); }, [&] { comm.poll(); });
 //
 // While the function runs, kernels on host memory that the calling thread comes to are cut into blocks of rows. Each block
-// is an OpenMP task that depends on the blocks it reads and writes, and the thread goes on at once: a kernel that gives
-// numbers back waits for its own blocks, nothing else. So products, updates and inner products of several steps run
+// is a task that waits for those that write what it reads and touch what it writes, and the thread goes on at once: a kernel
+// that gives numbers back waits for its own blocks, nothing else. So products, updates and inner products of several steps run
 // interleaved, and while the thread waits for a message or a sum it takes part in the work, block by block, polling in
 // between. Methods are written once, and not for this.
 //
@@ -44,28 +44,18 @@ struct Touched {
   }
 };
 
-/// Who runs the tasks. `threads`: a few plain threads with dependences of their own, for the race checker, which does not
-/// understand OpenMP's; works in every build.
-enum class Executor { openmp, threads };
-
 class Tasks {
  public:
   /// Elements begin to end of the kernel's arrays.
   using Body = std::function<void(std::size_t begin, std::size_t end)>;
   struct Record;  // of one task
-  class Backend;  // what runs them
+  class Graph;    // of those that are not done
 
-  /// False in a build without OpenMP (unless the executor is `threads`).
-  static bool available() noexcept;
-  /// Of the runs that begin from now on, in this process.
-  static void use(Executor executor) noexcept;
-  static Executor executor() noexcept;
   /// The engine whose function the calling thread is in; null outside, and in tasks.
   static Tasks* current() noexcept { return current_; }
 
-  /// Runs f with kernels as tasks, on as many threads as OpenMP gives; `poll` pushes messages on and is called by this thread
-  /// between tasks. All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
-  /// Error(environment) where not available().
+  /// Runs f with kernels as tasks, on threads() threads; `poll` pushes messages on and is called by this thread between tasks.
+  /// All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
   ///
   /// Once a task has thrown, those that follow do nothing, and the next call of the kernels below that begins or waits for
   /// work throws it in f, once.
@@ -116,7 +106,7 @@ class Tasks {
   ~Tasks();
 
  private:
-  Tasks(Backend& backend, std::function<void()> poll);
+  explicit Tasks(std::function<void()> poll);
   void blocks(const char* name, std::size_t n, std::span<const Touched> touched, Body body, std::vector<Record*>* started);
   Record* start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
                        std::span<const void* const> reads, std::span<const void* const> writes, bool urgent);
@@ -132,7 +122,6 @@ class Tasks {
   const Order& order_of(std::size_t n);
 
   static inline thread_local Tasks* current_ = nullptr;
-  Backend& backend_;
   std::function<void()> poll_;
   int in_order_ = 0;
   std::deque<Order> orders_;
@@ -140,6 +129,7 @@ class Tasks {
   std::vector<Record*> started_;
   Caught caught_;  // by tasks
   bool told_ = false;
+  std::unique_ptr<Graph> graph_;
 };
 
 /// Waits for all tasks of the calling thread's engine, if there is one.

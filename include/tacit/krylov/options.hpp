@@ -64,7 +64,7 @@ enum class Storage { full, float32, bfloat16 };
 enum class Engine {
   polling,  ///< compute loops poll
   thread,   ///< a thread that does nothing else (give it a core)
-  tasks     ///< kernels as OpenMP tasks that wait for each other's blocks (exec/tasks.hpp); host memory
+  tasks     ///< kernels as tasks that wait for each other's blocks (exec/tasks.hpp); host memory
 };
 /// Of the residual: what `rtol` and `atol` are held against.
 enum class Norm { two, max };

@@ -200,7 +200,7 @@ def solve(
         when an estimate of its error asks for it.
     engine : str
         What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
-        "tasks" (kernels as OpenMP tasks that wait for each other's blocks). The numbers are the same.
+        "tasks" (kernels as tasks that wait for each other's blocks). The numbers are the same.
     norm : str
         Of the residual that decides, and of all norms in the result: "2", or "max" (the largest magnitude). For every
         method.

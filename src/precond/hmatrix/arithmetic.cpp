@@ -3,6 +3,7 @@
 #include "pivots.hpp"
 
 #include <tacit/base/lapack.hpp>
+#include <tacit/exec/branches.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +12,6 @@
 
 namespace tacit::precond::detail {
 namespace {
-
-template <class B>
-bool is_large(const B& b) {
-  return b.rows + b.columns >= 512;
-}
 
 template <Scalar F>
 real_t<F> norm2(const F* v, Local n) {
@@ -130,19 +126,11 @@ std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k
 
 }  // namespace
 
-// Both, one after the other or as tasks of the threads around; done when it returns.
+// Both, by several threads where they are large; done when it returns.
 template <Scalar F>
 template <class G, class H>
-void HArithmetic<F>::together([[maybe_unused]] bool large, G&& g, H&& h) const {
-#ifdef _OPENMP
-  if (large) {
-#pragma omp task default(shared)
-    guard(g);
-    guard(h);
-#pragma omp taskwait
-    return;
-  }
-#endif
+void HArithmetic<F>::together(bool large, G&& g, H&& h) const {
+  if (large) return exec::both(g, h);
   g();
   h();
 }
@@ -269,7 +257,7 @@ void HArithmetic<F>::apply(const Block& a, F alpha, const F* x, Local ldx, F* y,
   if (a.down == 1) row(0);
   else
     together(
-        a.rows + a.columns >= 4096, [&] { row(0); }, [&] { row(1); });
+        solve_divides(a), [&] { row(0); }, [&] { row(1); });
 }
 
 template <Scalar F>
@@ -292,7 +280,7 @@ void HArithmetic<F>::apply_transposed(const Block& a, F alpha, const F* x, Local
   if (a.across == 1) column(0);
   else
     together(
-        a.rows + a.columns >= 4096, [&] { column(0); }, [&] { column(1); });
+        solve_divides(a), [&] { column(0); }, [&] { column(1); });
 }
 
 template <Scalar F>
@@ -324,12 +312,12 @@ void HArithmetic<F>::subtract_product(const Block& a, const Block& b, Block& c) 
     if (c.count_across() == 1) part(i, 0);
     else
       together(
-          is_large(c), [&] { part(i, 0); }, [&] { part(i, 1); });
+          divides(c), [&] { part(i, 0); }, [&] { part(i, 1); });
   };
   if (c.count_down() == 1) row(0);
   else
     together(
-        is_large(c), [&] { row(0); }, [&] { row(1); });
+        divides(c), [&] { row(0); }, [&] { row(1); });
 }
 
 // a b in low rank, neither of which is.
@@ -400,7 +388,7 @@ void HArithmetic<F>::factorise(Block& d) {
   Block &d11 = *d.child[0][0], &d12 = *d.child[0][1], &d21 = *d.child[1][0], &d22 = *d.child[1][1];
   factorise(d11);
   together(
-      is_large(d), [&] { solve_lower(d11, d12); }, [&] { solve_upper(d11, d21); });
+      divides(d), [&] { solve_lower(d11, d12); }, [&] { solve_upper(d11, d21); });
   subtract_product(d21, d12, d22);
   factorise(d22);
 }
@@ -421,7 +409,7 @@ void HArithmetic<F>::solve_lower(const Block& l, Block& b) {
   if (b.across == 1) column(0);
   else
     together(
-        is_large(b), [&] { column(0); }, [&] { column(1); });
+        divides(b), [&] { column(0); }, [&] { column(1); });
 }
 
 // B := B U^-1
@@ -444,7 +432,7 @@ void HArithmetic<F>::solve_upper(const Block& u, Block& b) {
   if (b.down == 1) row(0);
   else
     together(
-        is_large(b), [&] { row(0); }, [&] { row(1); });
+        divides(b), [&] { row(0); }, [&] { row(1); });
 }
 
 template <Scalar F>

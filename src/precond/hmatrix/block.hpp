@@ -9,9 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -60,10 +58,10 @@ class HArithmetic {
   using Block = HBlock<F>;
   explicit HArithmetic(double tolerance) : tolerance_(tolerance) {}
 
-  /// A = L U in place, rows exchanged within the leaves of the diagonal. To be called by one thread of a parallel
-  /// region: makes tasks. Sums are in one order whatever threads do.
+  /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work (exec::branching). Sums are in one
+  /// order whatever threads do.
   void factorise(Block& a);
-  /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. In a parallel region as above, or in none.
+  /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. Divides its work as above.
   void solve(const Block& lu, F* x, Local ldx, Local k) const;
   void solve_transposed(const Block& lu, F* x, Local ldx, Local k) const;
 
@@ -75,20 +73,9 @@ class HArithmetic {
   /// Pivots that were too small and replaced; a factor that is no number.
   Global perturbed() const { return perturbed_; }
   bool failed() const { return failed_; }
-  /// Runs f, which calls the above in a parallel region, and keeps what it throws, in whatever thread, for rethrow().
-  template <class G>
-  void guard(G&& f) const {
-    try {
-      f();
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-      failed_ = true;
-    }
-  }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  }
+  /// Whether there is enough work for several threads in factorise(a), and in solve(a).
+  static bool divides(const Block& a) { return a.rows + a.columns >= 512; }
+  static bool solve_divides(const Block& a) { return a.rows + a.columns >= 4096; }
 
  private:
   void flush(Block& b);
@@ -111,9 +98,7 @@ class HArithmetic {
   void together(bool large, G&& g, H&& h) const;
 
   std::atomic<Global> perturbed_ = 0;
-  mutable std::atomic<bool> failed_ = false;
-  mutable std::mutex mutex_;
-  mutable std::exception_ptr error_;
+  std::atomic<bool> failed_ = false;
 };
 
 }  // namespace tacit::precond::detail

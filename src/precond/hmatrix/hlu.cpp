@@ -5,6 +5,7 @@
 
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/branches.hpp>
 #include <tacit/exec/memory.hpp>
 
 #include <algorithm>
@@ -183,10 +184,7 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
     const lapack::OneThread alone;
     root = Builder<F, T>(A, options, arithmetic).build(memory);
     if (!root) return;
-#pragma omp parallel num_threads(exec::openmp_threads())
-#pragma omp single
-    arithmetic.guard([&] { arithmetic.factorise(*root); });
-    arithmetic.rethrow();
+    exec::branching(HArithmetic<F>::divides(*root), [&] { arithmetic.factorise(*root); });
   }
 
   void count(const HBlock<F>& b, std::array<double, 4>& sums, int& most) const {
@@ -218,13 +216,10 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
       for (int c = 0; c < k; ++c)
         x[std::size_t(c) * std::size_t(n) + std::size_t(i)] = as_scalar<F>(turned(rows[std::size_t(i) * k + c]));
     const lapack::OneThread alone;
-#pragma omp parallel num_threads(exec::openmp_threads())
-#pragma omp single
-    arithmetic.guard([&] {
+    exec::branching(HArithmetic<F>::solve_divides(*root), [&] {
       if (adjoint) arithmetic.solve_transposed(*root, x.data(), n, k);
       else arithmetic.solve(*root, x.data(), n, k);
     });
-    arithmetic.rethrow();
     for (Local i = 0; i < n; ++i)
       for (int c = 0; c < k; ++c)
         rows[std::size_t(i) * k + c] = as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)]));
