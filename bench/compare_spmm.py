@@ -73,7 +73,10 @@ def many_columns(A, k, rounds, now):
             best[0] = min(best[0], timed(now, lambda: operator @ x))  # noqa: B023
             best[1] = min(best[1], timed(now, lambda: [operator @ x[:, c] for c in range(k)]))  # noqa: B023
         found[name] = best
-        print(f"{name:16s} k {k}: {best[0] * 1e3:8.2f} ms at once, {best[1] / best[0]:5.2f} times that one by one", flush=True)
+        print(
+            f"{name:16s} k {k}: {best[0] * 1e3:8.2f} ms at once, {best[1] / best[0]:5.2f} times that one by one",
+            flush=True,
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 // The engines against each other, turn by turn on the same system: what others do on the machine meets all alike.
 //   bench_engines N ITERATIONS ROUNDS [METHOD ...]
-// 2D Laplace N x N, csr, no preconditioner, b = 1; one line a method: seconds (the best round of polling), then thread /
-// polling and tasks / polling (median over the rounds; the best rounds), and whether all gave the same x.
+// 2D Laplace N x N, csr, no preconditioner, b = 1; one line a method: seconds (the best round of polling), then thread
+// / polling and tasks / polling (median over the rounds; the best rounds), and whether all gave the same x.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
@@ -66,9 +66,11 @@ void run(int argc, char** argv) {
       for (int r = 0; r < rounds; ++r) ratio[e].push_back(seconds[e][r] / seconds[0][r]);
     const auto best = [&](int e) { return *std::min_element(seconds[e].begin(), seconds[e].end()); };
     if (comm.rank() == 0)
-      std::printf("%-20s n %lld, %d ranks: polling %.3f s; thread / polling %.2f (best %.2f); tasks / polling %.2f (best %.2f); %s\n", name.c_str(),
-                  static_cast<long long>(problem.n), comm.size(), best(0), median(ratio[1]), best(1) / best(0), median(ratio[2]),
-                  best(2) / best(0), same ? "same x" : "x DIFFERS");
+      std::printf(
+          "%-20s n %lld, %d ranks: polling %.3f s; thread / polling %.2f (best %.2f); tasks / polling %.2f (best "
+          "%.2f); %s\n",
+          name.c_str(), static_cast<long long>(problem.n), comm.size(), best(0), median(ratio[1]), best(1) / best(0),
+          median(ratio[2]), best(2) / best(0), same ? "same x" : "x DIFFERS");
   }
 }
 

@@ -35,7 +35,6 @@
 #include <sstream>
 #include <string>
 
-
 using namespace tacit;
 using layout::Vector;
 

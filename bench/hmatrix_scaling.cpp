@@ -1,7 +1,8 @@
 // How an H-matrix of a single layer grows with the number of triangles, and how ranks share it.
 //
 //   bench_hmatrix_scaling [NAME=VALUE ...]
-//     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, assembly and product per n log2 n, times in
+//     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, assembly and product per n log2 n, times
+//     in
 //                             processor seconds; the system's (pages that are touched for the first time) beside and
 //                             not in the ratio. 224: a million of them, a few minutes and 9 GB
 //     ranks=1,2,4,8,16        ranks (threads of this process, one thread each) of the sphere of `mesh` cuts, replicated
@@ -38,8 +39,8 @@ using layout::Vector;
 
 namespace {
 
-bench::Words given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},
-                                         {"tolerance", "1e-4"},      {"quadrature", "0.05"},  {"rtol", "1e-7"}, {"rounds", "2"}};
+bench::Words given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"}, {"tolerance", "1e-4"},
+                   {"quadrature", "0.05"},     {"rtol", "1e-7"},        {"rounds", "2"}};
 
 // Without zeros: those leave a part out.
 std::vector<int> numbers(const char* name) {

@@ -7,8 +7,8 @@
 
 namespace bench {
 
-/// 2d5: 5-point Laplacian on n x n; 3d7: 7-point on n x n x n; cd3: 3d7 with convection, central differences, cell Peclet
-/// number 0.5; 3d27: 26 on the diagonal, -1 at all 26 neighbours. Dirichlet conditions, unit spacing.
+/// 2d5: 5-point Laplacian on n x n; 3d7: 7-point on n x n x n; cd3: 3d7 with convection, central differences, cell
+/// Peclet number 0.5; 3d27: 26 on the diagonal, -1 at all 26 neighbours. Dirichlet conditions, unit spacing.
 struct Problem {
   static constexpr int most = 27;  // entries of a row
   std::string name;

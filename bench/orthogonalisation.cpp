@@ -1,8 +1,9 @@
 // The passes of block Gram-Schmidt: time against that of moving their bytes.
 //   bench_orthogonalisation N S REPEATS J [J ...]
-// Blocks of S vectors of N doubles against J basis vectors, stored in full, as float and as bfloat16. One JSON line each:
-// dots ([Q V]^H V), update ((V - Q C) W in place) and both at once, in nanoseconds an element; bytes (every vector read once,
-// those of the block written once) over time; and that as a fraction of plain reading, timed between the passes.
+// Blocks of S vectors of N doubles against J basis vectors, stored in full, as float and as bfloat16. One JSON line
+// each: dots ([Q V]^H V), update ((V - Q C) W in place) and both at once, in nanoseconds an element; bytes (every
+// vector read once, those of the block written once) over time; and that as a fraction of plain reading, timed between
+// the passes.
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/model/memory.hpp>
@@ -49,9 +50,7 @@ void blocks(const char* name, std::size_t n, int j, int s, int repeats) {
   for (int i = 0; i < repeats; ++i) {
     time(0, read);
     time(1, [&] { exec::block_gram<T, Host, S>(q.data(), j, v.data(), s, n, G.data()); });
-    time(2, [&] {
-      exec::block_update_stored<T, Host, S>(q.data(), j, C.data(), v.data(), s, W.data(), nullptr, n);
-    });
+    time(2, [&] { exec::block_update_stored<T, Host, S>(q.data(), j, C.data(), v.data(), s, W.data(), nullptr, n); });
     time(3, [&] { exec::block_update_gram<T, Host, S>(q.data(), j, C.data(), v.data(), s, W.data(), n, G.data()); });
   }
   const double bytes[4] = {double(memory.bytes()) / double(n), once, twice, twice};

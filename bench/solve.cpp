@@ -1,9 +1,10 @@
 // Time per iteration of Tacit's methods on the model problems.
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]
-// b = 1, x = 0; fixed numbers of iterations, in turn (rtol=R: until then); a JSON line for each: seconds of each repeat, true
-// residual, what was stored. warm=K: K iterations before, so that what is found by trying is found. NAME: format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis,
-// storage, powers, orthogonalisation, block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol, fallbacks (0, 1; 0 here: the same work as the
-// peer's).
+// b = 1, x = 0; fixed numbers of iterations, in turn (rtol=R: until then); a JSON line for each: seconds of each
+// repeat, true residual, what was stored. warm=K: K iterations before, so that what is found by trying is found. NAME:
+// format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis, storage, powers, orthogonalisation,
+// block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol, fallbacks (0, 1; 0 here:
+// the same work as the peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -139,7 +140,8 @@ void run(int argc, char** argv) {
     std::printf(
         "{\"code\":\"tacit\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
         "\"storage\":"
-        "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"recurrence_residual\":%.15e,\"reductions\":%lld,"
+        "\"%s\",\"reason\":\"%s\",\"iterations\":%d,\"residual\":%.15e,\"recurrence_residual\":%.15e,\"reductions\":%"
+        "lld,"
         "\"products\":%lld,\"seconds\":[%s]}\n",
         argv[1], static_cast<long long>(problem.n), comm.size(), report.method.c_str(), precond.c_str(),
         storage.c_str(), to_string(report.reason), report.iterations, report.residual_norm,

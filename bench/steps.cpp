@@ -1,12 +1,14 @@
-// What long blocks cost: iterations of the s-step methods beside those of the classical ones, with the methods' fallbacks.
+// What long blocks cost: iterations of the s-step methods beside those of the classical ones, with the methods'
+// fallbacks.
 //
 //   bench_steps [--size N] [--plain] [STEP ...]
 //
 // The systems are those of the numerical goals (convection-diffusion, central differences, Peclet numbers 0.5 and 0.25)
 // and those of bench_reliability, at a tolerance of 1e-8 (the first ones: 1e-10). One line a system and method:
-// iterations of the classical method, then for each basis and step iterations / restarts (sums an iteration), and a mark: x where the method
-// did not converge though the classical one did, ! where it claimed what is not so (recomputed in higher precision, above
-// 1.1 times the tolerance), m where it ended as another method. Steps: 10 when none is given.
+// iterations of the classical method, then for each basis and step iterations / restarts (sums an iteration), and a
+// mark: x where the method did not converge though the classical one did, ! where it claimed what is not so (recomputed
+// in higher precision, above 1.1 times the tolerance), m where it ended as another method. Steps: 10 when none is
+// given.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 

@@ -34,7 +34,7 @@ fi
 "$TUNDELAY" $a $b 10.77.0.1 10.77.0.2 $wire 2>"$work/line.log" & line=$!
 for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; grep -q "up, one way" "$work/line.log" 2>/dev/null && break; done
 kill -0 "$line" 2>/dev/null || { cat "$work/line.log" >&2; echo "with_delay: no wire, skipped" >&2; exit 77; }
-pin0= pin1=
+pin0='' pin1=''
 [ "$(nproc)" -ge 2 ] && command -v taskset >/dev/null && pin0="taskset -c 0" pin1="taskset -c 1"
 mpi=${MPI:-$(command -v mpirun.openmpi >/dev/null && echo openmpi || echo mpich)}
 case $mpi in

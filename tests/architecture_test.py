@@ -144,9 +144,7 @@ def test_one_judge_of_convergence() -> None:
     """`converged` is said in krylov/outer.cpp alone; elsewhere it is asked for (==, !=) and has a name."""
     says = re.compile(r"(?<![=!]= )(?<![=!]= krylov::)Reason::converged(?!, \"converged\")")
     wrong = [
-        show(file)
-        for _, file in sources()
-        if says.search(file.read_text()) and show(file) != "src/krylov/outer.cpp"
+        show(file) for _, file in sources() if says.search(file.read_text()) and show(file) != "src/krylov/outer.cpp"
     ]
     assert not wrong, f"files that say `converged` by themselves (krylov::judge does): {wrong}"
 

@@ -632,8 +632,8 @@ void hmatrices() {
   hmatrix("100ts' size, mixed", HProblem(101250, 64, mixed, 2));
 }
 
-/// The staged product of a matrix of lines through a square beside cuSPARSE's. Roofline: entries, maps, X and Y once; the
-/// kernel reads X once for each block of rows.
+/// The staged product of a matrix of lines through a square beside cuSPARSE's. Roofline: entries, maps, X and Y once;
+/// the kernel reads X once for each block of rows.
 template <class T>
 void staged(Local side, Local angles, int k) {
   const auto a = lines<T>(side, angles, 8);

@@ -228,7 +228,8 @@ void blocks(std::size_t n, int j, int s, double rounding) {
     if constexpr (is_complex<T>) a = {std::round(a.real() * 64) / 64, std::round(a.imag() * 64) / 64};
     else a = std::round(a * 64) / 64;
   }
-  const auto v = numbers<T>(n * s, seed + 4), C = numbers<T>(std::size_t(j) * s, seed + 5), W = numbers<T>(std::size_t(s) * s, seed + 6);
+  const auto v = numbers<T>(n * s, seed + 4), C = numbers<T>(std::size_t(j) * s, seed + 5),
+             W = numbers<T>(std::size_t(s) * s, seed + 6);
   const auto wide = on_device(q);
   auto block = on_device(v);
   exec::Array<S, Device> stored(n * j), out(n * s);
@@ -243,7 +244,8 @@ void blocks(std::size_t n, int j, int s, double rounding) {
     std::vector<T> G(std::size_t(j + s) * s);
     for (int c = 0; c < s; ++c)
       for (int i = 0; i < j + s; ++i)
-        for (std::size_t e = 0; e < n; ++e) G[c * (j + s) + i] += conj(i < j ? q[i * n + e] : x[(i - j) * n + e]) * x[c * n + e];
+        for (std::size_t e = 0; e < n; ++e)
+          G[c * (j + s) + i] += conj(i < j ? q[i * n + e] : x[(i - j) * n + e]) * x[c * n + e];
     return G;
   };
   std::vector<T> G(std::size_t(j + s) * s), again(G.size());
@@ -265,7 +267,8 @@ void blocks(std::size_t n, int j, int s, double rounding) {
   exec::copy_to_device(block.data(), v.data(), v.size() * sizeof(T));
   exec::block_update_stored<T, Device, S>(rows.data(), j, C.data(), columns.data(), s, W.data(), to.data(), n);
   const auto got = to_host(block);
-  check_close<T>(std::span<const T>(got).last(n), std::span<const T>(expected).last(n), 20. * (j + s), "last column " + name);
+  check_close<T>(std::span<const T>(got).last(n), std::span<const T>(expected).last(n), 20. * (j + s),
+                 "last column " + name);
   // The stored columns, read as T: added to nothing with weight 1.
   exec::Array<T, Device> sum(n);
   const T one(1);
@@ -277,7 +280,8 @@ void blocks(std::size_t n, int j, int s, double rounding) {
     const auto column = to_host(sum);
     double worst = 0, size = 0;
     for (std::size_t e = 0; e < n; ++e)
-      worst = std::max(worst, double(std::abs(column[e] - expected[c * n + e]))), size = std::max(size, double(std::abs(column[e])));
+      worst = std::max(worst, double(std::abs(column[e] - expected[c * n + e]))),
+      size = std::max(size, double(std::abs(column[e])));
     check(worst <= (rounding + 1e-5 * (sizeof(real_t<T>) == 4) + 1e-12) * size, "stored column " + name);
   }
 }
@@ -412,7 +416,8 @@ void cells(int n, bool periodic, bool constant) {
       host.half_sweep(0, step.first, step.second), device.half_sweep(0, step.first, step.second);
       compare(32, "half sweep");
     }
-    const auto there = host.norms(precond::mg::Quantity::residual), here = device.norms(precond::mg::Quantity::residual);
+    const auto there = host.norms(precond::mg::Quantity::residual),
+               here = device.norms(precond::mg::Quantity::residual);
     check(std::abs(here.largest - there.largest) <= 1e-3 * there.largest &&
               std::abs(here.squares - there.squares) <= 1e-3 * there.squares,
           message("norms of ", name, ": ", here.largest, " for ", there.largest));

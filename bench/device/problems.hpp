@@ -173,8 +173,8 @@ Matrix<T> banded(Local n, int least, int most, Local half, std::uint64_t seed) {
   return a;
 }
 
-/// Lines through a square of side x side cells, `side` bins at each of some angles, bins and angles in tiles of 8 x 8, cells in
-/// tiles of 8 x 8: rows that overlap as those of a projector do.
+/// Lines through a square of side x side cells, `side` bins at each of some angles, bins and angles in tiles of 8 x 8,
+/// cells in tiles of 8 x 8: rows that overlap as those of a projector do.
 template <class T>
 Matrix<T> lines(Local side, Local angles, std::uint64_t seed) {
   const auto tiled = [](Local i, Local width) {  // the i-th cell of a rectangle that is run through tile by tile
@@ -187,7 +187,8 @@ Matrix<T> lines(Local side, Local angles, std::uint64_t seed) {
 #pragma omp parallel for schedule(dynamic, 64)
   for (Local r = 0; r < n; ++r) {
     const auto [j, t] = tiled(r, side);
-    const double angle = 3.14159265358979 * t / angles, c = std::cos(angle), s = std::sin(angle), off = j + 0.5 - side / 2.0;
+    const double angle = 3.14159265358979 * t / angles, c = std::cos(angle), s = std::sin(angle),
+                 off = j + 0.5 - side / 2.0;
     auto& cells = row[r];
     for (double along = -side; along < side; along += 0.5) {
       const double x = side / 2.0 + off * c - along * s, y = side / 2.0 + off * s + along * c;

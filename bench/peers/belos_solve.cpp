@@ -1,7 +1,7 @@
 // The same work in Belos on Tpetra: belos_solve PROBLEM N SOLVER PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
-// SOLVER a name of Belos ("TPETRA GMRES S-STEP"); PRECOND none, jacobi or ilu0 (Ifpack2, one block a rank), from the right.
-// NAME=VALUE parameters of the solver: whole numbers, true, false, or text ("Num Blocks=30" "Step Size=10").
-// One JSON line as bench_solve prints it.
+// SOLVER a name of Belos ("TPETRA GMRES S-STEP"); PRECOND none, jacobi or ilu0 (Ifpack2, one block a rank), from the
+// right. NAME=VALUE parameters of the solver: whole numbers, true, false, or text ("Num Blocks=30" "Step Size=10"). One
+// JSON line as bench_solve prints it.
 #include <BelosLinearProblem.hpp>
 #include <BelosSolverFactory.hpp>
 #include <BelosSolverFactory_Tpetra.hpp>
@@ -51,7 +51,8 @@ int main(int argc, char** argv) {
     const Index r = map->getGlobalElement(int(i));
     const int m = problem.row(r, column, value);
     index.assign(column, column + m);
-    A->insertGlobalValues(r, Teuchos::ArrayView<const Index>(index.data(), m), Teuchos::ArrayView<const Scalar>(value, m));
+    A->insertGlobalValues(r, Teuchos::ArrayView<const Index>(index.data(), m),
+                          Teuchos::ArrayView<const Scalar>(value, m));
   }
   A->fillComplete();
   const auto x = Teuchos::rcp(new Vectors(map, 1)), b = Teuchos::rcp(new Vectors(map, 1));
@@ -104,8 +105,9 @@ int main(int argc, char** argv) {
   r.norm2(r_norm());
   b->norm2(b_norm());
   if (comm->getRank() == 0)
-    std::printf("{\"code\":\"belos\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
-                "\"storage\":\"crs\",\"iterations\":%d,\"residual\":%.6e,\"failure\":\"%s\",\"seconds\":[%s]}\n",
-                argv[1], static_cast<long long>(problem.n), comm->getSize(), solver.c_str(), precond.c_str(), done,
-                r_norm[0] / b_norm[0], failure.substr(0, 200).c_str(), seconds.c_str());
+    std::printf(
+        "{\"code\":\"belos\",\"problem\":\"%s\",\"n\":%lld,\"ranks\":%d,\"method\":\"%s\",\"precond\":\"%s\","
+        "\"storage\":\"crs\",\"iterations\":%d,\"residual\":%.6e,\"failure\":\"%s\",\"seconds\":[%s]}\n",
+        argv[1], static_cast<long long>(problem.n), comm->getSize(), solver.c_str(), precond.c_str(), done,
+        r_norm[0] / b_norm[0], failure.substr(0, 200).c_str(), seconds.c_str());
 }

@@ -3,7 +3,8 @@
  *   hypre_multigrid N REPEAT pfmg|cg RELAX RTOL constant|stored      RELAX: 1 Jacobi, 2 red-black Gauss-Seidel
  *
  * constant: hypre is told that no coefficient varies (HYPRE_StructMatrixSetConstantEntries) and stores four numbers;
- * stored: four numbers for every cell. Ranks are cut along the third axis. Prints one JSON line as petsc_multigrid does. */
+ * stored: four numbers for every cell. Ranks are cut along the third axis. Prints one JSON line as petsc_multigrid
+ * does. */
 #include <HYPRE_struct_ls.h>
 #include <math.h>
 #include <mpi.h>
@@ -11,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double wave(double t) { return fabs(4 * (t - floor(t)) - 2) - 1; }
+static double wave(double t) {
+  return fabs(4 * (t - floor(t)) - 2) - 1;
+}
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
@@ -53,7 +56,8 @@ int main(int count, char** words) {
   double setup = MPI_Wtime() - begin;
   HYPRE_StructVector f, x, left;
   HYPRE_StructVector* all[3] = {&f, &x, &left};
-  for (int v = 0; v < 3; ++v) HYPRE_StructVectorCreate(MPI_COMM_WORLD, grid, all[v]), HYPRE_StructVectorInitialize(*all[v]);
+  for (int v = 0; v < 3; ++v)
+    HYPRE_StructVectorCreate(MPI_COMM_WORLD, grid, all[v]), HYPRE_StructVectorInitialize(*all[v]);
   long at = 0;
   double size = 0;
   for (int k = low[2]; k <= high[2]; ++k)
@@ -104,8 +108,8 @@ int main(int count, char** words) {
   for (long i = 0; i < cells; ++i) both[0] = fmax(both[0], fabs(values[i]));
   MPI_Allreduce(both, most, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   if (rank == 0)
-    printf("{\"setup\": %.6f, \"seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e}\n", most[2], best, (int)iterations,
-           most[0] / most[1]);
+    printf("{\"setup\": %.6f, \"seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e}\n", most[2], best,
+           (int)iterations, most[0] / most[1]);
   free(values);
   MPI_Finalize();
   return 0;

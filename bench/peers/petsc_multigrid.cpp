@@ -2,8 +2,8 @@
 //
 //   petsc_multigrid -n 128 -repeat 3 [PETSc options: -ksp_type cg -pc_type mg -pc_mg_levels 6 ..]
 //
-// Prints one JSON line: seconds of the set-up (grid, matrix, KSPSetUp), of the best solve, iterations, largest residual of
-// the largest right-hand side, recomputed.
+// Prints one JSON line: seconds of the set-up (grid, matrix, KSPSetUp), of the best solve, iterations, largest residual
+// of the largest right-hand side, recomputed.
 #include <petscdmda.h>
 #include <petscksp.h>
 
@@ -14,7 +14,9 @@
 
 namespace {
 
-double wave(double t) { return std::abs(4 * (t - std::floor(t)) - 2) - 1; }
+double wave(double t) {
+  return std::abs(4 * (t - std::floor(t)) - 2) - 1;
+}
 
 // Cells integrated over their volume, as PETSc's constant interpolation wants them.
 template <class F>
@@ -48,7 +50,8 @@ PetscErrorCode right_hand_side(KSP ksp, Vec f, void*) {
   KSPGetDM(ksp, &grid);
   DMDAVecGetArray(grid, f, &values);
   each_cell(grid, [&](PetscInt i, PetscInt j, PetscInt k, double h) {
-    values[k][j][i] = h * h * h * wave((double(i) + .5) * h + .25) * wave((double(j) + .5) * h + .25) * wave((double(k) + .5) * h + .25);
+    values[k][j][i] = h * h * h * wave((double(i) + .5) * h + .25) * wave((double(j) + .5) * h + .25) *
+                      wave((double(k) + .5) * h + .25);
   });
   return DMDAVecRestoreArray(grid, f, &values);
 }
@@ -63,8 +66,8 @@ int main(int count, char** words) {
   MPI_Barrier(PETSC_COMM_WORLD);
   const double begin = MPI_Wtime();
   DM grid;
-  DMDACreate3d(PETSC_COMM_WORLD, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DMDA_STENCIL_STAR, n, n, n,
-               PETSC_DECIDE, PETSC_DECIDE, PETSC_DECIDE, 1, 1, nullptr, nullptr, nullptr, &grid);
+  DMDACreate3d(PETSC_COMM_WORLD, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DM_BOUNDARY_PERIODIC, DMDA_STENCIL_STAR, n,
+               n, n, PETSC_DECIDE, PETSC_DECIDE, PETSC_DECIDE, 1, 1, nullptr, nullptr, nullptr, &grid);
   DMDASetInterpolationType(grid, DMDA_Q0);
   DMSetFromOptions(grid);
   DMSetUp(grid);
@@ -94,8 +97,8 @@ int main(int count, char** words) {
   MatMult(A, x, left);
   VecAYPX(left, -1, f);
   VecNorm(left, NORM_INFINITY, &residual), VecNorm(f, NORM_INFINITY, &size);
-  PetscPrintf(PETSC_COMM_WORLD, "{\"setup\": %.6f, \"seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e}\n", setup, best,
-              int(iterations), double(residual / size));
+  PetscPrintf(PETSC_COMM_WORLD, "{\"setup\": %.6f, \"seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e}\n", setup,
+              best, int(iterations), double(residual / size));
   VecDestroy(&left), KSPDestroy(&ksp), DMDestroy(&grid);
   return PetscFinalize();
 }

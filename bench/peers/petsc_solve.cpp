@@ -1,5 +1,6 @@
 // The same work in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS[,ITERATIONS...] REPEATS [PETSc options]
-// A JSON line for each number of iterations, as bench_solve prints it. Extra options let PETSc be set up as well as one can (-mat_type aijsell ...).
+// A JSON line for each number of iterations, as bench_solve prints it. Extra options let PETSc be set up as well as one
+// can (-mat_type aijsell ...).
 #include <petscksp.h>
 
 #include "../model_problems.hpp"

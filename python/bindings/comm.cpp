@@ -71,55 +71,73 @@ void bind_comm(nb::module_& m) {
       .def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
       .def_prop_ro("size", &Communicator::size, "Number of ranks.")
       .def_prop_ro("kind", &Communicator::kind, "\"self\", \"threads\" or \"mpi\".")
-      .def("__eq__", [](const Communicator& a, nb::handle b) {
-        return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
-      })
+      .def("__eq__",
+           [](const Communicator& a, nb::handle b) {
+             return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
+           })
       .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
-      .def("duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
-           release(), "The same ranks, with messages of their own. Collective.")
-      .def_prop_rw("path", [](const Communicator& c) { return comm::to_string(c.path()); },
-                   [](const Communicator& c, const std::string& name) { c.use(comm::path_of(name)); },
-                   "How halo exchanges travel: \"auto\", \"messages\", \"persistent\", \"neighbour\", \"put\" or "
-                   "\"shared\". The same on all ranks.")
-      .def("set_levels", [](const Communicator& c, const std::string& sizes) { c.use(comm::Topology::given(c.size(), sizes)); },
-           "Ranks of a group, groups of the next, ...: \"3,2\" is 3 ranks a NUMA domain, 2 domains a node. The same on all "
-           "ranks.")
-      .def_prop_ro("topology",
-                   [](const Communicator& c) { return comm::collective(c, [&] { return c.topology().describe(); }); },
-                   release(), "Who is near whom, in words. Collective.")
-      .def("barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
-           "Returns when all ranks are here. Collective.")
+      .def(
+          "duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
+          release(), "The same ranks, with messages of their own. Collective.")
+      .def_prop_rw(
+          "path", [](const Communicator& c) { return comm::to_string(c.path()); },
+          [](const Communicator& c, const std::string& name) { c.use(comm::path_of(name)); },
+          "How halo exchanges travel: \"auto\", \"messages\", \"persistent\", \"neighbour\", \"put\" or "
+          "\"shared\". The same on all ranks.")
+      .def(
+          "set_levels",
+          [](const Communicator& c, const std::string& sizes) { c.use(comm::Topology::given(c.size(), sizes)); },
+          "Ranks of a group, groups of the next, ...: \"3,2\" is 3 ranks a NUMA domain, 2 domains a node. The same on "
+          "all "
+          "ranks.")
+      .def_prop_ro(
+          "topology",
+          [](const Communicator& c) { return comm::collective(c, [&] { return c.topology().describe(); }); }, release(),
+          "Who is near whom, in words. Collective.")
+      .def(
+          "barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
+          "Returns when all ranks are here. Collective.")
       // Wrapped, because the failure of a rank that has gone ahead may show here.
-      .def("all_sum", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_sum(v); }); },
-           release(), "The sum of every rank's integer. Collective.")
-      .def("all_min", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_min(v); }); },
-           release(), "The least of every rank's integer. Collective.")
-      .def("all_max", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_max(v); }); },
-           release(), "The largest of every rank's integer. Collective.")
-      .def("all_max_real", [](const Communicator& c, double v) { return comm::collective(c, [&] { return c.all_max(v); }); },
-           release(), "The largest of every rank's number. Collective.")
-      .def("all_gather",
-           [](const Communicator& c, nb::bytes mine) {
-             std::vector<std::vector<std::byte>> all;
-             const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
-             {
-               WithoutGil free;
-               all = comm::collective(c, [&] { return c.all_gather_bytes(bytes); });
-             }
-             nb::list parts;
-             for (const auto& part : all) parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
-             return parts;
-           }, "Every rank's bytes, by rank. Collective.")
-      .def("collective",
-           [](const Communicator& c, nb::object f) {
-             nb::object result;
-             if (c.size() == 1) return call_python(1, f);
-             {
-               WithoutGil free;
-               comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
-             }
-             return result;
-           }, "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
+      .def(
+          "all_sum", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_sum(v); }); },
+          release(), "The sum of every rank's integer. Collective.")
+      .def(
+          "all_min", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_min(v); }); },
+          release(), "The least of every rank's integer. Collective.")
+      .def(
+          "all_max", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_max(v); }); },
+          release(), "The largest of every rank's integer. Collective.")
+      .def(
+          "all_max_real",
+          [](const Communicator& c, double v) { return comm::collective(c, [&] { return c.all_max(v); }); }, release(),
+          "The largest of every rank's number. Collective.")
+      .def(
+          "all_gather",
+          [](const Communicator& c, nb::bytes mine) {
+            std::vector<std::vector<std::byte>> all;
+            const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
+            {
+              WithoutGil free;
+              all = comm::collective(c, [&] { return c.all_gather_bytes(bytes); });
+            }
+            nb::list parts;
+            for (const auto& part : all)
+              parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
+            return parts;
+          },
+          "Every rank's bytes, by rank. Collective.")
+      .def(
+          "collective",
+          [](const Communicator& c, nb::object f) {
+            nb::object result;
+            if (c.size() == 1) return call_python(1, f);
+            {
+              WithoutGil free;
+              comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
+            }
+            return result;
+          },
+          "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
 
   m.def("path_names", &comm::path_names);
   m.def("self_comm", &Communicator::self);
@@ -130,9 +148,7 @@ void bind_comm(nb::module_& m) {
   m.def("mpi_from_fortran", &comm::mpi_from_fortran, release());
   m.def("run_threads", [](int n, nb::object f) {
     WithoutGil free;
-    run_threads(n, [&](const Communicator& c) {
-      call_python(c.size(), [&] { f(nb::cast(c)); });
-    });
+    run_threads(n, [&](const Communicator& c) { call_python(c.size(), [&] { f(nb::cast(c)); }); });
   });
   comm::set_interrupt_check(&interrupted);
 }

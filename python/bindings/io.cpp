@@ -18,11 +18,16 @@ using release = WithoutGil;
 
 const char* kind_name(io::FileKind kind) {
   switch (kind) {
-    case io::FileKind::matrix_market: return "matrix_market";
-    case io::FileKind::petsc_binary: return "petsc_binary";
-    case io::FileKind::npz: return "npz";
-    case io::FileKind::npy: return "npy";
-    case io::FileKind::unknown: break;
+    case io::FileKind::matrix_market:
+      return "matrix_market";
+    case io::FileKind::petsc_binary:
+      return "petsc_binary";
+    case io::FileKind::npz:
+      return "npz";
+    case io::FileKind::npy:
+      return "npy";
+    case io::FileKind::unknown:
+      break;
   }
   return "unknown";
 }
@@ -53,7 +58,8 @@ void bind_scalar(nb::module_& m) {
       t = petsc ? io::read_petsc_matrix<T>(path, part, parts) : io::read_matrix_market<T>(path, part, parts);
     }
     const Global parsed = t.entries_parsed;
-    return nb::make_tuple(array_of(std::move(t.row)), array_of(std::move(t.column)), array_of(std::move(t.value)), parsed);
+    return nb::make_tuple(array_of(std::move(t.row)), array_of(std::move(t.column)), array_of(std::move(t.value)),
+                          parsed);
   });
   // Stored by columns.
   m.def(named<T>("read_dense").c_str(), [](const File& path, bool petsc) {
@@ -65,14 +71,13 @@ void bind_scalar(nb::module_& m) {
     const Global rows = d.rows, columns = d.columns;
     return nb::make_tuple(rows, columns, array_of(std::move(d.value)));
   });
-  m.def(named<T>("write_triplets").c_str(),
-        [](const File& path, bool petsc, Global rows, Global columns, Elements<Global> row, Elements<Global> column,
-           Elements<T> value) {
-          release free;
-          const auto t = triplets_from<T>(rows, columns, row, column, value);
-          if (petsc) io::write_petsc_matrix(path, t);
-          else io::write_matrix_market(path, t);
-        });
+  m.def(named<T>("write_triplets").c_str(), [](const File& path, bool petsc, Global rows, Global columns,
+                                               Elements<Global> row, Elements<Global> column, Elements<T> value) {
+    release free;
+    const auto t = triplets_from<T>(rows, columns, row, column, value);
+    if (petsc) io::write_petsc_matrix(path, t);
+    else io::write_matrix_market(path, t);
+  });
   m.def(named<T>("write_dense").c_str(),
         [](const File& path, bool petsc, Global rows, Global columns, Elements<T> value) {
           release free;
@@ -96,9 +101,8 @@ void bind_io(nb::module_& m) {
     return nb::make_tuple(h.rows, h.columns, h.entries, field, h.format == io::Format::array);
   });
   // Error unless all parts together hold as many entries as the header says.
-  m.def("check_entry_count", [](const File& path, Global total) {
-    io::check_entry_count(io::read_matrix_market_header(path), total);
-  });
+  m.def("check_entry_count",
+        [](const File& path, Global total) { io::check_entry_count(io::read_matrix_market_header(path), total); });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

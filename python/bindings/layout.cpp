@@ -39,9 +39,10 @@ void bind_scalar(nb::class_<Renumbering>& c) {
   c.def(named<T>("forward").c_str(), [move](const Renumbering& r, const Communicator& comm, const Elements<T>& values) {
     return move(comm, values, [&](const auto& on, auto v) { return r.forward<T>(on, v); });
   });
-  c.def(named<T>("backward").c_str(), [move](const Renumbering& r, const Communicator& comm, const Elements<T>& values) {
-    return move(comm, values, [&](const auto& on, auto v) { return r.backward<T>(on, v); });
-  });
+  c.def(named<T>("backward").c_str(),
+        [move](const Renumbering& r, const Communicator& comm, const Elements<T>& values) {
+          return move(comm, values, [&](const auto& on, auto v) { return r.backward<T>(on, v); });
+        });
 }
 
 }  // namespace
@@ -64,40 +65,50 @@ void bind_layout(nb::module_& m) {
   using release = nb::call_guard<WithoutGil>;
   nb::class_<Renumbering> renumbering(m, "Renumbering");
   renumbering
-      .def_prop_ro("offsets", [](const Renumbering& r) {
-        const auto offsets = r.after().offsets();
-        return Offsets(offsets.begin(), offsets.end());
-      })
-      .def("then", [](const Renumbering& r, const Communicator& comm, const Renumbering& next) {
-        return std::make_shared<Renumbering>(r.then(comm, next));
-      }, release());
+      .def_prop_ro("offsets",
+                   [](const Renumbering& r) {
+                     const auto offsets = r.after().offsets();
+                     return Offsets(offsets.begin(), offsets.end());
+                   })
+      .def(
+          "then",
+          [](const Renumbering& r, const Communicator& comm, const Renumbering& next) {
+            return std::make_shared<Renumbering>(r.then(comm, next));
+          },
+          release());
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(renumbering); });
   // Rows to the ranks that share few edges of the graph (this rank's rows, global columns).
-  m.def("renumber_by_graph", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,
-                                const Elements<Global>& column) {
-    return comm::collective(comm, [&] {
-      const Partition partition(offsets);
-      const auto owner = layout::graph_parts(comm, partition, view(start, column), comm.size());
-      return std::make_shared<Renumbering>(Renumbering::by_owner(comm, partition, owner));
-    });
-  }, release());
+  m.def(
+      "renumber_by_graph",
+      [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,
+         const Elements<Global>& column) {
+        return comm::collective(comm, [&] {
+          const Partition partition(offsets);
+          const auto owner = layout::graph_parts(comm, partition, view(start, column), comm.size());
+          return std::make_shared<Renumbering>(Renumbering::by_owner(comm, partition, owner));
+        });
+      },
+      release());
   // Reverse Cuthill-McKee within each rank.
-  m.def("renumber_inside", [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,
-                              const Elements<Global>& column) {
-    return comm::collective(comm, [&] {
-      const Partition partition(offsets);
-      const Global begin = partition.begin(comm.rank()), end = partition.end(comm.rank());
-      layout::LocalGraph own;
-      const auto graph = view(start, column);
-      for (std::size_t i = 0; i + 1 < graph.start.size(); ++i) {
-        for (Global k = graph.start[i]; k < graph.start[i + 1]; ++k)
-          if (const Global c = graph.column[k]; c >= begin && c < end) own.column.push_back(Local(c - begin));
-        own.start.push_back(Global(own.column.size()));
-      }
-      const auto order = layout::reverse_cuthill_mckee(layout::symmetrised(own));
-      return std::make_shared<Renumbering>(Renumbering::inside(comm, partition, order));
-    });
-  }, release());
+  m.def(
+      "renumber_inside",
+      [](const Communicator& comm, const Offsets& offsets, const Elements<Global>& start,
+         const Elements<Global>& column) {
+        return comm::collective(comm, [&] {
+          const Partition partition(offsets);
+          const Global begin = partition.begin(comm.rank()), end = partition.end(comm.rank());
+          layout::LocalGraph own;
+          const auto graph = view(start, column);
+          for (std::size_t i = 0; i + 1 < graph.start.size(); ++i) {
+            for (Global k = graph.start[i]; k < graph.start[i + 1]; ++k)
+              if (const Global c = graph.column[k]; c >= begin && c < end) own.column.push_back(Local(c - begin));
+            own.start.push_back(Global(own.column.size()));
+          }
+          const auto order = layout::reverse_cuthill_mckee(layout::symmetrised(own));
+          return std::make_shared<Renumbering>(Renumbering::inside(comm, partition, order));
+        });
+      },
+      release());
 }
 
 }  // namespace tacit::python

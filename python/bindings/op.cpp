@@ -42,15 +42,16 @@ op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, con
   const T* v = value.data();
   require(first <= begin && end <= first + Global(start.size()) - 1, "a matrix with rows ", first, " to ",
           first + Global(start.size()) - 2, " where rows ", begin, " to ", end - 1, " are needed");
-  require(column.size() == value.size(), "a matrix with ", column.size(), " column indices and ", value.size(), " values");
+  require(column.size() == value.size(), "a matrix with ", column.size(), " column indices and ", value.size(),
+          " values");
   op::Rows<T> rows;
   rows.start.reserve(std::size_t(end - begin) + 1);
   const Index entries = s[end - first] - s[begin - first];
   if (entries > 0 && std::size_t(entries) <= value.size()) rows.column.reserve(entries), rows.value.reserve(entries);
   std::vector<std::pair<Global, T>> row;
   for (Global i = begin - first; i < end - first; ++i) {
-    require(s[i] >= 0 && s[i] <= s[i + 1] && std::size_t(s[i + 1]) <= value.size(), "the row pointers of row ", first + i,
-            " are ", s[i], " and ", s[i + 1], " in a matrix of ", value.size(), " entries");
+    require(s[i] >= 0 && s[i] <= s[i + 1] && std::size_t(s[i + 1]) <= value.size(), "the row pointers of row ",
+            first + i, " are ", s[i], " and ", s[i + 1], " in a matrix of ", value.size(), " entries");
     bool ascending = true;
     for (Index k = s[i] + 1; k < s[i + 1]; ++k) ascending = ascending && c[k - 1] < c[k];
     if (ascending) {
@@ -71,9 +72,9 @@ op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, con
   return rows;
 }
 
-/// An operator that is a Python function. `whole`: it maps whole vectors (gathered for it), every rank calling it alike;
-/// otherwise this rank's part to this rank's part, and what it exchanges is its own affair.
-/// The Python objects that an operator holds, for the garbage collector: users' functions often refer to what holds them.
+/// An operator that is a Python function. `whole`: it maps whole vectors (gathered for it), every rank calling it
+/// alike; otherwise this rank's part to this rank's part, and what it exchanges is its own affair. The Python objects
+/// that an operator holds, for the garbage collector: users' functions often refer to what holds them.
 struct HoldsPython {
   virtual ~HoldsPython() = default;
   virtual int visit(visitproc visit, void* arg) const = 0;
@@ -84,8 +85,11 @@ template <Scalar T>
 class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
  public:
   PythonOperator(Space range, Space domain, std::string name, nb::object product, nb::object adjoint, bool whole)
-      : op::Operator<T, Host>(std::move(range), std::move(domain)), name_(std::move(name)), product_(std::move(product)),
-        adjoint_(std::move(adjoint)), whole_(whole) {}
+      : op::Operator<T, Host>(std::move(range), std::move(domain)),
+        name_(std::move(name)),
+        product_(std::move(product)),
+        adjoint_(std::move(adjoint)),
+        whole_(whole) {}
   std::string name() const override { return name_; }
   bool has_adjoint() const override { return !adjoint_.is_none(); }
   int visit(visitproc visit, void* arg) const override {
@@ -112,7 +116,8 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
         const nb::object result = (backward ? adjoint_ : product_)(array_of(std::move(argument)));
         const auto values = nb::cast<Elements<T>>(result);
         const std::size_t all = gather ? std::size_t(to.size()) : n;
-        require(values.size() == all, "the ", name_, " operator gave ", values.size(), " elements where ", all, " are needed");
+        require(values.size() == all, "the ", name_, " operator gave ", values.size(), " elements where ", all,
+                " are needed");
         const T* const from = values.data() + (gather ? to.begin() : 0);
         for (std::size_t i = 0; i < n; ++i) y.data()[i * k + c] = from[i];
       });
@@ -129,7 +134,8 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
 template <Scalar T>
 class Renumbered final : public op::Operator<T, Host> {
  public:
-  Renumbered(Space space, std::shared_ptr<const op::Operator<T, Host>> a, std::shared_ptr<const layout::Renumbering> numbers)
+  Renumbered(Space space, std::shared_ptr<const op::Operator<T, Host>> a,
+             std::shared_ptr<const layout::Renumbering> numbers)
       : op::Operator<T, Host>(space, space), a_(std::move(a)), numbers_(std::move(numbers)) {}
   std::string name() const override { return a_->name(); }
   bool has_adjoint() const override { return a_->has_adjoint(); }
@@ -231,7 +237,10 @@ Global entries_of(const op::Grid& grid, bool box) {
   for (int axis = 0; axis < grid.dimensions; ++axis) {
     const Global n = grid.points[std::size_t(axis)];
     const bool periodic = grid.boundary[std::size_t(axis)] == op::Boundary::periodic;
-    const Global pairs = n == 1 ? 1 : periodic && n == 2 ? 4 : periodic ? 3 * n : 3 * n - 2;  // of neighbours, and itself
+    const Global pairs = n == 1               ? 1
+                         : periodic && n == 2 ? 4
+                         : periodic           ? 3 * n
+                                              : 3 * n - 2;  // of neighbours, and itself
     product *= pairs;
     star += (pairs - n) * (grid.size() / n);
   }
@@ -241,7 +250,8 @@ Global entries_of(const op::Grid& grid, bool box) {
 /// Whether the matrix is Hermitian, where its weights alone tell.
 template <Scalar T>
 std::optional<bool> hermitian_by_weights(const op::Grid& grid, const op::Weights<T>& w) {
-  const bool neumann = std::count(grid.boundary.begin(), grid.boundary.begin() + grid.dimensions, op::Boundary::neumann) > 0;
+  const bool neumann =
+      std::count(grid.boundary.begin(), grid.boundary.begin() + grid.dimensions, op::Boundary::neumann) > 0;
   bool same = true, real_only = true;
   each_weight(w, grid, [&](int dx, int dy, int dz, T value) {
     same = same && value == conj(w.at(-dx, -dy, -dz));
@@ -261,32 +271,36 @@ void bind_scalar(nb::module_& m) {
       .def_prop_ro("name", &Base::name)
       .def_prop_ro("rows", [](const Base& a) { return a.range().size(); })
       .def_prop_ro("columns", [](const Base& a) { return a.domain().size(); })
-      .def_prop_ro("range_offsets", [](const Base& a) {
-        const auto o = a.range().partition().offsets();
-        return Offsets(o.begin(), o.end());
-      })
-      .def_prop_ro("domain_offsets", [](const Base& a) {
-        const auto o = a.domain().partition().offsets();
-        return Offsets(o.begin(), o.end());
-      })
+      .def_prop_ro("range_offsets",
+                   [](const Base& a) {
+                     const auto o = a.range().partition().offsets();
+                     return Offsets(o.begin(), o.end());
+                   })
+      .def_prop_ro("domain_offsets",
+                   [](const Base& a) {
+                     const auto o = a.domain().partition().offsets();
+                     return Offsets(o.begin(), o.end());
+                   })
       .def_prop_ro("comm", [](const Base& a) { return a.range().comm(); })
       .def_prop_ro("has_adjoint", &Base::has_adjoint)
       .def_prop_ro("has_diagonal", &Base::has_diagonal)
       .def_prop_ro("fault", &Base::fault)
       .def_prop_ro("applies", &Base::applies)
       .def_prop_ro("same_spaces", [](const Base& a) { return a.range() == a.domain(); })
-      .def("cost", [](const Base& a) {
-        const auto c = a.cost();
-        return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
-      })
-      .def("diagonal", [](const Base& a) {
-        std::vector<T> d;
-        {
-          release free;
-          d = a.diagonal();
-        }
-        return array_of(std::move(d));
-      })
+      .def("cost",
+           [](const Base& a) {
+             const auto c = a.cost();
+             return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
+           })
+      .def("diagonal",
+           [](const Base& a) {
+             std::vector<T> d;
+             {
+               release free;
+               d = a.diagonal();
+             }
+             return array_of(std::move(d));
+           })
       // This rank's part of A x or A^H x; x is this rank's part, with k columns where it has two dimensions.
       .def("apply", [](const Base& a, const Columns<T>& x, bool adjoint) {
         const bool many = x.ndim() == 2;
@@ -313,15 +327,16 @@ void bind_scalar(nb::module_& m) {
       .def_prop_ro("storage", &Matrix::storage)
       .def_prop_ro("ghosts", [](const Matrix& a) { return a.pattern().ghost_count(); })
       // This rank's rows: (starts, global columns, values).
-      .def("local_rows", [](const Matrix& a) {
-        op::Rows<T> rows;
-        {
-          release free;
-          rows = a.rows();
-        }
-        return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
-                              array_of(std::move(rows.value)));
-      })
+      .def("local_rows",
+           [](const Matrix& a) {
+             op::Rows<T> rows;
+             {
+               release free;
+               rows = a.rows();
+             }
+             return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                                   array_of(std::move(rows.value)));
+           })
       .def("is_hermitian", [](const Matrix& a) {
         if (!(a.range() == a.domain())) return false;
         release free;
@@ -332,16 +347,20 @@ void bind_scalar(nb::module_& m) {
   using Stencil = op::Stencil<T>;
   nb::class_<Stencil, Base>(m, named<T>("Stencil").c_str())
       // Of the stored matrix.
-      .def_prop_ro("entries", [](const Stencil& a) { return entries_of(a.grid(), couples_diagonally(a.weights(), a.grid())); })
-      .def("is_hermitian", [](const Stencil& a) {
-        if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
-        release free;
-        return comm::collective(a.range().comm(),
-                                [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
-      })
+      .def_prop_ro("entries",
+                   [](const Stencil& a) { return entries_of(a.grid(), couples_diagonally(a.weights(), a.grid())); })
+      .def("is_hermitian",
+           [](const Stencil& a) {
+             if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
+             release free;
+             return comm::collective(a.range().comm(), [&] {
+               return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows());
+             });
+           })
       .def("assemble", [](const Stencil& a) {
         release free;
-        return comm::collective(a.range().comm(), [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
+        return comm::collective(a.range().comm(),
+                                [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
       });
   m.def(named<T>("stencil").c_str(), [](const Communicator& comm, const std::vector<Global>& points,
                                         const std::vector<std::string>& boundary, const Elements<T>& table) {
@@ -353,57 +372,58 @@ void bind_scalar(nb::module_& m) {
       return std::make_shared<Stencil>(comm, grid_of(points, boundary), weights);
     });
   });
-  m.def(named<T>("poisson").c_str(),
-        [](const Communicator& comm, const std::vector<Global>& points, const std::vector<std::string>& boundary,
-           const std::vector<double>& spacing, const std::vector<double>& velocity, bool central, bool isotropic, T shift) {
-          release free;
-          return comm::collective(comm, [&] {
-            const op::Grid grid = grid_of(points, boundary);
-            const int d = grid.dimensions;
-            const auto h = three(spacing, 1);
-            auto weights = isotropic ? op::isotropic_laplacian<T>(d, h[0]) : op::laplacian<T>(d, h);
-            if (!velocity.empty())
-              weights = weights + op::convection<T>(d, three(velocity, 0),
-                                                    central ? op::Convection::central : op::Convection::upwind, h);
-            return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
-          });
-        });
+  m.def(named<T>("poisson").c_str(), [](const Communicator& comm, const std::vector<Global>& points,
+                                        const std::vector<std::string>& boundary, const std::vector<double>& spacing,
+                                        const std::vector<double>& velocity, bool central, bool isotropic, T shift) {
+    release free;
+    return comm::collective(comm, [&] {
+      const op::Grid grid = grid_of(points, boundary);
+      const int d = grid.dimensions;
+      const auto h = three(spacing, 1);
+      auto weights = isotropic ? op::isotropic_laplacian<T>(d, h[0]) : op::laplacian<T>(d, h);
+      if (!velocity.empty())
+        weights = weights + op::convection<T>(d, three(velocity, 0),
+                                              central ? op::Convection::central : op::Convection::upwind, h);
+      return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
+    });
+  });
 
   const auto from_rows = [&]<class Index>(Index) {
-    m.def(named<T>("csr").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,
-                                      const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value) {
-      release free;
-      return comm::collective(comm, [&] {
-        const auto [range, domain] = spaces(comm, rows, columns);
-        return std::make_shared<Matrix>(range, domain, cut<T, Index>(start, column, value, first, range.begin(), range.end()));
-      });
-    });
+    m.def(named<T>("csr").c_str(),
+          [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,
+             const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value) {
+            release free;
+            return comm::collective(comm, [&] {
+              const auto [range, domain] = spaces(comm, rows, columns);
+              return std::make_shared<Matrix>(range, domain,
+                                              cut<T, Index>(start, column, value, first, range.begin(), range.end()));
+            });
+          });
   };
   from_rows(std::int32_t{});
   from_rows(std::int64_t{});
 
-  m.def(named<T>("assemble").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
-                                         const Elements<Global>& row, const Elements<Global>& column, const Elements<T>& value) {
-    release free;
-    return comm::collective(comm, [&] {
-      const auto [range, domain] = spaces(comm, rows, columns);
-      auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
-                                  {column.data(), column.size()}, {value.data(), value.size()});
-      return std::make_shared<Matrix>(range, domain, std::move(mine));
-    });
-  });
+  m.def(named<T>("assemble").c_str(),
+        [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const Elements<Global>& row,
+           const Elements<Global>& column, const Elements<T>& value) {
+          release free;
+          return comm::collective(comm, [&] {
+            const auto [range, domain] = spaces(comm, rows, columns);
+            auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
+                                        {column.data(), column.size()}, {value.data(), value.size()});
+            return std::make_shared<Matrix>(range, domain, std::move(mine));
+          });
+        });
 
   using Handle = std::shared_ptr<Base>;
   const auto compose = [](auto&& make, const Base& a) {
     release free;
     return comm::collective(a.range().comm(), [&]() -> Handle { return make(); });
   };
-  m.def(named<T>("adjoint").c_str(), [compose](const Handle& a) {
-    return compose([&] { return std::make_shared<op::Adjoint<T>>(a); }, *a);
-  });
-  m.def(named<T>("transpose").c_str(), [compose](const Handle& a) {
-    return compose([&] { return std::make_shared<op::Transpose<T>>(a); }, *a);
-  });
+  m.def(named<T>("adjoint").c_str(),
+        [compose](const Handle& a) { return compose([&] { return std::make_shared<op::Adjoint<T>>(a); }, *a); });
+  m.def(named<T>("transpose").c_str(),
+        [compose](const Handle& a) { return compose([&] { return std::make_shared<op::Transpose<T>>(a); }, *a); });
   m.def(named<T>("product").c_str(), [compose](const Handle& a, const Handle& b) {
     return compose([&] { return std::make_shared<op::ProductOf<T>>(a, b); }, *a);
   });
@@ -415,11 +435,13 @@ void bind_scalar(nb::module_& m) {
   });
   // alpha I on the range of a.
   m.def(named<T>("multiple").c_str(), [compose](const Base& a, T alpha) {
-    return compose([&] {
-      Vector<T> d(a.range());
-      layout::fill(d, alpha);
-      return std::make_shared<op::Diagonal<T>>(std::move(d));
-    }, a);
+    return compose(
+        [&] {
+          Vector<T> d(a.range());
+          layout::fill(d, alpha);
+          return std::make_shared<op::Diagonal<T>>(std::move(d));
+        },
+        a);
   });
 
   m.def(named<T>("renumbered").c_str(), [](const Matrix& a, const layout::Renumbering& numbers) {
@@ -432,12 +454,15 @@ void bind_scalar(nb::module_& m) {
           return Handle(std::make_shared<Renumbered<T>>(space_of.range(), a, std::move(numbers)));
         });
 
-  m.def(named<T>("function").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
-                                         const std::string& name, nb::object product, nb::object adjoint, bool whole) {
-    const auto [range, domain] = spaces(comm, rows, columns);
-    return std::shared_ptr<Base>(std::make_shared<PythonOperator<T>>(range, domain, name, std::move(product),
-                                                                     std::move(adjoint), whole));
-  }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      named<T>("function").c_str(),
+      [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const std::string& name,
+         nb::object product, nb::object adjoint, bool whole) {
+        const auto [range, domain] = spaces(comm, rows, columns);
+        return std::shared_ptr<Base>(
+            std::make_shared<PythonOperator<T>>(range, domain, name, std::move(product), std::move(adjoint), whole));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
 }
 
 }  // namespace

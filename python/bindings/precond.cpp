@@ -17,18 +17,20 @@ void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
   using release = nb::call_guard<WithoutGil>;
   // The result may refer to the matrix (argument 1), and keeps it.
-  m.def(named<T>("precondition").c_str(),
-        [](const op::Csr<T, Host>& a, const std::string& name, const precond::Options& options) {
-          return std::shared_ptr<Base>(
-              comm::collective(a.range().comm(), [&] { return precond::make<T, Host>(name, a, options); }));
-        },
-        release(), nb::keep_alive<0, 1>());
-  m.def(named<T>("jacobi").c_str(),
-        [](const Base& a, bool absolute) {
-          return std::shared_ptr<Base>(
-              comm::collective(a.range().comm(), [&] { return std::make_shared<precond::Jacobi<T, Host>>(a, absolute); }));
-        },
-        release());
+  m.def(
+      named<T>("precondition").c_str(),
+      [](const op::Csr<T, Host>& a, const std::string& name, const precond::Options& options) {
+        return std::shared_ptr<Base>(
+            comm::collective(a.range().comm(), [&] { return precond::make<T, Host>(name, a, options); }));
+      },
+      release(), nb::keep_alive<0, 1>());
+  m.def(
+      named<T>("jacobi").c_str(),
+      [](const Base& a, bool absolute) {
+        return std::shared_ptr<Base>(comm::collective(
+            a.range().comm(), [&] { return std::make_shared<precond::Jacobi<T, Host>>(a, absolute); }));
+      },
+      release());
 }
 
 }  // namespace

@@ -377,16 +377,15 @@ void bind_inference(nb::module_& m) {
                                      values_of(values), weight_bytes);
   });
   // The rows of layer l of the same, for files and checks.
-  m.def("radixnet_layer",
-        [](int layer, const std::vector<int>& radices, int width, float weight,
-           const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
-          std::vector<std::vector<Local>> blocks;
-          for (std::size_t g = 0; g < classes.shape(0); ++g)
-            blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
-          auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);
-          return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
-                                array_of(std::move(made.weight)));
-        });
+  m.def("radixnet_layer", [](int layer, const std::vector<int>& radices, int width, float weight,
+                             const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
+    std::vector<std::vector<Local>> blocks;
+    for (std::size_t g = 0; g < classes.shape(0); ++g)
+      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+    auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);
+    return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
+                          array_of(std::move(made.weight)));
+  });
 }
 
 }  // namespace

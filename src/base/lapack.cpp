@@ -27,9 +27,9 @@ extern "C" void TACIT_LAPACK(zhseqr)(const char* job, const char* compz, const i
                                      std::complex<double>* z, const int* ldz, std::complex<double>* work,
                                      const int* lwork, int* info, std::size_t, std::size_t);
 
-#define TACIT_DECLARE(T, geqrf, orgqr)                                                                            \
-  extern "C" void TACIT_LAPACK(geqrf)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,           \
-                                      const int* lwork, int* info);                                                \
+#define TACIT_DECLARE(T, geqrf, orgqr)                                                                              \
+  extern "C" void TACIT_LAPACK(geqrf)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,            \
+                                      const int* lwork, int* info);                                                 \
   extern "C" void TACIT_LAPACK(orgqr)(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, \
                                       T* work, const int* lwork, int* info);
 TACIT_DECLARE(float, sgeqrf, sorgqr)
@@ -38,15 +38,15 @@ TACIT_DECLARE(std::complex<float>, cgeqrf, cungqr)
 TACIT_DECLARE(std::complex<double>, zgeqrf, zungqr)
 
 // gesdd takes a real work array for complex scalars only.
-#define TACIT_LAPACK_SVD(T, name, REAL_PARAMETER, REAL_ARGUMENT)                                                     \
-  extern "C" void TACIT_LAPACK(name)(const char* job, const int* m, const int* n, T* a, const int* lda,              \
-                                     tacit::real_t<T>* s, T* u, const int* ldu, T* vt, const int* ldvt, T* work,     \
-                                     const int* lwork REAL_PARAMETER, int* iwork, int* info, std::size_t);           \
-  namespace {                                                                                                        \
-  void decompose(int m, int n, T* a, tacit::real_t<T>* s, T* u, T* vt, int k, T* work, int lwork,                    \
-                 [[maybe_unused]] tacit::real_t<T>* rwork, int* iwork, int* info) {                                  \
-    TACIT_LAPACK(name)("S", &m, &n, a, &m, s, u, &m, vt, &k, work, &lwork REAL_ARGUMENT, iwork, info, 1);            \
-  }                                                                                                                  \
+#define TACIT_LAPACK_SVD(T, name, REAL_PARAMETER, REAL_ARGUMENT)                                                 \
+  extern "C" void TACIT_LAPACK(name)(const char* job, const int* m, const int* n, T* a, const int* lda,          \
+                                     tacit::real_t<T>* s, T* u, const int* ldu, T* vt, const int* ldvt, T* work, \
+                                     const int* lwork REAL_PARAMETER, int* iwork, int* info, std::size_t);       \
+  namespace {                                                                                                    \
+  void decompose(int m, int n, T* a, tacit::real_t<T>* s, T* u, T* vt, int k, T* work, int lwork,                \
+                 [[maybe_unused]] tacit::real_t<T>* rwork, int* iwork, int* info) {                              \
+    TACIT_LAPACK(name)("S", &m, &n, a, &m, s, u, &m, vt, &k, work, &lwork REAL_ARGUMENT, iwork, info, 1);        \
+  }                                                                                                              \
   }
 #define TACIT_COMMA ,
 TACIT_LAPACK_SVD(float, sgesdd, , )
@@ -64,7 +64,7 @@ TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_
   extern "C" void TACIT_LAPACK(getrf_name)(const int*, const int*, T*, const int*, int*, int*);                        \
   namespace {                                                                                                          \
   void call_gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, \
-               T* c, int ldc) {                                                                                        \
+                 T* c, int ldc) {                                                                                      \
     if (m == 0 || n == 0) return;                                                                                      \
     TACIT_LAPACK(gemm_name)(&op_a, &op_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);                 \
   }                                                                                                                    \
@@ -165,9 +165,9 @@ template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots) {
   return call_lu(a, n, lda, pivots);
 }
-#define TACIT_INSTANTIATE(T)                                                                              \
-  template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int);             \
-  template void trsm(char, char, char, char, int, int, const T*, int, T*, int);                           \
+#define TACIT_INSTANTIATE(T)                                                                  \
+  template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int); \
+  template void trsm(char, char, char, char, int, int, const T*, int, T*, int);               \
   template bool lu(T*, int, int, int*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
@@ -205,7 +205,8 @@ std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<
   std::vector<std::complex<double>> values(n), work(11 * std::size_t(n));
   const int first = 1, length = int(work.size());
   int info = 0;
-  TACIT_LAPACK(zhseqr)("E", "N", &n, &first, &n, h.data(), &n, values.data(), nullptr, &first, work.data(), &length, &info, 1, 1);
+  TACIT_LAPACK(zhseqr)
+  ("E", "N", &n, &first, &n, h.data(), &n, values.data(), nullptr, &first, work.data(), &length, &info, 1, 1);
   if (info != 0) values.clear();
   return values;
 }
@@ -219,15 +220,21 @@ void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R) {
   std::vector<T> tau(columns), work(1);
   int info = 0, length = -1;
   const auto factor = [&] {
-    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
-    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
-    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    if constexpr (std::same_as<T, float>)
+      TACIT_LAPACK(sgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>)
+      TACIT_LAPACK(dgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>)
+      TACIT_LAPACK(cgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
     else TACIT_LAPACK(zgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
   };
   const auto form = [&] {
-    if constexpr (std::same_as<T, float>) TACIT_LAPACK(sorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
-    else if constexpr (std::same_as<T, double>) TACIT_LAPACK(dorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
-    else if constexpr (std::same_as<T, std::complex<float>>) TACIT_LAPACK(cungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    if constexpr (std::same_as<T, float>)
+      TACIT_LAPACK(sorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, double>)
+      TACIT_LAPACK(dorgqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
+    else if constexpr (std::same_as<T, std::complex<float>>)
+      TACIT_LAPACK(cungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
     else TACIT_LAPACK(zungqr)(&rows, &columns, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
   };
   const auto with_room = [&](auto&& call) {
@@ -252,7 +259,8 @@ bool works() {
   // Eigenvalues 1 and 3; |R| of the columns (3, 4) and (0, 5) is [5, 4; 0, 3].
   std::vector<std::complex<double>> h{2, 1, 1, 2};
   const auto values = hessenberg_eigenvalues(h, 2);
-  if (values.size() != 2 || !(std::abs(values[0] + values[1] - 4.0) < small && std::abs(values[0] * values[1] - 3.0) < small))
+  if (values.size() != 2 ||
+      !(std::abs(values[0] + values[1] - 4.0) < small && std::abs(values[0] * values[1] - 3.0) < small))
     return false;
   const std::vector<double> a{3, 4, 0, 5};
   std::vector<double> q = a, r;

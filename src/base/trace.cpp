@@ -21,11 +21,14 @@ thread_local VirtualClock* this_clock = nullptr;
 }  // namespace
 
 double wall_time() noexcept {
-  if (Trace::on() && this_clock) [[unlikely]] return this_clock->now();
+  if (Trace::on() && this_clock) [[unlikely]]
+    return this_clock->now();
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-VirtualClock* virtual_clock() noexcept { return this_clock; }
+VirtualClock* virtual_clock() noexcept {
+  return this_clock;
+}
 
 void Trace::use(VirtualClock* clock) noexcept {
   if (!clock != !this_clock) on_.fetch_add(clock ? 2 : -2);
@@ -41,8 +44,12 @@ void Trace::finish(const Event& event, double flops) {
   record(done);
 }
 
-void Trace::start() { on_.fetch_or(1); }
-void Trace::stop() { on_.fetch_and(~1); }
+void Trace::start() {
+  on_.fetch_or(1);
+}
+void Trace::stop() {
+  on_.fetch_and(~1);
+}
 void Trace::record(const Event& event) {
   if ((on_.load(std::memory_order_relaxed) & 1) == 0) return;
   std::lock_guard lock(record_mutex);
@@ -52,8 +59,12 @@ std::vector<Trace::Event> Trace::take() {
   std::lock_guard lock(record_mutex);
   return std::exchange(recorded, {});
 }
-void Trace::set_rank(int rank) noexcept { this_rank = rank; }
-int Trace::rank() noexcept { return this_rank; }
+void Trace::set_rank(int rank) noexcept {
+  this_rank = rank;
+}
+int Trace::rank() noexcept {
+  return this_rank;
+}
 int Trace::thread() noexcept {
   if (this_thread < 0) this_thread = threads_seen.fetch_add(1);
   return this_thread;

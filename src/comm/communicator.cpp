@@ -341,7 +341,8 @@ void State::owe(int parts) {
 }
 
 void State::help_others() {
-  if (helping.empty()) [[likely]] return;
+  if (helping.empty()) [[likely]]
+    return;
   std::erase_if(helping, [](const auto& w) {
     const auto s = w.lock();
     return !s || s->owed == 0;
@@ -399,9 +400,13 @@ void State::leave_unfinished(const void* failed_one) {
   std::int64_t place = position;
   for (const Call* left = Call::innermost(); left != call; left = left->outer)
     if (left->state == this) place = left->began;
-  Notice notice{rank, epoch, place, ErrorKind::environment,
+  Notice notice{rank,
+                epoch,
+                place,
+                ErrorKind::environment,
                 message("rank ", rank, ": a failure on another communicator has left this one in the middle of a call"),
-                depth_of(call), call->state->failures};
+                depth_of(call),
+                call->state->failures};
   transport->send_notice(notice);
   notices[{epoch, rank}] = std::move(notice);
 }
@@ -485,7 +490,7 @@ void State::settle(const Notice* own) {
   exchanges_made = std::uint32_t(reduce(Global(exchanges_made), Operation::max));
   chosen = notices[{old_epoch, int(lowest)}];
   notices.erase(notices.begin(), notices.lower_bound({epoch, 0}));
-  if (epoch + 1 >= epochs) {  // the last tags: fresh ones
+  if (epoch + 1 >= epochs) {            // the last tags: fresh ones
     const Firm none_turns_back(*this);  // the transport's own call cannot be left
     reduce(Global(0), Operation::min);
     transport = transport->duplicate();
@@ -529,7 +534,8 @@ PendingSum::~PendingSum() {
 
 namespace {
 void refuse_given_up(const State& state, const detail::SumSlot& slot) {
-  if (!slot.given_up) [[likely]] return;
+  if (!slot.given_up) [[likely]]
+    return;
   if (state.failed) throw PeerFailure(&state);
   throw Error(ErrorKind::usage, "this sum was given up by an earlier failure");
 }
@@ -563,7 +569,9 @@ void PendingSum::wait(void* values) {
   slot_ = nullptr;
 }
 
-Communicator Communicator::self() { return Communicator(std::make_shared<SelfTransport>()); }
+Communicator Communicator::self() {
+  return Communicator(std::make_shared<SelfTransport>());
+}
 
 Communicator::Communicator(std::shared_ptr<Transport> transport)
     : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {
@@ -577,7 +585,9 @@ Communicator::Communicator(std::shared_ptr<Transport> transport)
 Communicator::Communicator(std::shared_ptr<State> state)
     : state_(std::move(state)), rank_(state_->rank), size_(state_->size) {}
 
-const char* Communicator::kind() const { return state_->transport->kind(); }
+const char* Communicator::kind() const {
+  return state_->transport->kind();
+}
 bool Communicator::is_simulated() const noexcept {
   return state_->simulated != nullptr;
 }
@@ -592,7 +602,9 @@ Communicator Communicator::duplicate() const {
   copy.state_->topology_given = state_->topology_given;
   return copy;
 }
-void Communicator::use(SumAlgorithm algorithm) const { state_->algorithm = algorithm; }
+void Communicator::use(SumAlgorithm algorithm) const {
+  state_->algorithm = algorithm;
+}
 void Communicator::use(Path path) const {
   state_->path = path;
 }
@@ -608,8 +620,12 @@ const Topology& Communicator::topology() const {
   if (!state_->topology) state_->topology = std::make_shared<const Topology>(Topology::detect(*this));
   return *state_->topology;
 }
-Counters Communicator::counters() const { return state_->counters; }
-Transport& Communicator::transport() const { return *state_->transport; }
+Counters Communicator::counters() const {
+  return state_->counters;
+}
+Transport& Communicator::transport() const {
+  return *state_->transport;
+}
 void Communicator::progress() const {
   if (state_->owner.load(std::memory_order_relaxed) != State::this_thread()) return;
   if (state_->simulated && !state_->simulated->may_poll()) return;
@@ -623,8 +639,12 @@ void Communicator::progress() const {
     state_->swallow();
   }
 }
-void Communicator::leave() const { ++state_->position; }
-void Communicator::check() const { state_->check(); }
+void Communicator::leave() const {
+  ++state_->position;
+}
+void Communicator::check() const {
+  state_->check();
+}
 
 void Communicator::count_local_sum(std::size_t values) const {
   ++state_->counters.reductions;
@@ -729,7 +749,8 @@ std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vecto
   State& s = *state_;
   std::vector<Parcel> arrived;
   // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): everyone acknowledges what
-  // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its way.
+  // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its
+  // way.
   const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
   const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
   detail::Mail sent(s), acknowledgements(s);

@@ -112,9 +112,9 @@ class MpiWindow final : public Window {
   bool usable_ = false;
 };
 
-// Windows that all their ranks have. MPI frees them collectively, and the objects that use them end in any order: they are
-// freed by MPI_Finalize's first act, which is to delete the attributes of MPI_COMM_SELF. All ranks do so in the order in
-// which the windows were made, which no two of them saw differently.
+// Windows that all their ranks have. MPI frees them collectively, and the objects that use them end in any order: they
+// are freed by MPI_Finalize's first act, which is to delete the attributes of MPI_COMM_SELF. All ranks do so in the
+// order in which the windows were made, which no two of them saw differently.
 class Windows {
  public:
   /// What may fail.
@@ -187,8 +187,8 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override {
     const auto turn = process_turns()->take();
     if (finalized()) return;
-    // What a failure has left on its way finds no receiver: MPICH ends the program for it, Open MPI hands it to the next
-    // communicator with this one's number.
+    // What a failure has left on its way finds no receiver: MPICH ends the program for it, Open MPI hands it to the
+    // next communicator with this one's number.
     if (*failed_) return;
 #ifdef MPICH_VERSION
     int left = 0;

@@ -34,7 +34,7 @@ struct SumSlot {
   bool native = false, busy = false, done = false, owned = false;
   bool given_up = false;  // there is no result
   bool counted = false;
-  int uncaught = 0;       // exceptions on their way where it was started
+  int uncaught = 0;  // exceptions on their way where it was started
   Ticket send, receive;
   double began = -1, ended = -1;  // where a trace is on
   int number_of = 0;              // among the slots
@@ -77,8 +77,8 @@ struct State : std::enable_shared_from_this<State> {
   Counters counters;
   std::vector<std::unique_ptr<SumSlot>> slots;  // those in use first come first served; idle ones are reused
   std::vector<Exchange*> exchanges;
-  // Parts of exchanges that neighbours wait for and only this rank can move: those whose windows were not free when they
-  // were posted, and those that it has to fetch. It does so whenever it polls or waits, on whatever communicator.
+  // Parts of exchanges that neighbours wait for and only this rank can move: those whose windows were not free when
+  // they were posted, and those that it has to fetch. It does so whenever it polls or waits, on whatever communicator.
   int owed = 0;
   void owe(int parts);
   void help_others();
@@ -96,17 +96,17 @@ struct State : std::enable_shared_from_this<State> {
   // call that all leave -> over. `lost`: a settling was cut short, so that ranks are in different epochs; nothing goes
   // any more.
   bool failed = false, settling = false, lost = false;
-  int failures = 0;            // settled so far
-  int settled_within = 0;      // failures of other communicators since the last one here, while a call was open here
-  bool agreeing = false;       // in the agreement that ends a call
-  bool firm = false;           // in one that nobody leaves for what happens on other communicators
-  int leaving = 0;             // on its way out: level of the call that all ranks leave
-  Notice chosen;               // and what they throw there
+  int failures = 0;             // settled so far
+  int settled_within = 0;       // failures of other communicators since the last one here, while a call was open here
+  bool agreeing = false;        // in the agreement that ends a call
+  bool firm = false;            // in one that nobody leaves for what happens on other communicators
+  int leaving = 0;              // on its way out: level of the call that all ranks leave
+  Notice chosen;                // and what they throw there
   std::uint64_t agreement = 0;  // of the last failure, while nothing has been done since
   std::map<std::pair<int, int>, Notice> notices;  // by epoch and rank
-  // Collective calls entered and left so far: the same number at the same place of the program on every rank. A rank that
-  // is not yet where another one failed can still finish what it waits for (the other one has done its part) and must, or
-  // the two would throw out of different calls.
+  // Collective calls entered and left so far: the same number at the same place of the program on every rank. A rank
+  // that is not yet where another one failed can still finish what it waits for (the other one has done its part) and
+  // must, or the two would throw out of different calls.
   std::int64_t position = 0;
   // This rank's own error, met where nothing may be thrown (poll(), destructors) or not yet agreed upon: what waits
   // throws it until the ranks have settled, for what was under way cannot be completed.
@@ -116,20 +116,20 @@ struct State : std::enable_shared_from_this<State> {
     bool &agreeing, &firm;
     const bool before[2];
     explicit Firm(State& s)
-        : agreeing(s.agreeing), firm(s.firm),
-          before{std::exchange(s.agreeing, true), std::exchange(s.firm, true)} {}
+        : agreeing(s.agreeing), firm(s.firm), before{std::exchange(s.agreeing, true), std::exchange(s.firm, true)} {}
     Firm(const Firm&) = delete;
     ~Firm() { agreeing = before[0], firm = before[1]; }
   };
 
   int tag(int channel) const { return epoch % epochs * channels + channel; }
-  static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640, exchange_channel = 704,
-                       exchange_channels = 3300;
+  static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640,
+                       exchange_channel = 704, exchange_channels = 3300;
 
   /// What every operation begins with.
   void begin() {
     if (size == 1) return;
-    if (failed && !settling) [[unlikely]] throw PeerFailure(this);
+    if (failed && !settling) [[unlikely]]
+      throw PeerFailure(this);
     agreement = 0;
     owner.store(this_thread(), std::memory_order_relaxed);
   }
@@ -207,8 +207,8 @@ struct State : std::enable_shared_from_this<State> {
   bool in_progress_ = false;
 };
 
-// Messages with their buffers. What is still under way when the mail goes (an exception unwinds) is given up together with
-// its buffer, which the transport may still read or write.
+// Messages with their buffers. What is still under way when the mail goes (an exception unwinds) is given up together
+// with its buffer, which the transport may still read or write.
 class Mail {
  public:
   using Bytes = std::vector<std::byte>;

@@ -25,8 +25,8 @@ T lane_sum(const T (&acc)[lanes]) {
 }
 
 // Asks for what comes a few lines later: a core alone does not keep enough loads of several streams in flight
-// (measured: 7.8 to 12.3 GB/s where memory gives 12.5). Inlined at once: gcc takes a function that only prefetches for one
-// without an effect, and drops the calls that are left.
+// (measured: 7.8 to 12.3 GB/s where memory gives 12.5). Inlined at once: gcc takes a function that only prefetches for
+// one without an effect, and drops the calls that are left.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* p) {
   constexpr std::ptrdiff_t ahead = 1024, line = 64;

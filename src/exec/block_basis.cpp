@@ -1,11 +1,11 @@
 // Gram-Schmidt on blocks of vectors: [Q V]^H V and (V - Q C) W, each one pass over memory.
 //
-// Everything is done on real numbers, piece after piece of a few hundred, so that a piece of the block stays in the first
-// cache while the basis passes. Sums: tiles of `rows` basis vectors by up to `most_cols` columns are held in registers.
-// Combinations: a few SIMD registers of up to `most_cols` columns are held while all basis vectors pass, so that the block is
-// written once and in place. Who reads a line asks for the same line of the next piece. A complex column v stands as two
-// real ones: v and -i v, whose real dot products with q are the real and the imaginary part of q^H v; the combination
-// Q c is Q Re c + i (Q Im c).
+// Everything is done on real numbers, piece after piece of a few hundred, so that a piece of the block stays in the
+// first cache while the basis passes. Sums: tiles of `rows` basis vectors by up to `most_cols` columns are held in
+// registers. Combinations: a few SIMD registers of up to `most_cols` columns are held while all basis vectors pass, so
+// that the block is written once and in place. Who reads a line asks for the same line of the next piece. A complex
+// column v stands as two real ones: v and -i v, whose real dot products with q are the real and the imaginary part of
+// q^H v; the combination Q c is Q Re c + i (Q Im c).
 #include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
@@ -139,8 +139,8 @@ template <class S>
   __builtin_prefetch(p, 0, 2);
 }
 
-/// sums[g ld + k] += q_g v_k, lane by lane, over m numbers. Per = 2: K / 2 complex columns, as v and -i v. `next`: how far
-/// ahead the next piece's lines of q are asked for; 0: not at all.
+/// sums[g ld + k] += q_g v_k, lane by lane, over m numbers. Per = 2: K / 2 complex columns, as v and -i v. `next`: how
+/// far ahead the next piece's lines of q are asked for; 0: not at all.
 template <int G, int K, int Per, class R, class S>
 void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t next, Packed<R>* sums, int ld) {
   constexpr int w = width<R>;
@@ -187,15 +187,16 @@ struct Combination {
   using R = real_t<T>;
   const part_t<S>* const* q;
   int j;
-  const R* c;           // j rows of ld
-  const R* w = nullptr; // own rows: upper triangular, ld; null: the columns themselves
+  const R* c;            // j rows of ld
+  const R* w = nullptr;  // own rows: upper triangular, ld; null: the columns themselves
   int ld;
   R* const* v;
   part_t<S>* const* stored = nullptr;  // narrow results; then only column `kept` of v is written
   int kept = -1;
 };
 
-/// Columns [first, first + K) (real ones) of a combination, E registers of each from `i` on; the last holds `count` numbers.
+/// Columns [first, first + K) (real ones) of a combination, E registers of each from `i` on; the last holds `count`
+/// numbers.
 template <int E, int K, int Per, class T, class S>
 inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, std::size_t count, std::size_t next) {
   using R = real_t<T>;
@@ -279,23 +280,33 @@ constexpr int cols_of(int left) {
 template <int Per, class F>
 void with_columns(int k, F&& f) {
   switch (k) {
-    case 2: return f(Int<2>{});
-    case 4: return f(Int<4>{});
-    default: break;
+    case 2:
+      return f(Int<2>{});
+    case 4:
+      return f(Int<4>{});
+    default:
+      break;
   }
   if constexpr (most_cols == 10) {
     switch (k) {
-      case 6: return f(Int<6>{});
-      case 8: return f(Int<8>{});
-      case 10: return f(Int<10>{});
-      default: break;
+      case 6:
+        return f(Int<6>{});
+      case 8:
+        return f(Int<8>{});
+      case 10:
+        return f(Int<10>{});
+      default:
+        break;
     }
   }
   if constexpr (Per == 1) {
     switch (k) {
-      case 1: return f(Int<1>{});
-      case 3: return f(Int<3>{});
-      default: return f(Int<5>{});
+      case 1:
+        return f(Int<1>{});
+      case 3:
+        return f(Int<3>{});
+      default:
+        return f(Int<5>{});
     }
   }
 }
@@ -414,8 +425,14 @@ struct Task {
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // What the threads see are these pointers: the stores are the calling thread's.
     R* const partial = partial_store.data();
-    const Combination<T, S> made{basis_store.data(), j, outer.data(), update && W ? inner.data() : nullptr, columns,
-                                 block_store.data(), stored ? stored_store.data() : nullptr, s - 1};
+    const Combination<T, S> made{basis_store.data(),
+                                 j,
+                                 outer.data(),
+                                 update && W ? inner.data() : nullptr,
+                                 columns,
+                                 block_store.data(),
+                                 stored ? stored_store.data() : nullptr,
+                                 s - 1};
     if (tasks) {
       std::vector<Touched> touched;
       for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
@@ -435,9 +452,14 @@ struct Task {
         tasks->start("block update", n, touched,
                      [task = *this, cut, share, columns, triangular = update && W, basis = basis_store, outside = outer,
                       inside = inner, block = block_store, narrow = stored_store](std::size_t begin, std::size_t end) {
-                       const Combination<T, S> kept{basis.data(), task.j, outside.data(),
-                                                    triangular ? inside.data() : nullptr, columns, block.data(),
-                                                    task.stored ? narrow.data() : nullptr, task.s - 1};
+                       const Combination<T, S> kept{basis.data(),
+                                                    task.j,
+                                                    outside.data(),
+                                                    triangular ? inside.data() : nullptr,
+                                                    columns,
+                                                    block.data(),
+                                                    task.stored ? narrow.data() : nullptr,
+                                                    task.s - 1};
                        share([&](std::size_t p) { task.part(p, cut, 0, kept, nullptr); }, begin, end);
                      });
       }
@@ -469,7 +491,8 @@ struct Task {
     const int columns = s * per, most = cols_of<per>(columns);
     const auto tile = [&](int k, int count) {
       // The last to pass asks for what comes; with sums to follow, those do.
-      with_columns<per>(count, [&](auto K) { combine_columns<K(), per>(made, k, begin, m, k == 0 && !gram ? next : 0); });
+      with_columns<per>(count,
+                        [&](auto K) { combine_columns<K(), per>(made, k, begin, m, k == 0 && !gram ? next : 0); });
     };
     int k = columns / most * most;
     if (const int left = columns - k, first = cols_of<per>(left); left > 0) {
@@ -506,9 +529,7 @@ struct Task {
     if (!own) return;
     // Rows of the block itself, two by two, from their own column on.
     for (int r = 0; r < s; r += 2)
-      tiles_from(r * per, [&](auto K, int k) {
-        rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0);
-      });
+      tiles_from(r * per, [&](auto K, int k) { rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0); });
   }
 };
 
@@ -587,19 +608,19 @@ void store(const T* from, S* to, std::size_t n) {
   parallel_for(numbers, n > detail::parallel_from, [&](std::size_t i) { narrow(a[i], b[i]); });
 }
 
-#define TACIT_INSTANTIATE_STORED(T, S)                                                                                 \
-  template void block_gram<T, Host, S>(const S* const*, int, const T* const*, int, std::size_t, T*);                   \
-  template void block_update_stored<T, Host, S>(const S* const*, int, const T*, T* const*, int, const T*, S* const*,   \
-                                                std::size_t);                                                          \
-  template void block_update_gram<T, Host, S>(const S* const*, int, const T*, T* const*, int, const T*, std::size_t,   \
-                                              T*);                                                                     \
-  template void block_combine_stored<T, Host, S>(const S* const*, int, const T*, T* const*, int, std::size_t);         \
+#define TACIT_INSTANTIATE_STORED(T, S)                                                                               \
+  template void block_gram<T, Host, S>(const S* const*, int, const T* const*, int, std::size_t, T*);                 \
+  template void block_update_stored<T, Host, S>(const S* const*, int, const T*, T* const*, int, const T*, S* const*, \
+                                                std::size_t);                                                        \
+  template void block_update_gram<T, Host, S>(const S* const*, int, const T*, T* const*, int, const T*, std::size_t, \
+                                              T*);                                                                   \
+  template void block_combine_stored<T, Host, S>(const S* const*, int, const T*, T* const*, int, std::size_t);       \
   template void store<T, Host, S>(const T*, S*, std::size_t);
-#define TACIT_INSTANTIATE(T)                                                                                         \
-  TACIT_INSTANTIATE_STORED(T, T)                                                                                     \
-  TACIT_INSTANTIATE_STORED(T, Short<T>)                                                                              \
-  template void block_dots<T, Host>(const T* const*, int, const T* const*, int, std::size_t, T*);                    \
-  template void block_update<T, Host>(const T* const*, int, const T*, T* const*, int, const T*, std::size_t);        \
+#define TACIT_INSTANTIATE(T)                                                                                  \
+  TACIT_INSTANTIATE_STORED(T, T)                                                                              \
+  TACIT_INSTANTIATE_STORED(T, Short<T>)                                                                       \
+  template void block_dots<T, Host>(const T* const*, int, const T* const*, int, std::size_t, T*);             \
+  template void block_update<T, Host>(const T* const*, int, const T*, T* const*, int, const T*, std::size_t); \
   template void block_combine<T, Host>(const T* const*, int, const T*, T* const*, int, std::size_t);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -26,15 +26,16 @@ bool all_aligned(const S* const* p, int count) {
   return std::all_of(p, p + count, [](const S* x) { return !x || is_aligned<W>(x); });
 }
 
-/// result[c height + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns; to host memory that the device
-/// writes, complete after wait_for_device().
+/// result[c height + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns; to host memory that the
+/// device writes, complete after wait_for_device().
 template <int W, class U, class Q>
 void launch_tiles(Global n, const Q* const* q, int rows, const U* const* v, int columns, U* partial, U* result) {
   using Kernel = BlockDots<U, Q, most_rows, most_columns, tile, tile, W, groups>;
   Kernel kernel{n, rows, columns, 1, partial, {}, {}};
   std::copy_n(q, rows, kernel.q);
   std::copy_n(v, columns, kernel.v);
-  kernel.slices = std::clamp<Global>((n / Kernel::width + 31) / 32, 1, std::max<Global>(most_blocks / kernel.teams(), 1));
+  kernel.slices =
+      std::clamp<Global>((n / Kernel::width + 31) / 32, 1, std::max<Global>(most_blocks / kernel.teams(), 1));
   launch_cuda(kernel.slices * kernel.teams(), kernel);
   launch_cuda(Global(rows) * columns, SumParts<U, 128>{kernel.slices, Global(rows) * columns, partial, result});
 }
@@ -73,7 +74,8 @@ void launch_combination(Global n, const Q* const* q, int narrow, const U* const*
   launch_cuda(blocks, kernel);
 }
 
-/// out_c (+)= sum over q of C(i, c) q_i + sum over v of W(i, c) v_i, coefficients by f(row, c) with the v's rows behind the q's.
+/// out_c (+)= sum over q of C(i, c) q_i + sum over v of W(i, c) v_i, coefficients by f(row, c) with the v's rows behind
+/// the q's.
 template <class U, class Q, class F>
 void combine(const Q* const* q, int j, const U* const* v, int wide, U* const* out, Q* const* stored, int columns,
              std::size_t n, bool add, F&& f) {
@@ -168,8 +170,8 @@ void update(const S* const* q, int j, const T* C, T* const* v, int s, const T* W
     if (stored && j <= most_rows)
       for (int c = 0; c < count; ++c)
         if (first + c != s - 1) out[std::size_t(c)] = nullptr;
-    combine<U, Q>(rows.data(), j, before.data(), first + count, out.data(), stored ? to.data() : nullptr, count, n, false,
-                  [&](int row, int c) { return coefficient(row, first + c); });
+    combine<U, Q>(rows.data(), j, before.data(), first + count, out.data(), stored ? to.data() : nullptr, count, n,
+                  false, [&](int row, int c) { return coefficient(row, first + c); });
   }
 }
 
@@ -254,65 +256,65 @@ void precise(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>
   }
 }
 
-#define TACIT_INSTANTIATE_STORED(T, S)                                                                                 \
-  template <>                                                                                                          \
-  void block_gram<T, Device, S>(const S* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {             \
-    const Span span("block dots", "exec", traffic<T>(sizeof(S), j, s, 1, n));                                          \
-    gram(q, j, v, s, n, G, true);                                                                                      \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void block_update_stored<T, Device, S>(const S* const* q, int j, const T* C, T* const* v, int s, const T* W,         \
-                                         S* const* stored, std::size_t n) {                                            \
-    const Span span("block update", "exec", traffic<T>(sizeof(S), j, s, 2, n));                                        \
-    update(q, j, C, v, s, W, stored, n);                                                                               \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void block_update_gram<T, Device, S>(const S* const* q, int j, const T* C, T* const* v, int s, const T* W,           \
-                                       std::size_t n, T* G) {                                                          \
-    block_update_stored<T, Device, S>(q, j, C, v, s, W, nullptr, n);                                                   \
-    block_gram<T, Device, S>(q, j, v, s, n, G);                                                                        \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void block_combine_stored<T, Device, S>(const S* const* y, int j, const T* C, T* const* x, int s, std::size_t n) {   \
-    using U = kernel_scalar_t<T>;                                                                                      \
-    using Q = kernel_scalar_t<S>;                                                                                      \
-    const Span span("block combine", "exec", traffic<T>(sizeof(S), j, s, 2, n));                                       \
-    std::vector<const Q*> rows;                                                                                        \
-    for (int i = 0; i < j; ++i) rows.push_back(kernel_pointer(y[i]));                                                  \
-    for (int first = 0; first < s; first += columns_at_once) {                                                         \
-      const int count = std::min(columns_at_once, s - first);                                                          \
-      std::vector<U*> out;                                                                                             \
-      for (int c = 0; c < count; ++c) out.push_back(kernel_pointer(x[first + c]));                                     \
-      combine<U, Q>(rows.data(), j, static_cast<const U* const*>(nullptr), 0, out.data(),                              \
-                    static_cast<Q* const*>(nullptr), count, n, true,                                                   \
-                    [&](int row, int c) { return *kernel_pointer(&C[std::size_t(first + c) * j + row]); });            \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  template <>                                                                                                          \
-  void store<T, Device, S>(const T* from, S* to, std::size_t n) {                                                      \
-    launch_cuda((Global(n) + 255) / 256,                                                                               \
-                Convert<kernel_scalar_t<T>, kernel_scalar_t<S>, 256>{Global(n), kernel_pointer(from), kernel_pointer(to)}); \
+#define TACIT_INSTANTIATE_STORED(T, S)                                                                               \
+  template <>                                                                                                        \
+  void block_gram<T, Device, S>(const S* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {           \
+    const Span span("block dots", "exec", traffic<T>(sizeof(S), j, s, 1, n));                                        \
+    gram(q, j, v, s, n, G, true);                                                                                    \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void block_update_stored<T, Device, S>(const S* const* q, int j, const T* C, T* const* v, int s, const T* W,       \
+                                         S* const* stored, std::size_t n) {                                          \
+    const Span span("block update", "exec", traffic<T>(sizeof(S), j, s, 2, n));                                      \
+    update(q, j, C, v, s, W, stored, n);                                                                             \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void block_update_gram<T, Device, S>(const S* const* q, int j, const T* C, T* const* v, int s, const T* W,         \
+                                       std::size_t n, T* G) {                                                        \
+    block_update_stored<T, Device, S>(q, j, C, v, s, W, nullptr, n);                                                 \
+    block_gram<T, Device, S>(q, j, v, s, n, G);                                                                      \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void block_combine_stored<T, Device, S>(const S* const* y, int j, const T* C, T* const* x, int s, std::size_t n) { \
+    using U = kernel_scalar_t<T>;                                                                                    \
+    using Q = kernel_scalar_t<S>;                                                                                    \
+    const Span span("block combine", "exec", traffic<T>(sizeof(S), j, s, 2, n));                                     \
+    std::vector<const Q*> rows;                                                                                      \
+    for (int i = 0; i < j; ++i) rows.push_back(kernel_pointer(y[i]));                                                \
+    for (int first = 0; first < s; first += columns_at_once) {                                                       \
+      const int count = std::min(columns_at_once, s - first);                                                        \
+      std::vector<U*> out;                                                                                           \
+      for (int c = 0; c < count; ++c) out.push_back(kernel_pointer(x[first + c]));                                   \
+      combine<U, Q>(rows.data(), j, static_cast<const U* const*>(nullptr), 0, out.data(),                            \
+                    static_cast<Q* const*>(nullptr), count, n, true,                                                 \
+                    [&](int row, int c) { return *kernel_pointer(&C[std::size_t(first + c) * j + row]); });          \
+    }                                                                                                                \
+  }                                                                                                                  \
+  template <>                                                                                                        \
+  void store<T, Device, S>(const T* from, S* to, std::size_t n) {                                                    \
+    launch_cuda((Global(n) + 255) / 256, Convert<kernel_scalar_t<T>, kernel_scalar_t<S>, 256>{                       \
+                                             Global(n), kernel_pointer(from), kernel_pointer(to)});                  \
   }
-#define TACIT_INSTANTIATE(T)                                                                                         \
-  TACIT_INSTANTIATE_STORED(T, T)                                                                                     \
-  TACIT_INSTANTIATE_STORED(T, Short<T>)                                                                              \
-  template <>                                                                                                        \
-  void block_dots<T, Device>(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {              \
-    const Span span("block dots", "exec", traffic<T>(sizeof(T), j, s, 1, n));                                        \
-    gram(q, j, v, s, n, G, false);                                                                                   \
-  }                                                                                                                  \
-  template <>                                                                                                        \
+#define TACIT_INSTANTIATE(T)                                                                                          \
+  TACIT_INSTANTIATE_STORED(T, T)                                                                                      \
+  TACIT_INSTANTIATE_STORED(T, Short<T>)                                                                               \
+  template <>                                                                                                         \
+  void block_dots<T, Device>(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {               \
+    const Span span("block dots", "exec", traffic<T>(sizeof(T), j, s, 1, n));                                         \
+    gram(q, j, v, s, n, G, false);                                                                                    \
+  }                                                                                                                   \
+  template <>                                                                                                         \
   void block_update<T, Device>(const T* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n) { \
-    block_update_stored<T, Device, T>(q, j, C, v, s, W, nullptr, n);                                                 \
-  }                                                                                                                  \
-  template <>                                                                                                        \
-  void block_combine<T, Device>(const T* const* y, int j, const T* C, T* const* x, int s, std::size_t n) {           \
-    block_combine_stored<T, Device, T>(y, j, C, x, s, n);                                                            \
-  }                                                                                                                  \
-  template <>                                                                                                        \
-  void precise_gram<T, Device>(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>* low) {           \
-    const Span span("precise dots", "exec", traffic<T>(0, 0, s, 1, n));                                              \
-    precise(v, s, n, high, low);                                                                                     \
+    block_update_stored<T, Device, T>(q, j, C, v, s, W, nullptr, n);                                                  \
+  }                                                                                                                   \
+  template <>                                                                                                         \
+  void block_combine<T, Device>(const T* const* y, int j, const T* C, T* const* x, int s, std::size_t n) {            \
+    block_combine_stored<T, Device, T>(y, j, C, x, s, n);                                                             \
+  }                                                                                                                   \
+  template <>                                                                                                         \
+  void precise_gram<T, Device>(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>* low) {            \
+    const Span span("precise dots", "exec", traffic<T>(0, 0, s, 1, n));                                               \
+    precise(v, s, n, high, low);                                                                                      \
   }
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

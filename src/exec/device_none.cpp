@@ -5,17 +5,32 @@
 namespace tacit::exec {
 namespace {
 [[noreturn]] void absent() {
-  throw Error(ErrorKind::environment, "this build of Tacit has no CUDA; configure with -DTACIT_CUDA=ON for --device cuda");
+  throw Error(ErrorKind::environment,
+              "this build of Tacit has no CUDA; configure with -DTACIT_CUDA=ON for --device cuda");
 }
 }  // namespace
 
-bool device_available() noexcept { return false; }
-std::string device_name() { absent(); }
-void* device_allocate(std::size_t) { absent(); }
+bool device_available() noexcept {
+  return false;
+}
+std::string device_name() {
+  absent();
+}
+void* device_allocate(std::size_t) {
+  absent();
+}
 void device_free(void*) noexcept {}
-void copy_to_device(void*, const void*, std::size_t) { absent(); }
-void copy_to_host(void*, const void*, std::size_t) { absent(); }
-void copy_on_device(void*, const void*, std::size_t) { absent(); }
-void clear_on_device(void*, std::size_t) { absent(); }
+void copy_to_device(void*, const void*, std::size_t) {
+  absent();
+}
+void copy_to_host(void*, const void*, std::size_t) {
+  absent();
+}
+void copy_on_device(void*, const void*, std::size_t) {
+  absent();
+}
+void clear_on_device(void*, std::size_t) {
+  absent();
+}
 
 }  // namespace tacit::exec

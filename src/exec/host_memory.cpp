@@ -28,9 +28,9 @@ struct Block {
   std::size_t bytes;
 };
 
-/// Large blocks that were given back, for the next one of their size: a solve makes the vectors that the solve before it had,
-/// and pages from the system are cleared first (measured: a third of the time of 120 iterations of gmres). At most a quarter
-/// of what a core has of the machine's memory.
+/// Large blocks that were given back, for the next one of their size: a solve makes the vectors that the solve before
+/// it had, and pages from the system are cleared first (measured: a third of the time of 120 iterations of gmres). At
+/// most a quarter of what a core has of the machine's memory.
 class Kept {
  public:
   char* take(std::size_t bytes) {

@@ -115,8 +115,7 @@ void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, con
   for (; i < 2 * m; i += 2)
     for (int k = 0; k < N; ++k) {
       const R p = y[k][i], r = y[k][i + 1];
-      if (a)
-        pair[i] += mul_add(a[2 * k], p, a[2 * k + 1] * r), pair[i + 1] += mul_add(c[2 * k + 1], r, c[2 * k] * p);
+      if (a) pair[i] += mul_add(a[2 * k], p, a[2 * k + 1] * r), pair[i + 1] += mul_add(c[2 * k + 1], r, c[2 * k] * p);
       if (e) xs[i] = mul_add(e[2 * k], p, xs[i]), xs[i + 1] = mul_add(e[2 * k + 1], r, xs[i + 1]);
     }
 }
@@ -283,10 +282,10 @@ double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
   return most;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                          \
-  template void pair_gram<T, Host>(const T* const*, const T* const*, int, const T*, bool, std::size_t, wide_t<T>*);   \
-  template void pair_combine<T, Host>(T* const*, int, const T*, const T*, const T*, T*, std::size_t);                 \
-  template void pair_put<T, Host>(const T*, int, T*, std::size_t);                                                    \
+#define TACIT_INSTANTIATE(T)                                                                                        \
+  template void pair_gram<T, Host>(const T* const*, const T* const*, int, const T*, bool, std::size_t, wide_t<T>*); \
+  template void pair_combine<T, Host>(T* const*, int, const T*, const T*, const T*, T*, std::size_t);               \
+  template void pair_put<T, Host>(const T*, int, T*, std::size_t);                                                  \
   template double largest_magnitude<T, Host>(const T*, std::size_t, std::size_t);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -69,7 +69,8 @@ void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real
     std::size_t at = p * sums;
     for (int c = 0; c < s; ++c)
       for (int i = 0; i <= c; ++i) {
-        const double *a = parts.data() + std::size_t(i) * per * padded, *b = parts.data() + std::size_t(c) * per * padded;
+        const double *a = parts.data() + std::size_t(i) * per * padded,
+                     *b = parts.data() + std::size_t(c) * per * padded;
         Accumulator re, im, minus;
         for (std::size_t e = 0; e < padded; e += lanes) {
           re.add(a + e, b + e);

@@ -24,23 +24,26 @@ class BlockProcess {
   struct Choice {
     Orthogonalisation how = Orthogonalisation::bcgs_pip2;
     BlockQr qr = BlockQr::cholqr;
-    double once = 0;  ///< bcgs_pip: a second round where `least` falls below this
+    double once = 0;             ///< bcgs_pip: a second round where `least` falls below this
     double keep = dependent<T>;  ///< bcgs_pip: columns end where u_kk^2 / (v_k, v_k) falls below this, after the first
   };
 
-  /// v orthogonal to q and orthonormal; `stored`: the basis vectors that v becomes, in S, where that is not T (v[s - 1] alone
-  /// is then kept in T).
+  /// v orthogonal to q and orthonormal; `stored`: the basis vectors that v becomes, in S, where that is not T (v[s - 1]
+  /// alone is then kept in T).
   Orthogonalised operator()(const Choice& choice, const S* const* q, int j, T* const* v, int s, S* const* stored,
                             std::vector<T>& R) {
     using enum Orthogonalisation;
     R.assign(std::size_t(j + s) * s, T(0));
     if (s == 0) return {};
     switch (choice.how) {
-      case bcgs: return classical(choice.qr, 1, q, j, v, s, stored, R);
-      case bcgs2: return classical(choice.qr, 2, q, j, v, s, stored, R);
+      case bcgs:
+        return classical(choice.qr, 1, q, j, v, s, stored, R);
+      case bcgs2:
+        return classical(choice.qr, 2, q, j, v, s, stored, R);
       case bcgs_pip:
         return pythagoras(choice.once, q, j, v, s, stored, R, choice.keep);
-      default: return pythagoras(2, q, j, v, s, stored, R);
+      default:
+        return pythagoras(2, q, j, v, s, stored, R);
     }
   }
 
@@ -123,11 +126,16 @@ class BlockProcess {
     const S* const* const none = nullptr;
     R.assign(std::size_t(s) * s, T(0));
     switch (how) {
-      case BlockQr::cholqr: return pythagoras(0, none, 0, v, s, nullptr, R);
-      case BlockQr::cholqr2: return pythagoras(2, none, 0, v, s, nullptr, R);
-      case BlockQr::shifted_cholqr3: return shifted(v, s, R);
-      case BlockQr::mixed_cholqr: return mixed(v, s, R);
-      default: return tree(v, s, R);
+      case BlockQr::cholqr:
+        return pythagoras(0, none, 0, v, s, nullptr, R);
+      case BlockQr::cholqr2:
+        return pythagoras(2, none, 0, v, s, nullptr, R);
+      case BlockQr::shifted_cholqr3:
+        return shifted(v, s, R);
+      case BlockQr::mixed_cholqr:
+        return mixed(v, s, R);
+      default:
+        return tree(v, s, R);
     }
   }
 
@@ -170,7 +178,8 @@ class BlockProcess {
     // To the leading dimension of R.
     widened_.assign(std::size_t(j + s) * s, T(0));
     for (int c = 0; c < again.columns; ++c)
-      std::copy_n(second_.data() + std::size_t(c) * (j + columns), j + columns, widened_.data() + std::size_t(c) * (j + s));
+      std::copy_n(second_.data() + std::size_t(c) * (j + columns), j + columns,
+                  widened_.data() + std::size_t(c) * (j + s));
     compose(widened_.data(), j, s, again.columns, R.data());
     return done;
   }
@@ -233,7 +242,8 @@ class BlockProcess {
     for (int c = 0; c < columns; ++c) std::copy_n(R + std::size_t(c) * (j + s), j, C_.data() + std::size_t(c) * j);
   }
 
-  /// CholQR of V^H V + shift while V^H V itself has no factor (once at least, once more for the worst), then twice without.
+  /// CholQR of V^H V + shift while V^H V itself has no factor (once at least, once more for the worst), then twice
+  /// without.
   Orthogonalised shifted(T* const* v, int s, std::vector<T>& R) {
     const S* const* const none = nullptr;
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
@@ -457,11 +467,13 @@ Orthogonalised block_orthogonalise(Orthogonalisation how, BlockQr qr, std::span<
   std::vector<const T*> basis;
   std::vector<T*> block;
   for (const auto* x : q) {
-    require(x->space() == space && x->columns() == 1, "vectors of a block and its basis are of one space, one column each");
+    require(x->space() == space && x->columns() == 1,
+            "vectors of a block and its basis are of one space, one column each");
     basis.push_back(x->data());
   }
   for (auto* x : v) {
-    require(x->space() == space && x->columns() == 1, "vectors of a block and its basis are of one space, one column each");
+    require(x->space() == space && x->columns() == 1,
+            "vectors of a block and its basis are of one space, one column each");
     block.push_back(x->data());
   }
   BlockProcess<T, M> process(space, v[0]->size());

@@ -14,10 +14,10 @@ namespace tacit::krylov {
 
 using layout::Vector;
 
-/// Any square A; P from the right. A block of s iterations: 2 s products of two columns, 2 s applies of P to two (and one to
-/// one), 1 reduction (2 with norm max). Vectors: 4 s + 2, d, the best d, the step since the last replacement (and 4 with
-/// P). A residual whose norm is below the rounding of the Gram matrix costs one reduction more, a replacement one
-/// product.
+/// Any square A; P from the right. A block of s iterations: 2 s products of two columns, 2 s applies of P to two (and
+/// one to one), 1 reduction (2 with norm max). Vectors: 4 s + 2, d, the best d, the step since the last replacement
+/// (and 4 with P). A residual whose norm is below the rounding of the Gram matrix costs one reduction more, a
+/// replacement one product.
 template <Scalar T, Memory M>
 class CaBicgstab final : public Iteration<T, M> {
   using W = exec::wide_t<T>;
@@ -135,8 +135,7 @@ class CaBicgstab final : public Iteration<T, M> {
     const auto& space = run.r.space();
     const int columns = 4 * s + 1;
     const std::size_t count = exec::pair_gram_size(columns, true);
-    exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(),
-                             sums_.data());
+    exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(), sums_.data());
     space.start_sum(sums_.data(), count).wait(sums_.data());
     g_ = sums_.data() + exec::pair_gram_size(columns, false);
     return y_.set(bases_.steps(s, 2 * s), columns, sums_.data());
@@ -190,8 +189,8 @@ class CaBicgstab final : public Iteration<T, M> {
     return more;
   }
 
-  /// After a block of so many iterations: have many of them been in blocks cut short, and to no avail? bicgstab needs half
-  /// the products.
+  /// After a block of so many iterations: have many of them been in blocks cut short, and to no avail? bicgstab needs
+  /// half the products.
   bool costs_more(int done) {
     if (norm_ <= 0.1 * trial_norm_) trial_norm_ = norm_, short_ = 0;
     if (!telescopes_ && done < std::min(3.0, 0.75 * step_.most())) short_ += std::max(done, 1);
@@ -276,7 +275,7 @@ class CaBicgstab final : public Iteration<T, M> {
     const W rho = with_shadow(c_);
     drift_.residual(size);
     between_ = alpha / (omega * rho_);  // beta = (r0, r) between_
-    limit = clear;  // what is blurred now is summed from the vectors
+    limit = clear;                      // what is blurred now is summed from the vectors
     const bool norm_blurred = blurs(size * size, rr);
     shadow_blurred_ = blurs(r0_norm_ * size, std::abs(rho));
     if (norm_blurred || shadow_blurred_) return Went::blurred;
@@ -302,7 +301,11 @@ class CaBicgstab final : public Iteration<T, M> {
     const double step_size = y_.size(e_), step_length = std::sqrt(std::max(y_.square(e_), 0.0));
     if (P) take_step(run, x);
     const bool direction = went != Went::half;
-    exec::pair_combine<T, M>(pairs_.data(), y_.columns(), narrow(went == Went::blurred ? w_ : direction ? a_ : c_, 0),
+    exec::pair_combine<T, M>(pairs_.data(), y_.columns(),
+                             narrow(went == Went::blurred ? w_
+                                    : direction           ? a_
+                                                          : c_,
+                                    0),
                              narrow(c_, 1), narrow(e_, 2), P ? nullptr : x.data(), n);
     e_is_zero_ = true;
     T* const v = pairs_[0].data();
@@ -310,7 +313,7 @@ class CaBicgstab final : public Iteration<T, M> {
     if (more && went != Went::half && drift_.due(norm_)) {
       layout::axpy(T(1), x, d);
       layout::fill(x, T(0));
-      auto &Ax = w[2];
+      auto& Ax = w[2];
       A.apply(d, Ax);
       layout::subtract(r, Ax, Ax);
       exec::pair_put<T, M>(Ax.data(), 1, v, n);
@@ -338,7 +341,7 @@ class CaBicgstab final : public Iteration<T, M> {
       least_ = tiny;
       shifts_.begin();
       step_.forgive();
-      }
+    }
     double norm = norm_;
     if (late && max_norm_) {
       norm = exec::largest_magnitude<T, M>(v + 1, n, 2);
@@ -347,7 +350,7 @@ class CaBicgstab final : public Iteration<T, M> {
       if (norm_ > 0) ratio_ = norm / norm_;
     }
     if (late) more = monitor.go_on(norm);
-    if (more && went == Went::half) 
+    if (more && went == Went::half)
       more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
     if (norm_ < 0.1 * best_norm_) {
       layout::copy(d, w[0]);

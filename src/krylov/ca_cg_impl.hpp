@@ -1,6 +1,6 @@
-// s-step conjugate gradients over both memory spaces, in two-term form (CA-CG). Toledo (1995), thesis, MIT; Hoemmen (2010),
-// thesis, Berkeley; Carson, Knight, Demmel (2013), doi 10.1137/120881191. a, c, e are the coordinates of p, r and the
-// step of x; T moves them: op Y x = Y (T x).
+// s-step conjugate gradients over both memory spaces, in two-term form (CA-CG). Toledo (1995), thesis, MIT; Hoemmen
+// (2010), thesis, Berkeley; Carson, Knight, Demmel (2013), doi 10.1137/120881191. a, c, e are the coordinates of p, r
+// and the step of x; T moves them: op Y x = Y (T x).
 #pragma once
 
 #include "powers.hpp"
@@ -16,9 +16,9 @@ using layout::Vector;
 
 /// Hermitian positive definite A and P. A block of s iterations: s products of two columns, s applies of P to two, 1
 /// reduction (2 with norm max). With P the basis Y is one of A P, and Z = P Y stands beside it: A P is Hermitian in the
-/// inner product of P, whose Gram matrix is Y^H Z, and the step of x is Z e. Vectors: 2 (s + 1), with P 4 (s + 1), d, the
-/// step since the last replacement. A norm below the rounding of the Gram matrix costs one reduction more, a replacement
-/// one product (and an apply of P).
+/// inner product of P, whose Gram matrix is Y^H Z, and the step of x is Z e. Vectors: 2 (s + 1), with P 4 (s + 1), d,
+/// the step since the last replacement. A norm below the rounding of the Gram matrix costs one reduction more, a
+/// replacement one product (and an apply of P).
 template <Scalar T, Memory M>
 class CaCg final : public Iteration<T, M> {
   using W = exec::wide_t<T>;
@@ -267,8 +267,8 @@ class CaCg final : public Iteration<T, M> {
   Shifts<T> shifts_;
   Bases<T> bases_;
   Drift drift_;
-  Pairs<T, M> pairs_, images_;       // Y and, with P, Z = P Y
-  Coordinates<T> y_, residual_;      // in the inner product of P, and in the plain one
+  Pairs<T, M> pairs_, images_;   // Y and, with P, Z = P Y
+  Coordinates<T> y_, residual_;  // in the inner product of P, and in the plain one
   std::vector<W> sums_, a_, c_, e_, Ta_;
   std::vector<T> out_[3];
   double norm_ = 0, start_ = 0, rz_ = 0, before_ = 0, energy_ = 0, seen_ = 0, noise_ = 0, A_norm_ = 0, ratio_ = 1;

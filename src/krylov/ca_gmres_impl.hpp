@@ -1,6 +1,6 @@
-// ca-gmres: s vectors of the Krylov space are made at once and orthogonalised at once. Hoemmen (2010), UCB/EECS-2010-37;
-// Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65 (Fig. 3); the shifts of the Newton basis are
-// those of Bai, Hu, Reichel (1994).
+// ca-gmres: s vectors of the Krylov space are made at once and orthogonalised at once. Hoemmen (2010),
+// UCB/EECS-2010-37; Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65 (Fig. 3); the shifts of
+// the Newton basis are those of Bai, Hu, Reichel (1994).
 #pragma once
 
 #include "block_orthogonalisation_impl.hpp"
@@ -45,9 +45,12 @@ class CaGmres final : public Iteration<T, M> {
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
     switch (storage_) {
-      case Storage::full: return cycle<T>(run, monitor, nullptr);
-      case Storage::float32: return cycle<exec::Single<T>>(run, monitor, &single_);
-      case Storage::bfloat16: return cycle<exec::Short<T>>(run, monitor, &short_);
+      case Storage::full:
+        return cycle<T>(run, monitor, nullptr);
+      case Storage::float32:
+        return cycle<exec::Single<T>>(run, monitor, &single_);
+      case Storage::bfloat16:
+        return cycle<exec::Short<T>>(run, monitor, &short_);
     }
   }
 
@@ -78,7 +81,8 @@ class CaGmres final : public Iteration<T, M> {
   template <class S>
   using Stored = std::deque<exec::Array<S, M>>;
 
-  /// One cycle, the basis stored as S: in the workspace where S is T, else in `store`, with s + 1 vectors of T to work on.
+  /// One cycle, the basis stored as S: in the workspace where S is T, else in `store`, with s + 1 vectors of T to work
+  /// on.
   template <class S>
   void cycle(const Run<T, M>& run, Monitor& monitor, Stored<S>* store) {
     constexpr bool full = std::same_as<S, T>;
@@ -91,7 +95,8 @@ class CaGmres final : public Iteration<T, M> {
     const auto& space = r.space();
     const std::size_t n = size_ = r.size();
     auto& z = w[0];
-    // Vector j of the basis as T, where it is one: all of them when S is T, else those of the current block (from `at`).
+    // Vector j of the basis as T, where it is one: all of them when S is T, else those of the current block (from
+    // `at`).
     int at = 0;
     const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[3 + std::size_t(full ? j : j - at)]; };
 
@@ -167,7 +172,8 @@ class CaGmres final : public Iteration<T, M> {
         monitor.end(Outcome::cycle_end);
         break;
       }
-      const int s = std::min({next_step(j), restart_ - j, std::max(1, monitor.max_iterations() - monitor.iterations())});
+      const int s =
+          std::min({next_step(j), restart_ - j, std::max(1, monitor.max_iterations() - monitor.iterations())});
       const auto steps = recurrence(space, A, s, j, ld);
       if constexpr (!full) {
         if (j > at) std::swap(w[3], w[3 + std::size_t(j - at)]);
@@ -221,7 +227,8 @@ class CaGmres final : public Iteration<T, M> {
           residual = projected.pivot();
           q.pop_back();
           if (std::isfinite(residual))
-            monitor.breakdown("R_jj", residual, "the Krylov space is exhausted without a solution: the matrix is singular");
+            monitor.breakdown("R_jj", residual,
+                              "the Krylov space is exhausted without a solution: the matrix is singular");
           else monitor.go_on(residual);
           stop = true;
           break;
@@ -247,8 +254,8 @@ class CaGmres final : public Iteration<T, M> {
     take_best(run, projected, add);
   }
 
-  /// V = Q R of the whole cycle's vectors from one Gram matrix; Q itself is not needed: d = Q y = V R^-1 y. One reduction, one
-  /// pass over the vectors.
+  /// V = Q R of the whole cycle's vectors from one Gram matrix; Q itself is not needed: d = Q y = V R^-1 y. One
+  /// reduction, one pass over the vectors.
   Projected<T> second_stage(BlockProcess<T, M>& process, const std::vector<const T*>& v, int k, int ld, double beta) {
     const int height = k + 1;
     std::vector<T> G(std::size_t(height) * height), R(G.size()), h(height + 1);
@@ -277,13 +284,14 @@ class CaGmres final : public Iteration<T, M> {
   }
 
   /// The steps from vector j on; B and R of this block.
-  std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s, int j,
-                                                    int ld) {
+  std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s,
+                                                    int j, int ld) {
     // In the first cycle: Ritz values of what there is, until there are two for every step.
     if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(space, j, ld);
     if (int(steps_.size()) < s) {
       // A power of two: rounding does not depend on whether the operator knows its largest entry.
-      const double largest = A.largest(), scale = largest > 0 && std::isfinite(largest) ? std::exp2(std::ilogb(largest)) : 1;
+      const double largest = A.largest(),
+                   scale = largest > 0 && std::isfinite(largest) ? std::exp2(std::ilogb(largest)) : 1;
       steps_ = make_recurrence<T>(basis_, ritz_, std::max(s, wanted_), scale);
     }
     const auto steps = std::span<const op::RecurrenceStep<T>>(steps_).first(std::size_t(s));
@@ -302,8 +310,8 @@ class CaGmres final : public Iteration<T, M> {
 
   /// Vectors j+1 .. j+s from vector j.
   template <class Basis>
-  void make(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left, std::span<const op::RecurrenceStep<T>> steps,
-            Basis& basis, int j, int s, layout::Vector<T, M>& z) {
+  void make(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left,
+            std::span<const op::RecurrenceStep<T>> steps, Basis& basis, int j, int s, layout::Vector<T, M>& z) {
     vectors_.clear();
     for (int c = 0; c <= s; ++c) vectors_.push_back(&basis(j + c));
     layout::Vector<T, M>* const scratch = &z;
@@ -348,8 +356,8 @@ class CaGmres final : public Iteration<T, M> {
     return lost_;
   }
 
-  /// A step that has proved too long is shortened, and grows again where there is room. A block that reduces the residual
-  /// by `drop` is ill-conditioned to 1 / drop by nature: that says nothing about the step.
+  /// A step that has proved too long is shortened, and grows again where there is room. A block that reduces the
+  /// residual by `drop` is ill-conditioned to 1 / drop by nature: that says nothing about the step.
   void adapt(Monitor& monitor, int s, const Orthogonalised& done, double drop) {
     if (!heals_) return;
     if (strict_) {
@@ -360,14 +368,15 @@ class CaGmres final : public Iteration<T, M> {
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon(), natural = 1e-3 * drop * drop;
     int next = step_;
     if (done.columns < s && natural > epsilon) next = std::max(1, done.columns);
-    else if (done.columns == s && done.least < std::min(std::pow(epsilon, 0.75), natural)) next = std::max(1, s - (s + 3) / 4);
+    else if (done.columns == s && done.least < std::min(std::pow(epsilon, 0.75), natural))
+      next = std::max(1, s - (s + 3) / 4);
     else if (done.least > std::pow(epsilon, 0.4) && s >= step_ && step_ < wanted_) ++step_;
     if (next >= step_) return;
     step_ = next;
     if (step_ < told_) {
       told_ = step_;
-      monitor.tell(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ", monitor.iterations(),
-                           " on: ", s, " were too ill-conditioned"));
+      monitor.tell(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ",
+                           monitor.iterations(), " on: ", s, " were too ill-conditioned"));
     }
   }
 

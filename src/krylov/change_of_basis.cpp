@@ -103,8 +103,8 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
   return recurrence;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                        \
-  template Values ritz_values<T>(const layout::Space&, std::span<const T>, int, int);               \
+#define TACIT_INSTANTIATE(T)                                                          \
+  template Values ritz_values<T>(const layout::Space&, std::span<const T>, int, int); \
   template op::Recurrence<T> make_recurrence<T>(Basis, std::span<const std::complex<double>>, int, double);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

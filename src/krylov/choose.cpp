@@ -8,17 +8,24 @@
 namespace tacit::krylov {
 
 double seconds_an_iteration(Method method, const Prices& p) {
-  const double apply = p.product + p.precondition, before = (p.restart + 1) / 2.0;  // vectors that stand before a new one
+  const double apply = p.product + p.precondition,
+               before = (p.restart + 1) / 2.0;  // vectors that stand before a new one
   const auto exposed = [&](double hidden_behind) { return std::max(0.0, p.sum - hidden_behind); };
   switch (method) {
-    case Method::cg: return apply + (p.precondition > 0 ? 13 : 10) * p.vector + 2 * p.sum;
-    case Method::pipelined_cg: return apply + (p.precondition > 0 ? 22 : 18) * p.vector + exposed(apply);
-    case Method::gmres: return apply + (2 * before + 4) * p.vector + p.sum;
-    case Method::pipelined_gmres: return apply + (3 * before + 6) * p.vector + exposed(2 * apply);
-    case Method::ca_gmres: return apply + (4 * before / 10 + 7) * p.vector + 4 * p.sum / p.restart;
+    case Method::cg:
+      return apply + (p.precondition > 0 ? 13 : 10) * p.vector + 2 * p.sum;
+    case Method::pipelined_cg:
+      return apply + (p.precondition > 0 ? 22 : 18) * p.vector + exposed(apply);
+    case Method::gmres:
+      return apply + (2 * before + 4) * p.vector + p.sum;
+    case Method::pipelined_gmres:
+      return apply + (3 * before + 6) * p.vector + exposed(2 * apply);
+    case Method::ca_gmres:
+      return apply + (4 * before / 10 + 7) * p.vector + 4 * p.sum / p.restart;
     case Method::pipelined_ca_gmres:
       return apply + (before + 2 * before / 5 + 8) * p.vector + exposed(5 * apply) / 5;
-    default: throw Error(ErrorKind::usage, message("no price is known for ", to_string(method)));
+    default:
+      throw Error(ErrorKind::usage, message("no price is known for ", to_string(method)));
   }
 }
 

@@ -59,45 +59,105 @@ constexpr Names<Reason, 7> reasons{{{{Reason::converged, "converged"},
                                      {Reason::stopped, "stopped"}}}};
 }  // namespace
 
-Method method_of(std::string_view name) { return methods.value(name, "method"); }
-const char* to_string(Method method) { return methods.name(method); }
-std::vector<std::string> method_names() { return methods.all(); }
-Side side_of(std::string_view name) { return sides.value(name, "side"); }
-const char* to_string(Side side) { return sides.name(side); }
-std::vector<std::string> side_names() { return sides.all(); }
-Orthogonalisation orthogonalisation_of(std::string_view name) { return orthogonalisations.value(name, "orthogonalisation"); }
-const char* to_string(Orthogonalisation orthogonalisation) { return orthogonalisations.name(orthogonalisation); }
-std::vector<std::string> orthogonalisation_names() { return orthogonalisations.all(); }
-BlockQr block_qr_of(std::string_view name) { return block_qrs.value(name, "block_qr"); }
-const char* to_string(BlockQr block_qr) { return block_qrs.name(block_qr); }
-std::vector<std::string> block_qr_names() { return block_qrs.all(); }
-Basis basis_of(std::string_view name) { return bases.value(name, "basis"); }
-const char* to_string(Basis basis) { return bases.name(basis); }
-std::vector<std::string> basis_names() { return bases.all(); }
-Storage storage_of(std::string_view name) { return storages.value(name, "storage"); }
-const char* to_string(Storage storage) { return storages.name(storage); }
-std::vector<std::string> storage_names() { return storages.all(); }
-Engine engine_of(std::string_view name) { return engines.value(name, "engine"); }
-const char* to_string(Engine engine) { return engines.name(engine); }
-std::vector<std::string> engine_names() { return engines.all(); }
-Norm norm_of(std::string_view name) { return norms.value(name, "norm"); }
-const char* to_string(Norm norm) { return norms.name(norm); }
-std::vector<std::string> norm_names() { return norms.all(); }
-Powers powers_of(std::string_view name) { return all_powers.value(name, "powers"); }
-const char* to_string(Powers powers) { return all_powers.name(powers); }
-std::vector<std::string> powers_names() { return all_powers.all(); }
-const char* to_string(Reason reason) { return reasons.name(reason); }
+Method method_of(std::string_view name) {
+  return methods.value(name, "method");
+}
+const char* to_string(Method method) {
+  return methods.name(method);
+}
+std::vector<std::string> method_names() {
+  return methods.all();
+}
+Side side_of(std::string_view name) {
+  return sides.value(name, "side");
+}
+const char* to_string(Side side) {
+  return sides.name(side);
+}
+std::vector<std::string> side_names() {
+  return sides.all();
+}
+Orthogonalisation orthogonalisation_of(std::string_view name) {
+  return orthogonalisations.value(name, "orthogonalisation");
+}
+const char* to_string(Orthogonalisation orthogonalisation) {
+  return orthogonalisations.name(orthogonalisation);
+}
+std::vector<std::string> orthogonalisation_names() {
+  return orthogonalisations.all();
+}
+BlockQr block_qr_of(std::string_view name) {
+  return block_qrs.value(name, "block_qr");
+}
+const char* to_string(BlockQr block_qr) {
+  return block_qrs.name(block_qr);
+}
+std::vector<std::string> block_qr_names() {
+  return block_qrs.all();
+}
+Basis basis_of(std::string_view name) {
+  return bases.value(name, "basis");
+}
+const char* to_string(Basis basis) {
+  return bases.name(basis);
+}
+std::vector<std::string> basis_names() {
+  return bases.all();
+}
+Storage storage_of(std::string_view name) {
+  return storages.value(name, "storage");
+}
+const char* to_string(Storage storage) {
+  return storages.name(storage);
+}
+std::vector<std::string> storage_names() {
+  return storages.all();
+}
+Engine engine_of(std::string_view name) {
+  return engines.value(name, "engine");
+}
+const char* to_string(Engine engine) {
+  return engines.name(engine);
+}
+std::vector<std::string> engine_names() {
+  return engines.all();
+}
+Norm norm_of(std::string_view name) {
+  return norms.value(name, "norm");
+}
+const char* to_string(Norm norm) {
+  return norms.name(norm);
+}
+std::vector<std::string> norm_names() {
+  return norms.all();
+}
+Powers powers_of(std::string_view name) {
+  return all_powers.value(name, "powers");
+}
+const char* to_string(Powers powers) {
+  return all_powers.name(powers);
+}
+std::vector<std::string> powers_names() {
+  return all_powers.all();
+}
+const char* to_string(Reason reason) {
+  return reasons.name(reason);
+}
 
 Method classical_of(Method method) {
   switch (method) {
     case Method::pipelined_cg:
-    case Method::ca_cg: return Method::cg;
+    case Method::ca_cg:
+      return Method::cg;
     case Method::pipelined_bicgstab:
-    case Method::ca_bicgstab: return Method::bicgstab;
+    case Method::ca_bicgstab:
+      return Method::bicgstab;
     case Method::pipelined_gmres:
     case Method::ca_gmres:
-    case Method::pipelined_ca_gmres: return Method::gmres;
-    default: return method;
+    case Method::pipelined_ca_gmres:
+      return Method::gmres;
+    default:
+      return method;
   }
 }
 
@@ -112,7 +172,8 @@ void check_uses(const Options& o) {
   only(o.side == Side::left, "side left", {automatic, gmres, pipelined_gmres, ca_gmres, pipelined_ca_gmres});
   only(o.side == Side::flexible, "side flexible", {automatic, gmres});
   only(o.step.has_value(), message("step ", o.step.value_or(0)), {ca_cg, ca_bicgstab, ca_gmres});
-  only(o.depth.has_value(), message("depth ", o.depth.value_or(0)), {pipelined_cg, pipelined_gmres, pipelined_ca_gmres});
+  only(o.depth.has_value(), message("depth ", o.depth.value_or(0)),
+       {pipelined_cg, pipelined_gmres, pipelined_ca_gmres});
   only(o.block.has_value(), message("block ", o.block.value_or(0)), {pipelined_ca_gmres});
   only(o.tau.has_value(), message("tau ", o.tau.value_or(0)), {pipelined_gmres, pipelined_ca_gmres});
   only(o.basis.has_value(), message("basis ", to_string(o.basis.value_or(Basis::automatic))),
@@ -126,19 +187,22 @@ void check_uses(const Options& o) {
   only(o.lambda_max.has_value(), message("lambda_max ", o.lambda_max.value_or(0)), {chebyshev});
   only(o.sweeps.has_value(), message("sweeps ", o.sweeps.value_or(0)), {richardson});
   switch (o.orthogonalisation) {
-    case Orthogonalisation::automatic: break;
+    case Orthogonalisation::automatic:
+      break;
     case Orthogonalisation::one_reduction:
     case Orthogonalisation::cgs:
     case Orthogonalisation::cgs2:
     case Orthogonalisation::mgs:
       only(true, message("orthogonalisation ", to_string(o.orthogonalisation)), {automatic, gmres});
       break;
-    default: only(true, message("orthogonalisation ", to_string(o.orthogonalisation)), {ca_gmres});
+    default:
+      only(true, message("orthogonalisation ", to_string(o.orthogonalisation)), {ca_gmres});
   }
   if (o.block_qr) {
     only(true, message("block_qr ", to_string(*o.block_qr)), {ca_gmres});
-    require(o.orthogonalisation == Orthogonalisation::bcgs || o.orthogonalisation == Orthogonalisation::bcgs2, "block_qr ",
-            to_string(*o.block_qr), " goes with orthogonalisation bcgs or bcgs2; it is ", to_string(o.orthogonalisation));
+    require(o.orthogonalisation == Orthogonalisation::bcgs || o.orthogonalisation == Orthogonalisation::bcgs2,
+            "block_qr ", to_string(*o.block_qr), " goes with orthogonalisation bcgs or bcgs2; it is ",
+            to_string(o.orthogonalisation));
   }
 }
 

@@ -13,8 +13,8 @@ bool by_kernel(const op::Operator<T, M>& A, const op::Operator<T, M>* P, op::Pow
   return how == op::Powers::kernel && A.has_powers_kernel() && (!P || P->pointwise());
 }
 
-/// v[1], v[2] .. from v[0] by the steps, op being A, A P, or with `left` P A. Between P and A stands images[c] in step c, or
-/// images[0] where there is only one; `first_is_there`: P v[0] stands there already. steps.size() applies of A
+/// v[1], v[2] .. from v[0] by the steps, op being A, A P, or with `left` P A. Between P and A stands images[c] in step
+/// c, or images[0] where there is only one; `first_is_there`: P v[0] stands there already. steps.size() applies of A
 /// and of P, one exchange each, or one for all of them.
 template <Scalar T, Memory M>
 void make_powers(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left, op::Powers how,

@@ -1,5 +1,5 @@
-// What the s-step methods share: coordinates in a basis of pairs, the Gram matrix that gives them lengths and angles, the
-// step that the arithmetic allows, and Ritz values from the coefficients of the iterations done so far.
+// What the s-step methods share: coordinates in a basis of pairs, the Gram matrix that gives them lengths and angles,
+// the step that the arithmetic allows, and Ritz values from the coefficients of the iterations done so far.
 #pragma once
 
 #include <tacit/exec/pairs.hpp>
@@ -78,8 +78,7 @@ class Coordinates {
         const W x[3] = {k > 0 ? W(steps_[k].beta) : W(0), W(steps_[k].alpha), W(double(steps_[k].gamma))};
         W sum(0);
         for (int i = k > 0 ? -1 : 0; i <= 1; ++i)
-          for (int j = k > 0 ? -1 : 0; j <= 1; ++j)
-            sum += conj(x[i + 1]) * this->at(at + 2 * i, at + 2 * j) * x[j + 1];
+          for (int j = k > 0 ? -1 : 0; j <= 1; ++j) sum += conj(x[i + 1]) * this->at(at + 2 * i, at + 2 * j) * x[j + 1];
         if (lengths_[at] > 0) most = std::max(most, std::sqrt(std::max(real(sum), 0.0)) / lengths_[at]);
       }
     return most;
@@ -116,8 +115,8 @@ class Step {
   int limit() const { return limit_; }
   void begin() { now_ = 1; }
   int next(int left) const { return std::min(now_, left); }
-  /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding of a scalar in it.
-  /// Returns true when the limit has come down to where it has not been before.
+  /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding of a scalar in
+  /// it. Returns true when the limit has come down to where it has not been before.
   bool after(int step, int done, double noise) {
     if (!adapts_) {
       now_ = std::min(2 * now_, most_);
@@ -152,8 +151,8 @@ class Step {
   double unit_, clear_;
 };
 
-/// Ritz values from the coefficients alpha, beta of a two-term recurrence (CG, BiCG, and so BiCGStab): the eigenvalues of
-/// the tridiagonal matrix that it makes. They are renewed whenever there are twice as many.
+/// Ritz values from the coefficients alpha, beta of a two-term recurrence (CG, BiCG, and so BiCGStab): the eigenvalues
+/// of the tridiagonal matrix that it makes. They are renewed whenever there are twice as many.
 template <Scalar T>
 class Shifts {
  public:
@@ -170,8 +169,8 @@ class Shifts {
   }
   const std::vector<std::complex<double>>& values() const { return values_; }
   double largest() const { return largest_; }
-  /// True when there are new values. A broadcast when it is time for them. Values far beyond `norm`, which is about that
-  /// of the operator, come from a recurrence that has nearly broken down.
+  /// True when there are new values. A broadcast when it is time for them. Values far beyond `norm`, which is about
+  /// that of the operator, come from a recurrence that has nearly broken down.
   bool renew(const layout::Space& space, double norm) {
     const int n = int(diagonal_.size());
     if (n == 0 || n < 2 * from_ + 1 || from_ >= wanted_) return false;
@@ -207,8 +206,8 @@ class Bases {
  public:
   Bases(Basis basis, int most) : basis_(basis == Basis::automatic ? Basis::chebyshev : basis), most_(most) {}
 
-  /// Takes new Ritz values where there are any; `scale` is about the norm of the operator while there are none (its power
-  /// of two is taken, so that a scaled problem has the same digits).
+  /// Takes new Ritz values where there are any; `scale` is about the norm of the operator while there are none (its
+  /// power of two is taken, so that a scaled problem has the same digits).
   void renew(const layout::Space& space, Shifts<T>& shifts, double norm, double scale) {
     if (!shifts.renew(space, norm) && !short_.empty()) return;
     const auto& values = shifts.values();
@@ -217,8 +216,8 @@ class Bases {
     // One or two values tell how large the operator is and not yet where its spectrum lies.
     long_ = make_recurrence<T>(values.size() > 2 ? basis_ : Basis::monomial, values, most_, scale);
   }
-  /// The first `count` steps for a block of s iterations. Powers as they are lose nothing in a short block; a shift would
-  /// make p and (op - theta) p of a smooth p nearly parallel.
+  /// The first `count` steps for a block of s iterations. Powers as they are lose nothing in a short block; a shift
+  /// would make p and (op - theta) p of a smooth p nearly parallel.
   std::span<const op::RecurrenceStep<T>> steps(int s, int count) const {
     return std::span(s <= 2 ? short_ : long_).first(std::size_t(count));
   }
@@ -229,8 +228,8 @@ class Bases {
   op::Recurrence<T> short_, long_;
 };
 
-/// How far the residual of a run may have drifted from f - op u, by a bound of the rounding of what forms both; and so when
-/// it is time to compute it anew. Carson, Demmel (2014), doi 10.1137/120902677; van der Vorst, Ye (2000), doi
+/// How far the residual of a run may have drifted from f - op u, by a bound of the rounding of what forms both; and so
+/// when it is time to compute it anew. Carson, Demmel (2014), doi 10.1137/120902677; van der Vorst, Ye (2000), doi
 /// 10.1137/S1064827599353865.
 class Drift {
  public:

@@ -22,8 +22,8 @@ Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& partit
             column.size(), " columns and ", value.size(), " values");
     std::vector<std::vector<Entry<T>>> by_owner(comm.size());
     for (std::size_t i = 0; i < row.size(); ++i) {
-      require(row[i] >= 0 && row[i] < partition.size() && column[i] >= 0 && column[i] < columns, "entry (", row[i], ", ",
-              column[i], ") lies outside a matrix of ", partition.size(), " by ", columns, " (counted from 0)");
+      require(row[i] >= 0 && row[i] < partition.size() && column[i] >= 0 && column[i] < columns, "entry (", row[i],
+              ", ", column[i], ") lies outside a matrix of ", partition.size(), " by ", columns, " (counted from 0)");
       by_owner[partition.owner(row[i])].push_back({row[i], column[i], value[i]});
     }
     std::vector<comm::Communicator::Parcel> parcels;
@@ -119,10 +119,10 @@ bool is_hermitian(const comm::Communicator& comm, const layout::Partition& parti
   return all_mirror([&](Global k) { return double(real(told.value[std::size_t(k)])); });
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                      \
-  template class Csr<T, Host>;                                                                                    \
+#define TACIT_INSTANTIATE(T)                                                                                         \
+  template class Csr<T, Host>;                                                                                       \
   template Rows<T> assemble<T>(const comm::Communicator&, const layout::Partition&, Global, std::span<const Global>, \
-                               std::span<const Global>, std::span<const T>);                                      \
+                               std::span<const Global>, std::span<const T>);                                         \
   template bool is_hermitian<T>(const comm::Communicator&, const layout::Partition&, const Rows<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -47,8 +47,8 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
             rows.count());
     require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
-            "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
-            " entries by its row starts");
+            "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
+            rows.start.back(), " entries by its row starts");
     LocalRows<T> own, ghost;
     std::vector<Global> needed;
     real_t<T> largest = 0;
@@ -235,8 +235,8 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
       auto& e = exchange(k);
       e.wait(slot);  // takes part in the product meanwhile
       const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
-      parts_->ghost->start_add(*tasks, std::make_shared<const std::vector<T>>(in, in + pattern_->ghost_count()), y.data(),
-                               y.size());
+      parts_->ghost->start_add(*tasks, std::make_shared<const std::vector<T>>(in, in + pattern_->ghost_count()),
+                               y.data(), y.size());
       e.close(slot);
       return;
     }
@@ -279,7 +279,8 @@ template <Scalar T, Memory M>
 void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                               const Vector<T, M>* before, const Diagonals<T, M>& around,
                               std::span<Vector<T, M>* const> images) const {
-  require(has_powers_kernel(), "a csr matrix has a matrix powers kernel in host memory, and where its rows and columns are ",
+  require(has_powers_kernel(),
+          "a csr matrix has a matrix powers kernel in host memory, and where its rows and columns are ",
           "spread alike");
   if constexpr (std::same_as<M, Host>) {
     const int s = int(steps.size());

@@ -173,9 +173,8 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
 
 // The same for the two columns that the s-step methods multiply at once; they lie element by element.
 template <int C, class T>
-  requires(!is_complex<T>)
-inline void diagonal_slice_pair(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
-                                T* sum) {
+requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
+                                                         const std::uint8_t* mask, Local steps, const T* x, T* sum) {
   constexpr unsigned full = (1u << C) - 1;
   using V = typename Register<T, C>::type;
   V acc[2] = {}, v, from[2];
@@ -212,8 +211,8 @@ inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* 
 }
 
 template <int C, class T>
-inline void diagonals_times_columns(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, int rows,
-                                    const T* x, T* y, int columns) {
+inline void diagonals_times_columns(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps,
+                                    int rows, const T* x, T* y, int columns) {
   if constexpr (!is_complex<T>)
     if (columns == 2 && rows == C) return diagonal_slice_pair<C>(value, diagonal, mask, steps, x, y);
   slice_columns<C>(
@@ -280,7 +279,8 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     s.block.push_back({0, 0, 0, 0});
     for (Local r = 0; r < n; ++r) {
       since += a.start[r + 1] - a.start[r] + 1;
-      if ((since >= block_entries || (r + 1) % task_rows == 0) && r + 1 < n) s.block.push_back({r + 1, 0, 0, 0}), since = 0;
+      if ((since >= block_entries || (r + 1) % task_rows == 0) && r + 1 < n)
+        s.block.push_back({r + 1, 0, 0, 0}), since = 0;
     }
     s.block.push_back({n, 0, 0, 0});
     s.find_reach(a);
@@ -428,14 +428,17 @@ void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
     std::vector<char> seen(std::size_t(s.columns) / wide + 1);
     for (std::size_t b = 0; b < count; ++b) {
       std::fill(seen.begin(), seen.end(), 0);
-      const auto sees = [&](Global column) { seen[std::size_t(std::clamp<Global>(column, 0, std::max(s.columns - 1, 0))) / wide] = 1; };
+      const auto sees = [&](Global column) {
+        seen[std::size_t(std::clamp<Global>(column, 0, std::max(s.columns - 1, 0))) / wide] = 1;
+      };
       const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
       for (int k = from; k < to; ++k) {
         const auto& block = s.block[k];
         const Local end = s.block[k + 1].row;
         if (!s.sell) {
           for (Local r = block.row; r < end; ++r)
-            for (Global e = s.start[r]; e < s.start[r + 1]; ++e) sees(s.narrow ? Global(r) + s.offset[e] : Global(s.column[e]));
+            for (Global e = s.start[r]; e < s.start[r + 1]; ++e)
+              sees(s.narrow ? Global(r) + s.offset[e] : Global(s.column[e]));
           continue;
         }
         Global index = block.index, diagonal = block.diagonal;
@@ -467,9 +470,8 @@ void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
-  requires std::same_as<M, Host>
-{
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
+                               const T* before) const requires std::same_as<M, Host> {
   const auto& block = s_->block;
   const int blocks = int(block.size()) - 1, levels = int(steps.size());
   const auto advance = [&](int c, int b) {  // block b of v[c + 1]
@@ -477,8 +479,7 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
   };
   if (blocks > poll_blocks && (exec::Tasks::current() || exec::threads_now() > 1)) {
-    for (int c = 0; c < levels; ++c)
-      exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
+    for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
   // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
@@ -596,8 +597,7 @@ void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
   const Local n = count();
   exec::settle();
   exec::parallel_for(std::size_t(n), n > 2048, [&](std::size_t i) {
-    for (int c = 0; c < columns; ++c)
-      y[std::ptrdiff_t(row_[i]) * columns + c] += row_sum(Local(i), x + c, columns);
+    for (int c = 0; c < columns; ++c) y[std::ptrdiff_t(row_[i]) * columns + c] += row_sum(Local(i), x + c, columns);
   });
   if (Trace::on())
     Trace::work("product", bytes() + 3.0 * n * columns * sizeof(T),

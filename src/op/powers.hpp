@@ -16,15 +16,16 @@
 
 namespace tacit::op {
 
-/// Ghosts by levels: level 1 are the columns that own rows have elsewhere, level l + 1 those that rows of level l have and
-/// nobody before. Ghost i's row is summed like its owner sums it: the columns of the owner first, the others after them.
+/// Ghosts by levels: level 1 are the columns that own rows have elsewhere, level l + 1 those that rows of level l have
+/// and nobody before. Ghost i's row is summed like its owner sums it: the columns of the owner first, the others after
+/// them.
 template <Scalar T>
 class Surroundings {
  public:
   /// The ghosts of `steps` levels, as one exchange brings them.
   struct Reach {
     std::shared_ptr<const comm::Pattern> pattern;
-    std::vector<Local> place;                              // of what arrives, among the ghosts by levels
+    std::vector<Local> place;                                  // of what arrives, among the ghosts by levels
     std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by values an element
   };
 
@@ -165,7 +166,8 @@ class Surroundings {
         const std::byte* at = parcel.bytes.data() + rows * sizeof(Global);
         if (entries > 0) {
           std::memcpy(columns.data(), at, columns.size() * sizeof(Global));
-          std::memcpy(static_cast<void*>(values.data()), at + columns.size() * sizeof(Global), values.size() * sizeof(T));
+          std::memcpy(static_cast<void*>(values.data()), at + columns.size() * sizeof(Global),
+                      values.size() * sizeof(T));
         }
         Global from = 0;
         for (const Global length : lengths) {
@@ -200,13 +202,13 @@ class Surroundings {
   }
 
   layout::Space space_;
-  std::vector<Global> ghosts_;                   // level after level, ascending in each
-  std::vector<Local> level_end_;                 // [l]: ghosts up to level l
+  std::vector<Global> ghosts_;    // level after level, ascending in each
+  std::vector<Local> level_end_;  // [l]: ghosts up to level l
   std::unordered_map<Global, Local> position_;
-  std::vector<Global> start_{0};                 // two parts a row
-  std::vector<Local> column_;                    // a ghost, or ~(an own column)
+  std::vector<Global> start_{0};  // two parts a row
+  std::vector<Local> column_;     // a ghost, or ~(an own column)
   std::vector<T> value_;
-  std::map<int, Reach> reaches_;                 // by steps
+  std::map<int, Reach> reaches_;  // by steps
 };
 
 }  // namespace tacit::op

@@ -4,7 +4,7 @@ namespace tacit::op {
 
 #define TACIT_INSTANTIATE(T)                                                                              \
   template void extend<T, Host>(const RecurrenceStep<T>&, const Vector<T, Host>*, const Vector<T, Host>&, \
-                                  Vector<T, Host>&);
+                                Vector<T, Host>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)
@@ -12,11 +12,11 @@ TACIT_INSTANTIATE(std::complex<double>)
 
 #ifndef TACIT_HAVE_CUDA
 // Operators on the device are only named in such a build: their tables of virtual functions ask for this.
-#define TACIT_INSTANTIATE_NONE(T)                                                                           \
-  template <>                                                                                               \
-  void extend<T, Device>(const RecurrenceStep<T>&, const Vector<T, Device>*, const Vector<T, Device>&,       \
-                         Vector<T, Device>&) {                                                              \
-    throw Error(ErrorKind::environment, "this Tacit was built without CUDA");                               \
+#define TACIT_INSTANTIATE_NONE(T)                                                                      \
+  template <>                                                                                          \
+  void extend<T, Device>(const RecurrenceStep<T>&, const Vector<T, Device>*, const Vector<T, Device>&, \
+                         Vector<T, Device>&) {                                                         \
+    throw Error(ErrorKind::environment, "this Tacit was built without CUDA");                          \
   }
 TACIT_INSTANTIATE_NONE(float)
 TACIT_INSTANTIATE_NONE(double)

@@ -2,7 +2,7 @@
 
 namespace tacit::op {
 
-#define TACIT_INSTANTIATE(T)                                                                              \
+#define TACIT_INSTANTIATE(T)                                                                                    \
   template void extend<T, Device>(const RecurrenceStep<T>&, const Vector<T, Device>*, const Vector<T, Device>&, \
                                   Vector<T, Device>&);
 TACIT_INSTANTIATE(float)

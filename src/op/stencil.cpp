@@ -162,8 +162,8 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     for (Global s : ghost_slabs)
       for (Global i = 0; i < slab; ++i) needed.push_back(s * slab + i);
 
-    parts_.reset(
-        new Parts{part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}, 0, nullptr});
+    parts_.reset(new Parts{
+        part, Coefficients<T>(axes, weights, false), true, {}, {}, {}, {}, {}, part.nz, 0, part.nz, {}, 0, nullptr});
     Parts& p = *parts_;
     if (part.below.where == Part::Where::ghost) p.lowest_inner = 1;
     if (part.above.where == Part::Where::ghost) p.highest_inner = std::max(p.lowest_inner, part.nz - 1);

@@ -6,11 +6,11 @@
 
 namespace tacit::precond {
 
-#define TACIT_INSTANTIATE(T)                                                                                       \
-  template class Jacobi<T, Device>;                                                                                \
-  template class Spai<T, Device>;                                                                                  \
-  template class Polynomial<T, Device>;                                                                            \
-  template std::unique_ptr<op::Operator<T, Device>> make<T, Device>(std::string_view, const op::Csr<T, Device>&,   \
+#define TACIT_INSTANTIATE(T)                                                                                     \
+  template class Jacobi<T, Device>;                                                                              \
+  template class Spai<T, Device>;                                                                                \
+  template class Polynomial<T, Device>;                                                                          \
+  template std::unique_ptr<op::Operator<T, Device>> make<T, Device>(std::string_view, const op::Csr<T, Device>&, \
                                                                     const Options&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

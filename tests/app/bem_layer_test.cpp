@@ -97,7 +97,8 @@ TEST(GalerkinLayer, IsSymmetricAndTheSameHoweverAskedFor) {
   }
 }
 
-// In the plane of a triangle an edge gives t (asinh(s / t) + asinh((L - s) / t)), t its distance and s the foot's place.
+// In the plane of a triangle an edge gives t (asinh(s / t) + asinh((L - s) / t)), t its distance and s the foot's
+// place.
 TEST(SingleLayer, TakesSlimTriangles) {
   for (const double height : {1e-3, 1e-6, 1e-9, 1e-12}) {
     Mesh mesh;

@@ -254,8 +254,8 @@ TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
     }
 }
 
-// Ranks with slabs pass over a level in waves that begin and end on their neighbours' planes: the bits of single sweeps, and
-// an exchange before each pass.
+// Ranks with slabs pass over a level in waves that begin and end on their neighbours' planes: the bits of single
+// sweeps, and an exchange before each pass.
 TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
   struct Case {
     std::vector<Global> n;
@@ -292,7 +292,8 @@ TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
             precond::MultigridReport report;
             const auto found = solution(comm, 3, report);
             if (together && c.pre == 2 && comm.size() > 1 && c.n[2] % (4 * comm.size()) == 0) {
-              // Of the finest level: u before the passes down and up, f once, or twice where the pass up reaches farther.
+              // Of the finest level: u before the passes down and up, f once, or twice where the pass up reaches
+              // farther.
               EXPECT_LE(report.levels[0].exchanges, 2 + 2 * report.cycles) << comm.size() << " ranks, " << c.n[2];
             }
             if (comm.rank() > 0) return;
@@ -384,8 +385,9 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
           const auto f =
               sampled(*A, [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; });
           const auto report = M.solve(f, u, limits(1e-9, 60));
-          EXPECT_TRUE(report.converged()) << c.n[0] << " " << int(c.o.cycle) << " " << to_string(c.o.smoother) << ": "
-                                        << to_string(report.reason) << " " << report.residual_norm << " after " << report.cycles;
+          EXPECT_TRUE(report.converged())
+              << c.n[0] << " " << int(c.o.cycle) << " " << to_string(c.o.smoother) << ": " << to_string(report.reason)
+              << " " << report.residual_norm << " after " << report.cycles;
           EXPECT_LE(report.cycles, c.most) << c.n[0] << " x ... " << c.n.size() << " axes, " << to_string(c.o.smoother);
           // The residual by the operator itself.
           Vector<double> r(A->range());

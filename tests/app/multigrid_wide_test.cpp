@@ -236,7 +236,7 @@ TEST(MultigridWide, CyclesSmoothersAndSizes) {
             s.rtol = 1e-9;
             const auto report = M.solve(f, u, s);
             EXPECT_TRUE(report.converged()) << to_string(stencil) << ", case " << &c - cases.data() << ": "
-                                          << to_string(report.reason) << " " << report.residual_norm;
+                                            << to_string(report.reason) << " " << report.residual_norm;
             EXPECT_LE(report.cycles, c.most) << to_string(stencil) << ", case " << &c - cases.data();
             A->apply(u, r);
             layout::subtract(f, r, r);

@@ -35,7 +35,8 @@ TEST(Sum, HasTheSameBitsOnEveryRankAndEveryRun) {
     std::vector<double> first;
     for (int run = 0; run < 3; ++run) {
       std::vector<double> v(17);
-      for (std::size_t i = 0; i < v.size(); ++i) v[i] = std::sin(1.0 + 100.0 * c.rank() + double(i)) * std::pow(10.0, double(i));
+      for (std::size_t i = 0; i < v.size(); ++i)
+        v[i] = std::sin(1.0 + 100.0 * c.rank() + double(i)) * std::pow(10.0, double(i));
       auto pending = c.start_sum(v.data(), v.size());
       pending.wait(v.data());
       if (run == 0) first = v;
@@ -109,7 +110,8 @@ TEST(SparseExchange, DeliversWithoutKnowingTheSenders) {
       // Rank r writes to r + 1, r + 2 (when they exist) and to itself.
       std::vector<Communicator::Parcel> out;
       for (int to : {c.rank(), c.rank() + 1, c.rank() + 2})
-        if (to < c.size()) out.push_back({to, std::vector<std::byte>(std::size_t(c.rank() * 10 + round), std::byte(to))});
+        if (to < c.size())
+          out.push_back({to, std::vector<std::byte>(std::size_t(c.rank() * 10 + round), std::byte(to))});
       const auto in = c.sparse_exchange(out);
       std::vector<int> senders;
       for (const auto& p : in) {
@@ -140,8 +142,8 @@ struct Ring {
 TEST(Exchange, BringsGhostsAndAddsThemBack) {
   on_ranks([](const Communicator& c) {
     const Ring ring(c, 7);
-    const auto pattern = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(c, ring.partition.offsets(), ring.needed));
+    const auto pattern =
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(c, ring.partition.offsets(), ring.needed));
     comm::Exchange exchange(c, pattern, sizeof(double));
     const Global first = ring.partition.begin(c.rank());
     const auto before = c.counters();
@@ -162,8 +164,7 @@ TEST(Exchange, BringsGhostsAndAddsThemBack) {
       std::iota(all.begin(), all.end(), 0);
       EXPECT_EQ(arrived, all);
       const auto* in = reinterpret_cast<const double*>(exchange.incoming(slots[which]));
-      for (Local g = 0; g < pattern->ghost_count(); ++g)
-        EXPECT_EQ(in[g], double(pattern->ghosts[g]) + 1000.0 * which);
+      for (Local g = 0; g < pattern->ghost_count(); ++g) EXPECT_EQ(in[g], double(pattern->ghosts[g]) + 1000.0 * which);
       exchange.close(slots[which]);
     }
     // Counted exactly as the pattern says.
@@ -185,31 +186,35 @@ TEST(Exchange, BringsGhostsAndAddsThemBack) {
 }
 
 TEST(Exchange, LosesNoEpochUnderRandomDelays) {
-  on_ranks([](const Communicator& c) {
-    const Communicator slow(std::make_shared<test::FaultyTransport>(c.transport().duplicate(), 0,
-                                                                    std::chrono::microseconds(20)));
-    const Ring ring(slow, 4);
-    const auto pattern = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(slow, ring.partition.offsets(), ring.needed));
-    comm::Exchange exchange(slow, pattern, sizeof(Global));
-    for (Global epoch = 0; epoch < 300; ++epoch) {
-      const int slot = exchange.open();
-      auto* out = reinterpret_cast<Global*>(exchange.outgoing(slot));
-      std::fill_n(out, pattern->send_index.size(), epoch);
-      exchange.post(slot);
-      exchange.wait(slot);
-      const auto* in = reinterpret_cast<const Global*>(exchange.incoming(slot));
-      for (Local g = 0; g < pattern->ghost_count(); ++g) ASSERT_EQ(in[g], epoch);
-      exchange.close(slot);
-    }
-  }, {2, 3});
+  on_ranks(
+      [](const Communicator& c) {
+        const Communicator slow(
+            std::make_shared<test::FaultyTransport>(c.transport().duplicate(), 0, std::chrono::microseconds(20)));
+        const Ring ring(slow, 4);
+        const auto pattern =
+            std::make_shared<const comm::Pattern>(comm::Pattern::build(slow, ring.partition.offsets(), ring.needed));
+        comm::Exchange exchange(slow, pattern, sizeof(Global));
+        for (Global epoch = 0; epoch < 300; ++epoch) {
+          const int slot = exchange.open();
+          auto* out = reinterpret_cast<Global*>(exchange.outgoing(slot));
+          std::fill_n(out, pattern->send_index.size(), epoch);
+          exchange.post(slot);
+          exchange.wait(slot);
+          const auto* in = reinterpret_cast<const Global*>(exchange.incoming(slot));
+          for (Local g = 0; g < pattern->ghost_count(); ++g) ASSERT_EQ(in[g], epoch);
+          exchange.close(slot);
+        }
+      },
+      {2, 3});
 }
 
 TEST(Pattern, RefusesOwnAndForeignIndices) {
   on_ranks([](const Communicator& c) {
     const auto partition = layout::Partition::blocks(10 * c.size(), c.size());
-    EXPECT_THROW(comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {partition.begin(c.rank())}); }), Error);
-    EXPECT_THROW(comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {Global(10 * c.size())}); }), Error);
+    EXPECT_THROW(
+        comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {partition.begin(c.rank())}); }), Error);
+    EXPECT_THROW(comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {Global(10 * c.size())}); }),
+                 Error);
     EXPECT_EQ(c.sum(exec::Sums<1, double>{{1.0}}).wait()[0], c.size());  // and all is well afterwards
   });
 }
@@ -238,23 +243,32 @@ void expect_agreed_failure(const Communicator& c, int culprit, const std::functi
 TEST(Failure, OfOneRankReachesAll) {
   on_ranks([](const Communicator& c) {
     for (int culprit = 0; culprit < c.size(); ++culprit) {
-      expect_agreed_failure(c, culprit, [&](bool me) {
-        if (me) throw Error(ErrorKind::input, "bad row 17");
-        (void)c.sum(exec::Sums<1, double>{{1.0}}).wait();
-      }, "bad row 17");
-      expect_agreed_failure(c, culprit, [&](bool me) {
-        (void)c.all_sum(Global(1));
-        if (me) throw std::runtime_error("from a user's callback");
-        for (int i = 0; i < 10; ++i) (void)c.all_gather(c.rank());
-      }, "from a user's callback");
-      expect_agreed_failure(c, culprit, [&](bool me) {  // while sums are in flight
-        const double one = 1;
-        auto a = c.start_sum(&one, 1), b = c.start_sum(&one, 1);
-        if (me) throw std::bad_alloc();
-        double x;
-        a.wait(&x);
-        b.wait(&x);
-      }, c.size() == 1 ? "bad_alloc" : "out of memory");
+      expect_agreed_failure(
+          c, culprit,
+          [&](bool me) {
+            if (me) throw Error(ErrorKind::input, "bad row 17");
+            (void)c.sum(exec::Sums<1, double>{{1.0}}).wait();
+          },
+          "bad row 17");
+      expect_agreed_failure(
+          c, culprit,
+          [&](bool me) {
+            (void)c.all_sum(Global(1));
+            if (me) throw std::runtime_error("from a user's callback");
+            for (int i = 0; i < 10; ++i) (void)c.all_gather(c.rank());
+          },
+          "from a user's callback");
+      expect_agreed_failure(
+          c, culprit,
+          [&](bool me) {  // while sums are in flight
+            const double one = 1;
+            auto a = c.start_sum(&one, 1), b = c.start_sum(&one, 1);
+            if (me) throw std::bad_alloc();
+            double x;
+            a.wait(&x);
+            b.wait(&x);
+          },
+          c.size() == 1 ? "bad_alloc" : "out of memory");
     }
   });
 }
@@ -294,14 +308,17 @@ TEST(Failure, LeavesGathersAndNativeSumsWhole) {
     for (const auto algorithm : {comm::SumAlgorithm::doubling, comm::SumAlgorithm::native}) {
       const Communicator d = c.duplicate();
       d.use(algorithm);
-      expect_agreed_failure(d, 0, [&](bool me) {
-        double x = 1;
-        auto sum = d.start_sum(&x, 1);
-        if (me) throw Error(ErrorKind::usage, "before the sum is waited for");
-        sum.wait(&x);
-        std::vector<Global> many(1000, d.rank());
-        (void)d.all_gather(std::span<const Global>(many));
-      }, "before the sum is waited for");
+      expect_agreed_failure(
+          d, 0,
+          [&](bool me) {
+            double x = 1;
+            auto sum = d.start_sum(&x, 1);
+            if (me) throw Error(ErrorKind::usage, "before the sum is waited for");
+            sum.wait(&x);
+            std::vector<Global> many(1000, d.rank());
+            (void)d.all_gather(std::span<const Global>(many));
+          },
+          "before the sum is waited for");
     }
   });
 }
@@ -310,13 +327,16 @@ TEST(Failure, LeavesNewExchangesInStep) {
   on_ranks([](const Communicator& c) {
     const Communicator d = c.duplicate();
     const Ring ring(d, 6);
-    const auto pattern = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(d, ring.partition.offsets(), ring.needed));
-    EXPECT_THROW(comm::collective(d, [&] {
-      if (d.rank() == d.size() - 1) throw Error(ErrorKind::usage, "before it made its exchange");
-      comm::Exchange exchange(d, pattern, 8);
-      (void)d.all_sum(Global(1));
-    }), Error);
+    const auto pattern =
+        std::make_shared<const comm::Pattern>(comm::Pattern::build(d, ring.partition.offsets(), ring.needed));
+    EXPECT_THROW(comm::collective(d,
+                                  [&] {
+                                    if (d.rank() == d.size() - 1)
+                                      throw Error(ErrorKind::usage, "before it made its exchange");
+                                    comm::Exchange exchange(d, pattern, 8);
+                                    (void)d.all_sum(Global(1));
+                                  }),
+                 Error);
     comm::Exchange exchange(d, pattern, 8);
     const int slot = exchange.open();
     exchange.post(slot);
@@ -340,56 +360,61 @@ TEST(Failure, OfSeveralRanksIsTheLowestOnes) {
 
 TEST(Failure, PassesThroughNestedCollectives) {
   on_ranks([](const Communicator& c) {
-    expect_agreed_failure(c, c.size() - 1, [&](bool me) {
-      comm::collective(c, [&] {
-        comm::collective(c, [&] {
-          if (me) throw Error(ErrorKind::usage, "deep inside");
-          (void)c.all_sum(Global(1));
-        });
-      });
-    }, "deep inside");
+    expect_agreed_failure(
+        c, c.size() - 1,
+        [&](bool me) {
+          comm::collective(c, [&] {
+            comm::collective(c, [&] {
+              if (me) throw Error(ErrorKind::usage, "deep inside");
+              (void)c.all_sum(Global(1));
+            });
+          });
+        },
+        "deep inside");
   });
 }
 
 // 200 faults at random places of a job with sums, gathers and exchanges.
 TEST(Failure, InjectedAnywhereNeverHangs) {
   int fired = 0;
-  on_ranks([&](const Communicator& c) {
-    if (c.size() == 1) return;
-    for (int trial = 0; trial < (test::under_mpi() ? 200 : 50); ++trial) {
-      const int culprit = trial % c.size(), countdown = 1 + (trial * 7) % 60;
-      const auto transport =
-          std::make_shared<test::FaultyTransport>(c.transport().duplicate(), c.rank() == culprit ? countdown : 0);
-      const Communicator faulty(transport);
-      const auto from = std::chrono::steady_clock::now();
-      bool failed = false;
-      try {
-        comm::collective(faulty, [&] {
-          const Ring ring(faulty, 5);
-          const auto pattern = std::make_shared<const comm::Pattern>(
-              comm::Pattern::build(faulty, ring.partition.offsets(), ring.needed));
-          comm::Exchange exchange(faulty, pattern, 8);
-          for (int i = 0; i < 6; ++i) {
-            const int slot = exchange.open();
-            exchange.post(slot);
-            auto sum = faulty.sum(exec::Sums<1, double>{{1.0}});
-            exchange.wait(slot);
-            (void)sum.wait();
-            exchange.close(slot);
+  on_ranks(
+      [&](const Communicator& c) {
+        if (c.size() == 1) return;
+        for (int trial = 0; trial < (test::under_mpi() ? 200 : 50); ++trial) {
+          const int culprit = trial % c.size(), countdown = 1 + (trial * 7) % 60;
+          const auto transport =
+              std::make_shared<test::FaultyTransport>(c.transport().duplicate(), c.rank() == culprit ? countdown : 0);
+          const Communicator faulty(transport);
+          const auto from = std::chrono::steady_clock::now();
+          bool failed = false;
+          try {
+            comm::collective(faulty, [&] {
+              const Ring ring(faulty, 5);
+              const auto pattern = std::make_shared<const comm::Pattern>(
+                  comm::Pattern::build(faulty, ring.partition.offsets(), ring.needed));
+              comm::Exchange exchange(faulty, pattern, 8);
+              for (int i = 0; i < 6; ++i) {
+                const int slot = exchange.open();
+                exchange.post(slot);
+                auto sum = faulty.sum(exec::Sums<1, double>{{1.0}});
+                exchange.wait(slot);
+                (void)sum.wait();
+                exchange.close(slot);
+              }
+              // The agreement that ends the job cannot itself be agreed upon.
+              transport->disarm();
+            });
+          } catch (const Error& e) {
+            failed = true;
+            EXPECT_NE(std::string(e.what()).find("injected fault"), std::string::npos) << e.what();
           }
-          // The agreement that ends the job cannot itself be agreed upon.
-          transport->disarm();
-        });
-      } catch (const Error& e) {
-        failed = true;
-        EXPECT_NE(std::string(e.what()).find("injected fault"), std::string::npos) << e.what();
-      }
-      EXPECT_LT(std::chrono::steady_clock::now() - from, very_long);
-      const bool any = c.all_sum(Global(failed)) > 0;
-      EXPECT_EQ(any, failed) << "the ranks do not agree whether trial " << trial << " failed";
-      if (c.rank() == 0) fired += failed;
-    }
-  }, {2, 3, 4, 5});
+          EXPECT_LT(std::chrono::steady_clock::now() - from, very_long);
+          const bool any = c.all_sum(Global(failed)) > 0;
+          EXPECT_EQ(any, failed) << "the ranks do not agree whether trial " << trial << " failed";
+          if (c.rank() == 0) fired += failed;
+        }
+      },
+      {2, 3, 4, 5});
   if (!test::under_mpi()) {
     EXPECT_GT(fired, 50);
   }

@@ -46,7 +46,9 @@ std::string thrown(const Communicator& c, const std::function<void()>& f) {
   return nothing;
 }
 
-bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
 
 template <class F>
 ErrorKind kind_of(F&& f) {
@@ -67,15 +69,19 @@ void expect_alike(const Communicator& c, const std::string& text) {
 
 void expect_works(const Communicator& c) {
   std::string gathered, expected;
-  EXPECT_EQ(thrown(c, [&] {
-    EXPECT_EQ(c.all_sum(Global(1)), c.size());
-    for (int r : c.all_gather(c.rank())) gathered += std::to_string(r);
-    for (int r = 0; r < c.size(); ++r) expected += std::to_string(r);
-    EXPECT_EQ(gathered, expected);
-  }), nothing);
+  EXPECT_EQ(thrown(c,
+                   [&] {
+                     EXPECT_EQ(c.all_sum(Global(1)), c.size());
+                     for (int r : c.all_gather(c.rank())) gathered += std::to_string(r);
+                     for (int r = 0; r < c.size(); ++r) expected += std::to_string(r);
+                     EXPECT_EQ(gathered, expected);
+                   }),
+            nothing);
 }
 
-bool last(const Communicator& c) { return c.rank() == c.size() - 1; }
+bool last(const Communicator& c) {
+  return c.rank() == c.size() - 1;
+}
 
 // Two elements of the next rank.
 std::shared_ptr<const comm::Pattern> ring(const Communicator& c) {
@@ -268,28 +274,30 @@ TEST(Failure, DropsWhatWasBegunOnAnotherCommunicatorAndSaysSo) {
 
 // Two failures at once, on two communicators: nobody waits for ever, whichever is heard first.
 TEST(Failure, OnTwoCommunicatorsAtOnceEnds) {
-  on_ranks([](const Communicator& c) {
-    if (c.size() == 1) return;
-    for (int round = 0; round < 30; ++round) {
-      const Communicator outer = c.duplicate(), inner = c.duplicate();
-      const std::string text = thrown(outer, [&] {
-        if (c.rank() == 0) {
-          std::this_thread::sleep_for(round % 10 * 50us);
-          throw Error(ErrorKind::usage, "in the outer call");
+  on_ranks(
+      [](const Communicator& c) {
+        if (c.size() == 1) return;
+        for (int round = 0; round < 30; ++round) {
+          const Communicator outer = c.duplicate(), inner = c.duplicate();
+          const std::string text = thrown(outer, [&] {
+            if (c.rank() == 0) {
+              std::this_thread::sleep_for(round % 10 * 50us);
+              throw Error(ErrorKind::usage, "in the outer call");
+            }
+            comm::collective(inner, [&] {
+              if (last(c)) throw Error(ErrorKind::usage, "in the inner call");
+              (void)inner.all_sum(Global(1));
+            });
+          });
+          EXPECT_TRUE(has(text, "in the outer call")) << text;
+          expect_alike(c, text);
+          expect_works(outer);
+          // Left in the middle of a call, or of its agreement.
+          expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
+          expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
         }
-        comm::collective(inner, [&] {
-          if (last(c)) throw Error(ErrorKind::usage, "in the inner call");
-          (void)inner.all_sum(Global(1));
-        });
-      });
-      EXPECT_TRUE(has(text, "in the outer call")) << text;
-      expect_alike(c, text);
-      expect_works(outer);
-      // Left in the middle of a call, or of its agreement.
-      expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
-      expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
-    }
-  }, {2, 3, 4});
+      },
+      {2, 3, 4});
 }
 
 TEST(Failure, OfAGroupIsAnErrorOfItsRanksToTheOthers) {
@@ -387,35 +395,37 @@ TEST(Failure, ReachesThoseWhoDuplicate) {
 
 // The transport fails on one rank while nothing that may throw is waiting.
 TEST(Failure, OfTheTransportIsNotLostInDestructors) {
-  on_ranks([](const Communicator& c) {
-    if (c.size() == 1) return;
-    int failures = 0;
-    for (int countdown = 1; countdown < 16; ++countdown) {
-      const auto transport =
-          std::make_shared<test::FaultyTransport>(c.transport().duplicate(), c.rank() == 0 ? countdown : 0);
-      const Communicator d(transport);
-      const std::string text = thrown(d, [&] {
-        for (int i = 0; i < 3; ++i) {
-          const double one = 1;
-          auto dropped = d.start_sum(&one, 1);
-          for (int k = 0; k < 200; ++k) {
-            d.poll();
-            std::this_thread::yield();
-          }
+  on_ranks(
+      [](const Communicator& c) {
+        if (c.size() == 1) return;
+        int failures = 0;
+        for (int countdown = 1; countdown < 16; ++countdown) {
+          const auto transport =
+              std::make_shared<test::FaultyTransport>(c.transport().duplicate(), c.rank() == 0 ? countdown : 0);
+          const Communicator d(transport);
+          const std::string text = thrown(d, [&] {
+            for (int i = 0; i < 3; ++i) {
+              const double one = 1;
+              auto dropped = d.start_sum(&one, 1);
+              for (int k = 0; k < 200; ++k) {
+                d.poll();
+                std::this_thread::yield();
+              }
+            }
+            double x = 1;
+            d.start_sum(&x, 1).wait(&x);
+            EXPECT_EQ(x, d.size());
+            transport->disarm();
+          });
+          expect_alike(c, text);
+          if (text == nothing) continue;
+          ++failures;
+          EXPECT_TRUE(has(text, "injected fault")) << text;
+          expect_works(d);
         }
-        double x = 1;
-        d.start_sum(&x, 1).wait(&x);
-        EXPECT_EQ(x, d.size());
-        transport->disarm();
-      });
-      expect_alike(c, text);
-      if (text == nothing) continue;
-      ++failures;
-      EXPECT_TRUE(has(text, "injected fault")) << text;
-      expect_works(d);
-    }
-    EXPECT_GT(failures, 2);
-  }, {2, 3, 4});
+        EXPECT_GT(failures, 2);
+      },
+      {2, 3, 4});
 }
 
 TEST(Failure, OutlivesTheTags) {
@@ -538,29 +548,31 @@ TEST(Exchange, AbandonedOnesMakeRoom) {
 
 // Ranks get far ahead of each other: a late sum must not meet the one that is given the same tag.
 TEST(Sum, MoreThanThereAreTagsDoNotMix) {
-  on_ranks([](const Communicator& c) {
-    if (c.size() < 4) return;
-    const Communicator d = c.duplicate();
-    constexpr int tags = 512;
-    std::vector<comm::PendingSum> pending;
-    const auto start = [&](double x) { pending.push_back(d.start_sum(&x, 1)); };
-    double v;
-    start(1);
-    if (d.rank() == 3) {
-      pending[0].wait(&v);
-      std::this_thread::sleep_for(50ms);
-    }
-    for (int i = 1; i <= tags; ++i) start(i);
-    if (d.rank() != 3) pending[0].wait(&v);
-    start(1000);
-    if (d.rank() == 2) std::this_thread::sleep_for(200ms);
-    for (int i = 1; i <= tags; ++i) {
-      pending[std::size_t(i)].wait(&v);
-      EXPECT_EQ(v, i * d.size());
-    }
-    pending.back().wait(&v);
-    EXPECT_EQ(v, 1000 * d.size());
-  }, {4, 5});
+  on_ranks(
+      [](const Communicator& c) {
+        if (c.size() < 4) return;
+        const Communicator d = c.duplicate();
+        constexpr int tags = 512;
+        std::vector<comm::PendingSum> pending;
+        const auto start = [&](double x) { pending.push_back(d.start_sum(&x, 1)); };
+        double v;
+        start(1);
+        if (d.rank() == 3) {
+          pending[0].wait(&v);
+          std::this_thread::sleep_for(50ms);
+        }
+        for (int i = 1; i <= tags; ++i) start(i);
+        if (d.rank() != 3) pending[0].wait(&v);
+        start(1000);
+        if (d.rank() == 2) std::this_thread::sleep_for(200ms);
+        for (int i = 1; i <= tags; ++i) {
+          pending[std::size_t(i)].wait(&v);
+          EXPECT_EQ(v, i * d.size());
+        }
+        pending.back().wait(&v);
+        EXPECT_EQ(v, 1000 * d.size());
+      },
+      {4, 5});
 }
 
 TEST(Reduce, HasTheSameBitsOfZerosAndNaNs) {
@@ -581,7 +593,9 @@ TEST(Reduce, HasTheSameBitsOfZerosAndNaNs) {
 }
 
 template <class T>
-constexpr bool can_be_summed = requires(const Communicator c, const T* p) { c.start_sum(p, 1); };
+constexpr bool can_be_summed = requires(const Communicator c, const T* p) {
+  c.start_sum(p, 1);
+};
 static_assert(can_be_summed<double> && can_be_summed<std::complex<float>> && can_be_summed<Global>);
 static_assert(!can_be_summed<int> && !can_be_summed<char> && !can_be_summed<bool>);
 

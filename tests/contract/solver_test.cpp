@@ -70,8 +70,7 @@ void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& 
   EXPECT_LE(std::abs(truth - (long double)(r.residual_norm)), noise + 1e-5L * truth) << what;
   if (r.converged()) {
     EXPECT_LE(r.residual_norm, o.rtol * (1 + 1e-12)) << what;
-  }
-  else EXPECT_GT(r.residual_norm, o.rtol) << what << ": not converged, " << r.detail;
+  } else EXPECT_GT(r.residual_norm, o.rtol) << what << ": not converged, " << r.detail;
   if (r.converged()) {
     EXPECT_LE(truth, o.rtol + noise) << what;
     EXPECT_EQ(r.advice, "") << what;
@@ -159,7 +158,8 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
               EXPECT_EQ(s.report.reason, Reason::max_iterations) << m.name;
               return s.report.counts;
             };
-            // Within one cycle: a restart recomputes b - A x. The second one where the first, without shifts, is another.
+            // Within one cycle: a restart recomputes b - A x. The second one where the first, without shifts, is
+            // another.
             const int restart = o.restart.value_or(krylov::default_restart), few = restart < 14 ? restart + 1 : 4,
                       more = few + 10, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
@@ -174,7 +174,8 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             EXPECT_EQ(c2.operator_applies - c1.operator_applies, n * m.applies) << what;
             EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? n * m.preconditions : 0) << what;
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? n * m.applies : 0) << what;
-            EXPECT_LE(c1.operator_applies, few * m.applies + 4) << what;  // one to be sure, one to take back; two in advance
+            EXPECT_LE(c1.operator_applies, few * m.applies + 4)
+                << what;  // one to be sure, one to take back; two in advance
             EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2.0)) << what;
           }
       },
@@ -585,7 +586,8 @@ TYPED_TEST(Solver, AnErrorOnOneRankReachesAll) {
             EXPECT_EQ(comm.size(), 1);  // alone, the original comes through
             EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
           }
-          EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(), 60.0);  // on a busy machine
+          EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(),
+                    60.0);  // on a busy machine
         };
         for (const auto& m : all_methods()) {
           Options o;
@@ -637,7 +639,8 @@ TYPED_TEST(Solver, WrongUseIsRefusedBeforeAnything) {
         refuse([](Options& o) { o.divergence = 1; }, "divergence");
         refuse([](Options& o) { o.lambda_min = 2; }, "lambda_min 2 is an option of chebyshev");
         refuse([](Options& o) { o.method = krylov::Method::chebyshev, o.lambda_min = -1; }, "lambda_min");
-        refuse([](Options& o) { o.method = krylov::Method::chebyshev, o.lambda_min = 2, o.lambda_max = 1; }, "lambda_max");
+        refuse([](Options& o) { o.method = krylov::Method::chebyshev, o.lambda_min = 2, o.lambda_max = 1; },
+               "lambda_max");
         const Vector<T> other(Space::distributed(comm, a.n + 1));
         Vector<T> x(A->domain());
         EXPECT_THROW((krylov::solve<T, Host>(*A, nullptr, other, x, {})), Error);
@@ -695,8 +698,8 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     count(60);  // buffers that are kept
     const long few = count(10), many = count(60);
     if (m.applies == 0) {
-      // Blocks grow and shrink, and Ritz values are found, mostly over the first iterations of a run: later less than once
-      // in a block of eight.
+      // Blocks grow and shrink, and Ritz values are found, mostly over the first iterations of a run: later less than
+      // once in a block of eight.
       EXPECT_LT(count(240) - count(120), 120 / 8) << m.name;
     } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
       // Bases, and per sum what it carries.

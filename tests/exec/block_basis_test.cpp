@@ -64,15 +64,17 @@ struct Stored {
   using scalar = T;
   using storage = S;
 };
-using Kinds = testing::Types<Stored<float, float>, Stored<double, double>, Stored<std::complex<float>, std::complex<float>>,
-                             Stored<std::complex<double>, std::complex<double>>, Stored<double, float>,
-                             Stored<double, Bfloat16>, Stored<std::complex<double>, std::complex<float>>,
-                             Stored<std::complex<double>, exec::ComplexBfloat16>, Stored<float, Bfloat16>,
-                             Stored<std::complex<float>, exec::ComplexBfloat16>>;
+using Kinds =
+    testing::Types<Stored<float, float>, Stored<double, double>, Stored<std::complex<float>, std::complex<float>>,
+                   Stored<std::complex<double>, std::complex<double>>, Stored<double, float>, Stored<double, Bfloat16>,
+                   Stored<std::complex<double>, std::complex<float>>,
+                   Stored<std::complex<double>, exec::ComplexBfloat16>, Stored<float, Bfloat16>,
+                   Stored<std::complex<float>, exec::ComplexBfloat16>>;
 TYPED_TEST_SUITE(BlockBasis, Kinds);
 
-const std::vector<std::array<std::size_t, 3>> shapes{{0, 1, 1},    {1, 1, 0},     {3, 2, 7},      {4, 5, 256},  {5, 10, 257},
-                                                     {7, 6, 1000}, {2, 11, 8191}, {11, 10, 8200}, {31, 4, 515}, {6, 3, 20001}};
+const std::vector<std::array<std::size_t, 3>> shapes{{0, 1, 1},    {1, 1, 0},    {3, 2, 7},     {4, 5, 256},
+                                                     {5, 10, 257}, {7, 6, 1000}, {2, 11, 8191}, {11, 10, 8200},
+                                                     {31, 4, 515}, {6, 3, 20001}};
 
 TYPED_TEST(BlockBasis, GramIsTheSums) {
   using T = typename TypeParam::scalar;
@@ -118,13 +120,15 @@ TYPED_TEST(BlockBasis, UpdateIsTheCombination) {
               sum += scaled ? left * wide_t<T>(widen(W[c * s + l])) : left;
             }
             if (narrow) {
-              const double step = sizeof(S) == sizeof(T) ? 0 : sizeof(S) * 2 == sizeof(T) && sizeof(real_t<T>) == 8 ? 6e-8 : 4e-3;
-              EXPECT_LE(std::abs(wide_t<T>(widened(out[c][e])) - sum), rounding * double(j + s) + step * double(std::abs(sum)));
+              const double step = sizeof(S) == sizeof(T)                                 ? 0
+                                  : sizeof(S) * 2 == sizeof(T) && sizeof(real_t<T>) == 8 ? 6e-8
+                                                                                         : 4e-3;
+              EXPECT_LE(std::abs(wide_t<T>(widened(out[c][e])) - sum),
+                        rounding * double(j + s) + step * double(std::abs(sum)));
             }
             if (!narrow || c == a.s - 1) {
               EXPECT_LE(std::abs(widen(a.block[c][e]) - sum), rounding * double(j + s));
-            }
-            else EXPECT_EQ(a.block[c][e], before[c][e]);
+            } else EXPECT_EQ(a.block[c][e], before[c][e]);
           }
       }
 }
@@ -157,7 +161,8 @@ TYPED_TEST(BlockBasis, CombineAddsUp) {
       for (std::size_t e = 0; e < n; e += 1 + n / 50) {
         wide_t<T> sum(widen(before[c][e]));
         for (int i = 0; i < a.j; ++i) sum += wide_t<T>(widened(a.stored[i][e])) * wide_t<T>(widen(C[c * j + i]));
-        EXPECT_LE(std::abs(widen(a.block[c][e]) - sum), (std::same_as<real_t<T>, float> ? 1e-5 : 1e-13) * double(j + 1));
+        EXPECT_LE(std::abs(widen(a.block[c][e]) - sum),
+                  (std::same_as<real_t<T>, float> ? 1e-5 : 1e-13) * double(j + 1));
       }
   }
 }
@@ -193,17 +198,17 @@ TEST(BlockBasis, VectorsThatEndTheBasisAreTheBlock) {
   std::swap(q[6], q[7]);
   exec::block_dots<T, Host>(q.data(), 8, a.v.data(), 3, 900, H.data());
   for (int c = 0; c < 3; ++c)
-    for (int i = 0; i < 8; ++i)
-      EXPECT_LE(std::abs(H[c * 8 + i] - G[c * 8 + (i == 6 ? 7 : i == 7 ? 6 : i)]), 1e-12);
+    for (int i = 0; i < 8; ++i) EXPECT_LE(std::abs(H[c * 8 + i] - G[c * 8 + (i == 6 ? 7 : i == 7 ? 6 : i)]), 1e-12);
 }
 
 TEST(BlockBasis, StoringRoundsToNearest) {
-  const std::vector<float> a{1.0f, 1.00390625f, 1.01171875f, -3.1415926f, INFINITY, -INFINITY, NAN, 0.0f, 3.4e38f, 1e-40f};
+  const std::vector<float> a{1.0f,      1.00390625f, 1.01171875f, -3.1415926f, INFINITY,
+                             -INFINITY, NAN,         0.0f,        3.4e38f,     1e-40f};
   std::vector<Bfloat16> b(a.size());
   exec::store<float, Host, Bfloat16>(a.data(), b.data(), a.size());
   EXPECT_EQ(widened(b[0]), 1);
-  EXPECT_EQ(widened(b[1]), 1);          // halfway: to even
-  EXPECT_EQ(widened(b[2]), 1.015625);   // halfway: to even
+  EXPECT_EQ(widened(b[1]), 1);         // halfway: to even
+  EXPECT_EQ(widened(b[2]), 1.015625);  // halfway: to even
   EXPECT_EQ(widened(b[3]), -3.140625);
   EXPECT_EQ(widened(b[4]), INFINITY);
   EXPECT_EQ(widened(b[5]), -INFINITY);

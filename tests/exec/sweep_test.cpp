@@ -4,11 +4,11 @@
 #include <tacit/exec/sweep.hpp>
 #include <tacit/layout/vector.hpp>
 
-#include "support/threads.hpp"
 #include <algorithm>
 #include <cmath>
 #include <new>
 #include <random>
+#include "support/threads.hpp"
 
 using namespace tacit;
 using exec::Array, exec::reads, exec::sweep, exec::updates, exec::writes;
@@ -88,7 +88,8 @@ TEST(SweepErrors, ReachTheCallerFromAnyThread) {
         v[at] = -1;
         EXPECT_THROW(sweep(reads(v), updates(x), writes(), Refuses{}), std::bad_alloc) << team << " " << at;
         EXPECT_THROW(sweep(reads(v), updates(), writes(), RefusesToAdd{}), std::bad_alloc) << team << " " << at;
-        EXPECT_THROW(exec::each(n, true, [&](std::size_t i) { v[i] < 0 ? throw std::bad_alloc() : void(); }), std::bad_alloc);
+        EXPECT_THROW(exec::each(n, true, [&](std::size_t i) { v[i] < 0 ? throw std::bad_alloc() : void(); }),
+                     std::bad_alloc);
         // The team works on.
         v[at] = 1;
         sweep(reads(v), updates(x), writes(), Refuses{});
@@ -162,7 +163,8 @@ TYPED_TEST(Sweep, NormSurvivesTheWholeRange) {
   };
   expect(1);
   if constexpr (std::same_as<R, double>) {
-    for (double e : {-307.0, -300.0, -200.0, -160.0, -150.0, 150.0, 160.0, 200.0, 300.0, 305.0}) expect(std::pow(10.0, e));
+    for (double e : {-307.0, -300.0, -200.0, -160.0, -150.0, 150.0, 160.0, 200.0, 300.0, 305.0})
+      expect(std::pow(10.0, e));
   } else {
     for (double e : {-37.0, -30.0, -20.0, 15.0, 20.0, 30.0, 36.0}) expect(std::pow(10.0, e));
   }

@@ -24,8 +24,8 @@ void launch_here(Way way, Global blocks, const Kernel& kernel) {
   else launch_threads(blocks, kernel);
 }
 
-/// Scalars of the kernels: Complex<double> is what the GPU sees of complex128, std::complex what the host does. Each takes
-/// seconds to compile.
+/// Scalars of the kernels: Complex<double> is what the GPU sees of complex128, std::complex what the host does. Each
+/// takes seconds to compile.
 using KernelScalars = ::testing::Types<float, double, std::complex<float>, Complex<double>>;
 
 class Dice {

@@ -27,7 +27,8 @@ Columns<T> conditioned(Global n, int s, double cond, std::uint64_t seed = 5) {
     std::vector<std::vector<wide_t<T>>> q;
     for (int c = 0; c < s; ++c) {
       std::vector<wide_t<T>> v;
-      for (Global i = 0; i < rows; ++i) v.push_back(widen(noise_of<T>(from + std::uint64_t(c), std::uint64_t(i) * 7 + 3 * c)));
+      for (Global i = 0; i < rows; ++i)
+        v.push_back(widen(noise_of<T>(from + std::uint64_t(c), std::uint64_t(i) * 7 + 3 * c)));
       for (int round = 0; round < 2; ++round)
         for (const auto& u : q) {
           wide_t<T> dot(0);
@@ -82,8 +83,9 @@ struct Outcome {
   double by_inverse = 0;     // largest || |V| |R^-1| |R| e_c || / ||v_c||, without a basis before
 };
 
-/// What V R^-1 by an explicit inverse can amplify: a product V W is off by up to s u |V| |W|, W itself by as much, and Q R by
-/// |R| times that (Higham 2002, sections 3.5 and 14.2). That grows with the condition of columns that are no longer graded.
+/// What V R^-1 by an explicit inverse can amplify: a product V W is off by up to s u |V| |W|, W itself by as much, and
+/// Q R by |R| times that (Higham 2002, sections 3.5 and 14.2). That grows with the condition of columns that are no
+/// longer graded.
 template <Scalar T>
 double amplified_by_inverse(const Columns<T>& v, const std::vector<T>& R, int columns) {
   const std::size_t s = v.size(), k = std::size_t(columns);
@@ -170,8 +172,9 @@ const std::vector<Claim> claims{{BlockQr::cholqr, 0.5, 2, 1},
                                 {BlockQr::mixed_cholqr, 1, 1, 1},
                                 {BlockQr::tsqr, 10, 0, 1}};
 
-/// V = Q R holds to rounding; mixed-cholqr alone takes columns with one product by the inverse of so ill-conditioned an R that
-/// what the product amplifies exceeds that. Worst-case bounds are s times higher; a tenth of this is what is seen.
+/// V = Q R holds to rounding; mixed-cholqr alone takes columns with one product by the inverse of so ill-conditioned an
+/// R that what the product amplifies exceeds that. Worst-case bounds are s times higher; a tenth of this is what is
+/// seen.
 template <class T>
 double backward_bound(BlockQr how, const Outcome<T>& o) {
   return epsilon<T> * (how == BlockQr::mixed_cholqr ? std::max(300.0, o.by_inverse) : 300.0);
@@ -192,8 +195,8 @@ TYPED_TEST(BlockOrthogonalisation, BlockQrReachesWhatItsTableSays) {
             const auto o = measure<T>(space, {}, v, [&](auto, auto block, auto& R) {
               return krylov::block_qr<T, Host>(claim.how, block, R);
             });
-            const std::string what = std::string(to_string(claim.how)) + " at condition " + std::to_string(cond) + " on " +
-                                     std::to_string(comm.size());
+            const std::string what = std::string(to_string(claim.how)) + " at condition " + std::to_string(cond) +
+                                     " on " + std::to_string(comm.size());
             if (power < claim.reach - 0.06) {
               EXPECT_EQ(o.done.columns, s) << what;
               // Another shifted round where the first was not enough.
@@ -242,9 +245,8 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
         }
         const auto v = monomial<T>(12);
         for (const auto& claim : claims) {
-          const auto o = measure<T>(space, {}, v, [&](auto, auto block, auto& R) {
-            return krylov::block_qr<T, Host>(claim.how, block, R);
-          });
+          const auto o = measure<T>(
+              space, {}, v, [&](auto, auto block, auto& R) { return krylov::block_qr<T, Host>(claim.how, block, R); });
           EXPECT_LE(o.backward, backward_bound(claim.how, o)) << to_string(claim.how);
           EXPECT_GE(o.done.columns, 4) << to_string(claim.how);
           if (claim.loss_power == 0) {
@@ -270,9 +272,12 @@ TYPED_TEST(BlockOrthogonalisation, BlocksBehindABasis) {
         };
         for (const auto& way :
              {Way{Orthogonalisation::bcgs, BlockQr::cholqr, 2, 2}, Way{Orthogonalisation::bcgs, BlockQr::tsqr, 2, 2},
-              Way{Orthogonalisation::bcgs2, BlockQr::cholqr, 0, 4}, Way{Orthogonalisation::bcgs2, BlockQr::shifted_cholqr3, 0, 8},
-              Way{Orthogonalisation::bcgs2, BlockQr::mixed_cholqr, 0, 4}, Way{Orthogonalisation::bcgs_pip, BlockQr::cholqr, 2, 1},
-              Way{Orthogonalisation::bcgs_pip2, BlockQr::cholqr, 0, 2}, Way{Orthogonalisation::automatic, BlockQr::cholqr, 0, 2},
+              Way{Orthogonalisation::bcgs2, BlockQr::cholqr, 0, 4},
+              Way{Orthogonalisation::bcgs2, BlockQr::shifted_cholqr3, 0, 8},
+              Way{Orthogonalisation::bcgs2, BlockQr::mixed_cholqr, 0, 4},
+              Way{Orthogonalisation::bcgs_pip, BlockQr::cholqr, 2, 1},
+              Way{Orthogonalisation::bcgs_pip2, BlockQr::cholqr, 0, 2},
+              Way{Orthogonalisation::automatic, BlockQr::cholqr, 0, 2},
               Way{Orthogonalisation::two_stage, BlockQr::cholqr, 0, 3}})
           for (const double power : {0.05, 0.2, 0.35}) {
             const double cond = std::pow(epsilon<T>, -power);
@@ -285,7 +290,8 @@ TYPED_TEST(BlockOrthogonalisation, BlocksBehindABasis) {
             const auto o = measure<T>(space, q, v, [&](auto basis, auto block, auto& R) {
               return krylov::block_orthogonalise<T, Host>(way.how, way.qr, basis, block, R, 3);
             });
-            const std::string what = std::string(to_string(way.how)) + " " + to_string(way.qr) + " " + std::to_string(cond);
+            const std::string what =
+                std::string(to_string(way.how)) + " " + to_string(way.qr) + " " + std::to_string(cond);
             EXPECT_EQ(o.done.columns, 6) << what;
             EXPECT_EQ((comm.counters() - before).reductions, way.reductions) << what;
             EXPECT_LE(o.orthogonality, 2000 * epsilon<T> * std::pow(cond, way.loss_power)) << what;
@@ -339,8 +345,10 @@ TYPED_TEST(BlockOrthogonalisation, AFailureIsAValueThatSaysWhere) {
         std::vector<T> R;
         std::vector<const Vector<T>*> wrong{&other};
         std::vector<Vector<T>*> block{&mine};
-        EXPECT_THROW((krylov::block_orthogonalise<T, Host>(Orthogonalisation::bcgs, BlockQr::cholqr, wrong, block, R)), Error);
-        EXPECT_THROW((krylov::block_orthogonalise<T, Host>(Orthogonalisation::mgs, BlockQr::cholqr, {}, block, R)), Error);
+        EXPECT_THROW((krylov::block_orthogonalise<T, Host>(Orthogonalisation::bcgs, BlockQr::cholqr, wrong, block, R)),
+                     Error);
+        EXPECT_THROW((krylov::block_orthogonalise<T, Host>(Orthogonalisation::mgs, BlockQr::cholqr, {}, block, R)),
+                     Error);
       },
       {2});
 }
@@ -351,7 +359,8 @@ TYPED_TEST(BlockOrthogonalisation, EmptyRanksAndReplicatedSpaces) {
       [](const comm::Communicator& comm) {
         std::vector<Global> counts(std::size_t(comm.size()), 0);
         counts.back() = 40;
-        for (const auto& space : {Space::distributed(comm, layout::Partition::of_counts(counts)), Space::distributed(comm, 40)})
+        for (const auto& space :
+             {Space::distributed(comm, layout::Partition::of_counts(counts)), Space::distributed(comm, 40)})
           for (const auto& claim : claims) {
             const auto v = conditioned<T>(40, 6, 10);
             const auto o = measure<T>(space, {}, v, [&](auto, auto block, auto& R) {

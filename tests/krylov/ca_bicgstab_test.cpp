@@ -48,7 +48,8 @@ TYPED_TEST(CaBicgstab, FollowsBicgstab) {
         const auto b = random_vector<T>(a.n, 3);
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
           auto reference = classical(0);
           reference.max_iterations = 15;
           const auto textbook = run(*A, b, reference, P);
@@ -77,7 +78,8 @@ TYPED_TEST(CaBicgstab, OneSumForAllIterationsOfABlock) {
         const auto b = random_vector<T>(a.n, 4);
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
           for (const Norm norm : {Norm::two, Norm::max})
             for (const int s : {2, 4}) {
               auto o = options(s, Basis::chebyshev, 0);
@@ -167,8 +169,9 @@ TEST(CaBicgstab, LosesNothingToALongMonomialBasis) {
 }
 
 // Convection in a circle, at a cell number of 8: blocks of more than a few iterations have no digits. What they cost
-// beside the iterations of bicgstab, which then begins where it would have begun: as many in short blocks as the grid is
-// wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all (some 60 to 80, as rounding goes).
+// beside the iterations of bicgstab, which then begins where it would have begun: as many in short blocks as the grid
+// is wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all (some 60 to 80, as rounding
+// goes).
 TEST(CaBicgstab, ShortBlocksToNoAvailEndInBicgstab) {
   const Global n = 24;
   Whole<double> a;
@@ -217,7 +220,8 @@ TYPED_TEST(CaBicgstab, StopsOnTheMaxNorm) {
           EXPECT_NEAR(double(size), found.report.b_norm, 1e-14);
           EXPECT_EQ(found.report.history.size(), std::size_t(found.report.iterations) + 1);
           EXPECT_NEAR(found.report.history.back(), found.report.residual_norm, 1e-3 * found.report.residual_norm)
-              << s << " " << found.report.method << " " << found.report.restarts << (found.report.warnings.empty() ? "" : found.report.warnings[0]);
+              << s << " " << found.report.method << " " << found.report.restarts
+              << (found.report.warnings.empty() ? "" : found.report.warnings[0]);
         }
       },
       {3});

@@ -35,7 +35,8 @@ Options classical(double rtol = 1e-10) {
 }
 template <class T>
 Whole<T> varied(Global nx, Global ny) {
-  return grid<T>(nx, ny).map([](Global r, Global c, T v) { return r == c ? v + T(real_t<T>(0.3 * double(r % 7))) : v; });
+  return grid<T>(nx, ny).map(
+      [](Global r, Global c, T v) { return r == c ? v + T(real_t<T>(0.3 * double(r % 7))) : v; });
 }
 /// (x, b + r): by how much x is nearer to the solution than 0 is, squared, in the norm of A.
 template <class T>
@@ -56,7 +57,8 @@ TYPED_TEST(CaCg, FollowsCg) {
         const auto b = random_vector<T>(a.n, 3);
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi}) {
           auto reference = classical(0);
           reference.max_iterations = 31;
           const auto textbook = run(*A, b, reference, P);
@@ -84,7 +86,8 @@ TYPED_TEST(CaCg, OneSumForAllIterationsOfABlock) {
         const auto b = random_vector<T>(a.n, 4);
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
           for (const Norm norm : {Norm::two, Norm::max})
             for (const int s : {2, 4, 8}) {
               auto o = options(s, Basis::chebyshev, 0);
@@ -192,8 +195,10 @@ TYPED_TEST(CaCg, BreakdownsHaveTheNamesOfCg) {
         };
         for (const int s : {1, 4, 8})
           for (const bool fallbacks : {true, false}) {
-            EXPECT_NE(attempt(diagonal<T>({1, -1, 2, -2, 3, -3, 4, -4}), fallbacks, s).find("(p, A p)"), std::string::npos);
-            EXPECT_NE(attempt(diagonal<T>(std::vector<double>(8, 0.0)), fallbacks, s).find("(p, A p)"), std::string::npos);
+            EXPECT_NE(attempt(diagonal<T>({1, -1, 2, -2, 3, -3, 4, -4}), fallbacks, s).find("(p, A p)"),
+                      std::string::npos);
+            EXPECT_NE(attempt(diagonal<T>(std::vector<double>(8, 0.0)), fallbacks, s).find("(p, A p)"),
+                      std::string::npos);
             const auto negative = diagonal<T>({-1, -1, -1, -1, -1, -1, -1, -1});
             const auto P = negative.on(comm);
             EXPECT_NE(attempt(diagonal<T>({1, 2, 3, 4, 5, 6, 7, 8}), fallbacks, s, P.get()).find("(r, P r)"),
@@ -229,13 +234,14 @@ TYPED_TEST(CaCg, TinyAndSingularProblems) {
         }
         std::vector<T> b(20);
         for (int i = 0; i < 20; ++i) b[i] = T(real_t<T>(i % 2 ? 1 : -1)) + T(real_t<T>(i < 10 ? 1 : -1));
-        for (const int s : {1, 4, 8}) EXPECT_TRUE(run(*ring.on(comm), b, options(s, Basis::automatic, 1e-9)).report.converged());
+        for (const int s : {1, 4, 8})
+          EXPECT_TRUE(run(*ring.on(comm), b, options(s, Basis::automatic, 1e-9)).report.converged());
       },
       {2, 5});
 }
 
-// Residuals rise before they fall, which is no reason to take x back; an error that has grown is. A clamped beam in single
-// precision: without fallbacks 899 iterations of ca-cg have lost more than they had found.
+// Residuals rise before they fall, which is no reason to take x back; an error that has grown is. A clamped beam in
+// single precision: without fallbacks 899 iterations of ca-cg have lost more than they had found.
 TEST(CaCgStopped, IsNoFurtherFromTheSolutionThanItBegan) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<float>(400);

@@ -115,7 +115,8 @@ TYPED_TEST(CaGmres, PreconditionersFromBothSides) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        const auto a = grid<T>(24, 24, 0.4).map([](Global r, Global c, T v) { return v * real_t<T>((1 + r % 3) * (1 + c % 4)); });
+        const auto a =
+            grid<T>(24, 24, 0.4).map([](Global r, Global c, T v) { return v * real_t<T>((1 + r % 3) * (1 + c % 4)); });
         const auto b = random_vector<T>(a.n, 3);
         const auto A = a.on(comm);
         const precond::BlockJacobi<T> P(*A);
@@ -125,7 +126,8 @@ TYPED_TEST(CaGmres, PreconditionersFromBothSides) {
           o.side = c.side = side;
           const auto s = run(*A, b, o, &P), reference = run(*A, b, c, &P);
           EXPECT_LE(deviation(s.report.history, reference.report.history, 1e-9), 1e-5) << to_string(side);
-          EXPECT_EQ(s.report.counts.preconditioner_applies, reference.report.counts.preconditioner_applies) << to_string(side);
+          EXPECT_EQ(s.report.counts.preconditioner_applies, reference.report.counts.preconditioner_applies)
+              << to_string(side);
           EXPECT_EQ(s.report.counts.operator_applies, reference.report.counts.operator_applies) << to_string(side);
           o.rtol = 1e-10;
           o.max_iterations = 500;
@@ -323,7 +325,8 @@ TYPED_TEST(CaGmres, ABasisInLowerPrecisionRefinesToTheRequest) {
         const int full = run(*A, b, o).report.iterations;
         for (const auto storage : {Storage::float32, Storage::bfloat16})
           for (const auto how : {Orthogonalisation::automatic, Orthogonalisation::bcgs_pip2, Orthogonalisation::bcgs})
-            for (const op::Operator<T, Host>* p : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&P}) {
+            for (const op::Operator<T, Host>* p :
+                 {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&P}) {
               o.storage = storage;
               o.orthogonalisation = how;
               const auto s = run(*A, b, o, p);

@@ -104,8 +104,7 @@ TYPED_TEST(DeepPipelinedCg, FollowsConjugateGradients) {
           const std::string at = message(P ? P->name() : "none", ", depth ", depth, ", step ", k);
           if (!P) {
             EXPECT_NEAR(p[k], c[k], (is_wide<T> ? 1e-8 : 1e-2) * c[k]) << at;
-          }
-          else EXPECT_TRUE(p[k] < 4 * c[k] && c[k] < 4 * p[k]) << at;  // the 2-norm by way of an older one
+          } else EXPECT_TRUE(p[k] < 4 * c[k] && c[k] < 4 * p[k]) << at;  // the 2-norm by way of an older one
         }
       }
   });

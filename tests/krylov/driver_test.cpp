@@ -152,7 +152,8 @@ TEST(Driver, ResidualsThatAreAllRoundingAreNotBelieved) {
       if (m.applies == 0) continue;
       const auto s = run(*A, b, o);
       const double exact = double(residual_of(a, b, s.x));
-      EXPECT_TRUE(!s.report.converged() || exact <= 1e-7) << m.name << ": " << exact << " for " << s.report.residual_norm;
+      EXPECT_TRUE(!s.report.converged() || exact <= 1e-7)
+          << m.name << ": " << exact << " for " << s.report.residual_norm;
       // Where cg is cut short the norm of A decides (docs/methods.md), and here A has none.
       if (krylov::classical_of(o.method) != krylov::Method::cg) {
         EXPECT_LE(exact, 1 + 1e-6) << m.name;
@@ -431,7 +432,8 @@ TEST(Driver, BlamesReplacedPivotsForAFailure) {
 TEST(Driver, NothingLeftOfABlockIsNotNaN) {
   const auto A = diagonal<double>({3, 3, 3}).on(comm::Communicator::self());
   Options o;
-  o.method = Method::ca_gmres, o.orthogonalisation = krylov::Orthogonalisation::bcgs2, o.block_qr = krylov::BlockQr::tsqr;
+  o.method = Method::ca_gmres, o.orthogonalisation = krylov::Orthogonalisation::bcgs2,
+  o.block_qr = krylov::BlockQr::tsqr;
   layout::Vector<double> b(A->range()), x(A->domain());
   layout::fill(b, 1e-12);
   layout::fill(x, 1e10);

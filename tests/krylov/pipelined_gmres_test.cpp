@@ -82,8 +82,8 @@ void follows_everywhere(double tolerance) {
         const auto b = random_vector<T>(a.n, 3);
         const auto csr = a.on(comm);
         const precond::Jacobi<T> jacobi(*csr);
-        // Not diagonal. (I + A) / 8 about squares the spectrum: 17 vectors are then orthogonal to 5e5 epsilon, which is all
-        // the digits of a float; there (16 - A) / 16, which improves the spectrum as a preconditioner should.
+        // Not diagonal. (I + A) / 8 about squares the spectrum: 17 vectors are then orthogonal to 5e5 epsilon, which is
+        // all the digits of a float; there (16 - A) / 16, which improves the spectrum as a preconditioner should.
         const bool narrow = std::same_as<real_t<T>, float>;
         const Custom<T> smoother(csr->range(), [&](const auto& x, auto& y) {
           csr->apply(x, y);
@@ -415,7 +415,8 @@ TEST(PipelinedGmres, WrongDepthsAreRefused) {
   EXPECT_THROW(run(*A, std::vector<double>(16, 1.0), o), Error);
 }
 
-/// Simulated ranks: a message takes one second, a product that and two more, all else nothing. What sums add to a cycle.
+/// Simulated ranks: a message takes one second, a product that and two more, all else nothing. What sums add to a
+/// cycle.
 TEST(PipelinedGmres, LatencyIsHidden) {
   if (under_mpi()) GTEST_SKIP();
   const auto a = grid<double>(24, 24, 0.3);

@@ -52,7 +52,8 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
                                   layout::Space::distributed(comm, layout::Partition(std::move(holes)))}) {
           const auto A = a.on(space);
           const precond::Jacobi<T> jacobi(*A);
-          for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
+          for (const op::Operator<T, Host>* P :
+               {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
             for (const Way& way : ways) {
               Options o;
               o.method = way.method, o.side = way.side, o.step = way.step;
@@ -60,14 +61,16 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
               const auto one = run(*A, b, o, P);
               o.powers = Powers::kernel;
               const auto other = run(*A, b, o, P);
-              const std::string what = message(to_string(way.method), " ", to_string(way.side), P ? " with jacobi" : "");
+              const std::string what =
+                  message(to_string(way.method), " ", to_string(way.side), P ? " with jacobi" : "");
               EXPECT_TRUE(other.report.converged()) << what << ": " << other.report.detail;
               EXPECT_LE(residual_of(a, b, other.x), way.side == Side::left ? 1e-8L : 1.001e-9L) << what;
               EXPECT_TRUE(other.report.warnings.empty()) << what << ": " << other.report.warnings[0];
               // Where the numbers agree to rounding only, the last block may be one sooner or later.
               const int blocks = std::same_as<T, double> ? 0 : 1;
               EXPECT_NEAR(double(one.report.counts.operator_applies), double(other.report.counts.operator_applies),
-                          blocks * way.products) << what;
+                          blocks * way.products)
+                  << what;
               EXPECT_NEAR(double(one.report.counts.reductions), double(other.report.counts.reductions), blocks) << what;
               if (comm.size() > 1) {
                 EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
@@ -93,7 +96,8 @@ TYPED_TEST(ByPowersKernel, ABlockIsOneExchange) {
         const auto b = random_vector<T>(a.n, 4);
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
           for (const Way& way : ways) {
             if (way.side == Side::left) continue;
             Options o;

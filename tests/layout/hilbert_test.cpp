@@ -53,9 +53,9 @@ TEST(Hilbert, GoesFromNeighbourToNeighbourThroughACube) {
 }
 
 TEST(Hilbert, OrdersBoxesOfAnySize) {
-  for (const auto& box :
-       {std::array<Local, 3>{0, 5, 2}, {1, 7, 1}, {13, 1, 1}, {7, 10, 3}, {5, 20, 9}, {1, 1, 70}}) {
-    const Local width = box[0], height = box[1], depth = box[2];  // clang: no structured binding in a capture beside OpenMP
+  for (const auto& box : {std::array<Local, 3>{0, 5, 2}, {1, 7, 1}, {13, 1, 1}, {7, 10, 3}, {5, 20, 9}, {1, 1, 70}}) {
+    const Local width = box[0], height = box[1],
+                depth = box[2];  // clang: no structured binding in a capture beside OpenMP
     const auto order = layout::hilbert_order({width, height, depth});
     EXPECT_EQ(order.size(), std::size_t(width * height * depth));
     EXPECT_EQ(std::set<Local>(order.begin(), order.end()).size(), order.size());

@@ -106,7 +106,8 @@ TYPED_TEST(Powers, AreThoseOfTheProducts) {
                   EXPECT_LE(std::abs(a - b), 1e3 * test::epsilon<T>() * (1 + std::abs(b)))
                       << name << ", " << columns << " columns, power " << c << " of " << s << ", element " << i;
                 else
-                  EXPECT_EQ(a, b) << name << ", " << columns << " columns, power " << c << " of " << s << ", element " << i;
+                  EXPECT_EQ(a, b) << name << ", " << columns << " columns, power " << c << " of " << s << ", element "
+                                  << i;
               }
           }
       }
@@ -127,7 +128,8 @@ TYPED_TEST(Powers, TakeDiagonalsAlong) {
             for (const std::size_t room : {std::size_t(1), std::size_t(4)}) {
               const int s = 4;
               const auto steps = three_terms<T>(s);
-              Basis<T> found(space, s + 1, columns, 1), images(space, int(room), columns, 2), v(space, s + 1, columns, 1);
+              Basis<T> found(space, s + 1, columns, 1), images(space, int(room), columns, 2),
+                  v(space, s + 1, columns, 1);
               const auto counters = comm.counters();
               A->powers_kernel(found.list, steps, nullptr, {l, r},
                                std::span<Vector<T>* const>(images.list).first(r ? room : 0));
@@ -140,7 +142,8 @@ TYPED_TEST(Powers, TakeDiagonalsAlong) {
                 };
                 times(r, v.vectors[c], z);
                 if (r && room > 1) {
-                  for (std::size_t i = 0; i < z.size(); ++i) EXPECT_LE(std::abs(z.data()[i] - images.vectors[c].data()[i]), 1e-3);
+                  for (std::size_t i = 0; i < z.size(); ++i)
+                    EXPECT_LE(std::abs(z.data()[i] - images.vectors[c].data()[i]), 1e-3);
                 }
                 A->apply(z, v.vectors[c + 1]);
                 times(l, v.vectors[c + 1], v.vectors[c + 1]);
@@ -154,8 +157,8 @@ TYPED_TEST(Powers, TakeDiagonalsAlong) {
   });
 }
 
-// A tridiagonal matrix needs c more elements of either neighbour for c steps, and the neighbours' neighbours where these are
-// short.
+// A tridiagonal matrix needs c more elements of either neighbour for c steps, and the neighbours' neighbours where
+// these are short.
 TEST(PowersKernel, SendsWhatTheStepsReach) {
   if (test::under_mpi()) GTEST_SKIP() << "counts for fixed numbers of ranks";
   for (const int ranks : {2, 3, 4})

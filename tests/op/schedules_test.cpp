@@ -113,11 +113,12 @@ TEST(Schedules, FindTheFastestWhileTheyWork) {
 }
 
 // What it takes by each way, disturbed: products vary by a fifth, everything drifts, and one in eight takes three times
-// as long. What follows from the promise (of ways within 2 % of the best, the plainest): the faster two of three products
-// have a mean that scatters by 3.7 %, a pass's ratio of two ways by 5.2 %, and the mean of the middle half of 16 ratios by
-// 1.1 * 5.2 % / 4 = 1.45 %. A way that is 5 % slower is taken where its ratio comes out 3 %, two of these, too small: once
-// in 40; 10 % slower: 5.5 of these, never. Of ways within 0.7 % of each other another than the plainest is taken where a
-// ratio comes out 1.3 %, 0.9 of these, too large: once in six or so. That makes 94 % of the four cases together.
+// as long. What follows from the promise (of ways within 2 % of the best, the plainest): the faster two of three
+// products have a mean that scatters by 3.7 %, a pass's ratio of two ways by 5.2 %, and the mean of the middle half of
+// 16 ratios by 1.1 * 5.2 % / 4 = 1.45 %. A way that is 5 % slower is taken where its ratio comes out 3 %, two of these,
+// too small: once in 40; 10 % slower: 5.5 of these, never. Of ways within 0.7 % of each other another than the plainest
+// is taken where a ratio comes out 1.3 %, 0.9 of these, too large: once in six or so. That makes 94 % of the four cases
+// together.
 TEST(Schedules, AreChosenByWhatTheyTake) {
   using How = Schedule::How;
   const std::array<std::pair<How, std::array<double, 4>>, 4> cases{{

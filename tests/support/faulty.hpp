@@ -11,13 +11,16 @@
 
 namespace tacit::test {
 
-/// Passes everything on to `inner`; from the `countdown`-th message call on this rank throws `Error(environment)`, and each
-/// call may first sleep up to `delay`.
+/// Passes everything on to `inner`; from the `countdown`-th message call on this rank throws `Error(environment)`, and
+/// each call may first sleep up to `delay`.
 class FaultyTransport : public comm::Transport {
  public:
   FaultyTransport(std::shared_ptr<comm::Transport> inner, int countdown, std::chrono::microseconds delay = {},
                   unsigned seed = 1)
-      : inner_(std::move(inner)), countdown_(countdown), delay_(delay), random_(seed + 77u * unsigned(inner_->rank())) {}
+      : inner_(std::move(inner)),
+        countdown_(countdown),
+        delay_(delay),
+        random_(seed + 77u * unsigned(inner_->rank())) {}
 
   /// No more faults from here on.
   void disarm() { countdown_ = 0; }
@@ -50,8 +53,7 @@ class FaultyTransport : public comm::Transport {
  private:
   void strike() {
     if (delay_.count() > 0) std::this_thread::sleep_for(delay_ * (random_() % 1000) / 1000);
-    if (countdown_ > 0 && --countdown_ == 0)
-      throw Error(ErrorKind::environment, "injected fault");
+    if (countdown_ > 0 && --countdown_ == 0) throw Error(ErrorKind::environment, "injected fault");
   }
   std::shared_ptr<comm::Transport> inner_;
   int countdown_;  // 0: never

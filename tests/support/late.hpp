@@ -1,5 +1,5 @@
-// A transport whose messages arrive late: not before so many products have begun after they were asked for. A method that
-// waits for a sum before it has begun those products would wait for ever; here it is found out instead.
+// A transport whose messages arrive late: not before so many products have begun after they were asked for. A method
+// that waits for a sum before it has begun those products would wait for ever; here it is found out instead.
 #pragma once
 
 #include "support/methods.hpp"
@@ -39,7 +39,8 @@ class LateTransport final : public comm::Transport {
   bool test(comm::Ticket& ticket) override {
     for (auto& l : late_)
       if (l.is(ticket) && products_ < l.due) {
-        // Polled on the way: in a product, or while a message that may arrive is awaited from a rank that is not running.
+        // Polled on the way: in a product, or while a message that may arrive is awaited from a rank that is not
+        // running.
         const bool on_the_way =
             inside_ || std::any_of(late_.begin(), late_.end(), [&](const Late& o) { return products_ >= o.due; });
         if (on_the_way || ++l.tries < 2000) return false;
@@ -62,7 +63,8 @@ class LateTransport final : public comm::Transport {
     long due;
     int tries = 0;
     bool is(const comm::Ticket& t) const {
-      return std::equal(ticket.words, ticket.words + 3, t.words) && std::equal(ticket.numbers, ticket.numbers + 2, t.numbers);
+      return std::equal(ticket.words, ticket.words + 3, t.words) &&
+             std::equal(ticket.numbers, ticket.numbers + 2, t.numbers);
     }
   };
   std::shared_ptr<comm::Transport> inner_;
@@ -93,8 +95,8 @@ class Announced final : public op::Operator<T, Host> {
   LateTransport& transport_;
 };
 
-/// The messages that a method waited for before `products` products had begun, over iterations 3 .. 12 on two ranks. More
-/// than 0 for a method whose sums travel behind less. Collective.
+/// The messages that a method waited for before `products` products had begun, over iterations 3 .. 12 on two ranks.
+/// More than 0 for a method whose sums travel behind less. Collective.
 template <Scalar T, class Build>
 int waits_too_early(const comm::Communicator& c, Build&& matrix, const krylov::Options& options, int products) {
   const auto transport = std::make_shared<LateTransport>(c.transport().duplicate());

@@ -75,8 +75,9 @@ std::string joined(std::initializer_list<Part> parts);
 
 }  // namespace detail
 
-/// Text from parts: message("row ", 3, " of ", 2). A floating-point number has the fewest digits that read back as the same
-/// number of its type, written out from 0.0001 to below 1e16 (0.8, 100000, 1e-12); a complex one is (re,im), a bool 1 or 0.
+/// Text from parts: message("row ", 3, " of ", 2). A floating-point number has the fewest digits that read back as the
+/// same number of its type, written out from 0.0001 to below 1e16 (0.8, 100000, 1e-12); a complex one is (re,im), a
+/// bool 1 or 0.
 template <class... Parts>
 std::string message(const Parts&... parts) {
   return detail::joined({detail::Part(parts)...});
@@ -85,7 +86,8 @@ std::string message(const Parts&... parts) {
 /// Throws Error(usage) with the given text unless `condition` holds. The text is built only on failure.
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
-  if (!condition) [[unlikely]] detail::throw_usage({detail::Part(parts)...});
+  if (!condition) [[unlikely]]
+    detail::throw_usage({detail::Part(parts)...});
 }
 
 /// Value of `from` as To; Error(usage) naming the value when it does not fit.

@@ -10,21 +10,21 @@
 
 namespace tacit::lapack {
 
-/// The kernels that an OpenBLAS works with ("SkylakeX", "Haswell", "Zen" ..); "" of another BLAS. An OpenBLAS older than its
-/// processor takes kernels of 2004 ("Prescott"), several times slower: then those for AVX2 or AVX-512 are put in their
-/// place when the program starts, unless OPENBLAS_CORETYPE names others.
+/// The kernels that an OpenBLAS works with ("SkylakeX", "Haswell", "Zen" ..); "" of another BLAS. An OpenBLAS older
+/// than its processor takes kernels of 2004 ("Prescott"), several times slower: then those for AVX2 or AVX-512 are put
+/// in their place when the program starts, unless OPENBLAS_CORETYPE names others.
 std::string kernels();
 
-/// Whether the library solves a 2 x 2 problem rightly (eigenvalues, a QR factorisation): one that was built against another
-/// library than it finds, or whose integers are wider, does not.
+/// Whether the library solves a 2 x 2 problem rightly (eigenvalues, a QR factorisation): one that was built against
+/// another library than it finds, or whose integers are wider, does not.
 bool works();
 
 /// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
 /// iteration does not converge, or a number is not finite. LAPACK zhseqr.
 std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n);
 
-/// a = Q R by Householder reflections: a (rows x columns, rows >= columns, leading dimension rows) becomes Q, R (columns x
-/// columns) the upper triangle. Local. LAPACK xgeqrf, xorgqr / xungqr.
+/// a = Q R by Householder reflections: a (rows x columns, rows >= columns, leading dimension rows) becomes Q, R
+/// (columns x columns) the upper triangle. Local. LAPACK xgeqrf, xorgqr / xungqr.
 template <Scalar T>
 void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R);
 

@@ -47,7 +47,8 @@ struct Names {
       known += (known.empty() ? "" : ", ") + std::string(n);
       if (edit_distance(name, n) < edit_distance(name, nearest)) nearest = n;
     }
-    throw Error(ErrorKind::usage, message("unknown ", what, " \"", name, "\"; did you mean \"", nearest, "\"? (", known, ")"));
+    throw Error(ErrorKind::usage,
+                message("unknown ", what, " \"", name, "\"; did you mean \"", nearest, "\"? (", known, ")"));
   }
   std::vector<std::string> all() const {
     std::vector<std::string> names;

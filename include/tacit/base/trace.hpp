@@ -31,7 +31,7 @@ class Trace {
     double begin, end;     // seconds on the monotonic clock
     int rank;
     int thread;
-    std::int64_t bytes;    // memory traffic or message size; 0 when it means nothing
+    std::int64_t bytes;  // memory traffic or message size; 0 when it means nothing
   };
 
   static void start();
@@ -42,7 +42,8 @@ class Trace {
   /// For kernels whose span has other things in it than work (spans of the category "exec" have not, and declare it by
   /// themselves): goes to this thread's virtual clock, if there is one. Not recorded.
   static void work(const char* name, double bytes, double flops = 0) {
-    if (on()) [[unlikely]] tell_clock(name, bytes, flops);
+    if (on()) [[unlikely]]
+      tell_clock(name, bytes, flops);
   }
   /// This thread's clock from now on; null: the machine's. While any is set, on() is true.
   static void use(VirtualClock* clock) noexcept;

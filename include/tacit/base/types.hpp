@@ -57,7 +57,7 @@ using real_or_self_t = typename real_or_self<T>::type;
 /// The scalars that Tacit is built for: float, double and their complex forms.
 template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::complex<float>> ||
-                 std::same_as<T, std::complex<double>>;
+    std::same_as<T, std::complex<double>>;
 
 /// Complex conjugate that stays real for real scalars (std::conj does not). The constraint on R makes these win over
 /// std::conj and std::real, which argument-dependent look-up finds too.

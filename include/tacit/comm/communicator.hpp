@@ -47,8 +47,9 @@ enum class SumAlgorithm {
 
 /// How the messages of halo exchanges travel. All bring the same bits.
 enum class Path {
-  automatic,   ///< messages, until an exchange has been used often; then the fastest, measured, of messages, persistent, shared
-  messages,    ///< a send and a receive a neighbour
+  automatic,  ///< messages, until an exchange has been used often; then the fastest, measured, of messages, persistent,
+              ///< shared
+  messages,   ///< a send and a receive a neighbour
   persistent,  ///< the same, set up once
   neighbour,   ///< one neighbourhood collective (MPI only)
   put,         ///< written one-sidedly into the neighbour's window, then a flag (MPI's RMA; threads: memory)
@@ -75,8 +76,8 @@ struct State;
 struct SumSlot;
 
 template <class T>
-concept Summable =
-    std::same_as<real_or_self_t<T>, float> || std::same_as<real_or_self_t<T>, double> || std::same_as<T, Global>;
+concept Summable = std::same_as < real_or_self_t<T>,
+float > || std::same_as<real_or_self_t<T>, double> || std::same_as<T, Global>;
 
 template <Summable T>
 constexpr Number number_of() {
@@ -171,7 +172,8 @@ class Communicator {
   /// Error(environment), on all ranks, from the exchange that finds that the path does not exist here.
   void use(Path path) const;
   Path path() const;
-  /// Who is near whom: detected at the first call (collective then), or what was given. Windows are used within its nodes.
+  /// Who is near whom: detected at the first call (collective then), or what was given. Windows are used within its
+  /// nodes.
   const Topology& topology() const;
   /// Same choice on all ranks. Error(usage) when it is of another number of ranks.
   void use(const Topology& topology) const;
@@ -189,17 +191,17 @@ class Communicator {
     return PendingSums<K, T>(start_sum(local.v, K));
   }
 
-  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending. Throws nothing: what goes
-  /// wrong is thrown by the next wait. Does nothing on a thread that is not the rank's own (that which starts sums and
-  /// messages): threads that help in a loop may call it.
+  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending. Throws nothing: what
+  /// goes wrong is thrown by the next wait. Does nothing on a thread that is not the rank's own (that which starts sums
+  /// and messages): threads that help in a loop may call it.
   void poll() const {
     if (size_ > 1) progress();
   }
 
   /// Starts a thread that does nothing but push pending sums and messages on (and sleeps when there are none), for as
   /// long as what is returned lives; null for one rank. It needs a core of its own. Local.
-  /// Error(environment) where MPI was initialised for one thread only. With MPI_THREAD_SERIALIZED, which Tacit asks for,
-  /// all calls of Tacit take turns; a program that calls MPI by itself meanwhile (in an operator) needs
+  /// Error(environment) where MPI was initialised for one thread only. With MPI_THREAD_SERIALIZED, which Tacit asks
+  /// for, all calls of Tacit take turns; a program that calls MPI by itself meanwhile (in an operator) needs
   /// MPI_THREAD_MULTIPLE.
   [[nodiscard]] std::shared_ptr<void> start_engine() const;
 

@@ -15,10 +15,10 @@ namespace tacit::comm {
 
 /// Who needs which elements. Positions are local: `send_index` into the owned part, ghosts in the order of `ghosts`.
 struct Pattern {
-  std::vector<int> send_ranks, receive_ranks;           // neighbours, ascending
-  std::vector<Local> send_offsets, receive_offsets;     // per neighbour, into send_index and into the ghosts
-  std::vector<Local> send_index;                        // owned elements in the order they are packed
-  std::vector<Global> ghosts;                           // global indices of the ghosts, ascending
+  std::vector<int> send_ranks, receive_ranks;        // neighbours, ascending
+  std::vector<Local> send_offsets, receive_offsets;  // per neighbour, into send_index and into the ghosts
+  std::vector<Local> send_index;                     // owned elements in the order they are packed
+  std::vector<Global> ghosts;                        // global indices of the ghosts, ascending
 
   /// The pattern that brings every rank its `needed` elements (ascending, none of them owned here).
   /// `offsets`: rank r owns [offsets[r], offsets[r+1]). Collective; O(needed + neighbours) memory and messages.
@@ -52,16 +52,17 @@ class Exchange {
   /// Opens a forward (or reverse) exchange and gives its number, which no other exchange of this communicator has; the
   /// caller packs outgoing(number), then posts it. Error(usage) when two are under way. Waits for one that was
   /// abandoned. When a failure has been agreed upon since, what is asked of that number is Error(usage), on all ranks.
-  /// Collective where the path is set up: at the first exchange, after a failure, when it was changed (and, automatic, at
-  /// the one where paths are tried: a few exchanges by each, not counted). Error(environment) where the path does not exist.
+  /// Collective where the path is set up: at the first exchange, after a failure, when it was changed (and, automatic,
+  /// at the one where paths are tried: a few exchanges by each, not counted). Error(environment) where the path does
+  /// not exist.
   int open(bool forward = true);
   /// To pack: forward, send_index.size() elements by neighbour; reverse, ghost_count() elements.
   std::byte* outgoing(int number);
   /// Posts the messages. Counts one exchange, one message a neighbour, whatever the path.
   void post(int number);
   /// Packs and posts a forward exchange of the owned elements that stand at `owned`, in host memory: outgoing() is not
-  /// to be filled. Faster than packing first: what is next to each other is copied once. They must stay as they are until
-  /// close() (path gather: neighbours read them where they stand).
+  /// to be filled. Faster than packing first: what is next to each other is copied once. They must stay as they are
+  /// until close() (path gather: neighbours read them where they stand).
   void post(int number, const void* owned);
   /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
   /// last. Waits.

@@ -51,8 +51,8 @@ class Window {
  public:
   virtual ~Window() = default;
   virtual std::byte* data() = 0;
-  /// Copies bytes to place `at` of rank `to`'s window, then the value to the flag there (places: multiples of 8). `data` may
-  /// be used again on return.
+  /// Copies bytes to place `at` of rank `to`'s window, then the value to the flag there (places: multiples of 8).
+  /// `data` may be used again on return.
   virtual void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
                      std::uint64_t value) = 0;
   /// A flag of this rank's window.
@@ -70,8 +70,8 @@ class Neighbourhood {
                        std::span<const std::int32_t> in_offsets) = 0;
 };
 
-/// At each place the least of what the ranks have there. Collective; can be left when a rank fails before it comes to it,
-/// and by nobody after that.
+/// At each place the least of what the ranks have there. Collective; can be left when a rank fails before it comes to
+/// it, and by nobody after that.
 using AllLeast = std::function<void(std::span<std::int64_t>)>;
 
 namespace detail {
@@ -101,8 +101,8 @@ class Transport {
   /// Tags run from 0 to here; at least 32767. After a failure new messages take new tags, so that what was given up can
   /// never be taken for one of them: the more tags, the more failures a communicator outlives.
   virtual int largest_tag() const { return std::numeric_limits<int>::max(); }
-  /// Messages between two ranks with one tag are received in the order they were sent, by receives in the order they were
-  /// posted.
+  /// Messages between two ranks with one tag are received in the order they were sent, by receives in the order they
+  /// were posted.
   virtual Ticket send(int to, int tag, const void* data, std::size_t bytes) = 0;
   virtual Ticket receive(int from, int tag, void* data, std::size_t bytes) = 0;
   virtual bool test(Ticket& ticket) = 0;
@@ -126,8 +126,8 @@ class Transport {
   /// Error(environment) where two threads of a rank may not call in turn.
   virtual void allow_engine() {}
 
-  /// The same message many times: start() begins it once more, test() and cancel() as ever. What is not over is given up
-  /// with release().
+  /// The same message many times: start() begins it once more, test() and cancel() as ever. What is not over is given
+  /// up with release().
   virtual Prepared prepare(bool out, int peer, int tag, void* data, std::size_t bytes) {
     return {out, peer, tag, data, bytes, {}};
   }
@@ -143,8 +143,8 @@ class Transport {
   // Collective. A call of the library below that cannot be left is entered right after an `all_least` and nothing else.
   /// One-sided communication of the library below; null where there is none. All bytes are zero.
   virtual std::shared_ptr<Window> make_window(std::size_t /*bytes*/, const AllLeast& /*all_least*/) { return nullptr; }
-  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`. May wait for ever:
-  /// called when all ranks are known to come.
+  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`. May wait for
+  /// ever: called when all ranks are known to come.
   virtual std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> /*sources*/,
                                                             std::span<const int> /*destinations*/,
                                                             std::size_t /*element_bytes*/) {

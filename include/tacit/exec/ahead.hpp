@@ -5,8 +5,8 @@
 
 namespace tacit::exec {
 
-/// Stretches of memory, asked for a few lines of the cache at a time while a processor computes on others: those that are
-/// too short for it to see where they lead, or that it would meet too late.
+/// Stretches of memory, asked for a few lines of the cache at a time while a processor computes on others: those that
+/// are too short for it to see where they lead, or that it would meet too late.
 class Ahead {
  public:
   void clear() { count_ = now_ = 0, left_ = 0; }

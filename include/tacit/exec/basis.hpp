@@ -9,8 +9,8 @@
 
 namespace tacit::exec {
 
-/// sums[i] = q_i^H v for i < j and, with `norm`, sums[j] = v^H v; n elements, this rank's part. Local; one pass over the
-/// j vectors and v. Same bits for any number of threads.
+/// sums[i] = q_i^H v for i < j and, with `norm`, sums[j] = v^H v; n elements, this rank's part. Local; one pass over
+/// the j vectors and v. Same bits for any number of threads.
 template <Scalar T, Memory M>
 void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bool norm);
 
@@ -18,19 +18,19 @@ void basis_dots(const T* const* q, int j, const T* v, std::size_t n, T* sums, bo
 template <Scalar T, Memory M>
 T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm);
 
-/// G(i, c) = q_i^H v_c for i < j, c < s, column after column with leading dimension j; n elements, this rank's part. The
-/// v's may be the last of the q's: [Q V]^H V (its Hermitian part is then formed once). Local; one pass over the q's and
-/// the v's. Same bits for any number of threads.
+/// G(i, c) = q_i^H v_c for i < j, c < s, column after column with leading dimension j; n elements, this rank's part.
+/// The v's may be the last of the q's: [Q V]^H V (its Hermitian part is then formed once). Local; one pass over the q's
+/// and the v's. Same bits for any number of threads.
 template <Scalar T, Memory M>
 void block_dots(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G);
 
-/// V := (V - Q C) W with C (j x s, leading dimension j) and W upper triangular (s x s, leading dimension s; null: identity);
-/// columns of V are replaced in place. Local; one pass.
+/// V := (V - Q C) W with C (j x s, leading dimension j) and W upper triangular (s x s, leading dimension s; null:
+/// identity); columns of V are replaced in place. Local; one pass.
 template <Scalar T, Memory M>
 void block_update(const T* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n);
 
-/// x_c := x_c + sum_i y_i C(i, c) for i < j, c < s, C with leading dimension j: several combinations of one basis. Local; one
-/// pass over the y's.
+/// x_c := x_c + sum_i y_i C(i, c) for i < j, c < s, C with leading dimension j: several combinations of one basis.
+/// Local; one pass over the y's.
 template <Scalar T, Memory M>
 void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std::size_t n);
 
@@ -55,8 +55,8 @@ template <Scalar T, Memory M, class S>
 void block_gram(const S* const* q, int j, const T* const* v, int s, std::size_t n, T* G);
 
 /// V := (V - Q C) W as block_update. With `stored`, the new columns are rounded to S into stored[c], and v[c] itself is
-/// only written for c = s - 1 (the vector that the next block starts from). Local; one pass: (j sizeof(S) + 2 s sizeof(T)) n
-/// bytes.
+/// only written for c = s - 1 (the vector that the next block starts from). Local; one pass: (j sizeof(S) + 2 s
+/// sizeof(T)) n bytes.
 template <Scalar T, Memory M, class S>
 void block_update_stored(const S* const* q, int j, const T* C, T* const* v, int s, const T* W, S* const* stored,
                          std::size_t n);

@@ -30,7 +30,8 @@ template <class T, class S>
 TACIT_HD T widened(const S& a) {
   if constexpr (std::is_same_v<S, T>) return a;
   else if constexpr (std::is_same_v<S, Bfloat16>) return T(widen_bits(a));
-  else if constexpr (std::is_same_v<S, ComplexBfloat16>) return T(real_t<T>(widen_bits(a.re)), real_t<T>(widen_bits(a.im)));
+  else if constexpr (std::is_same_v<S, ComplexBfloat16>)
+    return T(real_t<T>(widen_bits(a.re)), real_t<T>(widen_bits(a.im)));
   else if constexpr (is_complex<T>) return T(real_t<T>(a.real()), real_t<T>(a.imag()));
   else return T(a);
 }
@@ -39,13 +40,14 @@ template <class S, class T>
 TACIT_HD S narrowed(const T& a) {
   if constexpr (std::is_same_v<S, T>) return a;
   else if constexpr (std::is_same_v<S, Bfloat16>) return narrow_bits(float(a));
-  else if constexpr (std::is_same_v<S, ComplexBfloat16>) return {narrow_bits(float(a.real())), narrow_bits(float(a.imag()))};
+  else if constexpr (std::is_same_v<S, ComplexBfloat16>)
+    return {narrow_bits(float(a.real())), narrow_bits(float(a.imag()))};
   else if constexpr (is_complex<T>) return S(real_t<S>(a.real()), real_t<S>(a.imag()));
   else return S(a);
 }
 
-/// partial[slice (rows columns) + c rows + r] = slice's share of q_r^H v_c. A group of 32 lanes holds a tile of R rows and
-/// C columns in registers; teams that share a slice of the elements stand together, so that its vectors come from
+/// partial[slice (rows columns) + c rows + r] = slice's share of q_r^H v_c. A group of 32 lanes holds a tile of R rows
+/// and C columns in registers; teams that share a slice of the elements stand together, so that its vectors come from
 /// memory once.
 template <class T, class S, int MostRows, int MostColumns, int R, int C, int W, int Groups>
 struct BlockDots {
@@ -94,8 +96,7 @@ struct BlockDots {
       for (int k = 0; k < R * C; ++k) {
         const T sum = lanes.sum(total[k]);
         const int r = row + k % R, c = column + k / R;
-        if (mine && lanes.lane() == 0 && r < rows && c < columns)
-          partial[(slice * columns + c) * rows + r] = sum;
+        if (mine && lanes.lane() == 0 && r < rows && c < columns) partial[(slice * columns + c) * rows + r] = sum;
       }
     }
   }
@@ -121,9 +122,9 @@ struct BlockDots {
   }
 };
 
-/// out_c = (out_c where `add`, else 0) + sum over rows of a(r, c) x_r for c < C, x the `narrow` q's and then the `wide` v's; a
-/// row after row, C numbers each. The v's may be the out's: elements are read before they are written. stored_c, where
-/// it is not null, takes the result in S; out_c may be null.
+/// out_c = (out_c where `add`, else 0) + sum over rows of a(r, c) x_r for c < C, x the `narrow` q's and then the `wide`
+/// v's; a row after row, C numbers each. The v's may be the out's: elements are read before they are written. stored_c,
+/// where it is not null, takes the result in S; out_c may be null.
 template <class T, class S, int MostNarrow, int MostWide, int C, int W, int Threads>
 struct BlockCombine {
   static constexpr int threads = Threads;

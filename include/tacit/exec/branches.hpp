@@ -2,8 +2,8 @@
 //
 //   branching(rows > 2048, [&] { factorise(a); });   // and somewhere within: both(g, h)
 //
-// Loops that run along a tree say both() at its nodes; the threads of the team take the branches that nobody has begun, the
-// largest first, and who waits for a branch does others meanwhile.
+// Loops that run along a tree say both() at its nodes; the threads of the team take the branches that nobody has begun,
+// the largest first, and who waits for a branch does others meanwhile.
 #pragma once
 
 #include <type_traits>
@@ -30,12 +30,12 @@ void branching(bool parallel, F&& f) {
   else f();
 }
 
-/// g() and h(), at the same time within branching(), else one after the other; both are done when it returns. What one of them
-/// throws is thrown then; the other is not begun after that.
+/// g() and h(), at the same time within branching(), else one after the other; both are done when it returns. What one
+/// of them throws is thrown then; the other is not begun after that.
 template <class G, class H>
 void both(G&& g, H&& h) {
-  detail::run_both(detail::call<std::remove_reference_t<G>>, detail::address(g), detail::call<std::remove_reference_t<H>>,
-                   detail::address(h));
+  detail::run_both(detail::call<std::remove_reference_t<G>>, detail::address(g),
+                   detail::call<std::remove_reference_t<H>>, detail::address(h));
 }
 
 }  // namespace tacit::exec

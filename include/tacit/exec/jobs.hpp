@@ -12,10 +12,10 @@ namespace tacit::exec {
 
 /// Parts that run_team() will have: threads().
 int team_size();
-/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of its team, as they come: who does not come in
-/// time has its part done by another thread, in turn. So f may wait for f(0), which the calling thread begins with, and for no
-/// other. What an f throws is thrown when all have come back, that of f(0) before others; they are
-/// not told of it, so an f that others wait for has to let them go.
+/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of its team, as they come: who does not come
+/// in time has its part done by another thread, in turn. So f may wait for f(0), which the calling thread begins with,
+/// and for no other. What an f throws is thrown when all have come back, that of f(0) before others; they are not told
+/// of it, so an f that others wait for has to let them go.
 void run_team(const std::function<void(int thread)>& f);
 
 /// Jobs in lists. Thread-safe.
@@ -46,9 +46,9 @@ class Jobs {
   std::atomic<bool> stopped_{false};
 };
 
-/// The whole team works until all jobs are taken and done. Thread 0 calls watch(idle) between its jobs, which opens lists:
-/// `idle` says that there is nothing else for it to do, so that it may wait. What a job or watch throws stops the jobs and is
-/// thrown when all have come back.
+/// The whole team works until all jobs are taken and done. Thread 0 calls watch(idle) between its jobs, which opens
+/// lists: `idle` says that there is nothing else for it to do, so that it may wait. What a job or watch throws stops
+/// the jobs and is thrown when all have come back.
 void run_jobs(Jobs& jobs, const std::function<void(bool idle)>& watch);
 
 }  // namespace tacit::exec

@@ -15,8 +15,9 @@
 
 namespace tacit::exec {
 
-// The device's memory. Every CUDA code is checked where it is called (src/exec/device.cu) and becomes Error(environment);
-// a build without CUDA throws that error from each of these and answers false to device_available().
+// The device's memory. Every CUDA code is checked where it is called (src/exec/device.cu) and becomes
+// Error(environment); a build without CUDA throws that error from each of these and answers false to
+// device_available().
 bool device_available() noexcept;
 std::string device_name();
 void* device_allocate(std::size_t bytes);
@@ -40,15 +41,10 @@ class View {
   View() = default;
   View(T* p, std::size_t n) : p_(p), n_(n) {}
   template <class U>
-    requires(std::same_as<const U, T>)
-  View(View<U, M> other) : p_(other.data()), n_(other.size()) {}
+  requires(std::same_as<const U, T>) View(View<U, M> other) : p_(other.data()), n_(other.size()) {}
   T* data() const { return p_; }
   std::size_t size() const { return n_; }
-  T& operator[](std::size_t i) const
-    requires(std::same_as<M, Host>)
-  {
-    return p_[i];
-  }
+  T& operator[](std::size_t i) const requires(std::same_as<M, Host>) { return p_[i]; }
   T* begin() const { return p_; }
   T* end() const { return p_ + n_; }
   View part(std::size_t from, std::size_t count) const { return {p_ + from, count}; }
@@ -85,16 +81,8 @@ class Array {
   std::size_t size() const { return n_; }
   View<T, M> view() { return {p_, n_}; }
   View<const T, M> view() const { return {p_, n_}; }
-  T& operator[](std::size_t i)
-    requires(std::same_as<M, Host>)
-  {
-    return p_[i];
-  }
-  const T& operator[](std::size_t i) const
-    requires(std::same_as<M, Host>)
-  {
-    return p_[i];
-  }
+  T& operator[](std::size_t i) requires(std::same_as<M, Host>) { return p_[i]; }
+  const T& operator[](std::size_t i) const requires(std::same_as<M, Host>) { return p_[i]; }
 
   /// Elements of a host vector, in this memory space.
   static Array from(std::span<const T> host) {

@@ -20,8 +20,8 @@ constexpr std::size_t pair_gram_size(int columns, bool with_shadow) {
 }
 
 /// For the first `columns` columns: sums[b (b + 1) / 2 + a] = (v_a, z_b), a <= b, the triangle of V^H Z, and
-/// `with_shadow` behind it (shadow, z_b). n elements a column, this rank's part; z may be v. Local; one pass over V, Z and
-/// the shadow. Same bits for any number of threads.
+/// `with_shadow` behind it (shadow, z_b). n elements a column, this rank's part; z may be v. Local; one pass over V, Z
+/// and the shadow. Same bits for any number of threads.
 template <Scalar T, Memory M>
 void pair_gram(const T* const* v, const T* const* z, int columns, const T* shadow, bool with_shadow, std::size_t n,
                wide_t<T>* sums);

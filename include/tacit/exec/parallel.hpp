@@ -98,8 +98,8 @@ void parallel_claims(std::size_t count, std::size_t piece, bool parallel, F&& f)
   body(of, all);
 }
 
-/// f(0) on the calling thread, and f(t) on each other one of its threads() that comes before f(0) has returned. For work of
-/// some length that its threads share in a way of their own: other programs are not heeded. Errors as above.
+/// f(0) on the calling thread, and f(t) on each other one of its threads() that comes before f(0) has returned. For
+/// work of some length that its threads share in a way of their own: other programs are not heeded. Errors as above.
 template <class F>
 void parallel_team(F&& f) {
   auto body = [&f](Claims& claims) { f(claims.thread()); };

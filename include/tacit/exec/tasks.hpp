@@ -2,15 +2,16 @@
 //
 //   Tasks::run([&] { method(); }, [&] { comm.poll(); });
 //
-// While the function runs, kernels on host memory that the calling thread comes to are cut into blocks of rows. Each block
-// is a task that waits for those that write what it reads and touch what it writes, and the thread goes on at once: a kernel
-// that gives numbers back waits for its own blocks, nothing else. So products, updates and inner products of several steps run
-// interleaved, and while the thread waits for a message or a sum it takes part in the work, block by block, polling in
-// between. Methods are written once, and not for this.
+// While the function runs, kernels on host memory that the calling thread comes to are cut into blocks of rows. Each
+// block is a task that waits for those that write what it reads and touch what it writes, and the thread goes on at
+// once: a kernel that gives numbers back waits for its own blocks, nothing else. So products, updates and inner
+// products of several steps run interleaved, and while the thread waits for a message or a sum it takes part in the
+// work, block by block, polling in between. Methods are written once, and not for this.
 //
-// Sums are formed chunk by chunk in the order that sweeps have, so the numbers are those of the other engines, bit for bit.
-// Communication stays on the calling thread, in the order of the program. Whatever touches elements in another way settles
-// first: copies of arrays, memory that is freed, operators that do not declare what they read (Operator::as_tasks).
+// Sums are formed chunk by chunk in the order that sweeps have, so the numbers are those of the other engines, bit for
+// bit. Communication stays on the calling thread, in the order of the program. Whatever touches elements in another way
+// settles first: copies of arrays, memory that is freed, operators that do not declare what they read
+// (Operator::as_tasks).
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -54,11 +55,11 @@ class Tasks {
   /// The engine whose function the calling thread is in; null outside, and in tasks.
   static Tasks* current() noexcept { return current_; }
 
-  /// Runs f with kernels as tasks, on threads() threads; `poll` pushes messages on and is called by this thread between tasks.
-  /// All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
+  /// Runs f with kernels as tasks, on threads() threads; `poll` pushes messages on and is called by this thread between
+  /// tasks. All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
   ///
-  /// Once a task has thrown, those that follow do nothing, and the next call of the kernels below that begins or waits for
-  /// work throws it in f, once.
+  /// Once a task has thrown, those that follow do nothing, and the next call of the kernels below that begins or waits
+  /// for work throws it in f, once.
   static void run(const std::function<void()>& f, std::function<void()> poll);
 
   /// Rows of a block of arrays of n elements: a number of whole chunks of every kernel that depends on n alone.
@@ -107,7 +108,8 @@ class Tasks {
 
  private:
   explicit Tasks(std::function<void()> poll);
-  void blocks(const char* name, std::size_t n, std::span<const Touched> touched, Body body, std::vector<Record*>* started);
+  void blocks(const char* name, std::size_t n, std::span<const Touched> touched, Body body,
+              std::vector<Record*>* started);
   Record* start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin, std::size_t end,
                        std::span<const void* const> reads, std::span<const void* const> writes, bool urgent);
   void wait(Record* record);
@@ -140,8 +142,8 @@ inline void settle() noexcept {
 /// True on the thread that a loop or a task is to push messages on from: the first of a team.
 bool may_poll() noexcept;
 
-/// f(c) for c < count: by parallel_for() where `parallel`, or by the engine's tasks, after what was started before. What f
-/// throws is thrown when all threads have come back.
+/// f(c) for c < count: by parallel_for() where `parallel`, or by the engine's tasks, after what was started before.
+/// What f throws is thrown when all threads have come back.
 template <class F>
 void each(std::size_t count, bool parallel, F&& f, std::size_t piece = by_shares) {
   if (auto* tasks = Tasks::current()) tasks->each(count, std::cref(f));

@@ -71,10 +71,9 @@ Dense<T> parse_matrix_market_array(std::string_view bytes, const std::string& pa
 /// Writes a coordinate file of field real or complex, in the order of the triplets, with the fewest digits that read
 /// back to the same bits; gzip-compressed when `path` ends in ".gz". With a symmetry the triplets are those of the
 /// lower triangle only, as read with expand_symmetry = false. The text goes to a new file in the same folder, which
-/// replaces `path` at the end (the file that `path` leads to, if it is a symbolic link): a failure leaves what was there
-/// before. Error(usage), before anything is written: vectors of different
-/// lengths, indices out of range, values that are not finite, triplets that contradict the symmetry.
-/// Error(environment): the file cannot be written.
+/// replaces `path` at the end (the file that `path` leads to, if it is a symbolic link): a failure leaves what was
+/// there before. Error(usage), before anything is written: vectors of different lengths, indices out of range, values
+/// that are not finite, triplets that contradict the symmetry. Error(environment): the file cannot be written.
 template <Scalar T>
 void write_matrix_market(const std::string& path, const Triplets<T>& matrix, Symmetry symmetry = Symmetry::general);
 

@@ -16,9 +16,9 @@ namespace tacit::krylov {
 
 /// What came of a block.
 struct Orthogonalised {
-  int columns = 0;   ///< leading columns that are complete; fewer than the block's: the next one failed
-  double least = 1;  ///< least u_kk^2 / (v_k, v_k) of the complete columns: about 1 / kappa^2
-  double failed = 0; ///< the same of the column that failed: <= rounding, or not finite
+  int columns = 0;    ///< leading columns that are complete; fewer than the block's: the next one failed
+  double least = 1;   ///< least u_kk^2 / (v_k, v_k) of the complete columns: about 1 / kappa^2
+  double failed = 0;  ///< the same of the column that failed: <= rounding, or not finite
 };
 
 /// The columns of v, orthogonal to the orthonormal q and orthonormal, in place; R = [C; U], (q.size() + v.size()) x
@@ -32,10 +32,10 @@ struct Orthogonalised {
 ///   two_stage  s / small + 1   2 + 2 small / s eps                  eps kappa^2 < 1 for each block of `small`
 ///   (*) with a block_qr that itself reaches eps
 ///
-/// bcgs_pip takes the Gram matrix of what is left by Pythagoras, V^H V - C^H C, so that one sum of j s + s (s + 1) / 2 numbers
-/// serves C and U. bcgs_pip2 does so twice, and forms the second sums while it does the first update: Q is read three
-/// times, not four. Carson, Lund, Rozloznik, Thomas (2022), doi 10.1016/j.laa.2021.12.017; two_stage: Yamazaki, Higham,
-/// Boman, Szyld (2024), arXiv 2402.15033. automatic is bcgs_pip2. Collective. Error(usage) for the choices of
+/// bcgs_pip takes the Gram matrix of what is left by Pythagoras, V^H V - C^H C, so that one sum of j s + s (s + 1) / 2
+/// numbers serves C and U. bcgs_pip2 does so twice, and forms the second sums while it does the first update: Q is read
+/// three times, not four. Carson, Lund, Rozloznik, Thomas (2022), doi 10.1016/j.laa.2021.12.017; two_stage: Yamazaki,
+/// Higham, Boman, Szyld (2024), arXiv 2402.15033. automatic is bcgs_pip2. Collective. Error(usage) for the choices of
 /// single vectors, and for spaces that differ.
 template <Scalar T, Memory M>
 Orthogonalised block_orthogonalise(Orthogonalisation how, BlockQr block_qr,

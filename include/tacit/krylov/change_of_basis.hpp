@@ -29,16 +29,16 @@ std::vector<std::complex<double>> ritz_values(const layout::Space& space, std::s
 /// conjugates next to them where `pairs` (real arithmetic) asks for it, positive imaginary part first.
 std::vector<std::complex<double>> leja(std::vector<std::complex<double>> values, bool pairs);
 
-/// `steps` steps of a basis for an operator with these Ritz values: Newton takes them in Leja order, again and again; real
-/// arithmetic takes two real steps for a conjugate pair. Chebyshev takes the ellipse around them. Vectors keep about
-/// their length: gamma is the size of the set of values. Monomial (and any, without values) takes gamma = the largest
-/// magnitude, or `scale` where there are no values.
+/// `steps` steps of a basis for an operator with these Ritz values: Newton takes them in Leja order, again and again;
+/// real arithmetic takes two real steps for a conjugate pair. Chebyshev takes the ellipse around them. Vectors keep
+/// about their length: gamma is the size of the set of values. Monomial (and any, without values) takes gamma = the
+/// largest magnitude, or `scale` where there are no values.
 template <Scalar T>
 op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<double>> ritz, int steps, double scale = 1);
 
 /// Column k (from 0) of R, rows 0..k, from g = [Q_{0:p}, V_{p:k+1}]^H v_k. R is upper triangular, leading dimension ld;
-/// columns before k are complete. Returns r_kk^2 / (v_k, v_k): not positive, or not finite, means that v_k depends on the
-/// vectors before it (breakdown); column k of R is then not to be used.
+/// columns before k are complete. Returns r_kk^2 / (v_k, v_k): not positive, or not finite, means that v_k depends on
+/// the vectors before it (breakdown); column k of R is then not to be used.
 template <Scalar T>
 double finish_column(std::vector<T>& R, int ld, int k, const T* g, int p) {
   T* const r = R.data() + std::size_t(k) * ld;

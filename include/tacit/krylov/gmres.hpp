@@ -82,7 +82,8 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   h.resize(j + 1);
 }
 
-/// What gmres takes: the choice for blocks of vectors, or none, means one_reduction (a classical method after an s-step one).
+/// What gmres takes: the choice for blocks of vectors, or none, means one_reduction (a classical method after an s-step
+/// one).
 inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
   using enum Orthogonalisation;
   return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;

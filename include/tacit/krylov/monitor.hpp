@@ -63,14 +63,16 @@ class Monitor {
   void be_patient(bool patient) { patient_ = patient; }
   /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
   void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
-  /// With Norm::max: the largest magnitude of the residual, collective; asked when its 2-norm, times the ratio of the two last
-  /// seen (that at the start, first), reaches the goal. Without it the driver alone looks. For the run that has begun.
+  /// With Norm::max: the largest magnitude of the residual, collective; asked when its 2-norm, times the ratio of the
+  /// two last seen (that at the start, first), reaches the goal. Without it the driver alone looks. For the run that
+  /// has begun.
   void confirm_by(std::function<double()> largest) {
     if (options_.norm == Norm::max) confirm_ = std::move(largest);
   }
 
   /// After the work of an iteration (or before the first), with the norm of the residual: may the method go on?
-  /// Every argument is the same on all ranks. Local; collective where there is a callback, whose answer ranks agree upon.
+  /// Every argument is the same on all ranks. Local; collective where there is a callback, whose answer ranks agree
+  /// upon.
   bool go_on(double norm) {
     if (options_.norm == Norm::max && !std::exchange(scaled_, true) && norm > 0) factor_ = start_ / norm;
     norm_ = norm * factor_;

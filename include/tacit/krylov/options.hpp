@@ -30,7 +30,7 @@ enum class Method {
 enum class Side { right, left, flexible };
 /// How vectors are made orthogonal to those before them.
 enum class Orthogonalisation {
-  automatic,      ///< gmres: one_reduction; ca_gmres: bcgs_pip, twice where a block needs it
+  automatic,  ///< gmres: one_reduction; ca_gmres: bcgs_pip, twice where a block needs it
   // One vector at a time (gmres); all-reduces per vector, passes over the basis per vector.
   one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (a second round, 1 and 2 more, on cancellation)
   cgs,            ///< classical Gram-Schmidt, norm by itself; 2, 2
@@ -120,21 +120,21 @@ struct Options {
   Side side = Side::right;  ///< of the preconditioner in gmres and its relatives
   Orthogonalisation orthogonalisation = Orthogonalisation::automatic;
   // Of the s-step and pipelined methods; refused where the method does not use them. Absent: the method's default.
-  std::optional<int> step;         ///< s: iterations for one sum [ca-gmres 10, ca-cg 8, ca-bicgstab 4]
-  std::optional<int> depth;        ///< l: sums in flight [pipelined-gmres 2, pipelined-cg 1, pipelined-ca-gmres 2]
-  std::optional<int> block;        ///< t: vectors for one sum in pipelined-ca-gmres [5]
-  std::optional<double> tau;       ///< entries of a pipelined change of basis below tau h_{i,i-1} are left out [0]
-  std::optional<Basis> basis;      ///< [automatic]
-  /// How ca-gmres, ca-cg and ca-bicgstab make their vectors; the kernel where the operator has one and the preconditioner
-  /// is a diagonal or none. [products]
+  std::optional<int> step;     ///< s: iterations for one sum [ca-gmres 10, ca-cg 8, ca-bicgstab 4]
+  std::optional<int> depth;    ///< l: sums in flight [pipelined-gmres 2, pipelined-cg 1, pipelined-ca-gmres 2]
+  std::optional<int> block;    ///< t: vectors for one sum in pipelined-ca-gmres [5]
+  std::optional<double> tau;   ///< entries of a pipelined change of basis below tau h_{i,i-1} are left out [0]
+  std::optional<Basis> basis;  ///< [automatic]
+  /// How ca-gmres, ca-cg and ca-bicgstab make their vectors; the kernel where the operator has one and the
+  /// preconditioner is a diagonal or none. [products]
   std::optional<Powers> powers;
-  std::optional<BlockQr> block_qr; ///< [cholqr]
-  std::optional<Storage> storage;  ///< of the basis in ca-gmres [full]
-  std::optional<int> replacement;  ///< residual replacement every so many iterations; 0 never [by an error estimate]
+  std::optional<BlockQr> block_qr;  ///< [cholqr]
+  std::optional<Storage> storage;   ///< of the basis in ca-gmres [full]
+  std::optional<int> replacement;   ///< residual replacement every so many iterations; 0 never [by an error estimate]
   Engine engine = Engine::polling;
   Norm norm = Norm::two;
-  /// richardson with a diagonal P of equal entries (or none): steps in one pass through memory, where the operator has a
-  /// kernel for it (a stencil). The same iterates and norms; a claim may come with as many steps more, less one.
+  /// richardson with a diagonal P of equal entries (or none): steps in one pass through memory, where the operator has
+  /// a kernel for it (a stencil). The same iterates and norms; a claim may come with as many steps more, less one.
   /// [what the operator does; 1 with a callback]
   std::optional<int> sweeps;
   /// How products with A are dealt to the threads of a rank. [automatic]
@@ -148,7 +148,8 @@ struct Options {
   /// is told in report.warnings. False: the method as it stands, and its honest failure.
   bool fallbacks = true;
   bool history = true;
-  /// Returns true to stop: one rank that does stops all (a reduction an iteration). Called on every rank after each iteration; may throw (all ranks then throw the same Error).
+  /// Returns true to stop: one rank that does stops all (a reduction an iteration). Called on every rank after each
+  /// iteration; may throw (all ranks then throw the same Error).
   std::function<bool(const State&)> callback;
   /// False: the callback only looks. Its answer is not asked for, and no reduction is spent on it.
   bool callback_stops = true;

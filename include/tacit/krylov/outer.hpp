@@ -28,7 +28,8 @@ class OuterIteration {
   /// Runs the method from x, whose residual has this norm, and leaves a trial. A verdict (its norm does not count)
   /// where there is no trial, because the solve cannot go on.
   virtual std::optional<Verdict> run(double norm) = 0;
-  /// ||b - A x|| of the trial, recomputed in the arithmetic that a claim needs. Infinity or NaN: the trial is worthless.
+  /// ||b - A x|| of the trial, recomputed in the arithmetic that a claim needs. Infinity or NaN: the trial is
+  /// worthless.
   virtual double recompute() = 0;
   /// Is a trial with this residual, which misses the goal, nearer to the solution than x with `norm`?
   virtual bool is_better(double trial, double norm) { return trial < norm; }
@@ -48,8 +49,8 @@ inline bool reached(double residual, double goal) {
 }
 
 /// Runs until a recomputed residual is at most `goal`, or the solve says that nothing is left to try. `norm` is that of
-/// b - A x for the x it begins with, recomputed. What is returned as `converged` has been recomputed after the last change
-/// of x, and x is never worse than it was at the start.
+/// b - A x for the x it begins with, recomputed. What is returned as `converged` has been recomputed after the last
+/// change of x, and x is never worse than it was at the start.
 Verdict judge(OuterIteration& solve, double norm, double goal);
 
 }  // namespace tacit::krylov

@@ -22,8 +22,8 @@ class Projected {
   /// |R_jj| of the last column that was offered; far below the largest so far, H is singular.
   double pivot() const { return pivot_; }
 
-  /// Takes column j = columns() of H: h[0..j+1], overwritten. False, and nothing is taken, when the column makes H singular
-  /// (R_jj at rounding of the largest) or is not finite: see pivot().
+  /// Takes column j = columns() of H: h[0..j+1], overwritten. False, and nothing is taken, when the column makes H
+  /// singular (R_jj at rounding of the largest) or is not finite: see pivot().
   bool append(T* h) {
     const int j = columns_;
     for (int i = 0; i < j; ++i) {  // the rotations so far
@@ -50,8 +50,8 @@ class Projected {
   /// Whether rounding, epsilon ||H|| ||y||, leaves the minimiser y what the cycle has gained: not where H is nearly
   /// singular.
   bool is_sound(const std::vector<T>& y) const { return rounding() * length(y) <= std::max(residual(), 1e-3 * start_); }
-  /// Where it does not, minimisers to choose from by their residuals: that of all columns, and those of fewer at which the
-  /// residual and one or a hundred times the rounding make the least sum.
+  /// Where it does not, minimisers to choose from by their residuals: that of all columns, and those of fewer at which
+  /// the residual and one or a hundred times the rounding make the least sum.
   std::vector<std::vector<T>> candidates() const {
     const double rounding = this->rounding();
     std::vector<std::vector<T>> found{coefficients()};

@@ -25,7 +25,7 @@ struct Report {
   std::string detail;  ///< what happened, one sentence; empty when there is nothing to add
   std::string advice;  ///< what to try, one sentence; empty when converged
   bool converged() const { return reason == Reason::converged; }
-  std::string norm = "2";              ///< that of every norm here: 2, or max
+  std::string norm = "2";  ///< that of every norm here: 2, or max
   int iterations = 0;
   int restarts = 0;                     ///< times the residual was recomputed and the method started anew from it
   double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: ||A x||)

@@ -24,8 +24,9 @@ namespace tacit::krylov {
 /// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres, where
 /// their length was not given). report.warnings tells.
 ///
-/// Method::automatic takes cg when `hermitian` says so and the diagonal has one sign, gmres otherwise, and changes from cg to
-/// gmres on breakdown (report.warnings). cg and its kin solve -A x = -b where the diagonal is negative, or (r, A r) at first.
+/// Method::automatic takes cg when `hermitian` says so and the diagonal has one sign, gmres otherwise, and changes from
+/// cg to gmres on breakdown (report.warnings). cg and its kin solve -A x = -b where the diagonal is negative, or (r, A
+/// r) at first.
 ///
 /// Collective. Vectors: the method's, and 2 (b scaled, r; a correction after a restart).
 /// Error(usage): spaces that do not fit, options out of range. Everything numerical is a Reason.

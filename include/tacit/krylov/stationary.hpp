@@ -50,9 +50,9 @@ struct ChebyshevPointwise {
 
 /// d_{k+1} = d_k + omega P (f - A d_k), f = r on entry. With P = Jacobi: the iteration of Stoyanov and Pfreundt (2014).
 /// An iteration: 1 product, 1 apply of P, 1 reduction; 5 vectors of traffic beside the product's when P is diagonal.
-/// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A does
-/// steps in passes through memory (Operator::sweeps) and P is diagonal, a pass takes up to `sweeps` of them: 4 vectors of
-/// traffic a pass, the product's with it, and 1 reduction; a claim may be as much later.
+/// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A
+/// does steps in passes through memory (Operator::sweeps) and P is diagonal, a pass takes up to `sweeps` of them: 4
+/// vectors of traffic a pass, the product's with it, and 1 reduction; a claim may be as much later.
 template <Scalar T, Memory M>
 void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int sweeps = 1) {
   using namespace exec;
@@ -73,7 +73,8 @@ void richardson(const Run<T, M>& run, Monitor& monitor, double relaxation, int s
     if (scaling) s = scaling->to_host();
     // Whether P is a multiple of the identity, and which.
     double known[2] = {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
-    for (const T value : s) known[0] = std::max(known[0], double(real(value))), known[1] = std::max(known[1], -double(real(value)));
+    for (const T value : s)
+      known[0] = std::max(known[0], double(real(value))), known[1] = std::max(known[1], -double(real(value)));
     if (!scaling) known[0] = 1, known[1] = -1;
     space.start_sum(known, 2, comm::Operation::max).wait(known);
     const auto* const varying = known[0] == -known[1] ? nullptr : scaling;

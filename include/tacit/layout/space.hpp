@@ -64,9 +64,7 @@ class Space {
     auto partition = Partition::blocks(n, comm.size());
     return Space(std::move(comm), std::move(partition), false);
   }
-  static Space replicated(comm::Communicator comm, Global n) {
-    return Space(std::move(comm), Partition({0, n}), true);
-  }
+  static Space replicated(comm::Communicator comm, Global n) { return Space(std::move(comm), Partition({0, n}), true); }
 
   const comm::Communicator& comm() const { return impl_->comm; }
   const Partition& partition() const { return impl_->partition; }
@@ -77,8 +75,8 @@ class Space {
   /// Elements on this rank.
   Local local_size() const { return impl_->local_size; }
 
-  /// Starts the sum over all ranks of sums formed over this rank's own elements. Collective; one reduction if distributed,
-  /// none if replicated.
+  /// Starts the sum over all ranks of sums formed over this rank's own elements. Collective; one reduction if
+  /// distributed, none if replicated.
   template <int K, class T>
   comm::PendingSums<K, T> sum(const exec::Sums<K, T>& own) const {
     if (impl_->replicated) return comm::PendingSums<K, T>(own);
@@ -99,8 +97,8 @@ class Space {
 
   /// Vectors of both can stand in one formula.
   friend bool operator==(const Space& a, const Space& b) {
-    return a.impl_ == b.impl_ || (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
-                                  a.partition() == b.partition());
+    return a.impl_ == b.impl_ ||
+           (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() && a.partition() == b.partition());
   }
 
  private:

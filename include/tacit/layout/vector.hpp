@@ -134,7 +134,8 @@ double norm(const Vector<T, M>& x) {
   const R up = std::ldexp(R(1), e), down = std::ldexp(R(1), -e);
   const auto [plain, large, small] =
       x.space().sum(exec::sweep(exec::reads(x), exec::updates(), exec::writes(), formula::Squares<T>{up, down})).wait();
-  constexpr R lowest = std::same_as<R, double> ? R(1e-200) : R(1e-20f), highest = std::same_as<R, double> ? R(1e300) : R(1e36f);
+  constexpr R lowest = std::same_as<R, double> ? R(1e-200) : R(1e-20f),
+              highest = std::same_as<R, double> ? R(1e300) : R(1e36f);
   if (real(plain) >= lowest && real(plain) <= highest) return std::sqrt(double(real(plain)));
   if (real(plain) > highest) return std::ldexp(std::sqrt(double(real(small))), e);
   if (real(plain) < lowest) return std::ldexp(std::sqrt(double(real(large))), -e);

@@ -29,9 +29,9 @@ struct LocalRows {
 /// 16-bit column offsets where they reach.
 enum class Format { automatic, csr, sell };
 
-/// y = A x, A in SELL-8 or CSR. Column indices are 32-bit numbers or, where the band is narrow enough, 16-bit offsets from
-/// the row; where the eight rows of a slice repeat one pattern (grids), one number for a diagonal of them. So a product of
-/// doubles moves 12, 10 or 8.6 bytes an entry.
+/// y = A x, A in SELL-8 or CSR. Column indices are 32-bit numbers or, where the band is narrow enough, 16-bit offsets
+/// from the row; where the eight rows of a slice repeat one pattern (grids), one number for a diagonal of them. So a
+/// product of doubles moves 12, 10 or 8.6 bytes an entry.
 template <Scalar T, Memory M = Host>
 class LocalMatrix {
  public:
@@ -51,10 +51,11 @@ class LocalMatrix {
   void multiply(int from, int to, const T* x, T* y, int columns) const;
   /// Starts y = A x for one column as tasks; a block of rows waits for the blocks of x that it reads. Host.
   void start(exec::Tasks& tasks, const T* x, T* y) const;
-  /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread works on
-  /// all of them at once, block after block of rows, so that a banded matrix comes from memory once for all steps.
-  void powers(T* const* v, std::span<const RecurrenceStep<T>> steps, const T* before) const
-    requires std::same_as<M, Host>;
+  /// A square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. One thread
+  /// works on all of them at once, block after block of rows, so that a banded matrix comes from memory once for all
+  /// steps.
+  void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
+              const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
   double bytes() const;  ///< of the matrix, once
   std::string storage() const;

@@ -19,8 +19,8 @@ namespace tacit::op {
 using layout::Space;
 using layout::Vector;
 
-/// v := (v - alpha x - beta before) / gamma, with v = A x on entry: a step of a Krylov basis. Local; one sweep, none for
-/// the monomial step.
+/// v := (v - alpha x - beta before) / gamma, with v = A x on entry: a step of a Krylov basis. Local; one sweep, none
+/// for the monomial step.
 template <Scalar T, Memory M>
 void extend(const RecurrenceStep<T>& step, const Vector<T, M>* before, const Vector<T, M>& x, Vector<T, M>& v);
 
@@ -49,8 +49,12 @@ class [[nodiscard]] Product {
   Product(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token)
       : a_(&a), x_(&x), y_(&y), adjoint_(adjoint), token_(token) {}
   Product(Product&& other) noexcept
-      : a_(std::exchange(other.a_, nullptr)), x_(other.x_), y_(other.y_), adjoint_(other.adjoint_),
-        token_(other.token_), uncaught_(other.uncaught_) {}
+      : a_(std::exchange(other.a_, nullptr)),
+        x_(other.x_),
+        y_(other.y_),
+        adjoint_(other.adjoint_),
+        token_(other.token_),
+        uncaught_(other.uncaught_) {}
   Product& operator=(Product&&) = delete;
   ~Product() {
     if (std::uncaught_exceptions() > uncaught_) give_up();
@@ -83,7 +87,8 @@ class [[nodiscard]] Product {
   int uncaught_ = std::uncaught_exceptions();
 };
 
-/// Base of all operators. Everything but the constructors of derived classes is collective over the spaces' communicator.
+/// Base of all operators. Everything but the constructors of derived classes is collective over the spaces'
+/// communicator.
 template <Scalar T, Memory M = Host>
 class Operator {
  public:
@@ -120,9 +125,9 @@ class Operator {
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
 
-  /// A Krylov basis of steps.size() more vectors than it starts with: v[c+1] = (A v[c] - alpha_c v[c] - beta_c v[c-1]) /
-  /// gamma_c, v[0] given; v holds steps.size() + 1 vectors, and `before` stands for v[-1] where steps[0].beta is not 0.
-  /// Default: one product (with its own exchange) and, unless alpha = beta = 0 and gamma = 1, one sweep a step.
+  /// A Krylov basis of steps.size() more vectors than it starts with: v[c+1] = (A v[c] - alpha_c v[c] - beta_c v[c-1])
+  /// / gamma_c, v[0] given; v holds steps.size() + 1 vectors, and `before` stands for v[-1] where steps[0].beta is not
+  /// 0. Default: one product (with its own exchange) and, unless alpha = beta = 0 and gamma = 1, one sweep a step.
   virtual void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                       const Vector<T, M>* before = nullptr) const {
     require(v.size() == steps.size() + 1, "powers of ", steps.size(), " steps into ", v.size(), " vectors");
@@ -134,8 +139,8 @@ class Operator {
 
   /// There is a matrix powers kernel.
   virtual bool has_powers_kernel() const { return false; }
-  /// The same vectors of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings ghosts of as many
-  /// levels as there are steps, and each product is done on the rows within what is left of them too. D_right v[c]
+  /// The same vectors of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings ghosts of as
+  /// many levels as there are steps, and each product is done on the rows within what is left of them too. D_right v[c]
   /// goes to images[c], or to images[0] where there is only one; none without D_right. Counts steps.size() applies. The
   /// first call for so many steps fetches what it needs of other ranks' rows.
   /// Demmel, Hoemmen, Mohiyuddin, Yelick (2008), doi 10.1109/IPDPS.2008.4536305. Error(usage) where there is none.
@@ -145,14 +150,14 @@ class Operator {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
   }
 
-  /// Most steps of Richardson's iteration that one pass through memory does; 1: the operator has no kernel for passes. The
-  /// same on all ranks.
+  /// Most steps of Richardson's iteration that one pass through memory does; 1: the operator has no kernel for passes.
+  /// The same on all ranks.
   virtual int sweeps_at_once() const { return 1; }
   /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
-  /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same choice on
-  /// all ranks). One column each; `other` is written over. Counts squares.size() applies. The iterates are those of single
-  /// steps to rounding. `again`: f and scaling hold what they held in the caller's call before, so that they need not travel
-  /// again (the same on all ranks). Error(usage) where there is no kernel.
+  /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same
+  /// choice on all ranks). One column each; `other` is written over. Counts squares.size() applies. The iterates are
+  /// those of single steps to rounding. `again`: f and scaling hold what they held in the caller's call before, so that
+  /// they need not travel again (the same on all ranks). Error(usage) where there is no kernel.
   virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, const Vector<T, M>* /*scaling*/,
                       Vector<T, M>& /*x*/, Vector<T, M>& /*other*/, std::span<double> /*squares*/,
                       bool /*again*/ = false) const {
@@ -161,7 +166,8 @@ class Operator {
 
   /// How products are dealt to the threads of a rank (op/schedule.hpp); false where the operator knows one way only.
   virtual bool has_schedules() const { return false; }
-  /// From the next product on. Local: ranks may differ, and all give the same bits. Error(usage) where there is no choice.
+  /// From the next product on. Local: ranks may differ, and all give the same bits. Error(usage) where there is no
+  /// choice.
   void use(const Schedule& schedule) const {
     require(has_schedules() || schedule.how == Schedule::How::automatic, "the ", name(), " operator has no schedules");
     schedule_ = schedule;
@@ -173,8 +179,8 @@ class Operator {
   virtual std::vector<T> diagonal() const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator does not know its diagonal"));
   }
-  /// The diagonal D where the operator is x -> D x and nothing else, so that a method may fold it into a sweep of its own
-  /// (one apply is counted by the method through count_apply()); null otherwise.
+  /// The diagonal D where the operator is x -> D x and nothing else, so that a method may fold it into a sweep of its
+  /// own (one apply is counted by the method through count_apply()); null otherwise.
   virtual const Vector<T, M>* pointwise() const { return nullptr; }
   void count_apply() const { ++applies_; }
   /// Entry of largest magnitude, 0 when unknown: tells when products of two entries may overflow or underflow.
@@ -182,11 +188,11 @@ class Operator {
   /// ||A - B|| / ||B||, Frobenius, where A stands for an exact matrix B that it approximates; 0: A is what it says. A
   /// solve to less than this is told so (Report::warnings). The same on all ranks.
   virtual double accuracy() const { return 0; }
-  /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the same
-  /// on all ranks; empty when nothing is known to be.
+  /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the
+  /// same on all ranks; empty when nothing is known to be.
   virtual std::string fault() const { return {}; }
-  /// True where begin() and finish() touch elements by kernels and products of operators alone, so that the engine of tasks
-  /// (exec::Tasks) knows what they read and write. Others are run in the order of the program.
+  /// True where begin() and finish() touch elements by kernels and products of operators alone, so that the engine of
+  /// tasks (exec::Tasks) knows what they read and write. Others are run in the order of the program.
   virtual bool as_tasks() const { return false; }
   /// Of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
@@ -212,8 +218,8 @@ class Operator {
   }
   /// Completes the product that begin() returned `token` for.
   virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
-  /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was kept
-  /// for it; sends nothing. (Messages under way are given up by comm::collective.)
+  /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was
+  /// kept for it; sends nothing. (Messages under way are given up by comm::collective.)
   virtual void abandon(int /*token*/) const noexcept {}
 
  private:

@@ -1,5 +1,5 @@
-// Scaled: alpha A, with the factor applied to the argument, so that a tiny or huge A meets an x that balances it; a factor
-// so far from 1 that the argument would lose digits to underflow is applied half before and half after.
+// Scaled: alpha A, with the factor applied to the argument, so that a tiny or huge A meets an x that balances it; a
+// factor so far from 1 that the argument would lose digits to underflow is applied half before and half after.
 #pragma once
 
 #include <tacit/op/operator.hpp>
@@ -11,8 +11,8 @@
 namespace tacit::op {
 
 /// x -> A (alpha x). With alpha a power of two this is alpha A exactly, short of overflow. Refers to A, which must
-/// outlive it. Cost: A's and one sweep, two beyond the root of the scalar's range. Vectors: one for each product under way.
-/// No adjoint.
+/// outlive it. Cost: A's and one sweep, two beyond the root of the scalar's range. Vectors: one for each product under
+/// way. No adjoint.
 template <Scalar T, Memory M = Host>
 class Scaled final : public Operator<T, M> {
  public:

@@ -1,8 +1,8 @@
 // Schedule: how a product is dealt to the threads of a rank while its halo travels.
 //
-// A product has an interior part, which needs no ghost, and for each neighbour a part that needs its ghosts. All schedules
-// give the same bits and send the same messages. Names: Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse matrix-vector
-// multiplication and iterative linear solvers with the communication library GPI".
+// A product has an interior part, which needs no ghost, and for each neighbour a part that needs its ghosts. All
+// schedules give the same bits and send the same messages. Names: Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse
+// matrix-vector multiplication and iterative linear solvers with the communication library GPI".
 #pragma once
 
 #include <string>

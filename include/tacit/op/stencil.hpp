@@ -107,15 +107,15 @@ class Stencil final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// On grids of two and three dimensions.
   bool has_schedules() const override { return grid_.dimensions > 1; }
-  /// On one rank several steps pass over the grid together, a slab or two behind each other: where a few slabs of each fit
-  /// the cache, steps c and later read nothing from memory.
+  /// On one rank several steps pass over the grid together, a slab or two behind each other: where a few slabs of each
+  /// fit the cache, steps c and later read nothing from memory.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
-  /// Temporal blocking: tiles of the grid (lines of a few neighbouring places, all slabs) take several steps while they are
-  /// in the second cache, each step a slab behind the one before it; what tiles read of each other is computed by both. On
-  /// several ranks one exchange brings as many slabs of x as there are steps (another one those of f, and of a diagonal that
-  /// varies, unless they are known), while tiles go on that do not need them yet. More than 1 for real scalars on grids of
-  /// two and three dimensions whose slow axes are not periodic.
+  /// Temporal blocking: tiles of the grid (lines of a few neighbouring places, all slabs) take several steps while they
+  /// are in the second cache, each step a slab behind the one before it; what tiles read of each other is computed by
+  /// both. On several ranks one exchange brings as many slabs of x as there are steps (another one those of f, and of a
+  /// diagonal that varies, unless they are known), while tiles go on that do not need them yet. More than 1 for real
+  /// scalars on grids of two and three dimensions whose slow axes are not periodic.
   int sweeps_at_once() const override;
   void sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
               Vector<T, Host>& other, std::span<double> squares, bool again = false) const override;

@@ -35,7 +35,7 @@ class Forward final : public Computed<T> {
     double start, step, spacing;  // the same in double
     T most;                       // a fraction: what a ray is at most within the last of its two pixels
     double whole, part;           // sums to lengths
-    double reach;                 // of the image's shadow from its middle; rays beyond it are 0, not what rounding leaves
+    double reach;  // of the image's shadow from its middle; rays beyond it are 0, not what rounding leaves
   };
   struct Unit {
     Local first, last, group;  // lines; rays group L to group L + L - 1

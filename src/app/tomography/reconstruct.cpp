@@ -173,7 +173,8 @@ class Run {
     for (std::size_t c = 0; c < slices.k; ++c) last[c] = std::sqrt(last[c]) * units_[c];
     return last;
   }
-  /// Slices whose recurrence has claimed what the recomputed residual does not confirm go on. False where there are none.
+  /// Slices whose recurrence has claimed what the recomputed residual does not confirm go on. False where there are
+  /// none.
   bool resume(const Numbers& residual) {
     bool again = false;
     for (std::size_t c = 0; c < slices.k; ++c) {

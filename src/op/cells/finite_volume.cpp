@@ -746,7 +746,9 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
       if (Trace::on()) {
         double inner = 1;  // of the lines
         for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
-        const double part = what == What::all ? 1 : what == What::before_halo ? inner : 1 - inner,
+        const double part = what == What::all           ? 1
+                            : what == What::before_halo ? inner
+                                                        : 1 - inner,
                      cells = part * double(b.size(0)) * double(lines);
         Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
       }

@@ -58,8 +58,8 @@ class HArithmetic {
   using Block = HBlock<F>;
   explicit HArithmetic(double tolerance) : tolerance_(tolerance) {}
 
-  /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work (exec::branching). Sums are in one
-  /// order whatever threads do.
+  /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work (exec::branching). Sums are
+  /// in one order whatever threads do.
   void factorise(Block& a);
   /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. Divides its work as above.
   void solve(const Block& lu, F* x, Local ldx, Local k) const;

@@ -17,9 +17,9 @@ struct Pivots {
   bool finite = true;
 };
 
-/// Factorises the n x n block a in place; pivots as of lapack::lu. A pivot is no larger than what rounding leaves of a dependent
-/// row, eps n times the largest element of its row or column in A (Higham 2002, theorem 9.3), or than eps of the
-/// largest of all: it becomes sqrt(eps) of that one.
+/// Factorises the n x n block a in place; pivots as of lapack::lu. A pivot is no larger than what rounding leaves of a
+/// dependent row, eps n times the largest element of its row or column in A (Higham 2002, theorem 9.3), or than eps of
+/// the largest of all: it becomes sqrt(eps) of that one.
 template <class F>
 Pivots factorise_replacing(F* a, int n, int* pivots) {
   using R = real_t<F>;

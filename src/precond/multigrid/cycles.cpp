@@ -65,9 +65,10 @@ std::optional<Verdict> Cycles::gives_up(double now) const {
   if (now > 1e10 * largest_)
     return Verdict{Reason::diverged, "", "try more sweeps, or multigrid as a preconditioner of a Krylov method"};
   if (history.size() > window && !(now < 0.9 * history[history.size() - 1 - window] * divisor_))
-    return Verdict{Reason::stagnated, "",
-                   "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
-                   "try multigrid as a preconditioner"};
+    return Verdict{
+        Reason::stagnated, "",
+        "the residual is as small as rounding lets it be, or the coefficients jump too much for these levels: "
+        "try multigrid as a preconditioner"};
   if (report_.cycles >= options_.max_cycles)
     return Verdict{Reason::max_iterations, "",
                    "allow more cycles, or use multigrid as a preconditioner of a Krylov method"};

@@ -41,7 +41,7 @@ class Cycles : public krylov::OuterIteration {
   MultigridReport& report_;
   double goal_ = 0, divisor_ = 1, largest_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
-  bool is_zero_ = false;  // the accepted u
+  bool is_zero_ = false;                  // the accepted u
   std::optional<krylov::Verdict> ended_;  // why the run ended short of its goal
 };
 

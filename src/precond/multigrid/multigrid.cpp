@@ -396,8 +396,8 @@ class Multigrid<T>::Solve final : public mg::Cycles {
   Vector<T> r_;
   mg::Hierarchy<T>* own_;
   bool singular_, from_zero_ = false;
-  bool loaded_ = false;            // u is in the finest level, which has gone on from it
-  std::optional<double> r_norm_;   // of f - A u, where r is that
+  bool loaded_ = false;           // u is in the finest level, which has gone on from it
+  std::optional<double> r_norm_;  // of f - A u, where r is that
   const Vector<T>* f_ = &b_;
   Vector<T>* u_ = &x_;
   std::unique_ptr<Vector<T>> own_f_, own_u_, e_, copies_[2];

@@ -120,11 +120,16 @@ void RedBlackLevel<S>::tell_work(const Step& step) const {
     Trace::work(name, values * cells * sizeof(S), flops);
   };
   switch (step.work) {
-    case Work::first_relax: return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
-    case Work::relax: return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
-    case Work::interpolate: return tell("interpolation", 1.125, cells);
-    case Work::norm: return tell("norm", 1.5 + coefficients, half);
-    case Work::restriction: return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
+    case Work::first_relax:
+      return tell("half sweep", 1.0 + (constant_ ? 0 : 0.5), cells / 2);
+    case Work::relax:
+      return tell("half sweep", 2.0 + (constant_ ? 0 : 0.5) + coefficients, half);
+    case Work::interpolate:
+      return tell("interpolation", 1.125, cells);
+    case Work::norm:
+      return tell("norm", 1.5 + coefficients, half);
+    case Work::restriction:
+      return tell("restriction", 1.625 + coefficients, step.colour < 0 ? 2 * half : half);
   }
 }
 
@@ -174,12 +179,12 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
   }
 }
 
-// All steps behind each other on one patch that needs nobody, or whose neighbours' planes are there: step s does plane k once step s - 1 has done planes k -
-// 1, k and k + 1. Where an axis is periodic, step s begins s planes further on and ends with those it left out, so that
-// what it reads at either end is what the step before has made of it. The same in tiles of lines, so that the planes
-// between the first and the last step stay in the cache; and threads share the planes, each starting its part without
-// the others. Of a slab, steps begin and end beyond the own planes, each a plane less far than the one before it: what is
-// done twice is the same to the bit.
+// All steps behind each other on one patch that needs nobody, or whose neighbours' planes are there: step s does plane
+// k once step s - 1 has done planes k - 1, k and k + 1. Where an axis is periodic, step s begins s planes further on
+// and ends with those it left out, so that what it reads at either end is what the step before has made of it. The same
+// in tiles of lines, so that the planes between the first and the last step stay in the cache; and threads share the
+// planes, each starting its part without the others. Of a slab, steps begin and end beyond the own planes, each a plane
+// less far than the one before it: what is done twice is the same to the bit.
 template <class S>
 template <int D>
 void RedBlackLevel<S>::wave(std::span<const Step> steps) {
@@ -227,9 +232,7 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
   };
   const auto planes_of = [&](std::ptrdiff_t t, std::ptrdiff_t s) {
     const std::ptrdiff_t out = beyond[std::size_t(s)];
-    const std::ptrdiff_t lo = t > 0 || p.wrap[2]         ? begin[std::size_t(t)] + shift[s]
-                              : slab_ && slab_->below ? -out
-                                                      : 0;
+    const std::ptrdiff_t lo = t > 0 || p.wrap[2] ? begin[std::size_t(t)] + shift[s] : slab_ && slab_->below ? -out : 0;
     const std::ptrdiff_t hi =
         t < threads - 1 || p.wrap[2] ? begin[std::size_t(t) + 1] + shift[s] : nz + (slab_ && slab_->above ? out : 0);
     return std::pair{lo, hi};
@@ -377,8 +380,7 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
   if (options.smoother == Smoother::l1_jacobi && inverse_l1_.size() == 0) inverse_l1_ = inverse_row_sums();
   const Field& inverse = options.smoother == Smoother::l1_jacobi ? inverse_l1_ : inverse_;
   // Chebyshev's iteration on [2 / range, 2]: rows of D^-1 A have sums of magnitudes of at most 2.
-  const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower),
-               delta = 0.5 * (upper - lower);
+  const double upper = 2, lower = upper / options.range(), theta = 0.5 * (upper + lower), delta = 0.5 * (upper - lower);
   double rho = delta / theta;
   for (int i = 0; i < sweeps; ++i) {
     dimensions_ == 3 ? residual_field<3>() : dimensions_ == 2 ? residual_field<2>() : residual_field<1>();

@@ -16,8 +16,8 @@ using layout::Vector;
 enum class FactorPrecision {
   automatic,  ///< single where the tolerance is 1e-5 or more (block diagonals: always) and the matrix's entries are
               ///< within 1e-15 to 1e15, else full
-  single,  ///< float or its complex form
-  full     ///< the scalar's own
+  single,     ///< float or its complex form
+  full        ///< the scalar's own
 };
 
 struct HluOptions {

@@ -120,8 +120,8 @@ class Bottom {
 template <Scalar T>
 using MakeBottom = std::function<std::unique_ptr<Bottom<T>>(std::shared_ptr<const op::FiniteVolume<T>> A)>;
 
-/// LU factors, with row pivoting and dense, of the whole matrix on every rank that has cells of it: exact, n^2 numbers. For
-/// up to 2048 cells.
+/// LU factors, with row pivoting and dense, of the whole matrix on every rank that has cells of it: exact, n^2 numbers.
+/// For up to 2048 cells.
 template <Scalar T>
 MakeBottom<T> direct_bottom();
 /// Sweeps of the level's smoother where there is no bottom solver, or after one that has failed.

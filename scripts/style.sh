@@ -1,0 +1,47 @@
+#!/bin/sh
+# Checks how the source is written: clang-format, ruff (rules and format), mypy --strict, and shellcheck where it is
+# installed. After ./run or ./test, whose Python packages mypy looks at.
+#
+#   scripts/style.sh         says what differs; the last line is `N passed, N failed`
+#   scripts/style.sh --fix   puts right what clang-format and ruff can
+#
+# The tools come from PyPI in the versions of requirements-dev.lock, into build/style.
+set -eu
+cd "$(dirname "$0")/.."
+tools=build/style
+case ${1-} in
+  '') fix= ;;
+  --fix) fix=yes ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+esac
+[ -x .venv/bin/python ] || { echo 'no .venv: ./run makes it' >&2 && exit 5; }
+if ! cmp -s requirements-dev.lock "$tools/lock"; then
+  .venv/bin/python -m venv --clear "$tools"
+  "$tools/bin/pip" -q --disable-pip-version-check install --no-deps -r requirements-dev.lock
+  cp requirements-dev.lock "$tools/lock"
+fi
+passed=0 failed=0
+# check NAME COMMAND...
+check() {
+  name=$1
+  shift
+  if "$@"; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "style: $name"
+  fi
+}
+formatted() { git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.c' | xargs "$tools/bin/clang-format" "$@"; }
+if [ -n "$fix" ]; then
+  formatted -i
+  "$tools/bin/ruff" check -q --fix . || true
+  "$tools/bin/ruff" format -q .
+fi
+check clang-format formatted --dry-run -Werror
+check 'ruff check' "$tools/bin/ruff" check -q .
+check 'ruff format' "$tools/bin/ruff" format -q --check .
+check 'mypy --strict' "$tools/bin/mypy" --strict --python-executable .venv/bin/python python/tacit
+if command -v shellcheck >/dev/null 2>&1; then
+  check shellcheck shellcheck -x -S warning run test .ci/run scripts/*.sh bench/device.sh
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
