@@ -143,7 +143,8 @@ TEST(MultigridLimits, OneRanksWishStopsAll) {
 TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
   on_ranks(
       [](const Communicator& comm) {
-        for (const double a : {-30.0, -50.0, -80.0, -200.0})
+        int failures = 0;
+        for (const double a : {-30.0, -50.0, -80.0, -200.0})  // whether the first converges depends on the levels
           for (const bool single_levels : {false, true}) {
             const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), a);
             MultigridOptions o;
@@ -155,11 +156,12 @@ TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
               const double before = residual(*A, f, u), size = layout::max_norm(f);
               const auto report = M.solve(f, u, {});
               const double after = residual(*A, f, u);
-              EXPECT_FALSE(report.converged()) << a;
-              EXPECT_LE(after, before) << a << ": " << to_string(report.reason);
+              failures += !report.converged();
+              EXPECT_LE(after, report.converged() ? 1.001e-10 * size : before) << a << ": " << to_string(report.reason);
               EXPECT_NEAR(report.residual_norm, after / size, 1e-12 * (1 + after / size)) << a;
             }
           }
+        EXPECT_GE(failures, 8);
       },
       {1, 2});
 }
