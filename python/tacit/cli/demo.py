@@ -348,7 +348,7 @@ def write(folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path) 
     start, columns, values, _ = rows(SAMPLE, 0, SAMPLE**3)
     op.write(folder / "flow.mtx", csr_array((values, columns, start), shape=(SAMPLE**3, SAMPLE**3)))
     try:
-        from tacit import plotting
+        from tacit.plot import plotting
 
         plotting.figure(1, 1)
     except ImportError as error:

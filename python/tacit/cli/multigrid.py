@@ -248,11 +248,11 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
         )
     facts["machine"] = report.machine()
     if a.plot:
-        from tacit import plotting_multigrid
+        from tacit.plot import multigrid as figures
 
         grid, left = A.to_grid(x), A.to_grid(problem.f - A.matvec(x))
         if first:
-            plotting_multigrid.overview(facts, grid, left, a.plot)
+            figures.overview(facts, grid, left, a.plot)
     if first:
         if a.json:
             report.write_json(facts, a.json)

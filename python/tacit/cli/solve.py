@@ -194,7 +194,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             atol=arguments.atol,
         )
         if arguments.plot:
-            from tacit import plotting
+            from tacit.plot import plotting
 
             label = facts["method"] + ("" if facts["precond"] == "none" else f" + {facts['precond']}")
             curve = plotting.Curve(label, result.history, monitor.times(facts), facts["residual_norm"])
