@@ -189,7 +189,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
     """The mesh that was asked for, and what has to be said of it."""
-    from tacit import bem
+    from tacit.app import bem
 
     generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
     mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
@@ -277,7 +277,8 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
 def _here(a: argparse.Namespace, comm: Any) -> int:
     import numpy as np
 
-    from tacit import _support, bem
+    from tacit import _support
+    from tacit.app import bem
 
     first = comm.rank == 0
     out = report.console(stderr=a.json == "-", quiet=not first)

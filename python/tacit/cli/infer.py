@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--classes is of a generated net; --weights FOLDER brings its own")
     import numpy as np
 
-    from tacit import inference
     from tacit._core import InputError
     from tacit._support import load_arrays
+    from tacit.app import inference
 
     out = report.console(stderr=arguments.json == "-")
     begin = time.perf_counter()

@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _problem(a: argparse.Namespace, comm: Any) -> Any:
-    from tacit import grid_problems as problems
+    from tacit.app import grid_problems as problems
 
     if a.problem == "projection":
         return problems.projection(a.n, axes=a.axes, jump=a.jump, ell=a.ell, comm=comm)
@@ -152,7 +152,7 @@ def _largest(comm: Any, values: Any) -> float:
 
 def _here(a: argparse.Namespace, comm: Any) -> int:
     from tacit import _support
-    from tacit import multigrid as mg
+    from tacit.app import multigrid as mg
     from tacit.krylov import solve
 
     first = comm.rank == 0

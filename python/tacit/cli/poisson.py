@@ -53,7 +53,7 @@ def add(p: argparse.ArgumentParser) -> None:
 def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dict[str, Any]]:
     """One mesh: the result and its facts. Collective."""
     from tacit import krylov
-    from tacit.cube import Cube
+    from tacit.app.poisson import Cube
 
     begin = time.perf_counter()
     cube = Cube(nodes, arguments.parts, comm=comm, scalar=arguments.scalar)

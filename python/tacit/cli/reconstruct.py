@@ -181,9 +181,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _here(arguments: argparse.Namespace, world: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
     from tacit import comm as _comm
-    from tacit import scans, tomography
     from tacit._core import InputError
     from tacit._support import load_arrays
+    from tacit.app import scans, tomography
 
     first = world.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, krylov, layout, op
-from . import comm as _comm
-from ._support import (
+from .. import _core, krylov, layout, op
+from .. import comm as _comm
+from .._support import (
     Array,
     agreed,
     as_array,
@@ -191,7 +191,7 @@ class Charges:
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
         """Two views of the charge density: .png, .pdf, .svg. Local."""
-        from .plot import bem as figures
+        from ..plot import bem as figures
 
         mesh = self.system.mesh
         surface = mesh.surface
