@@ -132,6 +132,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    # Its ranks run this module as a program, which no import may have brought in before (python -m tacit.cli.demo).
     from tacit.cli import demo
 
     return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output))
