@@ -20,6 +20,24 @@ FLOORS = [
     {"app"},
 ]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
+
+# Modules and folders of python/tacit. Those of one floor may see each other; modules of a folder may, too.
+PYTHON = ROOT / "python/tacit"
+PYTHON_FLOORS = [
+    {"_core", "_names", "_support", "launch", "report"},
+    {"plot"},
+    {"io"},
+    {"comm"},
+    {"layout"},
+    {"op"},
+    {"precond"},
+    {"krylov"},
+    {"files", "simulate"},
+    {"app"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+PYTHON_HEIGHT = {name: height for height, names in enumerate(PYTHON_FLOORS) for name in names}
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -64,35 +82,63 @@ def show(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
-def python_modules() -> Iterator[tuple[str, Path]]:
-    """Modules named after a floor. Others (the command line, the package itself) stand above them all."""
-    for file in sorted((ROOT / "python/tacit").rglob("*.py")):
-        name = file.relative_to(ROOT / "python/tacit").parts[0].removesuffix(".py")
-        if name in HEIGHT:
-            yield name, file
+def python_modules() -> dict[str, Path]:
+    """Every module of the package by its full name; that of a folder's __init__ is the folder's."""
+    found = {}
+    for file in sorted(PYTHON.rglob("*")):
+        if file.suffix in {".py", ".pyi"}:
+            parts = file.relative_to(PYTHON.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
 
 
-def python_imports(file: Path) -> Iterator[str]:
-    """First names below `tacit` that a module imports: `from tacit import op` and `from .op import x` both give op."""
-    depth = len(file.relative_to(ROOT / "python/tacit").parts)
+def python_floor(module: str) -> str:
+    return (module.split(".") + ["__init__"])[1]
+
+
+def python_imports(module: str, modules: dict[str, Path]) -> set[str]:
+    """The modules of the package that one imports, at its head, inside functions and for type checkers alike.
+
+    `from .op import x` is an import of tacit.op.x if that is a module, else of tacit.op.
+    """
+    file = modules[module]
+    folder = module.split(".") if file.stem == "__init__" else module.split(".")[:-1]
+    named = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                if parts[0] == "tacit" and len(parts) > 1:
-                    yield parts[1]
+            named += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parts = (node.module or "").split(".") if node.module else []
-            if node.level == 0:
-                if not parts or parts[0] != "tacit":
-                    continue
-                parts = parts[1:]
-            elif node.level != depth:
-                continue  # within one floor's own folder
-            if parts:
-                yield parts[0]
-            else:
-                yield from (alias.name for alias in node.names)
+            above = folder[: len(folder) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            named += [(origin, alias.name) for alias in node.names]
+    found = set()
+    for origin, name in named:
+        if origin.split(".")[0] == PYTHON.name:
+            target = f"{origin}.{name}" if f"{origin}.{name}" in modules else origin
+            assert target in modules, f"{show(file)} imports {target}, which is not there"
+            found.add(target)
+    return found
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Names along one circle of a graph, the first again at the end; none if there is no circle."""
+    path: list[str] = []
+    done: set[str] = set()
+
+    def walk(name: str) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        path.append(name)
+        for target in sorted(graph[name]):
+            if found := walk(target):
+                return found
+        path.pop()
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(graph) if (found := walk(name))), [])
 
 
 def test_every_folder_is_a_floor() -> None:
@@ -117,14 +163,39 @@ def test_includes_point_down() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_every_python_module_is_on_a_floor() -> None:
+    floors = {python_floor(module) for module in python_modules()}
+    named = set(PYTHON_HEIGHT)
+    assert floors == named, f"on no floor of PYTHON_FLOORS: {floors - named}; floors without a module: {named - floors}"
+
+
 def test_python_imports_point_down() -> None:
+    modules = python_modules()
     wrong = [
-        f"{show(file)} ({floor}) imports tacit.{target}, a floor above"
-        for floor, file in python_modules()
-        for target in python_imports(file)
-        if HEIGHT.get(target, -1) > HEIGHT[floor]
+        f"{show(file)} imports {target}, a floor above"
+        for module, file in modules.items()
+        for target in sorted(python_imports(module, modules))
+        if PYTHON_HEIGHT[python_floor(target)] > PYTHON_HEIGHT[python_floor(module)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_python_imports_make_no_circle() -> None:
+    modules = python_modules()
+    found = circle({module: python_imports(module, modules) for module in modules})
+    assert not found, f"modules that import each other: {' -> '.join(found)}"
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"c"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}, ["c", "d", "b", "c"]),
+        ({"a": {"a"}}, ["a", "a"]),
+    ],
+)
+def test_circles_are_found(graph: dict[str, set[str]], expected: list[str]) -> None:
+    assert circle(graph) == expected
 
 
 @pytest.mark.parametrize("library", GUARDED)

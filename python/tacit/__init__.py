@@ -17,8 +17,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import bem, comm, grid_problems, inference, io, krylov, layout, multigrid, op, precond, simulate, tomography
+    from . import comm, io, krylov, layout, op, precond, simulate
     from ._core import EnvironmentFailure, Error, InputError, UsageError
+    from .app import bem, grid_problems, inference, multigrid, tomography
     from .io import read_vector
     from .krylov import (
         CallbackState,
@@ -70,25 +71,15 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = (
-    "bem",
-    "comm",
-    "grid_problems",
-    "inference",
-    "io",
-    "krylov",
-    "layout",
-    "multigrid",
-    "op",
-    "precond",
-    "simulate",
-    "tomography",
-)
+_FLOORS = ("comm", "io", "krylov", "layout", "op", "precond", "simulate")
+_APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
 
 def __getattr__(name: str) -> Any:
     if name in _FLOORS:
         return importlib.import_module(f"tacit.{name}")
+    if name in _APPLICATIONS:
+        return importlib.import_module(f"tacit.app.{name}")
     if name == "__version__":
         value = importlib.import_module("tacit._core").version()
     elif name in _HOME_OF:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tacit
-from tacit import cli_arguments, io, report
+from tacit import comm as _comm
+from tacit import io, op, report
+from tacit._core import InputError, UsageError
 
 INFO_SCHEMA = "tacit.info/1"
 
@@ -24,7 +25,7 @@ KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz"
 
 def read_matrix(path: str, comm: Any, scalar: str | None) -> Any:
     """The distributed operator of a matrix file. Collective."""
-    return tacit.read(path, comm=comm, scalar=scalar)
+    return op.read(path, comm=comm, scalar=scalar)
 
 
 def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
@@ -49,7 +50,7 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
         b = b[:, 0]
     if b.shape != (A.shape[0],):
         found = " x ".join(map(str, b.shape))
-        raise tacit.InputError(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
+        raise InputError(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
     own = np.ascontiguousarray(b[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
@@ -162,7 +163,7 @@ def _matrix(path: str, header: io.Header) -> dict[str, Any]:
     numeric = float(defect.data.max(initial=0.0)) / scale if scale else 0.0
     real = bool(np.all(diagonal.imag == 0))
     positive, negative = (bool(real and np.all(sign * diagonal.real > 0)) for sign in (1, -1))
-    mirrors = tacit.csr(A, comm=tacit.comm.self_()).is_hermitian()
+    mirrors = op.csr(A, comm=_comm.self_()).is_hermitian()
     return facts | {
         "square": True,
         "diagonal": _spread(inside) | {"positive": positive},
@@ -253,7 +254,7 @@ def check(path: str) -> int:
         entries = report.plural(header.entries, "entry")
         what = f"{shape}, {entries}"
     if len(wrong):
-        raise tacit.InputError(f"{path}: value {wrong[0] + 1} is not finite")
+        raise InputError(f"{path}: value {wrong[0] + 1} is not finite")
     print(f"{path}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
     return 0
 
@@ -268,17 +269,17 @@ def convert(source: str, target: str) -> int:
     header = header_of(source)
     if header.dense:
         values = io.read_vector(source)
-        tacit.write(target, values)
+        op.write(target, values)
         held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
         _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
         return 0
     if target.endswith(".npy"):
-        raise cli_arguments.WrongUse(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
+        raise UsageError(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
     rows, columns, share = io.read_share(source, header.scalar)
     A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
     del share
     A.sum_duplicates()
-    tacit.write(target, A)
+    op.write(target, A)
     _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
     return 0
 

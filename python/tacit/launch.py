@@ -100,24 +100,16 @@ def examine(path: str) -> Launcher | None:
 
 def library() -> str:
     """The MPI that Tacit was built with ("Open MPI 4.1.4"); "" in a build without MPI."""
-    from tacit import comm
+    from tacit import _core
 
-    return str(comm.library())
-
-
-def recorded() -> str:
-    """The mpiexec that was found when Tacit was built, or ""."""
-    from tacit import comm
-
-    ask: Callable[[], str] | None = getattr(comm, "mpiexec", None)
-    return str(ask()) if ask is not None else ""
+    return str(_core.mpi_library())
 
 
 def candidates() -> Iterator[str]:
     """Paths of mpiexec, the most likely first; those that exist, each once."""
     seen = set()
     names = ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra", "mpirun")
-    found = [recorded(), *(str(Path(sys.executable).parent / name) for name in names), *map(shutil.which, names)]
+    found = [*(str(Path(sys.executable).parent / name) for name in names), *map(shutil.which, names)]
     for path in found:
         if path and os.access(path, os.X_OK) and (real := os.path.realpath(path)) not in seen:
             seen.add(real)

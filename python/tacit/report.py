@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import re
+import resource
 import shutil
 import stat
 import sys
@@ -322,3 +323,8 @@ def show(facts: dict[str, Any], out: Console) -> None:
     if file:
         out.print(Text(file, style="bold"))
     print_facts(rows, out)
+
+
+def peak_memory() -> int:
+    """The most memory, in bytes, that this process has had at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

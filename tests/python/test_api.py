@@ -18,7 +18,7 @@ import scipy.sparse.linalg as spl
 from conftest import laplacian, true_residual, unsymmetric
 
 import tacit
-from tacit import comm, io, krylov, layout, op, precond
+from tacit import app, comm, io, krylov, layout, op, precond, simulate
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -70,7 +70,7 @@ def parts_of(package: Any) -> list[Any]:
     ]
 
 
-MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond]
+MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond, simulate, *parts_of(app)]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)

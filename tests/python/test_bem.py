@@ -21,7 +21,7 @@ from cli_support import tacit as run
 from conftest import ROOT
 
 import tacit
-from tacit import bem, meshes
+from tacit.app import bem, meshes
 
 meshio = pytest.importorskip("meshio")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data" / "bem"

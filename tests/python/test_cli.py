@@ -16,7 +16,8 @@ import pytest
 from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
 
 import tacit as library
-from tacit import cli, report
+from tacit import report
+from tacit.cli import arguments
 
 
 @pytest.fixture
@@ -83,8 +84,8 @@ def test_an_option_that_a_preconditioner_lacks(system: Path) -> None:
 
 
 def test_names_are_those_of_the_library() -> None:
-    assert sorted(cli.METHODS) == sorted(library._core.method_names())
-    assert sorted(cli.PRECONDS) == sorted({"none", *library._core.precond_names()})
+    assert sorted(arguments.METHODS) == sorted(library._core.method_names())
+    assert sorted(arguments.PRECONDS) == sorted({"none", *library._core.precond_names()})
 
 
 def test_help_is_quick_and_version_is_known() -> None:

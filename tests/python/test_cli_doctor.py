@@ -7,7 +7,7 @@ import json
 import pytest
 from cli_support import needs_mpi, tacit
 
-from tacit import doctor
+from tacit.cli import doctor
 
 
 def test_json() -> None:

@@ -250,7 +250,7 @@ def writers() -> list[tuple[str, Callable[[Path], None], Callable[[Path], float]
     """Kinds of files that Tacit writes: the suffix, how one is written, and the number read back from it."""
     import h5py
 
-    from tacit import scans
+    from tacit.app import scans
 
     def images(path: Path) -> None:
         writer = scans.Writer(str(path), 1, (2, 2))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from cli_support import has_mpi, tacit
 
 import tacit as library
-from tacit import demo
+from tacit.cli import demo
 
 
 def test_rows_do_not_depend_on_who_makes_them() -> None:

@@ -1,4 +1,4 @@
-"""`tacit poisson`, tacit.cube, and the options of halos: paths, levels, schedules, sweeps."""
+"""`tacit poisson`, tacit.app.poisson, and the options of halos: paths, levels, schedules, sweeps."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from cli_support import LONG, needs_mpi
 from cli_support import tacit as command
 
 import tacit
-from tacit.cube import Cube
+from tacit.app.poisson import Cube
 
 ROOT = Path(__file__).resolve().parents[2]
 

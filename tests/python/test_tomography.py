@@ -582,7 +582,7 @@ def test_dead_bins_lie_between_live_ones() -> None:
 
 def test_scans_that_cannot_be_right(tmp_path: Path) -> None:
     """One error with one line, never a traceback, and never images said to be done."""
-    from tacit import scans
+    from tacit.app import scans
 
     def changed(name: str, change: Any) -> str:
         path = tmp_path / f"{name}.h5"
@@ -639,7 +639,7 @@ def test_scans_that_cannot_be_right(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "tomography/tooth.h5").exists(), reason="the data are not here")
 def test_tooth() -> None:
-    from tacit import scans
+    from tacit.app import scans
 
     s = scans.DataExchange(str(SHARED / "tomography/tooth.h5"))
     r = tomography.reconstruct(s.read(0, 1)[0], s.angles, centre=296, iterations=10)

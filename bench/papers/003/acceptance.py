@@ -119,7 +119,7 @@ def scan(sets, o):
 
 
 def tooth(sets, o):
-    from tacit import scans
+    from tacit.app import scans
 
     s = scans.DataExchange(str(sets.folder / "tooth.h5"))
     r = tomography.reconstruct(s.read(0, 1), s.angles, centre=296, iterations=10)

@@ -213,7 +213,7 @@ class Result:
         """Draws the residual over the iterations into a file (needs matplotlib). Rank 0 draws."""
         if self.rank != 0:
             return
-        from .. import plotting
+        from ..plot import plotting
 
         label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
         curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)

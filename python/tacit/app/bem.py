@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, krylov, layout, op
-from . import comm as _comm
-from ._support import (
+from .. import _core, krylov, layout, op
+from .. import comm as _comm
+from .._support import (
     Array,
     agreed,
     as_array,
@@ -191,9 +191,20 @@ class Charges:
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
         """Two views of the charge density: .png, .pdf, .svg. Local."""
-        from . import plotting_bem
+        from ..plot import bem as figures
 
-        plotting_bem.charges(self, path, up)
+        mesh = self.system.mesh
+        surface = mesh.surface
+        figures.charges(
+            mesh.vertices[mesh.triangles],
+            mesh.areas,
+            self.density,
+            path,
+            up,
+            solid=bool(surface["closed"] and surface["oriented"] and surface["volume"] > 0),
+            potential=self.potential,
+            charge=self.charge,
+        )
 
 
 class System:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit import launch, report
+from tacit.cli.failures import guarded
+from tacit.cli.ranks import communicator, own_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,11 +129,10 @@ def system(n: int, comm: Any) -> tuple[Any, Values]:
 
 def work(specification: str) -> None:
     """What one rank of the demo does: solves its cases and leaves a line of JSON for each."""
-    import tacit
-    from tacit import Observer, cli, layout
+    from tacit import krylov, layout
 
     task = json.loads(specification)
-    comm = cli.communicator(None)
+    comm = communicator(None)
     n = task["points"]
     results = Path(task["results"])
 
@@ -149,14 +150,14 @@ def work(specification: str) -> None:
         case = Case(**given)
         say({"number": number, "state": "running"})
         stamps: list[float] = []
-        result = tacit.solve(
+        result = krylov.solve(
             A,
             b,
             method=case.method,
             precond=None if case.precond == "none" else case.precond,
             rtol=RTOL,
             comm=comm,
-            callback=Observer(_clock(stamps)),
+            callback=krylov.Observer(_clock(stamps)),
             **case.options,
         )
         document = report.document(result, command=["tacit", "demo"], read_seconds=built, rtol=RTOL)
@@ -169,7 +170,7 @@ def work(specification: str) -> None:
     if task["trace"]:
         case = Case(**task["cases"][0][1])
         chosen: dict[str, Any] = {"method": case.method, "precond": case.precond, **case.options}
-        traced = tacit.solve(A, b, rtol=RTOL, comm=comm, max_iterations=TRACED, trace=True, **chosen)
+        traced = krylov.solve(A, b, rtol=RTOL, comm=comm, max_iterations=TRACED, trace=True, **chosen)
         if comm.rank == 0:
             traced.save_trace(task["trace"])
     if task["field"] and x is not None:
@@ -266,11 +267,9 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
                 "trace": str(folder / "trace.json") if ranks == most else "",
                 "field": str(slice_file) if ranks == most else "",
             }
-            from tacit import cli
-
             code = launch.run(
                 ranks,
-                [*cli.own_command()[:-1], "tacit.demo", json.dumps(task)],
+                [*own_command()[:-1], "tacit.cli.demo", json.dumps(task)],
                 threads,
                 meanwhile=lambda results=results: show.follow(results),  # type: ignore[misc]
             )
@@ -340,16 +339,16 @@ def write(folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path) 
     import numpy as np
     from scipy.sparse import csr_array
 
-    import tacit
+    from tacit import op
 
     names = []
     runs = [{**asdict(case), **show.done[k]} for k, case in enumerate(plan)]
     facts = {"schema": "tacit.demo/1", "version": report.version(), "runs": runs}
     report.write_json(facts, str(folder / "results.json"))
     start, columns, values, _ = rows(SAMPLE, 0, SAMPLE**3)
-    tacit.write(folder / "flow.mtx", csr_array((values, columns, start), shape=(SAMPLE**3, SAMPLE**3)))
+    op.write(folder / "flow.mtx", csr_array((values, columns, start), shape=(SAMPLE**3, SAMPLE**3)))
     try:
-        from tacit import plotting
+        from tacit.plot import plotting
 
         plotting.figure(1, 1)
     except ImportError as error:
@@ -390,13 +389,11 @@ def write(folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path) 
 
 
 def _main() -> int:
-    from tacit import cli
-
     def run() -> int:
         work(sys.argv[1])
         return 0
 
-    return launch.leave(cli.guarded(run, "tacit demo"))
+    return launch.leave(guarded(run, "tacit demo"))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,22 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tacit import launch, report
-from tacit.cli_arguments import nearest
+from tacit import report
+from tacit.cli.arguments import (
+    METHODS,
+    NOT_CONVERGED,
+    OK,
+    PLOTS,
+    THREADS,
+    WrongUse,
+    add_json,
+    choice,
+    destination,
+    nearest,
+    real,
+    whole,
+)
+from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,9 +85,7 @@ def free(text: str) -> bool | list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def add(p: argparse.ArgumentParser, tools: Any) -> None:
-    """The command's arguments; `tools`: the parsers of tacit.cli."""
-    whole, real, choice = tools.whole, tools.real, tools.choice
+def add(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "mesh",
         metavar="MESH",
@@ -121,7 +133,7 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     choice(g, "--scalar", "scalar", ("float64", "float32"))
     choice(g, "--assembly", "assembly", ASSEMBLIES, "entries and crosses by; virtual: a device that the CPU plays: ")
     g = p.add_argument_group("method")
-    choice(g, "--method", "method", ("bicgstab", *(m for m in tools.METHODS if m not in ("bicgstab", "auto"))))
+    choice(g, "--method", "method", ("bicgstab", *(m for m in METHODS if m not in ("bicgstab", "auto"))))
     g.add_argument(
         "--precond",
         default={"name": "jacobi"},
@@ -136,13 +148,11 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--capacitance", action="store_true", help="the capacitance matrix, one solve a conductor")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
-    g.add_argument("--threads", type=whole(1), metavar="N", help=tools.THREADS)
+    g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
     g = p.add_argument_group("what it leaves")
-    tools.add_json(g)
-    g.add_argument("--vtu", type=tools.destination(VIEWS), metavar="FILE", help="mesh and charge density")
-    g.add_argument(
-        "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="two views of the charge density"
-    )
+    add_json(g)
+    g.add_argument("--vtu", type=destination(VIEWS), metavar="FILE", help="mesh and charge density")
+    g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="two views of the charge density")
     g.add_argument("--points", metavar="FILE", help="x y z in lines (.txt, .csv) or an array (.npy)")
     g.add_argument(
         "--at",
@@ -154,35 +164,32 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     )
     g.add_argument(
         "--output",
-        type=tools.destination((".npy", ".txt", ".csv")),
+        type=destination((".npy", ".txt", ".csv")),
         metavar="FILE",
         help="with --points: x y z, potential and field",
     )
 
 
-def run(arguments: argparse.Namespace, tools: Any) -> int:
+def run(arguments: argparse.Namespace) -> int:
     if (arguments.points is None) != (arguments.output is None):
-        raise tools.WrongUse("--points and --output go together")
+        raise WrongUse("--points and --output go together")
     if arguments.merge and not arguments.mend:
-        raise tools.WrongUse("--merge is of --mend")
+        raise WrongUse("--merge is of --mend")
     if arguments.gap is not None and not arguments.copies:
-        raise tools.WrongUse("--gap is of --copies")
+        raise WrongUse("--gap is of --copies")
     seen = {os.path.realpath(f): f for f in (arguments.mesh, arguments.points) if f and os.path.exists(f)}
     for name in ("json", "vtu", "plot", "output"):
         path = getattr(arguments, name)
         if path and path != "-":
             if os.path.realpath(path) in seen:
-                raise tools.WrongUse(f"--{name} {path} is named twice, or is an input")
+                raise WrongUse(f"--{name} {path} is named twice, or is an input")
             seen[os.path.realpath(path)] = path
-    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
-        return launch.run(arguments.ranks, [*tools.own_command(), *arguments.words], arguments.threads)
-    comm = tools.communicator(arguments.ranks)
-    return int(comm.collective(lambda: _here(arguments, comm, tools)))
+    return on_ranks(arguments, _here)
 
 
 def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
     """The mesh that was asked for, and what has to be said of it."""
-    from tacit import bem
+    from tacit.app import bem
 
     generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
     mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
@@ -193,7 +200,7 @@ def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
         if any(left_out):
             notes.append(f"mended: {left_out[0]} triangles and {left_out[1]} vertices left out")
     elif mesh.faults():
-        from tacit import InputError
+        from tacit._core import InputError
 
         raise InputError(f"{a.mesh}: {mesh.faults()}; --mend leaves them out")
     notes += mesh.notes()
@@ -205,7 +212,7 @@ def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
 def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
     import numpy as np
 
-    from tacit import InputError
+    from tacit._core import InputError
 
     if a.conductors in ("components", "one") or a.conductors in mesh.cell_data or not os.path.exists(a.conductors):
         return a.conductors
@@ -221,7 +228,7 @@ def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
 def _points(path: str) -> Any:
     import numpy as np
 
-    from tacit import InputError
+    from tacit._core import InputError
 
     try:
         comma = "," if path.endswith(".csv") else None
@@ -267,10 +274,11 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
     return " --discretisation galerkin gives a symmetric matrix."
 
 
-def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
+def _here(a: argparse.Namespace, comm: Any) -> int:
     import numpy as np
 
-    from tacit import _support, bem
+    from tacit import _support
+    from tacit.app import bem
 
     first = comm.rank == 0
     out = report.console(stderr=a.json == "-", quiet=not first)
@@ -316,7 +324,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
     except TypeError as error:
         if len(a.precond) == 1:
             raise
-        raise tools.WrongUse(f"--precond: {error}") from error  # its options are all that have any type here
+        raise WrongUse(f"--precond: {error}") from error  # its options are all that have any type here
     done = charges.converged
     facts: dict[str, Any] = {
         "schema": "tacit.bem/1",
@@ -397,7 +405,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, a, out)
-    return int(tools.OK if done else tools.NOT_CONVERGED)
+    return OK if done else NOT_CONVERGED
 
 
 def _numbers(values: Any, most: int = 6) -> str:

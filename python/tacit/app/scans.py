@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import InputError, report
-from ._support import Array, choose
+from .. import report
+from .._core import InputError
+from .._support import Array, choose
 from .tomography import find_centre, normalise
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")

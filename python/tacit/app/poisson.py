@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, layout, op
-from . import comm as _comm
-from ._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+from .. import _core, layout, op
+from .. import comm as _comm
+from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
 __all__ = ["PARTS", "SOLUTIONS", "Cube"]
 
@@ -39,7 +39,7 @@ class Cube:
     Examples
     --------
     >>> import tacit
-    >>> from tacit.cube import Cube
+    >>> from tacit.app.poisson import Cube
     >>> cube = Cube(17)
     >>> result = tacit.solve(cube.stencil(), cube.right_side("bump"), method="cg")
     >>> cube.distance(result.x, "bump")["max"] < 1e-3

@@ -6,7 +6,20 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from tacit import launch, report
+from tacit import report
+from tacit.cli.arguments import (
+    NOT_CONVERGED,
+    OK,
+    PLOTS,
+    WrongUse,
+    add_json,
+    choice,
+    destination,
+    one_of,
+    real,
+    whole,
+)
+from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,9 +59,7 @@ _OF_PROBLEM = {
 }
 
 
-def add(p: argparse.ArgumentParser, tools: Any) -> None:
-    """The command's arguments; `tools`: the parsers of tacit.cli."""
-    whole, real, choice, one_of = tools.whole, tools.real, tools.choice, tools.one_of
+def add(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("problem (in brackets: what is taken when nothing is said)")
     choice(g, "--problem", "problem", PROBLEMS)
     g.add_argument("--n", default=64, type=whole(1), metavar="N", help="cells along each axis [64]")
@@ -91,34 +102,29 @@ def add(p: argparse.ArgumentParser, tools: Any) -> None:
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
     choice(g, "--device", "device", ("host", "cuda", "virtual"), "virtual: its kernels on the processor: ")
     g = p.add_argument_group("what it leaves")
-    tools.add_json(g)
-    g.add_argument(
-        "--plot", type=tools.destination(tools.PLOTS), metavar="FILE", help="solution, residuals, time by level"
-    )
+    add_json(g)
+    g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="solution, residuals, time by level")
 
 
-def run(arguments: argparse.Namespace, tools: Any) -> int:
+def run(arguments: argparse.Namespace) -> int:
     if arguments.axes > 3:
-        raise tools.WrongUse(f"--axes {arguments.axes}: 1, 2 or 3 axes are needed")
+        raise WrongUse(f"--axes {arguments.axes}: 1, 2 or 3 axes are needed")
     for name, problem in _OF_PROBLEM.items():
         if problem != arguments.problem and getattr(arguments, name) != arguments.problem_defaults[name]:
-            raise tools.WrongUse(f"--{name} is of --problem {problem}, and this is {arguments.problem}")
+            raise WrongUse(f"--{name} is of --problem {problem}, and this is {arguments.problem}")
     if arguments.problem == "gravity" and arguments.axes != 3:
-        raise tools.WrongUse("--problem gravity has three axes")
+        raise WrongUse("--problem gravity has three axes")
     if arguments.problem == "projection" and arguments.axes == 1:
-        raise tools.WrongUse("--problem projection has two or three axes")
+        raise WrongUse("--problem projection has two or three axes")
     if arguments.problem == "projection" and arguments.boxes:
-        raise tools.WrongUse("--problem projection chooses its boxes: n/8 cells with --ell, one a rank without")
+        raise WrongUse("--problem projection chooses its boxes: n/8 cells with --ell, one a rank without")
     if arguments.device != "host" and arguments.precondition != "none":
-        raise tools.WrongUse(f"--device {arguments.device} solves by cycles alone: leave out --precondition")
-    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
-        return launch.run(arguments.ranks, [*tools.own_command(), *arguments.words], arguments.threads)
-    comm = tools.communicator(arguments.ranks)
-    return int(comm.collective(lambda: _here(arguments, comm, tools)))
+        raise WrongUse(f"--device {arguments.device} solves by cycles alone: leave out --precondition")
+    return on_ranks(arguments, _here)
 
 
 def _problem(a: argparse.Namespace, comm: Any) -> Any:
-    from tacit import grid_problems as problems
+    from tacit.app import grid_problems as problems
 
     if a.problem == "projection":
         return problems.projection(a.n, axes=a.axes, jump=a.jump, ell=a.ell, comm=comm)
@@ -144,10 +150,10 @@ def _largest(comm: Any, values: Any) -> float:
     return float(comm.all_max_real(float(np.max(np.abs(values))) if len(values) else 0.0))
 
 
-def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
-    import tacit
+def _here(a: argparse.Namespace, comm: Any) -> int:
     from tacit import _support
-    from tacit import multigrid as mg
+    from tacit.app import multigrid as mg
+    from tacit.krylov import solve
 
     first = comm.rank == 0
     out = report.console(stderr=a.json == "-", quiet=not first)
@@ -208,7 +214,7 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         facts |= {"levels": solved.levels, "warnings": solved.warnings, "dofs_per_second": solved.dofs_per_second}
         facts["seconds"] = solved.seconds | {"setup": setup}
     else:
-        result = tacit.solve(
+        result = solve(
             A,
             problem.f,
             method=krylov,
@@ -242,16 +248,16 @@ def _here(a: argparse.Namespace, comm: Any, tools: Any) -> int:
         )
     facts["machine"] = report.machine()
     if a.plot:
-        from tacit import plotting_multigrid
+        from tacit.plot import multigrid as figures
 
         grid, left = A.to_grid(x), A.to_grid(problem.f - A.matvec(x))
         if first:
-            plotting_multigrid.overview(facts, grid, left, a.plot)
+            figures.overview(facts, grid, left, a.plot)
     if first:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, out)
-    return int(tools.OK if done else tools.NOT_CONVERGED)
+    return OK if done else NOT_CONVERGED
 
 
 def _show(facts: dict[str, Any], out: Console) -> None:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import comm as _comm
-from . import op
-from ._support import Array, agreed, as_array, choose, core, thread_count, using_threads
+from .. import comm as _comm
+from .. import op
+from .._support import Array, agreed, as_array, choose, core, thread_count, using_threads
 
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, layout
-from ._support import (
+from .. import _core, layout
+from .._support import (
     Array,
     agreed,
     as_vector,
@@ -35,8 +35,8 @@ from ._support import (
     to_scalar,
     using_threads,
 )
+from ..op import Operator
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
-from .op import Operator
 
 __all__ = [
     "Cells",
@@ -336,7 +336,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
         `bottom_cells` = 4096 cells) by bicgstab in one launch; other options are refused. "virtual": the same
         kernels, played by the processor.
     """
-    from ._support import refuse_unknown
+    from .._support import refuse_unknown
 
     making = _MAKE if device == "host" else (*_MAKE, "bottom_cells")
     unknown = {k: v for k, v in options.items() if k not in _SOLVE and k not in making}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
-from tacit import launch, report
+from tacit import report
+from tacit.cli.arguments import NOT_CONVERGED, OK, add_json, choice, real, whole
+from tacit.cli.ranks import on_ranks
 
 METHODS = ("cg", "richardson", "pipelined-cg", "ca-cg", "chebyshev", "bicgstab", "gmres")
 PRECONDS = ("none", "jacobi")
@@ -18,7 +19,7 @@ PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared", "gather
 SCHEDULES = ("auto", "overlapped", "synchronous", "split", "jobs")
 
 
-def add_where(g: Any, choice: Callable[..., None], whole: Callable[[int], Any]) -> None:
+def add_where(g: Any) -> None:
     """The options of halos, for every command that solves."""
     choice(g, "--path", "path", PATHS, "how halos travel: ")
     g.add_argument("--levels", metavar="N,N", help="ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
@@ -29,7 +30,7 @@ def add_where(g: Any, choice: Callable[..., None], whole: Callable[[int], Any]) 
     g.add_argument("--job-rows", default=0, type=whole(0), metavar="N", help="of jobs: rows of a job [a fair number]")
 
 
-def build(p: Any, choice: Callable[..., None], whole: Callable[[int], Any], real: Callable[..., Any]) -> None:
+def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("--n", default=65, type=whole(3), metavar="N", help="nodes along an edge, walls included [65]")
     choice(p, "--form", "form", FORMS, "of the matrix, not stored or stored: ")
     choice(p, "--parts", "parts", PARTS, "of the ranks: ")
@@ -45,13 +46,14 @@ def build(p: Any, choice: Callable[..., None], whole: Callable[[int], Any], real
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
-    add_where(g, choice, whole)
+    add_where(g)
+    add_json(p)
 
 
 def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dict[str, Any]]:
     """One mesh: the result and its facts. Collective."""
-    import tacit
-    from tacit.cube import Cube
+    from tacit import krylov
+    from tacit.app.poisson import Cube
 
     begin = time.perf_counter()
     cube = Cube(nodes, arguments.parts, comm=comm, scalar=arguments.scalar)
@@ -60,7 +62,7 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
     precond = arguments.precond or ("jacobi" if arguments.method == "richardson" else "none")
     exactly = arguments.iterations is not None
     setup = comm.all_max_real(time.perf_counter() - begin)
-    result = tacit.solve(
+    result = krylov.solve(
         A,
         b,
         method=arguments.method,
@@ -104,7 +106,11 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
     return result, facts
 
 
-def run(arguments: argparse.Namespace, comm: Any) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    return on_ranks(arguments, _here)
+
+
+def _here(arguments: argparse.Namespace, comm: Any) -> int:
     """On every rank. Only the first prints and writes. The exit code."""
     from tacit._support import utf8
 
@@ -143,11 +149,4 @@ def run(arguments: argparse.Namespace, comm: Any) -> int:
     if first and arguments.json:
         said = {"version": report.version(), "command": ["tacit", *arguments.words]}
         report.write_json({"schema": "tacit.poisson/1", **said, "runs": runs}, arguments.json)
-    return 0 if good else 3
-
-
-def main(arguments: argparse.Namespace, own_command: list[str], communicator: Callable[[int | None], Any]) -> int:
-    if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
-        return launch.run(arguments.ranks, [*own_command, *arguments.words], arguments.threads)
-    comm = communicator(arguments.ranks)
-    return int(comm.collective(lambda: run(arguments, comm)))
+    return OK if good else NOT_CONVERGED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacit import plotting
+from tacit.plot import plotting
 
 # Operations in the order of a cycle, with their names in a figure.
 OPERATIONS = (
@@ -92,4 +92,4 @@ def overview(facts: dict[str, Any], solution: Any, residual: Any, path: str | Pa
         panels[1, 1].set_title(f"{facts['seconds']['solve']:.3g} s by level and operation")
         panels[1, 1].tick_params(axis="x", rotation=30)
         panels[1, 1].legend(fontsize=8, loc="best")
-        plotting._save(made, path)
+        plotting.save(made, path)

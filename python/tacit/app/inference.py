@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import InputError, _core
-from ._support import Array, as_array, choose, load_arrays, thread_count, using_threads
+from .. import _core
+from .._core import InputError
+from .._support import Array, as_array, choose, load_arrays, thread_count, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 

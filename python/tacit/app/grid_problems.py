@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._support import Array
 from . import multigrid as mg
-from ._support import Array
 
 __all__ = ["Problem", "diffusion", "gravity", "helmholtz", "projection", "spectral_solution"]
 

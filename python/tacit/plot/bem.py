@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tacit import plotting
-
-if TYPE_CHECKING:
-    from tacit.bem import Charges
+from tacit.plot import plotting
 
 # What each view looks along, as angles around the axis that is up (from the second axis) and above the horizon.
 VIEWS = ((0.55, 0.25), (0.55 + 3.1416, 0.25))
@@ -24,19 +21,32 @@ def _turned(points: Any, up: str, turn: float, rise: float) -> Any:
     return np.stack([right, z * np.cos(rise) - depth * np.sin(rise), depth * np.cos(rise) + z * np.sin(rise)], axis=-1)
 
 
-def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> None:
-    """Two opposite views of the charge density: triangles from the back to the front, shaded by where they face."""
+def charges(
+    corners: Any,
+    areas: Any,
+    density: Any,
+    path: str | os.PathLike[str],
+    up: str = "z",
+    *,
+    solid: bool,
+    potential: Any,
+    charge: Any,
+) -> None:
+    """Two opposite views of the charge density: triangles from the back to the front, shaded by where they face.
+
+    `corners` (n, 3, 3), `areas` and `density` are of the triangles, `potential` and `charge` of the conductors. Of a
+    `solid` body, whose triangles turn outwards, those that face away are left out.
+    """
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    mesh, density = result.system.mesh, np.asarray(result.density, dtype=float)
-    corners = mesh.vertices[mesh.triangles]
+    density = np.asarray(density, dtype=float)
     # By area: the few small triangles at edges and points, where the density has no bound, are not to take all colours.
     order = np.argsort(density)
-    share = np.cumsum(mesh.areas[order]) / mesh.areas.sum()
+    share = np.cumsum(areas[order]) / areas.sum()
     ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
     low, high = map(float, density[order[ends]])
     if low < -0.02 * high or high < -0.02 * low:
@@ -56,7 +66,7 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
             normal = np.cross(seen[:, 1] - seen[:, 0], seen[:, 2] - seen[:, 0])
             towards = np.abs(normal[:, 2]) / np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
             front = np.arange(len(seen))
-            if mesh.surface["closed"] and mesh.surface["oriented"] and mesh.surface["volume"] > 0:
+            if solid:
                 front = front[normal[:, 2] > 0]
             front = front[np.argsort(seen[front, :, 2].mean(axis=1), kind="stable")]
             shaded = colours[front].copy()
@@ -69,9 +79,9 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
             panel.set_aspect("equal")
             panel.autoscale_view()
             panel.set_axis_off()
-        volts = ", ".join(f"{v:.4g}" for v in result.potential[:4]) + (", .." if len(result.potential) > 4 else "")
-        total = ", ".join(f"{q:.6g}" for q in result.charge[:4]) + (", .." if len(result.charge) > 4 else "")
-        made.suptitle(f"{len(mesh):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
+        volts = ", ".join(f"{v:.4g}" for v in potential[:4]) + (", .." if len(potential) > 4 else "")
+        total = ", ".join(f"{q:.6g}" for q in charge[:4]) + (", .." if len(charge) > 4 else "")
+        made.suptitle(f"{len(corners):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
         beyond = float(density.min()) < low, float(density.max()) > high
         extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
         bar = made.colorbar(
@@ -79,4 +89,4 @@ def charges(result: Charges, path: str | os.PathLike[str], up: str = "z") -> Non
         )
         bar.outline.set_visible(False)
         bar.set_label("charge density, ε₀ V/u")
-        plotting._save(made, os.fspath(path))
+        plotting.save(made, os.fspath(path))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from tacit import report
+from tacit.cli.arguments import WrongUse, whole
 
 # Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
 REAL = ["ranks", "threads", "levels", "monitor", "plot"]
@@ -24,35 +24,35 @@ TAKEN = ["method", "rtol", "atol", "max_iterations", "restart", "side", "orthogo
 TAKEN += ["tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation", "scalar"]
 
 
-def add(g: Any, whole: Callable[[int], Any]) -> None:
+def add(g: Any) -> None:
     g.add_argument("--simulate", type=whole(1), metavar="RANKS", help="on so many simulated ranks; times are theirs")
     g.add_argument("--machine", metavar="NAME|FILE.json", help="of --simulate: a known machine, or parameters [modern]")
 
 
-def check(arguments: argparse.Namespace, wrong: type[Exception]) -> None:
+def check(arguments: argparse.Namespace) -> None:
     if arguments.simulate is None:
         if arguments.machine is not None:
-            raise wrong("--machine describes what --simulate RANKS runs on, which is not there")
+            raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
     for name in [*REAL, *DEFAULTS]:
         value = getattr(arguments, name)
         if value != DEFAULTS.get(name) and value not in (None, False):
-            raise wrong(f"--{name.replace('_', '-')} {value} is for real ranks, and --simulate is there")
+            raise WrongUse(f"--{name.replace('_', '-')} {value} is for real ranks, and --simulate is there")
 
 
 def run(arguments: argparse.Namespace) -> bool:
     """Solves, prints, writes; whether it has converged."""
-    import tacit
-    from tacit import files
+    from tacit import comm, files, op, simulate
+    from tacit._core import InputError
 
     out = report.console(stderr=arguments.json == "-")
-    alone = tacit.comm.self_()
+    alone = comm.self_()
     A = files.read_matrix(arguments.file, alone, arguments.scalar)
     if A.shape[0] != A.shape[1]:
-        raise tacit.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
+        raise InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, alone)
     options = {name: getattr(arguments, name) for name in TAKEN}
-    made = tacit.simulate.solve(
+    made = simulate.solve(
         A,
         b,
         ranks=arguments.simulate,
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> bool:
     r = made.result
     out.print(made.summary(), soft_wrap=True, highlight=False, markup=False)
     if arguments.output:
-        tacit.write(arguments.output, r.x)
+        op.write(arguments.output, r.x)
     if arguments.trace:
         r.save_trace(arguments.trace)
     if arguments.json:

@@ -149,7 +149,7 @@ def convergence(
         made.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), handlelength=2.4)
         if note:
             made.text(0.995, 0.99, note, ha="right", va="top", fontsize=8, color="#555555")
-        _save(made, path)
+        save(made, path)
 
 
 def field(
@@ -194,9 +194,9 @@ def field(
         bar.set_label(label)
         if note:
             made.supxlabel(note, fontsize=8, color="#555555")
-        _save(made, path)
+        save(made, path)
 
 
-def _save(made: Figure, path: str | Path) -> None:
+def save(made: Figure, path: str | Path) -> None:
     with report.replacing(path) as temporary:
         made.savefig(temporary, format=Path(path).suffix.removeprefix(".") or "png")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, layout
-from . import comm as _comm
-from ._support import (
+from .. import _core, layout
+from .. import comm as _comm
+from .._support import (
     Array,
     agreed,
     as_array,
@@ -21,7 +21,7 @@ from ._support import (
     core,
     to_scalar,
 )
-from .op import Operator
+from ..op import Operator
 
 __all__ = ["Cells", "FiniteVolume", "cells", "finite_volume", "stencils"]
 
@@ -211,7 +211,7 @@ class FiniteVolume(Operator):
 
     def assemble(self) -> Operator:
         """The same as a sparse matrix. Collective."""
-        from .op import Csr
+        from ..op import Csr
 
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 

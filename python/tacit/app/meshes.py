@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, mesh_counts, mesh_guard
-from ._support import Array, as_array, choose, core, real_number, whole_number
+from .. import _core
+from .._support import Array, as_array, choose, core, real_number, whole_number
+from . import mesh_counts, mesh_guard
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
 
@@ -174,7 +175,7 @@ class Mesh:
 
     def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
         """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
-        from . import report
+        from .. import report
 
         meshio = _meshio()
         data = {k: [np.asarray(v)] for k, v in (self.cell_data | (cell_data or {})).items()}

@@ -1,4 +1,4 @@
-"""The commands of the applications: `tacit reconstruct` and `tacit infer`."""
+"""`tacit reconstruct`: images from the sinograms of a parallel-beam scan."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ import itertools
 import math
 import os
 import re
-import resource
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
-from tacit.cli_arguments import add_json
+from tacit import report
+from tacit.cli.arguments import (
+    INTERRUPTED,
+    NOT_CONVERGED,
+    OK,
+    WrongUse,
+    add_json,
+    choice,
+    destination,
+    real,
+    whole,
+)
+from tacit.cli.ranks import on_ranks
 
 METHODS = ("cgls", "sirt")
 VALUES = ("full", "float32", "float16", "bfloat16")
@@ -68,7 +78,7 @@ def axis(text: str) -> str:
     return text
 
 
-def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any) -> None:
+def add(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta"
     )
@@ -133,10 +143,6 @@ def add_reconstruct(p: Any, choice: Any, whole: Any, real: Any, destination: Any
     add_json(g)
 
 
-def peak_memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
     """342, 341, 341."""
     cuts = [n // parts * i + min(i, n % parts) for i in range(parts + 1)]
@@ -167,11 +173,17 @@ class Line:
             sys.stderr.write("\n")
 
 
-def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    _check(arguments)
+    return on_ranks(arguments, _here)
+
+
+def _here(arguments: argparse.Namespace, world: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
-    from tacit import InputError, report, scans, tomography
     from tacit import comm as _comm
+    from tacit._core import InputError
     from tacit._support import load_arrays
+    from tacit.app import scans, tomography
 
     first = world.rank == 0
     out = report.console(stderr=arguments.json == "-", quiet=not first)
@@ -337,7 +349,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
             "ranks": world.size,
             "grid": [data, batches],
             "seconds": {"read": read_seconds + waited, "build": build_seconds, "solve": solve_seconds},
-            "peak_memory_bytes": peak_memory(),
+            "peak_memory_bytes": report.peak_memory(),
             "method": arguments.method,
             "iterations": [history[i][1] for i in order],
             "residual_history": [[float(v) for v in history[i][0] if not math.isnan(v)] for i in order],
@@ -355,7 +367,7 @@ def reconstruct_here(arguments: argparse.Namespace, world: Any) -> int:
         named = ", ".join(map(str, spoilt[:8])) + (", .." if len(spoilt) > 8 else "")
         out.print(f"not reconstructed, as their numbers are not finite: slices {named}", soft_wrap=True)
     wrong = bool(world.all_max_real(float(len(spoilt))))
-    return 130 if interrupted else 3 if wrong else 0
+    return INTERRUPTED if interrupted else NOT_CONVERGED if wrong else OK
 
 
 def _left(spent: float, done: int, now: int, state: Any, slices: int) -> float:
@@ -391,174 +403,29 @@ def show(facts: dict[str, Any], out: Any) -> None:
         out.print("interrupted: images are those of the moment", soft_wrap=True)
 
 
-def check_reconstruct(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:
+def _check(arguments: argparse.Namespace) -> None:
     raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
-        raise wrong("either SCAN.h5 or --sinogram, --theta and --shape")
+        raise WrongUse("either SCAN.h5 or --sinogram, --theta and --shape")
     if arguments.file is None and any(r is None for r in (*raw, arguments.theta)):
-        raise wrong("--sinogram needs --theta and --shape beside it")
+        raise WrongUse("--sinogram needs --theta and --shape beside it")
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
-            raise wrong(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
+            raise WrongUse(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
     files = [f for f in (arguments.file, arguments.sinogram, arguments.theta, arguments.start) if f]
     outputs = [f for f in (arguments.output, arguments.preview, arguments.json) if f and f != "-"]
     seen = {os.path.realpath(f) for f in files}
     for f in outputs:
         if os.path.realpath(f) in seen:
-            raise wrong(f"{f} is named twice, or is an input")
+            raise WrongUse(f"{f} is named twice, or is an input")
         seen.add(os.path.realpath(f))
     if arguments.nonnegative and arguments.method != "sirt":
-        raise wrong("--nonnegative is of sirt")
+        raise WrongUse("--nonnegative is of sirt")
     if arguments.relaxation != 1.0 and arguments.method != "sirt":
-        raise wrong("--relaxation is of sirt")
+        raise WrongUse("--relaxation is of sirt")
     if arguments.method != "cgls" and (arguments.no_reorthogonalisation or arguments.reorthogonalise != 1):
-        raise wrong("--reorthogonalise and --no-reorthogonalisation are of cgls")
+        raise WrongUse("--reorthogonalise and --no-reorthogonalisation are of cgls")
     if arguments.no_reorthogonalisation and arguments.reorthogonalise != 1:
-        raise wrong("--reorthogonalise and --no-reorthogonalisation are given")
+        raise WrongUse("--reorthogonalise and --no-reorthogonalisation are given")
     if arguments.reorthogonalise < 0:
-        raise wrong(f"--reorthogonalise {arguments.reorthogonalise}: 0 or more gradients are possible")
-
-
-def check_infer(arguments: argparse.Namespace, wrong: Callable[[str], Exception]) -> None:
-    if arguments.weights and arguments.classes:
-        raise wrong("--classes is of a generated net; --weights FOLDER brings its own")
-
-
-# --- infer ------------------------------------------------------------------------------------------------------------
-
-
-def add_infer(p: Any, choice: Any, whole: Any, real: Any, destination: Any) -> None:
-    p.add_argument(
-        "images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)"
-    )
-    p.add_argument(
-        "--weights", metavar="FOLDER", help="n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]"
-    )
-    p.add_argument(
-        "--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block'
-    )
-    p.add_argument(
-        "--neurons", default=1024, type=whole(1), metavar="N", help="of a generated net 16 times a power of two [1024]"
-    )
-    p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
-    p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
-    p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")
-    choice(p, "--values", "values", ("full", "float16", "bfloat16"), "of the stored weights: ")
-    p.add_argument(
-        "--weight-bytes",
-        default=0.0,
-        type=real(0),
-        metavar="B",
-        help="memory for weights; more are streamed [all kept]",
-    )
-    p.add_argument("--panel", default=0, type=whole(0), metavar="K", help="images worked on together, a multiple of 16")
-    p.add_argument("--threads", type=whole(1), metavar="N", help="threads")
-    p.add_argument("--truth", metavar="FILE", help="categories to compare with: one a line, from 1")
-    p.add_argument(
-        "--output",
-        type=destination((".tsv", ".txt", ".npy")),
-        metavar="FILE",
-        help="write the categories: .tsv, .txt from 1; .npy from 0",
-    )
-    add_json(p)
-
-
-def infer_here(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
-    from tacit import InputError, inference, report
-    from tacit._support import load_arrays
-
-    out = report.console(stderr=arguments.json == "-")
-    begin = time.perf_counter()
-    images, packed = inference.read_images(arguments.images, arguments.neurons)
-    truth = None
-    if arguments.truth:
-        try:
-            truth = np.unique(np.loadtxt(arguments.truth, dtype=np.int64, ndmin=1)) - 1
-        except ValueError as error:
-            raise InputError(f"{arguments.truth}: {error}") from None
-    if arguments.weights:
-        net = inference.read_network(
-            arguments.weights,
-            arguments.neurons,
-            arguments.layers,
-            values=arguments.values,
-            weight_bytes=arguments.weight_bytes,
-        )
-    else:
-        classes = None
-        if arguments.classes:
-            found = load_arrays(arguments.classes)
-            if not isinstance(found, dict) or "row_class" not in found:
-                raise InputError(f'{arguments.classes}: no array "row_class"')
-            classes = found["row_class"]
-            if classes.size == 0:
-                raise InputError(
-                    f'{arguments.classes}: "row_class" has shape {classes.shape};'
-                    " the class of every neuron in each block is needed"
-                )
-        net = inference.radixnet(
-            arguments.neurons,
-            arguments.layers,
-            classes=classes,
-            values=arguments.values,
-            weight_bytes=arguments.weight_bytes,
-        )
-    read = time.perf_counter() - begin
-    r = net.infer(
-        images,
-        bias=arguments.bias,
-        ceiling=arguments.ceiling,
-        packed=packed,
-        panel=arguments.panel,
-        threads=arguments.threads,
-    )
-    facts: dict[str, Any] = {
-        "schema": "tacit.infer/1",
-        "command": ["tacit", *arguments.words],
-        "version": report.version(),
-        "machine": report.machine(),
-        "layers": r.layers_done,
-        "neurons": arguments.neurons,
-        "images": len(images),
-        "edges": r.edges,
-        "edges_worked": r.edges_worked,
-        "edges_per_second": r.edges_per_second,
-        "seconds": {"read": read, "infer": r.seconds, "weights": r.weight_seconds},
-        "peak_memory_bytes": peak_memory(),
-        "reason": "interrupted" if r.interrupted else "done",
-        "categories": [int(c) + 1 for c in r.categories],
-        "output": None if r.interrupted else arguments.output,
-    }
-    if truth is not None:
-        facts["truth"] = {
-            "given": len(truth),
-            "common": int(np.isin(r.categories, truth).sum()),
-            "equal": bool(np.array_equal(r.categories, truth)),
-        }
-    if arguments.output and not r.interrupted:  # what is alive halfway is no category
-        with report.replacing(arguments.output) as temporary:
-            if arguments.output.endswith(".npy"):
-                np.save(temporary, r.categories)
-            else:
-                np.savetxt(temporary, r.categories + 1, fmt="%d")
-    if arguments.json:
-        report.write_json(facts, arguments.json)
-    out.print(
-        f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons:"
-        f" {len(r.categories):,} categories",
-        soft_wrap=True,
-    )
-    out.print(
-        f"read {read:.2f} s, infer {r.seconds:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
-        f" ({r.edges_worked / max(r.edges, 1):.1%}"
-        " of them multiplied, the rest belong to images without outputs)",
-        soft_wrap=True,
-    )
-    if truth is not None:
-        out.print(
-            f"truth: {facts['truth']['common']} of {len(truth)} in common,"
-            f" {'equal' if facts['truth']['equal'] else 'not equal'}"
-        )
-    return 130 if r.interrupted else 0
+        raise WrongUse(f"--reorthogonalise {arguments.reorthogonalise}: 0 or more gradients are possible")

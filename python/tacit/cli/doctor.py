@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tacit import launch, report
+from tacit.cli.ranks import own_command
 
 SCHEMA = "tacit.doctor/1"
 
@@ -75,7 +76,6 @@ def examine() -> Iterator[Finding]:
 
 def _module() -> Finding:
     try:
-        import tacit
         from tacit import _core
     except ImportError as error:
         return Finding(
@@ -84,7 +84,7 @@ def _module() -> Finding:
             f"the compiled module cannot be imported: {error}",
             "build it: ./run in the source folder, or pip install . with a C++ compiler, CMake and an MPI installed",
         )
-    return Finding("tacit", GOOD, f"{_core.version()}, {os.path.dirname(tacit.__file__)}")
+    return Finding("tacit", GOOD, f"{_core.version()}, {os.path.dirname(launch.__file__)}")
 
 
 def _packages() -> Iterator[Finding]:
@@ -236,12 +236,10 @@ def _mpi() -> Iterator[Finding]:
 
 def _two_ranks() -> Finding:
     """Starts two ranks that add up numbers."""
-    from tacit import cli
-
     start = time.perf_counter()
     try:
         done = subprocess.run(
-            [*cli.own_command()[:-2], "-c", _CALL],
+            [*own_command()[:-2], "-c", _CALL],
             capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -1,0 +1,7 @@
+"""The command `tacit`: one module for each command, and what they share."""
+
+from __future__ import annotations
+
+from tacit.cli.command import build_parser, main
+
+__all__ = ["build_parser", "main"]

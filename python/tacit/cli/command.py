@@ -1,0 +1,138 @@
+"""The command `tacit`: arguments, exit codes, and what each command hands to the library.
+
+Exit codes: 0 verified convergence (or simply done), 2 wrong use, 3 not converged, 4 bad input, 5 environment,
+130 interrupted. Nothing that is slow to import is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tacit import launch, report
+from tacit.cli import bem, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
+from tacit.cli.arguments import SIZES, USAGE, Parser, add_json, nearest, one_of
+from tacit.cli.failures import drop_output, guarded
+
+EXIT_CODES = """exit codes:
+  0  done; of solve: converged, and |b - A x| was recomputed to say so
+  2  wrong use
+  3  not converged (the report says why and what to try)
+  4  bad input (the message names file and line)
+  5  environment: MPI, memory, device, file system (see tacit doctor)
+"""
+
+
+def build_parser() -> Parser:
+    parser = Parser(
+        prog="tacit",
+        description="Solves large sparse linear systems and says truthfully how that went.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument("--version", action="version", version=f"tacit {report.version()}")
+    commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands", parser_class=Parser)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str, **more: Any) -> Parser:
+        made: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
+        made.set_defaults(run=run, parser=made)
+        return made
+
+    p = command("solve", solve.run, "solve A x = b with the matrix of a file", epilog=EXIT_CODES)
+    solve.add(p)
+
+    text = "solve Poisson's equation in the unit cube and compare with the solution"
+    p = command("poisson", poisson.run, text, epilog=EXIT_CODES)
+    poisson.add(p)
+
+    text = "images from the sinograms of a parallel-beam scan"
+    p = command("reconstruct", reconstruct.run, text, epilog=EXIT_CODES)
+    reconstruct.add(p)
+
+    p = command("infer", infer.run, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
+    infer.add(p)
+
+    p = command("multigrid", multigrid.run, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
+    multigrid.add(p)
+
+    p = command("bem", bem.run, "find the charges on conductors whose surface is a mesh", epilog=EXIT_CODES)
+    bem.add(p)
+
+    p = command("info", matrix.run_info, "say what a matrix or vector file holds")
+    matrix.add_info(p)
+
+    p = command("check", matrix.run_check, "read files strictly and say whether they are valid")
+    matrix.add_check(p)
+
+    p = command("convert", matrix.run_convert, "convert a matrix or vector file; the suffix says into what")
+    matrix.add_convert(p)
+
+    p = command("doctor", _doctor, "find out whether MPI, threads and GPU work here, and what cures what does not")
+    add_json(p, "all findings")
+
+    p = command("demo", _demo, "solve a flow problem with a million unknowns several ways and show what that took")
+    p.add_argument("--size", default="m", type=one_of("size", SIZES), metavar="NAME", help="s, m, l [m]")
+    p.add_argument("--quick", action="store_true", help="a small problem and few runs: seconds")
+    p.add_argument("--output", default="tacit-demo", metavar="FOLDER", help="[tacit-demo]")
+
+    p = command("mpirun", mpirun.run, "run a program or Python script on several ranks with the MPI of Tacit")
+    mpirun.add(p)
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    code = _main(words)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+    return code
+
+
+def _main(words: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if words is None else words)
+    with contextlib.suppress(AttributeError, OSError):
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    parser = build_parser()
+    if words and not words[0].startswith("-"):
+        known = [name for action in parser._subparsers._group_actions for name in action.choices]  # type: ignore
+        if words[0] not in known:
+            return _refuse(parser, f'unknown command "{words[0]}"{nearest(words[0], known)} ({", ".join(known)})')
+    try:
+        arguments = parser.parse_all(words)
+    except SystemExit as end:
+        return launch.leave(int(end.code or 0))
+    if arguments.name is None:
+        parser.print_help()
+        return USAGE
+    arguments.words = words
+
+    def run() -> int:
+        if launch.launched() is None and hasattr(arguments, "threads"):
+            launch.refuse_crowds(getattr(arguments, "ranks", None) or 1, arguments.threads)
+        return int(arguments.run(arguments))
+
+    return launch.leave(guarded(run, arguments.parser.prog))
+
+
+def _refuse(parser: Parser, text: str) -> int:
+    with contextlib.suppress(SystemExit):
+        parser.error(text)
+    return launch.leave(USAGE)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from tacit.cli import doctor
+
+    return doctor.main(arguments.json)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    # Its ranks run this module as a program, which no import may have brought in before (python -m tacit.cli.demo).
+    from tacit.cli import demo
+
+    return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output))
