@@ -297,7 +297,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
         own_(parts_.own && parts_.own->levels() > 1 ? parts_.own.get() : nullptr),
         singular_(A_.singular()) {}
 
-  void run() {
+  void compute() {
     const double b_most = layout::max_norm(b_);
     double most = b_most;
     from_zero_ = layout::max_norm(x_) == 0;  // its residual takes no product
@@ -418,7 +418,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
     report.bottom_choice = parts_->with([](auto& h) { return h.choice(); });
-    Solve(*this, b, x, options, report).run();
+    Solve(*this, b, x, options, report).compute();
     const auto bottom = take_bottom();
     report.bottom_solves = bottom.solves, report.bottom_iterations = bottom.iterations;
     report.bottom_failures = bottom.failures;

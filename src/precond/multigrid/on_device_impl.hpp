@@ -78,7 +78,7 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
         n_(double(b.space().size())),
         singular_(A.a_->singular()) {}
 
-  void run() {
+  void compute() {
     levels_.load_f(b_.data()), levels_.load_u(x_.data());
     const double b_most = levels_.norms(Quantity::f).largest, r_most = levels_.norms(Quantity::residual).largest;
     const double most = std::isfinite(b_most) && std::isfinite(r_most) ? std::max(b_most, r_most) : NAN;
@@ -157,7 +157,7 @@ MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, 
   report.bottom = "bicgstab";
   report.bottom_choice = "bicgstab: in one launch";
   const auto before = levels_->counts();
-  Solve(*this, b, x, options, report).run();
+  Solve(*this, b, x, options, report).compute();
   const auto after = levels_->counts();
   report.bottom_solves = int(after.solves - before.solves);
   report.bottom_iterations = int(after.iterations - before.iterations);
