@@ -79,12 +79,12 @@ void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
         [](const Communicator& comm, const Rows& vertices, const Triples& triangles, bool galerkin, double quadrature,
            const Plane& plane, const std::string& assembly, const nb::dict& options) {
-          const HMatrixWish wish = wish_of(options);
+          const HMatrixRequest request = request_of(options);
           const bem::SystemOptions o{galerkin ? bem::Discretisation::galerkin : bem::Discretisation::collocation,
                                      quadrature,
                                      plane_of(plane),
-                                     wish.tree,
-                                     wish.matrix,
+                                     request.tree,
+                                     request.matrix,
                                      assembly == "cuda"      ? bem::AssemblyOn::cuda
                                      : assembly == "virtual" ? bem::AssemblyOn::virtual_device
                                                              : bem::AssemblyOn::host};

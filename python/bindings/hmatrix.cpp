@@ -27,11 +27,11 @@ op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& b
 
 }  // namespace
 
-HMatrixWish wish_of(const nb::dict& d) {
+HMatrixRequest request_of(const nb::dict& d) {
   const auto is = [&](const char* name, const char* value) {
     return d.contains(name) && nb::cast<std::string>(d[name]) == value;
   };
-  HMatrixWish w;
+  HMatrixRequest w;
   w.tree.leaf_size = nb::cast<Local>(d["leaf_size"]);
   w.tree.bisection = is("bisection", "midpoint") ? op::Bisection::midpoint : op::Bisection::median;
   auto& m = w.matrix;
@@ -135,33 +135,33 @@ void bind_scalar(nb::module_& m) {
         return batches_of(*a.batches());
       });
   // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
-  m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
-                                        const Columns<double>& boxes, const Columns<double>& sources,
-                                        const Columns<double>& source_boxes, const nb::object& entries,
-                                        const nb::dict& options) {
-    HMatrixWish wish = wish_of(options);
-    wish.matrix.concurrent = false;  // Python runs on one thread at a time
-    release free;
-    return comm::collective(comm, [&] {
-      const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), wish.tree);
-      const auto columns = sources.size() == 0
-                               ? rows
-                               : std::make_shared<const op::ClusterTree>(geometry_of(sources, source_boxes), wish.tree);
-      const Space range = Space::distributed(comm, rows->size());
-      const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-        call_python(comm.size(), [&] {
-          const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
-                                            array_of(std::vector<Global>(j.begin(), j.end())));
-          const auto values = nb::cast<Elements<T>>(result);
-          require(values.size() == i.size() * j.size(), "the entry function gave ", values.size(), " entries where ",
-                  i.size() * j.size(), " are needed");
-          std::copy_n(values.data(), values.size(), out);
+  m.def(named<T>("hmatrix").c_str(),
+        [](const Communicator& comm, const Columns<double>& points, const Columns<double>& boxes,
+           const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
+           const nb::dict& options) {
+          HMatrixRequest request = request_of(options);
+          request.matrix.concurrent = false;  // Python runs on one thread at a time
+          release free;
+          return comm::collective(comm, [&] {
+            const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
+            const auto columns = sources.size() == 0 ? rows
+                                                     : std::make_shared<const op::ClusterTree>(
+                                                           geometry_of(sources, source_boxes), request.tree);
+            const Space range = Space::distributed(comm, rows->size());
+            const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
+              call_python(comm.size(), [&] {
+                const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
+                                                  array_of(std::vector<Global>(j.begin(), j.end())));
+                const auto values = nb::cast<Elements<T>>(result);
+                require(values.size() == i.size() * j.size(), "the entry function gave ", values.size(),
+                        " entries where ", i.size() * j.size(), " are needed");
+                std::copy_n(values.data(), values.size(), out);
+              });
+            };
+            return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()),
+                                             rows, columns, entry, request.matrix);
+          });
         });
-      };
-      return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()), rows,
-                                       columns, entry, wish.matrix);
-    });
-  });
 }
 
 }  // namespace

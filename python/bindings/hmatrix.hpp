@@ -7,10 +7,10 @@
 
 namespace tacit::python {
 
-struct HMatrixWish {
+struct HMatrixRequest {
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
 };
-HMatrixWish wish_of(const nb::dict& options);
+HMatrixRequest request_of(const nb::dict& options);
 
 }  // namespace tacit::python

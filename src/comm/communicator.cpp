@@ -107,7 +107,7 @@ Call::Call(State& s) noexcept : outer(innermost()), state(&s), began(++s.positio
 }
 
 State::~State() {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   for (auto& slot : slots) {
     if (slot->send.active)
       transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
@@ -122,7 +122,7 @@ SumSlot& State::start(const void* values, std::size_t n, Number number, Operatio
   if (SumSlot* const before = of_channel[channel]; before && before->busy && before->channel == channel) [[unlikely]]
     wait_until([&] { return !before->busy; });
   ++sums_started;
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   SumSlot* slot = nullptr;
   for (auto& s : slots)
     if (!s->busy && !s->owned) {
@@ -246,7 +246,7 @@ void State::advance(SumSlot& s) try {
 }
 
 void State::progress() {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   if (in_progress_) return;
   struct Guard {  // also when a message fails
     bool& flag;
@@ -255,12 +255,12 @@ void State::progress() {
   } guard(in_progress_);
   for (auto& s : slots)
     if (s->busy) advance(*s);
-  if (owed > 0) [[unlikely]]
+  if (deferred > 0) [[unlikely]]
     for (Exchange* exchange : exchanges) exchange->help();
 }
 
 bool State::push_on() {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   bool pending = false;
   try {
     progress();
@@ -280,12 +280,12 @@ void State::listen() {
   }
 }
 
-bool State::hears_of_failure() {
+bool State::has_failure() {
   if (size == 1) return false;
   listen();
   if (settling) return lost;
   for (auto n = notices.lower_bound({epoch, 0}); n != notices.end() && n->first.first == epoch; ++n)
-    failed = failed || hears(n->second);
+    failed = failed || concerns(n->second);
   return failed;
 }
 
@@ -295,7 +295,7 @@ int depth_of(const Call* call) {
   return depth;
 }
 
-bool State::hears(const Notice& notice) const {
+bool State::concerns(const Notice& notice) const {
   if (notice.depth == 0 || notice.position > position) return notice.position <= position;
   // Whoever is in the call that has failed will hear of that failure itself, and settles that one first.
   const Call* call = Call::innermost();
@@ -314,30 +314,31 @@ bool State::cuts_short() const {
 
 bool State::can_settle() const {
   for (auto n = notices.lower_bound({epoch, 0}); n != notices.end() && n->first.first == epoch; ++n)
-    if (hears(n->second)) return true;
+    if (concerns(n->second)) return true;
   return false;
 }
 
 void State::check() {
-  const auto hears = [](State& s) {
-    const auto turn = s.turns->take();
-    return s.hears_of_failure();
+  const auto has_failed = [](State& s) {
+    const auto lock = s.transport_lock->take();
+    return s.has_failure();
   };
-  const State* failed_one = hears(*this) ? this : nullptr;
+  const State* failed_one = has_failed(*this) ? this : nullptr;
   // A rank that has failed in a call around will not come to this one: the outermost failure counts.
   for (const Call* call = firm ? nullptr : Call::innermost(); call; call = call->outer)
-    if (call->state != this && hears(*call->state) && (!settling || call->state->cuts_short()))
+    if (call->state != this && has_failed(*call->state) && (!settling || call->state->cuts_short()))
       failed_one = call->state;
   if (failed_one) throw PeerFailure(failed_one);
 }
 
 thread_local std::vector<std::weak_ptr<State>> helping;
 
-void State::owe(int parts) {
+void State::defer(int parts) {
   if (parts <= 0) return;
-  if (owed == 0 && std::none_of(helping.begin(), helping.end(), [&](const auto& w) { return w.lock().get() == this; }))
+  if (deferred == 0 &&
+      std::none_of(helping.begin(), helping.end(), [&](const auto& w) { return w.lock().get() == this; }))
     helping.push_back(weak_from_this());
-  owed += parts;
+  deferred += parts;
 }
 
 void State::help_others() {
@@ -345,7 +346,7 @@ void State::help_others() {
     return;
   std::erase_if(helping, [](const auto& w) {
     const auto s = w.lock();
-    return !s || s->owed == 0;
+    return !s || s->deferred == 0;
   });
   for (std::size_t i = 0; i < helping.size(); ++i)
     if (const auto s = helping[i].lock(); s && s.get() != this && !s->failed) s->push_on();
@@ -371,7 +372,7 @@ void State::broken_off() {
 
 void State::keep_error() noexcept {
   // Where no call is open, nothing will be settled: then it is thrown once.
-  if (const auto turn = turns->take(); !error && Call::of(this)) error = std::current_exception();
+  if (const auto lock = transport_lock->take(); !error && Call::of(this)) error = std::current_exception();
 }
 
 void State::swallow() noexcept {
@@ -379,7 +380,7 @@ void State::swallow() noexcept {
     throw;
   } catch (const PeerFailure&) {  // is heard of again
   } catch (...) {
-    const auto turn = turns->take();
+    const auto lock = transport_lock->take();
     if (!error) error = std::current_exception();
   }
 }
@@ -391,7 +392,7 @@ void State::rethrow() {
 }
 
 void State::leave_unfinished(const void* failed_one) {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   const Call* const call = Call::of(failed_one);
   if (failed || size == 1 || !call) return;
   failed = true;
@@ -441,14 +442,14 @@ void leave_dropped(const Call& failing) {  // on its failure
 }
 
 void State::lose() {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   settling = false;
   failed = true;
   if (!std::exchange(lost, true)) transport->send_notice({rank, any_epoch, 0, ErrorKind::environment, "", 0, 0});
 }
 
 void State::settle(const Notice* own) {
-  const auto turn = turns->take();
+  const auto lock = transport_lock->take();
   const int old_epoch = epoch;
   if (own && !notices.contains({old_epoch, rank})) {
     transport->send_notice(*own);
@@ -521,7 +522,7 @@ PendingSum::~PendingSum() {
   try {
     // While an exception unwinds past it, the sum may never complete: it is given up by Communicator::fail.
     if (std::uncaught_exceptions() > slot_->uncaught) {
-      const auto turn = state_->turns->take();
+      const auto lock = state_->transport_lock->take();
       if (!slot_->done) state_->drop_unfinished();
     } else if (!state_->failed) {
       state_->wait_until([&] { return slot_->done; });
@@ -543,7 +544,7 @@ void refuse_given_up(const State& state, const detail::SumSlot& slot) {
 
 bool PendingSum::test() {
   if (!slot_) return true;
-  const auto turn = state_->turns->take();
+  const auto lock = state_->transport_lock->take();
   state_->progress();
   if (state_->simulated && !slot_->done) state_->simulated->let_others_catch_up();
   refuse_given_up(*state_, *slot_);
@@ -594,7 +595,7 @@ bool Communicator::is_simulated() const noexcept {
 Communicator Communicator::duplicate() const {
   // The transport's own call can wait for ever: nobody begins it before all are here.
   meet();
-  const auto turn = state_->turns->take();
+  const auto lock = state_->transport_lock->take();
   Communicator copy(state_->transport->duplicate());
   copy.state_->algorithm = state_->algorithm;
   copy.state_->path = state_->path;
@@ -629,7 +630,7 @@ Transport& Communicator::transport() const {
 void Communicator::progress() const {
   if (state_->owner.load(std::memory_order_relaxed) != State::this_thread()) return;
   if (state_->simulated && !state_->simulated->may_poll()) return;
-  const auto turn = state_->turns->take();
+  const auto lock = state_->transport_lock->take();
   try {
     state_->progress();
     // Long messages go on only while MPI is called.
@@ -676,7 +677,7 @@ std::shared_ptr<void> Communicator::start_engine() const {
   state_->transport->allow_engine();
   struct Engine {
     explicit Engine(std::shared_ptr<State> s) : state(std::move(s)) {
-      ++state->turns->engines;
+      ++state->transport_lock->engines;
       thread = std::thread([this] {
         Trace::set_rank(state->rank);
         while (!stop) {
@@ -691,7 +692,7 @@ std::shared_ptr<void> Communicator::start_engine() const {
       stop = true;
       state->post();
       thread.join();
-      --state->turns->engines;
+      --state->transport_lock->engines;
     }
     std::shared_ptr<State> state;
     std::atomic<bool> stop = false;
@@ -719,10 +720,10 @@ std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<con
     }
     const int tag = s.tag(State::gather_channel + round);
     const auto swap = [&](std::span<const std::byte> out, std::size_t in_bytes) {
-      detail::Mail mail(s);
-      mail.send(to, tag, {out.begin(), out.end()});
-      const auto in = mail.receive(from, tag, in_bytes);
-      mail.finish();
+      detail::PendingMessages messages(s);
+      messages.send(to, tag, {out.begin(), out.end()});
+      const auto in = messages.receive(from, tag, in_bytes);
+      messages.finish();
       return std::move(*in);
     };
     const auto sizes_bytes = swap(std::as_bytes(std::span<const Global>(sizes)), take * sizeof(Global));
@@ -753,7 +754,7 @@ std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vecto
   // way.
   const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
   const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
-  detail::Mail sent(s), acknowledgements(s);
+  detail::PendingMessages sent(s), acknowledgements(s);
   for (const auto& p : parcels) {
     if (p.rank == rank_) {
       arrived.push_back(p);
@@ -766,9 +767,9 @@ std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vecto
   bool in_barrier = false;
   s.wait_until([&] {
     while (auto arrival = s.transport->probe(tag)) {
-      detail::Mail mail(s);
-      const auto bytes = mail.receive(arrival->from, tag, arrival->bytes);
-      mail.finish();
+      detail::PendingMessages messages(s);
+      const auto bytes = messages.receive(arrival->from, tag, arrival->bytes);
+      messages.finish();
       arrived.push_back({arrival->from, std::move(*bytes)});
       acknowledgements.send(arrival->from, acknowledge, {});
     }

@@ -47,7 +47,7 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
     : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes), own_path_(path) {
   auto& s = *comm_.state_;
   channel_ = detail::State::exchange_channel + int(s.exchanges_made++ % detail::State::exchange_channels);
-  const auto turn = s.turns->take();
+  const auto lock = s.transport_lock->take();
   s.exchanges.push_back(this);
 }
 
@@ -62,7 +62,7 @@ Exchange::~Exchange() {
       comm_.state_->swallow();
     }
   }
-  const auto turn = comm_.state_->turns->take();
+  const auto lock = comm_.state_->transport_lock->take();
   give_up();
   std::erase(comm_.state_->exchanges, this);
 }
@@ -83,7 +83,7 @@ void Exchange::help() {
 }
 
 void Exchange::give_up() noexcept {
-  const auto turn = comm_.state_->turns->take();
+  const auto lock = comm_.state_->transport_lock->take();
   route_.reset();  // buffers that the transport may still read live on with it; windows are out of step
   found_.reset();
   opened_ = 0;
@@ -113,7 +113,7 @@ void Exchange::make_route(Path path, std::string& why) {
   auto& s = *comm_.state_;
   auto made = std::make_unique<detail::Route>(comm_, s, pattern_, element_bytes_, s.tag(channel_), path, why);
   if (!why.empty()) return;
-  const auto turn = s.turns->take();
+  const auto lock = s.transport_lock->take();
   route_ = std::move(made);
 }
 
@@ -235,7 +235,7 @@ int Exchange::open(bool forward) {
   auto& s = *comm_.state_;
   s.begin();
   choose_route();
-  const auto turn = s.turns->take();
+  const auto lock = s.transport_lock->take();
   const auto full = [&] { return route_->slots[0].open && route_->slots[1].open; };
   for (int i = 0; i < 2 && full(); ++i)
     if (route_->slots[i].abandoned) finish(i);
@@ -274,7 +274,7 @@ void Exchange::send(int number, const std::byte* owned) {
   require(!owned || slot->forward, "only a forward exchange packs what it sends; fill outgoing() of this one");
   auto& s = *comm_.state_;
   s.begin();
-  const auto turn = s.turns->take();
+  const auto lock = s.transport_lock->take();
   const detail::SimulatedRank::For phase(s.simulated, "halo", true);
   try {
     route_->post(*slot, owned);
@@ -294,14 +294,14 @@ void Exchange::send(int number, const std::byte* owned) {
 bool Exchange::test(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
-  const auto turn = comm_.state_->turns->take();
+  const auto lock = comm_.state_->transport_lock->take();
   return route_->arrived(*slot);
 }
 
 int Exchange::test_any(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
-  const auto turn = comm_.state_->turns->take();
+  const auto lock = comm_.state_->transport_lock->take();
   for (std::size_t i = 0; i < slot->named.size(); ++i)
     if (!slot->named[i] && route_->arrived(*slot, i)) {
       slot->named[i] = 1;
@@ -342,7 +342,7 @@ void Exchange::finish(int which) {
     auto& slot = route_->slots[which];
     return int(route_->arrived(slot)) & int(route_->sent(slot));
   });
-  const auto turn = comm_.state_->turns->take();
+  const auto lock = comm_.state_->transport_lock->take();
   route_->close(route_->slots[which]);
 }
 

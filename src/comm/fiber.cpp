@@ -128,7 +128,8 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
   p.tsan = __tsan_create_fiber(0);
 #endif
 #ifdef TACIT_OWN_SWITCH
-  // As if it had given way at its beginning; the return address of `enter` is nobody's, and aligned like a call's.
+  // As if it had given way at its beginning; the return address of `enter` belongs to no function, and is aligned like
+  // a call's.
   auto* const words = reinterpret_cast<std::uint64_t*>(base + (p.stack_bytes - page)) - 11;
   std::memset(words, 0, 11 * sizeof *words);
   std::uint32_t mxcsr;

@@ -31,9 +31,10 @@ bool finalized() {
 }
 
 // MPI is asked for MPI_THREAD_SERIALIZED: all communicators of the process take turns.
-const std::shared_ptr<Turns>& process_turns() {
-  static const auto& turns = *new std::shared_ptr<Turns>(std::make_shared<Turns>());  // outlives all communicators
-  return turns;
+const std::shared_ptr<TransportLock>& process_lock() {
+  static const auto& lock =
+      *new std::shared_ptr<TransportLock>(std::make_shared<TransportLock>());  // outlives all communicators
+  return lock;
 }
 
 constexpr int notice_tag = 0;  // the others are shifted up by one
@@ -157,7 +158,7 @@ class MpiNeighbourhood final : public Neighbourhood {
     check_mpi(MPI_Type_commit(&element_), "MPI_Type_commit");
   }
   ~MpiNeighbourhood() override {
-    const auto turn = process_turns()->take();
+    const auto lock = process_lock()->take();
     if (finalized()) return;
     MPI_Type_free(&element_);
     if (!*failed_) MPI_Comm_free(&comm_);  // else as the transport's own: messages may be on their way
@@ -177,7 +178,7 @@ class MpiTransport final : public Transport {
  public:
   /// `node`: this rank's, where it is known; else MPI is asked.
   explicit MpiTransport(MPI_Comm parent, std::vector<int> node = {}) : node_(std::move(node)) {
-    const auto turn = process_turns()->take();
+    const auto lock = process_lock()->take();
     check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
@@ -185,7 +186,7 @@ class MpiTransport final : public Transport {
     if (node_.empty()) find_node();
   }
   ~MpiTransport() override {
-    const auto turn = process_turns()->take();
+    const auto lock = process_lock()->take();
     if (finalized()) return;
     // What a failure has left on its way finds no receiver: MPICH ends the program for it, Open MPI hands it to the
     // next communicator with this one's number.
@@ -320,8 +321,8 @@ class MpiTransport final : public Transport {
     t.numbers[0] = reduces;
     return t;
   }
-  std::shared_ptr<Turns> turns() override {
-    return process_turns();
+  std::shared_ptr<TransportLock> lock() override {
+    return process_lock();
   }
   void allow_engine() override {
     int provided = MPI_THREAD_SINGLE;
@@ -432,7 +433,7 @@ std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLe
   // What may fail on one rank alone stands before the agreement that all will come to MPI_Win_allocate.
   windows_.reserve(windows_.size() + 1);
   {
-    const auto turn = process_turns()->take();
+    const auto lock = process_lock()->take();
     Windows::expect_one();
   }
   auto fresh = std::make_shared<MpiWindow>();
@@ -443,7 +444,7 @@ std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLe
   const auto found = std::find(fits.begin(), fits.end(), 1);
   std::shared_ptr<MpiWindow> window;
   {
-    const auto turn = process_turns()->take();
+    const auto lock = process_lock()->take();
     if (found != fits.end()) {
       window = windows_[std::size_t(found - fits.begin())];
     } else {

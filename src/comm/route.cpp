@@ -150,7 +150,7 @@ Route::Route(const Communicator& comm, State& state, std::shared_ptr<const Patte
   if (path == Path::neighbour) {
     for (const int forward : {1, 0}) {
       comm.meet();  // the transport's own calls can wait for ever: nobody begins one before all are here
-      const auto turn = state_.turns->take();
+      const auto lock = state_.transport_lock->take();
       neighbourhood_[forward] =
           forward ? state_.transport->make_neighbourhood(p.receive_ranks, p.send_ranks, element_bytes_)
                   : state_.transport->make_neighbourhood(p.send_ranks, p.receive_ranks, element_bytes_);
@@ -168,7 +168,7 @@ Route::Route(const Communicator& comm, State& state, std::shared_ptr<const Patte
 }
 
 Route::~Route() {
-  const auto turn = state_.turns->take();
+  const auto lock = state_.transport_lock->take();
   for (auto& slot : slots) give_up(slot);
   for (auto& slot : prepared_)
     for (auto& direction : slot)
@@ -233,14 +233,14 @@ void Route::connect(const Communicator& comm, std::string& why) {
       mine = message("the ", state_.transport->kind(), " transport has no one-sided communication");
   }
   // Where everything stands in this rank's window.
-  std::vector<std::shared_ptr<Mail::Bytes>> hellos;
+  std::vector<std::shared_ptr<PendingMessages::Bytes>> hellos;
   static const std::uint64_t probe = legible;
   const auto runs_to = [&](const Peer& peer) -> const std::vector<Run>& {
     static const std::vector<Run> none;
     return gathers() && peer.send >= 0 ? parts_[std::size_t(peer.send)].runs : none;
   };
   {
-    Mail mail(state_);
+    PendingMessages messages(state_);
     for (const auto& peer : peers_) {
       Hello hello;
       if (mine.empty()) {
@@ -259,10 +259,10 @@ void Route::connect(const Communicator& comm, std::string& why) {
         }
       }
       const auto* const raw = reinterpret_cast<const std::byte*>(&hello);
-      mail.send(peer.rank, tag_, {raw, raw + sizeof hello});
-      hellos.push_back(mail.receive(peer.rank, tag_, sizeof hello));
+      messages.send(peer.rank, tag_, {raw, raw + sizeof hello});
+      hellos.push_back(messages.receive(peer.rank, tag_, sizeof hello));
     }
-    mail.finish();
+    messages.finish();
   }
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     auto& peer = peers_[i];
@@ -280,14 +280,15 @@ void Route::connect(const Communicator& comm, std::string& why) {
     }
   }
   if (gathers()) {
-    Mail mail(state_);
-    std::vector<std::shared_ptr<Mail::Bytes>> runs;
+    PendingMessages messages(state_);
+    std::vector<std::shared_ptr<PendingMessages::Bytes>> runs;
     for (const auto& peer : peers_) {
       const auto bytes_of = std::as_bytes(std::span(runs_to(peer)));
-      mail.send(peer.rank, tag_, {bytes_of.begin(), bytes_of.end()});
-      runs.push_back(mail.receive(peer.rank, tag_, std::size_t(peer.there.bytes ? peer.there.runs : 0) * sizeof(Run)));
+      messages.send(peer.rank, tag_, {bytes_of.begin(), bytes_of.end()});
+      runs.push_back(
+          messages.receive(peer.rank, tag_, std::size_t(peer.there.bytes ? peer.there.runs : 0) * sizeof(Run)));
     }
-    mail.finish();
+    messages.finish();
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       peers_[i].runs.resize(runs[i]->size() / sizeof(Run));
       if (!runs[i]->empty()) std::memcpy(peers_[i].runs.data(), runs[i]->data(), runs[i]->size());
@@ -385,7 +386,7 @@ void Route::post(Slot& slot, const std::byte* owned) {
   }
   for (std::size_t i = 0; i < slot.receives.size(); ++i) {
     if (peer_from(slot, i) < 0) slot.receives[i] = start(slot, false, i);
-    else if (gathers()) slot.unread[i] = 1, state_.owe(1);
+    else if (gathers()) slot.unread[i] = 1, state_.defer(1);
   }
   for (std::size_t i = 0; i < slot.sends.size(); ++i) {
     if (peer_to(slot, i) < 0) {
@@ -397,7 +398,7 @@ void Route::post(Slot& slot, const std::byte* owned) {
       announce(slot, i, in_place ? owned : packed(slot, i), in_place);
     } else if (!write(slot, i, owned)) {
       pack_part(i);
-      slot.unwritten[i] = 1, state_.owe(1);
+      slot.unwritten[i] = 1, state_.defer(1);
     }
   }
 }
@@ -500,7 +501,7 @@ bool Route::fetch(Slot& slot, std::size_t i) {
   }
   say_so();
   slot.unread[i] = 0;
-  --state_.owed;
+  --state_.deferred;
   return true;
 }
 
@@ -508,7 +509,7 @@ void Route::help() {
   for (auto& slot : slots) {
     if (!slot.open) continue;
     for (std::size_t i = 0; i < slot.unwritten.size(); ++i)
-      if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.owed;
+      if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.deferred;
     for (std::size_t i = 0; i < slot.unread.size(); ++i)
       if (slot.unread[i]) (void)fetch(slot, i);
   }
@@ -537,7 +538,7 @@ bool Route::sent(Slot& slot) {
   for (auto& t : slot.sends)
     if (t.active && !state_.transport->test(t)) all = false;
   for (std::size_t i = 0; i < slot.unwritten.size(); ++i) {
-    if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.owed;
+    if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.deferred;
     all = all && !slot.unwritten[i];
     if (const int peer = peer_to(slot, i); gathers() && slot.posted && peer >= 0)
       all = all && window_->read(peers_[std::size_t(peer)].flags + (2 + std::size_t(&slot - slots)) * flag_step) ==
@@ -591,7 +592,7 @@ void Route::give_up(Slot& slot) noexcept {
     if (t.active) transport.cancel(t, nullptr);
   for (auto* parts : {&slot.unwritten, &slot.unread})
     for (auto& part : *parts)
-      if (std::exchange(part, 0)) --state_.owed;
+      if (std::exchange(part, 0)) --state_.deferred;
   slot.open = false;
   slot.number = -1;
 }

@@ -50,7 +50,7 @@ struct SumSlot {
 };
 
 struct State : std::enable_shared_from_this<State> {
-  explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)), turns(transport->turns()) {
+  explicit State(std::shared_ptr<Transport> t) : transport(std::move(t)), transport_lock(transport->lock()) {
     rank = transport->rank();
     size = transport->size();
     epochs = transport->largest_tag() / channels;
@@ -62,11 +62,11 @@ struct State : std::enable_shared_from_this<State> {
   std::shared_ptr<Transport> transport;
   SimulatedRank* simulated = nullptr;
   // Taken around everything below that an engine's thread touches too: sums, exchanges, the transport.
-  std::shared_ptr<Turns> turns;
+  std::shared_ptr<TransportLock> transport_lock;
   std::weak_ptr<void> engine;
   std::atomic<std::uint32_t> posted = 0;  // an engine without work sleeps until this changes
   void post() {
-    if (turns->engines.load(std::memory_order_relaxed) == 0) return;
+    if (transport_lock->engines.load(std::memory_order_relaxed) == 0) return;
     posted.fetch_add(1, std::memory_order_release);
     posted.notify_all();
   }
@@ -79,8 +79,8 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<Exchange*> exchanges;
   // Parts of exchanges that neighbours wait for and only this rank can move: those whose windows were not free when
   // they were posted, and those that it has to fetch. It does so whenever it polls or waits, on whatever communicator.
-  int owed = 0;
-  void owe(int parts);
+  int deferred = 0;
+  void defer(int parts);
   void help_others();
   int under_way = 0;  // exchanges that are posted and not closed
   Path path = Path::automatic;
@@ -144,7 +144,7 @@ struct State : std::enable_shared_from_this<State> {
   /// One round of an engine: sums and exchanges. True while something is pending.
   bool push_on();
   /// Another rank has failed, at or before the place in the program where this rank is.
-  bool hears_of_failure();
+  bool has_failure();
   /// PeerFailure if another rank has failed, here or on a communicator with a call open around.
   void check();
   void keep_error() noexcept;  // the one that is being handled
@@ -153,12 +153,12 @@ struct State : std::enable_shared_from_this<State> {
   /// All ranks come here: gives up what is pending and agrees on what all throw, and out of which call.
   void settle(const Notice* own);
   /// This rank leaves something unfinished and unsettled, because another communicator has failed that has a call open
-  /// around. Whoever is not in that call, or uses this one after it, hears of it.
+  /// around. Ranks that are not in that call, or use this communicator after it, learn of it.
   void leave_unfinished(const void* failed_one);
   /// Something unfinished is dropped while an exception unwinds. Where no call is open here, the call on another
   /// communicator that it unwinds may fail, and leaves this one unfinished then.
   void drop_unfinished() noexcept;
-  bool hears(const Notice& notice) const;
+  bool concerns(const Notice& notice) const;
   /// Others hear of this failure where they are, so that all can settle now.
   bool can_settle() const;
   /// This communicator has a call open around one on another that settles a failure, and has failed: is that one to be
@@ -172,7 +172,7 @@ struct State : std::enable_shared_from_this<State> {
       exec::Backoff idle;
       for (std::uint64_t spins = 0;; ++spins) {
         {
-          const auto turn = turns->take();
+          const auto lock = transport_lock->take();
           if (error) rethrow();
           if (condition()) return;
           progress();
@@ -207,27 +207,27 @@ struct State : std::enable_shared_from_this<State> {
   bool in_progress_ = false;
 };
 
-// Messages with their buffers. What is still under way when the mail goes (an exception unwinds) is given up together
-// with its buffer, which the transport may still read or write.
-class Mail {
+// Messages with their buffers. What is still under way when the messages goes (an exception unwinds) is given up
+// together with its buffer, which the transport may still read or write.
+class PendingMessages {
  public:
   using Bytes = std::vector<std::byte>;
-  explicit Mail(State& state) : state_(state) {}
-  Mail(const Mail&) = delete;
-  ~Mail() {
-    const auto turn = state_.turns->take();
+  explicit PendingMessages(State& state) : state_(state) {}
+  PendingMessages(const PendingMessages&) = delete;
+  ~PendingMessages() {
+    const auto lock = state_.transport_lock->take();
     for (auto& item : items_)
       if (item.ticket.active) state_.transport->cancel(item.ticket, item.out ? item.buffer : nullptr);
   }
   void send(int to, int tag, Bytes bytes) {
-    const auto turn = state_.turns->take();
+    const auto lock = state_.transport_lock->take();
     state_.begin();
     auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
     item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
   }
   /// The buffer that will hold the message once done() is true or finish() returned.
   std::shared_ptr<Bytes> receive(int from, int tag, std::size_t bytes) {
-    const auto turn = state_.turns->take();
+    const auto lock = state_.transport_lock->take();
     auto& item = items_.emplace_back(std::make_shared<Bytes>(bytes), false);
     item.ticket = state_.transport->receive(from, tag, item.buffer->data(), bytes);
     return item.buffer;

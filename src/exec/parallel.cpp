@@ -48,7 +48,7 @@ constexpr auto shortest_rest = 10ms, longest_rest = 160ms;
 
 std::atomic<int> heedless{0};
 thread_local bool helper = false, within = false;
-thread_local int told = 0;  // by set_threads()
+thread_local int requested = 0;  // by set_threads()
 // What this thread has last known OpenMP to give it, and after how many forks.
 [[maybe_unused]] thread_local int counted = 0;
 [[maybe_unused]] thread_local unsigned counted_after = 0;
@@ -487,13 +487,13 @@ int threads() noexcept {
   static const bool said = std::getenv("OMP_NUM_THREADS") != nullptr;
   static const int unsaid = omp_get_num_procs();
   const int n = std::min(detail::counted, omp_get_thread_limit());
-  return said || n == detail::told || n != unsaid ? n : std::min(n, cores());
+  return said || n == detail::requested || n != unsaid ? n : std::min(n, cores());
 #else
-  return std::max(1, detail::told);
+  return std::max(1, detail::requested);
 #endif
 }
 void set_threads(int n) noexcept {
-  detail::told = n;
+  detail::requested = n;
 #ifdef _OPENMP
   omp_set_num_threads(n);
   detail::counted = n, detail::counted_after = detail::forks.load(std::memory_order_relaxed);

@@ -293,7 +293,7 @@ class BlockProcess {
     compose(widened_.data(), 0, s, last.columns, R.data());
     done.columns = last.columns;
     if (last.columns < columns) done.failed = last.failed;
-    return told(done, R, s);
+    return with_least(done, R, s);
   }
   /// widened_ := the upper triangle of `part` (leading dimension `columns`) with leading dimension s.
   void widen(const std::vector<T>& part, int columns, int s) {
@@ -303,7 +303,7 @@ class BlockProcess {
   }
 
   /// `least` from a complete R.
-  static Orthogonalised told(Orthogonalised done, const std::vector<T>& R, int s) {
+  static Orthogonalised with_least(Orthogonalised done, const std::vector<T>& R, int s) {
     done.least = 1;
     for (int c = 0; c < done.columns; ++c) {
       double all = 0;
@@ -437,7 +437,7 @@ class BlockProcess {
     done.columns = s;
     for (const T& r : R)
       if (!is_finite(r)) return {0, 1, std::numeric_limits<double>::quiet_NaN()};
-    return told(done, R, s);
+    return with_least(done, R, s);
   }
   void copy_out(const T* from, T* to) const {
     if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(from, n_, to);

@@ -62,7 +62,7 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
  private:
-  enum class Went {
+  enum class Ending {
     whole,    // r, p, and what is known of them
     half,     // r - alpha A p is the residual, and small enough
     blurred,  // r, but its norm or its angle to r0 is below rounding: both are to be computed from r itself
@@ -166,19 +166,20 @@ class CaBicgstab final : public Iteration<T, M> {
     noise_ = 0;
     shadow_blurred_ = false;
     bool more = true, late = false;  // late: the monitor is asked when the vectors are there
-    Went went = Went::whole;
+    Ending ending = Ending::whole;
     int done = 0;
     for (; done < s && more && !late; ++done) {
       if (max_norm_) monitor.scale_norms(ratio_);
-      went = iterate(monitor, done);
-      if (went == Went::lost) break;
-      if (went == Went::broken) more = false;
-      else if (went == Went::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal()))) late = true;
+      ending = iterate(monitor, done);
+      if (ending == Ending::lost) break;
+      if (ending == Ending::broken) more = false;
+      else if (ending == Ending::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal())))
+        late = true;
       else more = monitor.go_on(norm_);
     }
-    const bool lost = done < s && (went == Went::lost || went == Went::blurred);
+    const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
     lost_ = lost && s > 1;
-    more = leave_block(run, monitor, done, went, more, late);
+    more = leave_block(run, monitor, done, ending, more, late);
     if (more) {
       tell(monitor, s, step_.after(s, lost ? done : s, noise_));
       telescopes_ = telescopes_ && !lost;
@@ -198,7 +199,7 @@ class CaBicgstab final : public Iteration<T, M> {
   }
 
   /// One iteration in coordinates.
-  Went iterate(Monitor& monitor, int j) {
+  Ending iterate(Monitor& monitor, int j) {
     // The coordinates of a fresh block are exact, and so is what follows from them: it is tested as in bicgstab.
     const bool fresh = j == 0;
     double limit = fresh ? bold : clear;
@@ -218,24 +219,24 @@ class CaBicgstab final : public Iteration<T, M> {
 
     if (!(std::abs(rho_) > least_ * r0_norm_ * norm_)) {
       monitor.breakdown("(r0, r)", std::abs(rho_), "the residual is orthogonal to the shadow residual");
-      return Went::broken;
+      return Ending::broken;
     }
     y_.multiply(a_, Ta_);
     const W r0v = with_shadow(Ta_);
-    if (!fresh && blurs(r0_norm_ * y_.size(Ta_), std::abs(r0v))) return shadow_blurred_ = true, Went::lost;
+    if (!fresh && blurs(r0_norm_ * y_.size(Ta_), std::abs(r0v))) return shadow_blurred_ = true, Ending::lost;
     if (!(std::abs(r0v) > least_ * r0_norm_ * std::sqrt(std::max(y_.square(Ta_), 0.0)))) {
       monitor.breakdown("(r0, A p)", std::abs(r0v), "the step along p cannot be determined");
-      return Went::broken;
+      return Ending::broken;
     }
     least_ = 2e-4 * tiny;
     const W alpha = rho_ / r0v;
     for (int i = 0; i < n; ++i) d_[i] = c_[i] - alpha * Ta_[i];
     const double ss = y_.square(d_), d_size = y_.size(d_), s_norm = std::sqrt(std::max(ss, 0.0));
     const bool blurred = blurs(d_size * d_size, ss);
-    if (blurred && !fresh) return Went::lost;
+    if (blurred && !fresh) return Ending::lost;
     // A long p, most of which cancels: neither a step along it nor what follows can be told from rounding.
     anew_ = fresh && adapts_ && !p_is_r_ && blurred && d_size > 100 * norm_;
-    if (anew_) return Went::lost;
+    if (anew_) return Ending::lost;
     const auto take_half = [&] {
       for (int i = 0; i < n; ++i) e_[i] += alpha * a_[i], c_[i] = d_[i];
       norm_ = s_norm;
@@ -245,24 +246,24 @@ class CaBicgstab final : public Iteration<T, M> {
     if (blurred) {
       take_half();
       w_ = a_, between_ = W(0);
-      return Went::blurred;
+      return Ending::blurred;
     }
     if (s_norm <= monitor.goal()) {  // and so is its largest magnitude
       take_half();
-      return Went::half;
+      return Ending::half;
     }
     y_.multiply(d_, Td_);
     const double tt = y_.square(Td_), t_size = y_.size(Td_);
     const W ts = y_.form(Td_, d_);
     const bool t_blurred = blurs(t_size * t_size, tt) || blurs(t_size * d_size, std::abs(ts));
-    if (t_blurred && !fresh) return Went::lost;
+    if (t_blurred && !fresh) return Ending::lost;
     anew_ = t_blurred && adapts_ && !p_is_r_;
-    if (anew_) return Went::lost;
+    if (anew_) return Ending::lost;
     if (!(tt > 0) || !(std::abs(ts) > tiny * std::sqrt(tt) * s_norm)) {
       take_half();
       if (!(tt > 0)) monitor.breakdown("(t, t)", tt, "the matrix maps the half-step residual to zero");
       else monitor.breakdown("omega", std::abs(ts), "(t, s) vanishes: the residual cannot be reduced along t");
-      return Went::broken;
+      return Ending::broken;
     }
     const W omega = ts / tt;
     for (int i = 0; i < n; ++i) {
@@ -278,17 +279,17 @@ class CaBicgstab final : public Iteration<T, M> {
     limit = clear;                      // what is blurred now is summed from the vectors
     const bool norm_blurred = blurs(size * size, rr);
     shadow_blurred_ = blurs(r0_norm_ * size, std::abs(rho));
-    if (norm_blurred || shadow_blurred_) return Went::blurred;
+    if (norm_blurred || shadow_blurred_) return Ending::blurred;
     const W beta = rho * between_;
     shifts_.add(alpha, beta);
     for (int i = 0; i < n; ++i) a_[i] = c_[i] + beta * w_[i];
     rho_ = rho;
     norm_ = std::sqrt(rr);
-    return Went::whole;
+    return Ending::whole;
   }
 
   /// From coordinates to vectors.
-  bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Went went, bool more, bool late) {
+  bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more, bool late) {
     auto& A = run.A;
     auto& P = run.P;
     auto& r = run.r;
@@ -300,17 +301,17 @@ class CaBicgstab final : public Iteration<T, M> {
     auto& x = group(run);
     const double step_size = y_.size(e_), step_length = std::sqrt(std::max(y_.square(e_), 0.0));
     if (P) take_step(run, x);
-    const bool direction = went != Went::half;
+    const bool direction = ending != Ending::half;
     exec::pair_combine<T, M>(pairs_.data(), y_.columns(),
-                             narrow(went == Went::blurred ? w_
-                                    : direction           ? a_
-                                                          : c_,
+                             narrow(ending == Ending::blurred ? w_
+                                    : direction               ? a_
+                                                              : c_,
                                     0),
                              narrow(c_, 1), narrow(e_, 2), P ? nullptr : x.data(), n);
     e_is_zero_ = true;
     T* const v = pairs_[0].data();
     drift_.step(done, step_size, step_length, std::max(A_norm_, shifts_.largest()));
-    if (more && went != Went::half && drift_.due(norm_)) {
+    if (more && ending != Ending::half && drift_.due(norm_)) {
       layout::axpy(T(1), x, d);
       layout::fill(x, T(0));
       auto& Ax = w[2];
@@ -319,7 +320,7 @@ class CaBicgstab final : public Iteration<T, M> {
       exec::pair_put<T, M>(Ax.data(), 1, v, n);
       drift_.replaced();
     }
-    if (went == Went::blurred) {
+    if (ending == Ending::blurred) {
       W exact[5];  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
       exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
       space.start_sum(exact, 5).wait(exact);
@@ -350,7 +351,7 @@ class CaBicgstab final : public Iteration<T, M> {
       if (norm_ > 0) ratio_ = norm / norm_;
     }
     if (late) more = monitor.go_on(norm);
-    if (more && went == Went::half)
+    if (more && ending == Ending::half)
       more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
     if (norm_ < 0.1 * best_norm_) {
       layout::copy(d, w[0]);

@@ -60,7 +60,7 @@ class CaCg final : public Iteration<T, M> {
   }
 
  private:
-  enum class Went { whole, blurred, lost, broken };  // as in ca_bicgstab_impl.hpp
+  enum class Ending { whole, blurred, lost, broken };  // as in ca_bicgstab_impl.hpp
 
   void begin(const Run<T, M>& run, Monitor& monitor) {
     auto& P = run.P;
@@ -138,26 +138,27 @@ class CaCg final : public Iteration<T, M> {
     if (std::exchange(first_, false) && max_norm_ && norm_ > 0) ratio_ = start_ / norm_;
     noise_ = 0;
     bool more = true, late = false;  // late: the monitor is asked when the vectors are there
-    Went went = Went::whole;
+    Ending ending = Ending::whole;
     int done = 0;
     for (; done < s && more && !late; ++done) {
       if (max_norm_) monitor.scale_norms(ratio_);
-      went = iterate(run, monitor, done);
-      if (went == Went::lost) break;
-      if (went == Went::broken) more = false;
-      else if (went == Went::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal()))) late = true;
+      ending = iterate(run, monitor, done);
+      if (ending == Ending::lost) break;
+      if (ending == Ending::broken) more = false;
+      else if (ending == Ending::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal())))
+        late = true;
       else more = monitor.go_on(norm_);
     }
-    if (went == Went::broken) --done;
-    const bool lost = done < s && (went == Went::lost || went == Went::blurred);
+    if (ending == Ending::broken) --done;
+    const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
     lost_ = lost && s > 1;
-    more = leave_block(run, monitor, done, went, more, late);
+    more = leave_block(run, monitor, done, ending, more, late);
     if (more) tell(monitor, s, step_.after(s, lost ? done : s, noise_));
     return more;
   }
 
   /// One iteration in coordinates.
-  Went iterate(const Run<T, M>& run, Monitor& monitor, int j) {
+  Ending iterate(const Run<T, M>& run, Monitor& monitor, int j) {
     const bool fresh = j == 0;  // exact coordinates: what they give is tested as in cg
     const auto blurs = [&](double size, double value) {
       const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
@@ -171,14 +172,14 @@ class CaCg final : public Iteration<T, M> {
 
     if (!(rz_ > 0)) {
       monitor.breakdown("(r, P r)", rz_, "the preconditioner is not positive definite");
-      return Went::broken;
+      return Ending::broken;
     }
     y_.multiply(a_, Ta_);
     const double pv = real(y_.form(a_, Ta_));
-    if (blurs(y_.size(a_) * y_.size(Ta_), pv) && !fresh) return Went::lost;
+    if (blurs(y_.size(a_) * y_.size(Ta_), pv) && !fresh) return Ending::lost;
     if (!(pv > 0)) {
       monitor.breakdown("(p, A p)", pv, "the matrix is not positive definite");
-      return Went::broken;
+      return Ending::broken;
     }
     const double alpha = rz_ / pv;
     energy_ += alpha * rz_;
@@ -193,17 +194,17 @@ class CaCg final : public Iteration<T, M> {
     drift_.residual(rr_size);
     before_ = rz_;
     const bool norm_blurred = blurs(rr_size * rr_size, rr);
-    if (norm_blurred || (run.P && blurs(size * size, rz))) return Went::blurred;
+    if (norm_blurred || (run.P && blurs(size * size, rz))) return Ending::blurred;
     const double beta = rz / rz_;
     shifts_.add(W(alpha), W(beta));
     for (int i = 0; i < n; ++i) a_[i] = c_[i] + beta * a_[i];
     rz_ = rz;
     norm_ = std::sqrt(rr);
-    return Went::whole;
+    return Ending::whole;
   }
 
   /// From coordinates to vectors.
-  bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Went went, bool more, bool late) {
+  bool leave_block(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more, bool late) {
     auto& A = run.A;
     auto& P = run.P;
     auto& r = run.r;
@@ -230,10 +231,10 @@ class CaCg final : public Iteration<T, M> {
       layout::subtract(r, Ax, Ax);
       exec::pair_put<T, M>(Ax.data(), 1, v, n);
       z_is_there_ = false;
-      if (P && went == Went::blurred) P->apply(pairs_[0], images_[0]), z_is_there_ = true;
+      if (P && ending == Ending::blurred) P->apply(pairs_[0], images_[0]), z_is_there_ = true;
       drift_.replaced();
     }
-    if (went == Went::blurred) {
+    if (ending == Ending::blurred) {
       W exact[6];  // of p and r: (p, z), (p, z_r), (r, z_r), and (r, r) last
       exec::pair_gram<T, M>(pairs_.data(), P ? images_.data() : pairs_.data(), 2, nullptr, false, n, exact);
       if (P) exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, nullptr, false, n, exact + 3);

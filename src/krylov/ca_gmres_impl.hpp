@@ -101,7 +101,7 @@ class CaGmres final : public Iteration<T, M> {
     const auto basis = [&](int j) -> layout::Vector<T, M>& { return w[3 + std::size_t(full ? j : j - at)]; };
 
     const double r_norm = monitor.norm();
-    if (full && broke_its_word(monitor)) return;
+    if (full && believed_too_much(monitor)) return;
     if (left) P->apply(r, basis(0));
     else layout::copy(r, basis(0));
     const double beta = left ? layout::norm(basis(0)) : r_norm;
@@ -348,7 +348,7 @@ class CaGmres final : public Iteration<T, M> {
 
   /// Was the residual that the last cycle believed in not that of its x? H = R B R^-1 holds up to rounding times the
   /// condition of a block, and what that does to the residual grows with ||y||: with the condition of A.
-  bool broke_its_word(Monitor& monitor) {
+  bool believed_too_much(Monitor& monitor) {
     const double rounding = 100 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * started_;
     lost_ = heals_ && !strict_ && started_ > 0 && monitor.norm() > 2 * believed_ && monitor.norm() > rounding;
     started_ = 0;

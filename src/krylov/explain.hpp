@@ -151,7 +151,7 @@ void Solve<T, M>::explain_inconsistency() {
   const double A_norm = layout::norm(s) / layout::norm(y), b_norm = layout::norm(b_);
   const double goal = goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
   const double least = std::max(10 * goal, std::sqrt(epsilon) * b_norm);
-  const auto told = [&](const char* which, const char* part) {
+  const auto names_cause = [&](const char* which, const char* part) {
     const double size = layout::norm(y), level = double(std::abs(layout::dot(y, b_))) / size;
     if (!(layout::norm(s) <= 4096 * epsilon * A_norm * size) || !(level > least)) return false;
     report_.detail +=
@@ -171,10 +171,10 @@ void Solve<T, M>::explain_inconsistency() {
     if (image[i] != T(0)) part[i] = T(0);
   y.assign(part);
   apply_adjoint(y, s);
-  if (told("it has rows of zeros where b is not zero", "what stands in these rows")) return;
+  if (names_cause("it has rows of zeros where b is not zero", "what stands in these rows")) return;
   layout::fill(y, T(1));
   apply_adjoint(y, s);
-  if (told("each of its columns adds up to zero while b does not", "the mean")) return;
+  if (names_cause("each of its columns adds up to zero while b does not", "the mean")) return;
   if (report_.reason == Reason::max_iterations) return;
   // From the residual as it is to the shortest one, by conjugate gradients on A^H A.
   layout::copy(*residual_, y);
@@ -183,7 +183,7 @@ void Solve<T, M>::explain_inconsistency() {
   double square = double(real(layout::dot(s, s)));
   const auto most = std::min<std::int64_t>(500, report_.counts.operator_applies / 2);
   for (std::int64_t k = 0; k < most && layout::norm(y) > least; ++k) {
-    if (told("b has a part that is orthogonal to its range", "that part")) return;
+    if (names_cause("b has a part that is orthogonal to its range", "that part")) return;
     A_->apply(p, q);
     const double alpha = square / double(real(layout::dot(q, q))), before = square;
     if (!std::isfinite(alpha)) return;

@@ -82,7 +82,7 @@ enum class Operation { sum, min, max };
 enum class Number { float32, float64, int64 };
 
 /// Whose turn it is to call a transport while an engine (Communicator::start_engine) runs; nobody asks while none does.
-struct Turns {
+struct TransportLock {
   std::recursive_mutex mutex;
   std::atomic<int> engines = 0;
   std::unique_lock<std::recursive_mutex> take() {
@@ -122,7 +122,7 @@ class Transport {
   }
 
   /// Calls that must not meet share these: one rank's, or one process's where the library below demands it.
-  virtual std::shared_ptr<Turns> turns() { return std::make_shared<Turns>(); }
+  virtual std::shared_ptr<TransportLock> lock() { return std::make_shared<TransportLock>(); }
   /// Error(environment) where two threads of a rank may not call in turn.
   virtual void allow_engine() {}
 

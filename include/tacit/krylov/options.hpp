@@ -134,7 +134,7 @@ struct Options {
   Engine engine = Engine::polling;
   Norm norm = Norm::two;
   /// richardson with a diagonal P of equal entries (or none): steps in one pass through memory, where the operator has
-  /// a kernel for it (a stencil). The same iterates and norms; a claim may come with as many steps more, less one.
+  /// a kernel for it (a stencil). The same iterates and norms; convergence is seen at most sweeps - 1 steps late.
   /// [what the operator does; 1 with a callback]
   std::optional<int> sweeps;
   /// How products with A are dealt to the threads of a rank. [automatic]

@@ -31,7 +31,7 @@ class Krylov final : public precond::Bottom<T> {
       outcome = solve_here(*a_, f, u);
       return outcome;
     }
-    double told[3] = {0, 0, 0};  // iterations, failures, letters of warnings
+    double sums[3] = {0, 0, 0};  // iterations, failures, letters of warnings
     std::string all;
     if (a_) {
       layout::Vector<T> here(a_->range()), there(a_->range());
@@ -39,12 +39,12 @@ class Krylov final : public precond::Bottom<T> {
       outcome = solve_here(*a_, here, there);
       std::copy_n(there.data(), there.size(), u.data());
       for (const auto& w : outcome.warnings) all += w + '\n';
-      told[0] = outcome.iterations, told[1] = outcome.solved ? 0 : 1, told[2] = double(all.size());
+      sums[0] = outcome.iterations, sums[1] = outcome.solved ? 0 : 1, sums[2] = double(all.size());
     }
-    f.space().start_sum(told, 3).wait(told);
-    outcome.iterations = int(told[0]);
-    outcome.solved = told[1] == 0;
-    if (told[2] == 0) return outcome;
+    f.space().start_sum(sums, 3).wait(sums);
+    outcome.iterations = int(sums[0]);
+    outcome.solved = sums[1] == 0;
+    if (sums[2] == 0) return outcome;
     all = all_->range().comm().broadcast(all, solver_);
     outcome.warnings.clear();
     for (std::size_t at = 0, end; at < all.size(); at = end + 1)
