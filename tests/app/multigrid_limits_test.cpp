@@ -166,6 +166,24 @@ TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
       {1, 2});
 }
 
+// Cycles would make u smaller and smaller, and never 0.
+TEST(MultigridLimits, NothingOnTheRightGivesZero) {
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto A = make(comm, Domain::uniform({9, 7}, Boundary::dirichlet), 0.5);
+        const Multigrid<double> M(A, {}, precond::direct_bottom<double>());
+        for (const double guess : {0.0, 1.0, 1e300}) {
+          Vector<double> f(A->range()), u(A->range());
+          layout::fill(u, guess);
+          const auto report = M.solve(f, u);
+          EXPECT_TRUE(report.converged()) << guess << ": " << to_string(report.reason);
+          EXPECT_EQ(report.cycles, 0) << guess;
+          EXPECT_EQ(layout::max_norm(u), 0) << guess;
+        }
+      },
+      {1, 2});
+}
+
 TEST(MultigridLimits, ForgetsWhatIsNoNumber) {
   const auto A = make(Communicator::self(), Domain::uniform({16, 16}, Boundary::dirichlet), 0);
   const auto f = vector_of(*A, A->sampled(wavy));

@@ -50,7 +50,8 @@ inline bool reached(double residual, double goal) {
 
 /// Runs until a recomputed residual is at most `goal`, or the solve says that nothing is left to try. `norm` is that of
 /// b - A x for the x it begins with, recomputed. What is returned as `converged` has been recomputed after the last
-/// change of x, and x is never worse than it was at the start.
+/// change of x, and x is never worse than it was at the start. Beside the runs it costs one recompute() for each.
+/// Collective; throws what the solve throws.
 Verdict judge(OuterIteration& solve, double norm, double goal);
 
 }  // namespace tacit::krylov

@@ -14,6 +14,11 @@ void Cycles::solve(double f_norm, double start, int shift, bool from_zero) {
   goal_ = std::max(options_.rtol * f_norm, std::ldexp(options_.atol, shift));
   largest_ = std::max(start, f_norm);
   is_zero_ = from_zero;
+  if (f_norm == 0 && !from_zero) {  // no cycle reaches what is known: u = 0
+    clear();
+    is_zero_ = true;
+    start = 0;
+  }
   report_.b_norm = std::ldexp(f_norm, -shift);
   report_.history.push_back(start / divisor_);
   Verdict verdict = judge(*this, start, goal_);
@@ -61,7 +66,7 @@ std::optional<Verdict> Cycles::gives_up(double now) const {
   constexpr std::size_t window = 10;
   const auto& history = report_.history;
   if (!std::isfinite(now))
-    return Verdict{Reason::non_finite, "", "look for NaN or Inf in the coefficients and the right-hand side"};
+    return Verdict{Reason::non_finite, "", "look for NaN or Inf in the coefficients, the right-hand side and x0"};
   if (now > 1e10 * largest_)
     return Verdict{Reason::diverged, "", "try more sweeps, or multigrid as a preconditioner of a Krylov method"};
   if (history.size() > window && !(now < 0.9 * history[history.size() - 1 - window] * divisor_))
