@@ -10,24 +10,6 @@ namespace tacit::comm {
 
 namespace {
 
-class SelfTransport final : public Transport {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  const char* kind() const override { return "self"; }
-  Ticket send(int, int, const void*, std::size_t) override { return nobody(); }
-  Ticket receive(int, int, void*, std::size_t) override { return nobody(); }
-  bool test(Ticket&) override { return true; }
-  void cancel(Ticket&, std::shared_ptr<void>) override {}
-  std::optional<Arrival> probe(int) override { return {}; }
-  void send_notice(const Notice&) override {}
-  std::optional<Notice> poll_notice() override { return {}; }
-  std::shared_ptr<Transport> duplicate() override { return std::make_shared<SelfTransport>(); }
-
- private:
-  static Ticket nobody() { throw Error(ErrorKind::usage, "one rank alone has nobody to exchange messages with"); }
-};
-
 // The lower rank's values become those of both: partners do the same with the same operands, and where these are equal
 // but for their bits (zeros, NaNs), both take the lower one's.
 template <class T>
@@ -570,10 +552,6 @@ void PendingSum::wait(void* values) {
   slot_ = nullptr;
 }
 
-Communicator Communicator::self() {
-  return Communicator(std::make_shared<SelfTransport>());
-}
-
 Communicator::Communicator(std::shared_ptr<Transport> transport)
     : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {
   if (!state_->simulated) return;
@@ -701,89 +679,6 @@ std::shared_ptr<void> Communicator::start_engine() const {
   const auto engine = std::make_shared<Engine>(state_);
   state_->engine = engine;
   return engine;
-}
-
-std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<const std::byte> mine) const {
-  State& s = *state_;
-  std::vector<std::vector<std::byte>> all(size_);
-  all[rank_].assign(mine.begin(), mine.end());
-  // Dissemination: after round k a rank holds the items of 2^k ranks from itself upwards.
-  for (int have = 1, round = 0; have < size_; have *= 2, ++round) {
-    const int take = std::min(have, size_ - have);
-    const int to = (rank_ - have + size_) % size_, from = (rank_ + have) % size_;
-    std::vector<Global> sizes(take), sizes_in(take);
-    std::vector<std::byte> data;
-    for (int i = 0; i < take; ++i) {
-      const auto& item = all[(rank_ + i) % size_];
-      sizes[i] = Global(item.size());
-      data.insert(data.end(), item.begin(), item.end());
-    }
-    const int tag = s.tag(State::gather_channel + round);
-    const auto swap = [&](std::span<const std::byte> out, std::size_t in_bytes) {
-      detail::PendingMessages messages(s);
-      messages.send(to, tag, {out.begin(), out.end()});
-      const auto in = messages.receive(from, tag, in_bytes);
-      messages.finish();
-      return std::move(*in);
-    };
-    const auto sizes_bytes = swap(std::as_bytes(std::span<const Global>(sizes)), take * sizeof(Global));
-    std::memcpy(sizes_in.data(), sizes_bytes.data(), sizes_bytes.size());
-    Global total = 0;
-    for (Global n : sizes_in) total += n;
-    const auto data_in = swap(data, std::size_t(total));
-    auto next = data_in.begin();
-    for (int i = 0; i < take; ++i) {
-      all[(from + i) % size_].assign(next, next + sizes_in[i]);
-      next += sizes_in[i];
-    }
-  }
-  return all;
-}
-
-std::string Communicator::broadcast(const std::string& text, int root) const {
-  const std::string mine = rank_ == root ? text : std::string();
-  const auto all = all_gather_bytes(std::as_bytes(std::span(mine)));
-  return {reinterpret_cast<const char*>(all[root].data()), all[root].size()};
-}
-
-std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vector<Parcel>& parcels) const {
-  State& s = *state_;
-  std::vector<Parcel> arrived;
-  // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): everyone acknowledges what
-  // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its
-  // way.
-  const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
-  const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
-  detail::PendingMessages sent(s), acknowledgements(s);
-  for (const auto& p : parcels) {
-    if (p.rank == rank_) {
-      arrived.push_back(p);
-      continue;
-    }
-    sent.send(p.rank, tag, p.bytes);
-    sent.receive(p.rank, acknowledge, 0);
-  }
-  PendingSum barrier;
-  bool in_barrier = false;
-  s.wait_until([&] {
-    while (auto arrival = s.transport->probe(tag)) {
-      detail::PendingMessages messages(s);
-      const auto bytes = messages.receive(arrival->from, tag, arrival->bytes);
-      messages.finish();
-      arrived.push_back({arrival->from, std::move(*bytes)});
-      acknowledgements.send(arrival->from, acknowledge, {});
-    }
-    if (!in_barrier) {
-      if (!sent.done()) return false;
-      const Global nothing = 0;
-      barrier = start(&nothing, 1, Number::int64, Operation::sum, false);
-      in_barrier = true;
-    }
-    return barrier.test();
-  });
-  acknowledgements.finish();
-  std::sort(arrived.begin(), arrived.end(), [](const Parcel& a, const Parcel& b) { return a.rank < b.rank; });
-  return arrived;
 }
 
 void set_interrupt_check(std::function<bool()> check) {

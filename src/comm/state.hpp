@@ -7,7 +7,7 @@
 #include <tacit/exec/backoff.hpp>
 #include <tacit/exec/tasks.hpp>
 
-#include "simulated.hpp"
+#include "transport/simulated/rank.hpp"
 
 #include <array>
 #include <atomic>

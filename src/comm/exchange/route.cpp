@@ -1,102 +1,19 @@
 #include "route.hpp"
 
-#include "gaspi.hpp"
+#include "remote_memory.hpp"
+#include "shared_window.hpp"
 
-#include "state.hpp"
+#include "../state.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <new>
-
-#ifdef __linux__
-#include <sys/uio.h>
-#endif
-#ifdef __unix__
-#include <unistd.h>
-#endif
 
 namespace tacit::comm::detail {
 namespace {
 
-constexpr std::size_t line = 128;
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + line - 1) / line * line;
-}
-
-std::shared_ptr<std::byte> allocate(std::size_t bytes) {
-  auto* const p = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{line}));
-  std::memset(p, 0, bytes);
-  return {p, [](std::byte* q) { ::operator delete (q, std::align_val_t{line}); }};
-}
-
-std::int64_t this_process() {
-#ifdef __unix__
-  return getpid();
-#else
-  return 0;
-#endif
-}
-
-// Memory of another process.
-struct Stretch {
-  std::uint64_t address;
-  std::size_t bytes;
-};
-
-void require_reading() {
-#ifndef __linux__
-  throw Error(ErrorKind::environment, "processes cannot read each other's memory on this system");
-#endif
-}
-
-// Stretches one after the other to `into`, which has room for `bytes`.
-void read_memory(std::int64_t process, std::span<const Stretch> stretches, std::byte* into, std::size_t bytes,
-                 int rank) {
-#ifdef __linux__
-  constexpr std::size_t most = 512, most_bytes = std::size_t(1) << 30;  // the kernel takes 1024, and below 2 GiB
-  std::size_t s = 0, skipped = 0;                                       // of stretch s
-  while (bytes > 0) {
-    iovec there[most];
-    std::size_t n = 0, asked = 0;
-    for (std::size_t i = s, skip = skipped; i < stretches.size() && n < most && asked < most_bytes; ++i, skip = 0) {
-      const std::size_t size = std::min(stretches[i].bytes - skip, most_bytes - asked);
-      there[n++] = {reinterpret_cast<void*>(std::uintptr_t(stretches[i].address + skip)), size};
-      asked += size;
-    }
-    const iovec here{into, asked};
-    const auto got = process_vm_readv(pid_t(process), &here, 1, there, n, 0);
-    if (got <= 0)
-      throw Error(ErrorKind::environment,
-                  message("the memory of rank ", rank, " (process ", process,
-                          ") cannot be read: process_vm_readv: ", got < 0 ? std::strerror(errno) : "nothing came"));
-    into += got;
-    bytes -= std::size_t(got);
-    for (std::size_t left = std::size_t(got); left > 0;) {
-      const std::size_t rest = stretches[s].bytes - skipped;
-      if (left < rest) {
-        skipped += left;
-        break;
-      }
-      left -= rest, skipped = 0, ++s;
-    }
-  }
-#else
-  (void)process, (void)stretches, (void)into, (void)bytes, (void)rank;
-  require_reading();
-#endif
-}
-
-void read_memory(std::int64_t process, std::uint64_t address, void* into, std::size_t bytes, int rank) {
-  const Stretch one{address, bytes};
-  read_memory(process, {&one, 1}, static_cast<std::byte*>(into), bytes, rank);
-}
-
-// Runs at least so long are copied one by one; shorter ones are packed.
-constexpr std::size_t run_bytes = 64, read_bytes = 512;
 // What is packed before it is copied into another rank's memory: it stays in the first cache.
 constexpr std::size_t piece_bytes = 16384;
-constexpr std::uint64_t legible = 0x7ac17, claimed = std::uint64_t(1) << 63;
+constexpr std::uint64_t claimed = std::uint64_t(1) << 63;
 
 // Elements of `bytes` bytes to the places after each other.
 template <class Word>
@@ -109,64 +26,6 @@ void take_words(const std::byte* from, const Local* index, std::size_t n, std::b
 
 }  // namespace
 
-// A segment of each rank, mapped by its neighbours.
-struct Route::SharedWindow final : Window {
-  std::shared_ptr<Segment> mine;
-  std::map<int, std::shared_ptr<Segment>> theirs;
-  static std::atomic_ref<std::uint64_t> flag(std::byte* p) {
-    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(p));
-  }
-  std::byte* data() override { return mine->data(); }
-  std::byte* data_of(int rank) { return theirs.at(rank)->data(); }
-  void raise(int to, std::size_t place, std::uint64_t value) {
-    flag(data_of(to) + place).store(value, std::memory_order_release);
-  }
-  void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t place,
-             std::uint64_t value) override {
-    if (bytes) std::memcpy(data_of(to) + at, data, bytes);
-    raise(to, place, value);
-  }
-  std::uint64_t read(std::size_t place) override { return flag(mine->data() + place).load(std::memory_order_acquire); }
-};
-
-Route::Route(const Communicator& comm, State& state, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
-             int tag, Path path, std::string& why)
-    : state_(state), pattern_(std::move(pattern)), element_bytes_(element_bytes), tag_(tag), path_(path) {
-  const auto& p = *pattern_;
-  parts_.resize(p.send_ranks.size());
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const auto begin = std::size_t(p.send_offsets[i]), end = std::size_t(p.send_offsets[i + 1]);
-    const std::size_t least = path == Path::gather ? read_bytes : run_bytes;
-    std::size_t runs = 0;
-    for (std::size_t e = begin; e < end; ++e) runs += e == begin || p.send_index[e] != p.send_index[e - 1] + 1;
-    if (runs == 0 || (end - begin) * element_bytes_ < least * runs) continue;
-    parts_[i].runs.reserve(runs);
-    for (std::size_t e = begin; e < end; ++e) {
-      if (e > begin && p.send_index[e] == p.send_index[e - 1] + 1) ++parts_[i].runs.back().count;
-      else parts_[i].runs.push_back({p.send_index[e], 1});
-    }
-  }
-  if (path == Path::put || path == Path::gaspi || path == Path::shared || path == Path::gather) connect(comm, why);
-  if (path == Path::neighbour) {
-    for (const int forward : {1, 0}) {
-      comm.meet();  // the transport's own calls can wait for ever: nobody begins one before all are here
-      const auto lock = state_.transport_lock->take();
-      neighbourhood_[forward] =
-          forward ? state_.transport->make_neighbourhood(p.receive_ranks, p.send_ranks, element_bytes_)
-                  : state_.transport->make_neighbourhood(p.send_ranks, p.receive_ranks, element_bytes_);
-    }
-    if (!neighbourhood_[1])
-      why = message("the ", state_.transport->kind(), " transport has no neighbourhood collectives");
-  }
-  if (!memory_ && why.empty()) {
-    const auto own = rounded(pattern_->send_index.size() * element_bytes_),
-               ghost = rounded(pattern_->ghosts.size() * element_bytes_);
-    const auto memory = allocate(2 * (own + ghost));
-    memory_ = memory;
-    lay_out(memory.get());
-  }
-}
-
 Route::~Route() {
   const auto lock = state_.transport_lock->take();
   for (auto& slot : slots) give_up(slot);
@@ -174,136 +33,6 @@ Route::~Route() {
     for (auto& direction : slot)
       for (auto& out : direction)
         for (auto& p : out) state_.transport->release(p);
-}
-
-void Route::lay_out(std::byte* base) {
-  const auto own = rounded(pattern_->send_index.size() * element_bytes_),
-             ghost = rounded(pattern_->ghosts.size() * element_bytes_);
-  for (auto& slot : slots) {
-    slot.own = base;
-    slot.ghost = base + own;
-    base += own + ghost;
-  }
-}
-
-void Route::connect(const Communicator& comm, std::string& why) {
-  const auto& p = *pattern_;
-  const bool shared = path_ == Path::shared || gathers();  // memory of the node
-  const auto* const topology = shared ? &comm.topology() : nullptr;
-  const auto peer_of = [&](int rank) {
-    if (shared && !topology->same_node(rank, comm.rank())) return -1;
-    const auto found = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank == rank; });
-    if (found != peers_.end()) return int(found - peers_.begin());
-    peers_.push_back({rank, -1, -1, 0, {}, {}});
-    return int(peers_.size()) - 1;
-  };
-  const auto place = [&](const std::vector<int>& ranks, std::vector<int>& peers, int Peer::*here) {
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      peers.push_back(peer_of(ranks[i]));
-      if (peers.back() >= 0) peers_[std::size_t(peers.back())].*here = int(i);
-    }
-  };
-  place(p.send_ranks, peer_of_send_, &Peer::send);
-  place(p.receive_ranks, peer_of_receive_, &Peer::receive);
-  std::size_t flags = 0;
-  for (auto& peer : peers_) peer.flags = flags, flags += flags_step;
-  const auto own = rounded(p.send_index.size() * element_bytes_), ghost = rounded(p.ghosts.size() * element_bytes_);
-  const std::size_t bytes = rounded(flags + (gathers() ? 0 : 2 * (own + ghost)) + line);
-  const bool one_process = state_.transport->one_process();
-
-  std::string mine;  // what goes wrong on this rank
-  std::shared_ptr<SharedWindow> segments;
-  if (shared) {
-    segments = std::make_shared<SharedWindow>();
-    try {
-      if (gathers() && !one_process) require_reading();
-      segments->mine = Segment::create(bytes, !one_process);
-    } catch (const std::exception& e) {
-      mine = e.what();
-    }
-    window_ = segments;
-    segments_ = segments.get();
-  } else {
-    const AllLeast all_least = [&](std::span<std::int64_t> values) { comm.all_least(values); };
-    std::vector<int> ranks;
-    for (const auto& peer : peers_) ranks.push_back(peer.rank);
-    window_ = path_ == Path::gaspi ? make_gaspi_window(comm, all_least, ranks, bytes, mine)
-                                   : state_.transport->make_window(bytes, all_least);
-    if (!window_ && mine.empty())
-      mine = message("the ", state_.transport->kind(), " transport has no one-sided communication");
-  }
-  // Where everything stands in this rank's window.
-  std::vector<std::shared_ptr<PendingMessages::Bytes>> hellos;
-  static const std::uint64_t probe = legible;
-  const auto runs_to = [&](const Peer& peer) -> const std::vector<Run>& {
-    static const std::vector<Run> none;
-    return gathers() && peer.send >= 0 ? parts_[std::size_t(peer.send)].runs : none;
-  };
-  {
-    PendingMessages messages(state_);
-    for (const auto& peer : peers_) {
-      Hello hello;
-      if (mine.empty()) {
-        if (shared) std::strncpy(hello.name, segments->mine->name().c_str(), sizeof hello.name - 1);
-        hello.bytes = bytes;
-        hello.flags = peer.flags;
-        hello.process = this_process();
-        hello.runs = runs_to(peer).size();
-        hello.probe = reinterpret_cast<std::uintptr_t>(&probe);
-        for (std::size_t s = 0; s < 2; ++s) {
-          const std::size_t base = flags + s * (own + ghost);
-          if (peer.send >= 0)
-            hello.own[s] = base + std::size_t(p.send_offsets[std::size_t(peer.send)]) * element_bytes_;
-          if (peer.receive >= 0)
-            hello.ghost[s] = base + own + std::size_t(p.receive_offsets[std::size_t(peer.receive)]) * element_bytes_;
-        }
-      }
-      const auto* const raw = reinterpret_cast<const std::byte*>(&hello);
-      messages.send(peer.rank, tag_, {raw, raw + sizeof hello});
-      hellos.push_back(messages.receive(peer.rank, tag_, sizeof hello));
-    }
-    messages.finish();
-  }
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    auto& peer = peers_[i];
-    std::memcpy(&peer.there, hellos[i]->data(), sizeof peer.there);
-    if (!shared || !mine.empty() || peer.there.bytes == 0) continue;  // bytes 0: that rank says why
-    try {
-      segments->theirs[peer.rank] = Segment::open(peer.there.name, std::size_t(peer.there.bytes), !one_process);
-      std::uint64_t word = one_process ? legible : 0;
-      if (gathers() && !one_process) read_memory(peer.there.process, peer.there.probe, &word, sizeof word, peer.rank);
-      if (gathers() && word != legible)
-        throw Error(ErrorKind::environment,
-                    message("process ", peer.there.process, " of rank ", peer.rank, " is another one here"));
-    } catch (const std::exception& e) {
-      mine = e.what();
-    }
-  }
-  if (gathers()) {
-    PendingMessages messages(state_);
-    std::vector<std::shared_ptr<PendingMessages::Bytes>> runs;
-    for (const auto& peer : peers_) {
-      const auto bytes_of = std::as_bytes(std::span(runs_to(peer)));
-      messages.send(peer.rank, tag_, {bytes_of.begin(), bytes_of.end()});
-      runs.push_back(
-          messages.receive(peer.rank, tag_, std::size_t(peer.there.bytes ? peer.there.runs : 0) * sizeof(Run)));
-    }
-    messages.finish();
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      peers_[i].runs.resize(runs[i]->size() / sizeof(Run));
-      if (!runs[i]->empty()) std::memcpy(peers_[i].runs.data(), runs[i]->data(), runs[i]->size());
-    }
-  }
-  // One rank's trouble is everybody's: neighbours must agree on how they talk.
-  const int first = int(comm.all_min(Global(mine.empty() ? comm.size() : comm.rank())));
-  if (shared && segments->mine) segments->mine->forget();
-  if (first < comm.size()) {
-    why = comm.broadcast(mine, first);
-    return;
-  }
-  if (gathers()) return;
-  memory_ = window_;
-  lay_out(window_->data() + flags);
 }
 
 int Route::window_neighbours() const {

@@ -99,7 +99,17 @@ class Route {
   };
   struct SharedWindow;
   static constexpr std::size_t flag_step = 64, flags_step = 4 * flag_step;
+  bool shares_memory() const { return path_ == Path::shared || gathers(); }  // of the node
+  /// Windows that neighbours know of each other. Collective.
   void connect(const Communicator& comm, std::string& why);
+  /// The neighbours that are written to, or read from. Gives the bytes of their flags.
+  std::size_t find_peers(const Communicator& comm);
+  void make_window(const Communicator& comm, std::size_t bytes, std::string& trouble);
+  /// Tells neighbours where everything stands in this rank's window, and is told of theirs.
+  void swap_hellos(std::size_t bytes, std::size_t flags, bool in_trouble);
+  void open_segment(const Peer& peer);
+  void swap_runs();
+  const std::vector<Run>& runs_to(const Peer& peer) const;
   void lay_out(std::byte* base);
   const std::vector<int>& to(const Slot& slot) const {
     return slot.forward ? pattern_->send_ranks : pattern_->receive_ranks;
