@@ -170,8 +170,56 @@ SimulatedTimes World::read() const {
   return t;
 }
 
+void Rank::has_seen(const Step::Id& id) {
+  auto more = std::make_shared<std::vector<Step::Id>>(*seen);
+  more->push_back(id);
+  seen = std::move(more);
+}
+
+void World::delay(Step::What what, const Channel& channel, std::function<void(const Step::Id&)> arrive,
+                  std::function<std::int64_t()> awaited) {
+  const auto [room, from, to, tag] = channel;
+  Rank& sender = *list[std::size_t(from)];
+  const Step::Id id{from, ++sender.sent};
+  const auto before = last_sent_.try_emplace(channel, Step::Id{from, 0}).first;
+  in_flight_.push_back(
+      {{what, to, id, std::exchange(before->second, id), 0, sender.seen}, std::move(arrive), std::move(awaited)});
+}
+
+// The rank that goes on, after what arrives before.
+Rank* World::chosen() {
+  for (;;) {
+    std::vector<Step> possible;
+    for (const int r : ready_) possible.push_back({Step::What::turn, r, {r, list[std::size_t(r)]->turns + 1}});
+    const std::size_t turns = possible.size();
+    std::vector<std::size_t> place;  // in in_flight_
+    for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+      Step step = in_flight_[i].step;
+      if (list[std::size_t(step.rank)]->done) continue;
+      const bool first = std::none_of(in_flight_.begin(), in_flight_.end(),
+                                      [&](const auto& other) { return other.step.id == step.after; });
+      step.awaited = in_flight_[i].awaited();
+      if (!first || step.awaited < 0) continue;
+      possible.push_back(std::move(step));
+      place.push_back(i);
+    }
+    if (possible.empty()) return nullptr;
+    const std::size_t next = (*scheduler)(possible);
+    if (next < turns) {
+      Rank& rank = *list[std::size_t(possible[next].rank)];
+      ready_.erase(rank.rank);
+      ++rank.turns;
+      return &rank;
+    }
+    const auto it = in_flight_.begin() + std::ptrdiff_t(place[next - turns]);
+    const auto arriving = std::move(*it);
+    in_flight_.erase(it);
+    arriving.arrive(arriving.step.id);
+  }
+}
+
 void World::run(std::size_t stack_bytes, const std::function<void(const Communicator&)>& f) {
-  const auto room = std::make_shared<Mailroom>(int(list.size()));
+  const auto room = std::make_shared<Mailroom>(int(list.size()), 0);
   rooms.push_back(room);
   const auto one = [&](Rank& rank) noexcept {
     try {
@@ -222,8 +270,9 @@ detail::SimulatedRank& rank_of(const Communicator& comm, const char* what) {
 
 }  // namespace
 
-SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
-                        std::size_t stack_bytes) {
+namespace {
+SimulatedTimes run(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
+                   std::size_t stack_bytes, const Scheduler* scheduler) {
   require(ranks >= 1 && ranks <= most_ranks, "simulate was asked for ", ranks, " ranks; 1 to ", most_ranks,
           " are possible");
   require(stack_bytes >= 32768, "a stack of ", stack_bytes, " bytes for a rank; at least 32768 are needed");
@@ -234,11 +283,23 @@ SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::funct
     Running() { running = true; }
     ~Running() { running = false; }
   } const here;
-  simulated::World world(ranks, machine);
+  simulated::World world(ranks, machine, scheduler);
   world.run(stack_bytes, f);
   for (const auto& rank : world.list)
     if (rank->error) std::rethrow_exception(rank->error);
   return world.times ? *world.times : world.read();
+}
+}  // namespace
+
+SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
+                        std::size_t stack_bytes) {
+  return run(ranks, machine, f, stack_bytes, nullptr);
+}
+
+void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f) {
+  MachineModel no_time;
+  no_time.progress = MachineModel::Progress::in_wait;  // messages of sums are steps like others
+  (void)run(ranks, no_time, f, 256 * 1024, &next);
 }
 
 const MachineModel* simulated_machine(const Communicator& comm) {

@@ -6,11 +6,13 @@
 
 #include "../../state.hpp"
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
 #include <queue>
+#include <set>
 #include <unordered_map>
 
 namespace tacit::comm::simulated {
@@ -24,10 +26,13 @@ struct Queue {
     std::int64_t number;
     double left;
     std::vector<std::byte> bytes;
+    Step::Id id{};  // where there is a scheduler
   };
   struct Posted {
     std::int64_t number;
     double at;
+    std::int64_t turn = 0;  // where there is a scheduler: when it was posted
+    bool given_up = false;
   };
   std::vector<Message> waiting;
   std::vector<Posted> posted;
@@ -36,9 +41,16 @@ struct Queue {
 
 // Where the messages of one communicator wait, by receiver and by sender and tag.
 struct Mailroom {
-  explicit Mailroom(int ranks) : boxes(std::size_t(ranks)), notices(std::size_t(ranks)) {}
+  Mailroom(int ranks, int n)
+      : number(n), looks(std::size_t(ranks)), boxes(std::size_t(ranks)), notices(std::size_t(ranks)) {}
+  const int number;
+  // Where there is a scheduler: the turns, without a gap, in which a rank has looked for notices here.
+  struct Looks {
+    std::int64_t first = 0, last = -1;
+  };
+  std::vector<Looks> looks;
   std::vector<std::unordered_map<std::uint64_t, Queue>> boxes;
-  std::vector<std::deque<Notice>> notices;
+  std::vector<std::deque<std::pair<Notice, Step::Id>>> notices;
   std::map<int, std::pair<std::shared_ptr<Mailroom>, int>> children;  // by order of duplication: room, ranks to come
 };
 
@@ -84,6 +96,9 @@ class Rank final : public detail::SimulatedRank {
   double key = 0;          // when it goes on, as far as is known
   std::uint64_t turn = 0;  // its entry among those that wait for their turn; others are out of date
   bool blocked = false, awake = false, done = false;
+  std::int64_t turns = 0, sent = 0;  // where there is a scheduler: counts, and what was received
+  std::shared_ptr<const std::vector<Step::Id>> seen = std::make_shared<std::vector<Step::Id>>();
+  void has_seen(const Step::Id& id);
   std::vector<double> arrivals;  // a heap, the earliest first
   std::vector<Phase> phases;
   std::vector<std::function<void()>> polls;
@@ -110,7 +125,7 @@ class Rank final : public detail::SimulatedRank {
 
 class World {
  public:
-  World(int ranks, const MachineModel& m) : machine(m) {
+  World(int ranks, const MachineModel& m, const Scheduler* s) : machine(m), scheduler(s) {
     for (int r = 0; r < ranks; ++r)
       list.push_back(std::make_unique<Rank>(
           *this, r, (m.seed + 1) * 0x9E3779B97F4A7C15u + std::uint64_t(r) * 0xD1B54A32D192ED03u));
@@ -119,19 +134,32 @@ class World {
   // A rank that goes on at `time`, after those whose turn came before for the same time.
   void line_up(Rank& rank, double time) {
     rank.key = time;
+    if (scheduler) [[unlikely]]
+      return void(time < never && ready_.insert(rank.rank).second);
     rank.turn = ++turns_;
     if (time < never) queue_.push({time, turns_, &rank});
   }
   bool somebody_until(double time) {
+    if (scheduler) [[unlikely]]
+      return true;
     drop_outdated();
     return !queue_.empty() && queue_.top().time <= time;
   }
   Rank* next() {
+    if (scheduler) return chosen();
     drop_outdated();
     if (queue_.empty()) return nullptr;
     Rank* const rank = queue_.top().rank;
     queue_.pop();
     return rank;
+  }
+  // Something is sent: it arrives now (its time stands in it), or when the scheduler says so; arrive(id) is called
+  // then. awaited() is the turn since which its receiver waits for it, -1 where it does not.
+  template <class Arrive, class Awaited>
+  void send(Step::What what, const Mailroom& room, int from, int to, int tag, Arrive arrive, Awaited awaited) {
+    if (!scheduler) [[likely]]
+      return arrive(Step::Id{});
+    delay(what, {room.number, from, to, what == Step::What::notice ? -1 : tag}, std::move(arrive), std::move(awaited));
   }
   // Null: whoever called simulate().
   void go_on_with(Rank* to) {
@@ -163,8 +191,10 @@ class World {
   SimulatedTimes read() const;
 
   const MachineModel machine;
+  const Scheduler* const scheduler;  // who decides what happens next, if not the clocks
   std::vector<std::unique_ptr<Rank>> list;
   std::vector<std::weak_ptr<Mailroom>> rooms;
+  int rooms_made = 0;
   std::int64_t messages = 0, bytes = 0;
   int finished = 0;
   bool stuck = false;                     // all wait for each other, and are told
@@ -180,6 +210,21 @@ class World {
   void drop_outdated() {
     while (!queue_.empty() && (queue_.top().rank->turn != queue_.top().turn || queue_.top().rank->done)) queue_.pop();
   }
+  // Where there is a scheduler: who can go on, what can arrive, and the last that was sent over each channel (room,
+  // sender, receiver, tag).
+  using Channel = std::array<int, 4>;
+  Rank* chosen();
+  struct InFlight {
+    Step step;
+    std::function<void(const Step::Id&)> arrive;
+    std::function<std::int64_t()> awaited;
+  };
+  void delay(Step::What what, const Channel& channel, std::function<void(const Step::Id&)> arrive,
+             std::function<std::int64_t()> awaited);
+  std::set<int> ready_;
+  std::vector<InFlight> in_flight_;
+  std::map<Channel, Step::Id> last_sent_;
+
   std::priority_queue<Entry> queue_;
   std::uint64_t turns_ = 0;
   int met_ = 0;
