@@ -6,6 +6,7 @@
 #include <tacit/comm/simulate.hpp>
 
 #include "support/communicators.hpp"
+#include "support/faulty.hpp"
 #include "support/interleavings.hpp"
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace tacit;
@@ -34,15 +36,16 @@ std::string text_of(int rank, int place) {
 
 // What a rank goes through, and what came of it.
 struct Rank {
-  std::optional<int> fails;  // where
-  bool failed = false;       // it has come there
-  int failed_at = 0, passed = 0;
-  std::string thrown, usable;  // what came out of the call, and of one after it
-  std::string inner[2];        // of calls on another communicator, after that
+  std::optional<int> fails;         // where
+  std::optional<bool> fails_again;  // in a later call, if there is one
+  int failed_at = -1, passed = 0;   // places
+  std::string thrown;               // out of the call
+  bool within = false;              // it has come out of an inner call
+  std::vector<std::string> after;   // out of those that follow
   void at(int place, const Communicator& c) {
     ++passed;
     if (fails != place) return;
-    failed = true, failed_at = place;
+    failed_at = place;
     throw Error(ErrorKind::usage, text_of(c.rank(), place));
   }
 };
@@ -69,9 +72,9 @@ std::shared_ptr<const comm::Pattern> ring(const Communicator& c) {
   return p;
 }
 
-void halo(comm::Exchange& e, Rank& rank, int first_place) {
+void halo(comm::Exchange& e, Rank& rank) {
   const Communicator& c = e.comm();
-  rank.at(first_place, c);
+  rank.at(0, c);
   const int number = e.open();
   struct Close {
     comm::Exchange& e;
@@ -79,12 +82,12 @@ void halo(comm::Exchange& e, Rank& rank, int first_place) {
     ~Close() { e.close(number); }
   } const close{e, number};
   *reinterpret_cast<double*>(e.outgoing(number)) = c.rank();
-  rank.at(first_place + 1, c);
+  rank.at(1, c);
   e.post(number);
-  rank.at(first_place + 2, c);
+  rank.at(2, c);
   e.wait(number);
   EXPECT_EQ(*reinterpret_cast<const double*>(e.incoming(number)), (c.rank() + 1) % ranks);
-  rank.at(first_place + 3, c);
+  rank.at(3, c);
 }
 
 using Ranks = std::array<Rank, ranks>;
@@ -97,38 +100,54 @@ struct Program {
   void (*expect)(const Ranks&) = expect_agreed;
 };
 
-// Every run ends (all ranks waiting for each other is an error of the simulation); nobody reports success where one has
-// failed; all throw what the lowest rank that failed has thrown; and the communicator works afterwards.
-void expect_thrown(const Ranks& all) {
-  std::string expected = nothing;
-  for (int r = ranks; r-- > 0;)
-    if (all[std::size_t(r)].failed) expected = message("rank ", r, ": ", text_of(r, all[std::size_t(r)].failed_at));
-  for (const auto& rank : all) {
-    EXPECT_EQ(rank.thrown, expected);
+// A sum; then perhaps a failure, and a sum.
+void go_on(const Communicator& c, Rank& rank) {
+  for (const bool fails : {false, true, false}) {
+    rank.after.push_back(outcome(c, [&] {
+      EXPECT_EQ(c.all_sum(Global(1)), ranks);
+      if (!fails) return;
+      if (*rank.fails_again) throw Error(ErrorKind::usage, "again");
+      (void)c.all_sum(Global(1));
+    }));
+    if (!rank.fails_again) return;
   }
 }
+
+// Every run ends (all ranks waiting for each other is an error of the simulation); nobody reports success where one has
+// failed; all throw what the lowest rank that failed has thrown; and the communicator works afterwards, also on errors.
 void expect_agreed(const Ranks& all) {
-  expect_thrown(all);
-  for (const auto& rank : all) EXPECT_EQ(rank.usable, nothing);
+  std::string expected = nothing, again = nothing;
+  for (int r = ranks; r-- > 0;) {
+    const auto& rank = all[std::size_t(r)];
+    if (rank.failed_at >= 0) expected = message("rank ", r, ": ", text_of(r, rank.failed_at));
+    if (rank.fails_again && *rank.fails_again) again = message("rank ", r, ": again");
+  }
+  for (const auto& rank : all) {
+    EXPECT_EQ(rank.thrown, expected);
+    EXPECT_EQ(rank.within, all[0].within);
+    for (std::size_t call = 0; call < rank.after.size(); ++call)
+      EXPECT_EQ(rank.after[call], call == 1 ? again : nothing);
+  }
 }
 
-// All scenarios of up to two failures. Of one with more than `most` orders, the first `most` of the search, and as many
-// by chance.
-void go_through(const Program& program, std::int64_t most = 1000000) {
+// All scenarios of up to two failures: within the program, or one there and one later. Of one with more than `most`
+// orders, the first `most` of the search, and as many by chance.
+void go_through(const Program& program, bool again_later = false, std::int64_t most = 1000000) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   const auto from = std::chrono::steady_clock::now();
   test::Interleavings orders(most);
   int scenarios = 0, bounded = 0;
-  const auto scenario = [&](const std::vector<Failure>& failures) {
+  const auto scenario = [&](const std::vector<Failure>& failures, int again = -1) {
     std::string name = program.name;
     for (const auto& f : failures) name += message(", ", text_of(f.rank, f.place));
-    const testing::ScopedTrace trace(__FILE__, __LINE__, name);
+    const testing::ScopedTrace trace(__FILE__, __LINE__, message(name, ", again on rank ", again));
     if (testing::Test::HasFailure()) return;
     ++scenarios;
     bounded += !orders.explore([&](const comm::Scheduler& next) {
       if (testing::Test::HasFailure()) return;
       Ranks all;
       for (const auto& f : failures) all[std::size_t(f.rank)].fails = f.place;
+      for (int r = 0; again >= 0 && r < ranks; ++r) all[std::size_t(r)].fails_again = r == again;
       comm::simulate_in_order(ranks, next, [&](const Communicator& c) { program.run(c, all[std::size_t(c.rank())]); });
       program.expect(all);
     });
@@ -137,6 +156,7 @@ void go_through(const Program& program, std::int64_t most = 1000000) {
   for (int a = 0; a < ranks; ++a)
     for (int p = 0; p < program.places; ++p) {
       scenario({{a, p}});
+      if (again_later) scenario({{a, p}}, (a + 1) % ranks);
       for (int b = a + 1; b < ranks; ++b)
         for (int q = 0; q < program.places; ++q) scenario({{a, p}, {b, q}});
     }
@@ -155,11 +175,11 @@ void two_sums(const Communicator& c, Rank& rank) {
     (void)c.all_sum(Global(1));
     rank.at(2, c);
   });
-  rank.usable = outcome(c, [&] { EXPECT_EQ(c.all_sum(Global(1)), ranks); });
+  go_on(c, rank);
 }
 
 TEST(Protocol, BeforeWithinAndAfterASum) {
-  go_through({"a sum", 3, two_sums});
+  go_through({"a sum", 3, two_sums}, true);
 }
 
 // Orders that are taken for the same bring ranks to the same places. On two ranks, where all can be gone through.
@@ -197,24 +217,73 @@ TEST(Interleavings, ThatAreLeftOutDifferInNothing) {
 TEST(Protocol, OfAHaloExchange) {
   go_through({"a halo exchange", 4, [](const Communicator& c, Rank& rank) {
                 comm::Exchange e(c, ring(c), sizeof(double));
-                rank.thrown = outcome(c, [&] { halo(e, rank, 0); });
+                rank.thrown = outcome(c, [&] { halo(e, rank); });
                 rank.fails = {};
-                rank.usable = outcome(c, [&] { halo(e, rank, 0); });
+                rank.after = {outcome(c, [&] { halo(e, rank); })};
               }});
 }
 
 TEST(Protocol, OfACallWithinACall) {
-  go_through({"a call within a call", 4, [](const Communicator& c, Rank& rank) {
+  go_through({"a call within a call", 4,
+              [](const Communicator& c, Rank& rank) {
                 rank.thrown = outcome(c, [&] {
                   rank.at(0, c);
-                  comm::collective(c, [&] {
-                    rank.at(1, c);
-                    (void)c.all_sum(Global(1));
-                    rank.at(2, c);
-                  });
+                  try {
+                    comm::collective(c, [&] {
+                      rank.at(1, c);
+                      (void)c.all_sum(Global(1));
+                      rank.at(2, c);
+                    });
+                  } catch (const Error&) {
+                    rank.within = true;
+                    throw;
+                  }
                   rank.at(3, c);
                 });
-                rank.usable = outcome(c, [&] { EXPECT_EQ(c.all_sum(Global(1)), ranks); });
+                go_on(c, rank);
+              }},
+             true);
+}
+
+// The places are sends. One of the agreement that ends the inner call may fail on a rank when others have left the
+// call; the second of two may fail within the agreement on the first: then the communicator is lost.
+TEST(Protocol, OfTheTransport) {
+  class Breaking final : public test::FaultyTransport {
+   public:
+    Breaking(const Communicator& c, int at) : FaultyTransport(c.transport().duplicate(), at), c_(c) {}
+    comm::detail::SimulatedRank* simulated() override { return c_.transport().simulated(); }
+    comm::Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
+      return inner().receive(from, tag, data, bytes);
+    }
+
+   private:
+    const Communicator c_;
+  };
+  go_through({"the transport", 5,
+              [](const Communicator& c, Rank& rank) {
+                const auto transport = std::make_shared<Breaking>(c, rank.fails ? *rank.fails + 1 : 0);
+                const Communicator d(transport);
+                rank.thrown = outcome(d, [&] {
+                  try {
+                    comm::collective(d, [&] { (void)d.all_sum(Global(1)); });
+                  } catch (const Error&) {
+                    rank.within = true;
+                    throw;
+                  }
+                  (void)d.all_sum(Global(1));
+                  transport->disarm();
+                });
+                transport->disarm();
+                go_on(d, rank);
+              },
+              [](const Ranks& all) {
+                const bool lost = all[0].after[0].find("the communicator is lost") == 0;
+                EXPECT_TRUE(lost || all[0].after[0] == nothing) << all[0].after[0];
+                for (const auto& rank : all) {
+                  EXPECT_EQ(rank.after, all[0].after);
+                  if (lost) EXPECT_NE(rank.thrown, nothing);
+                  else EXPECT_EQ(std::tie(rank.thrown, rank.within), std::tie(all[0].thrown, all[0].within));
+                }
               }});
 }
 
@@ -227,17 +296,17 @@ void expect_alike(const Ranks& all) {
   bool one = false, any = false;
   for (int r = 0; r < ranks; ++r) {
     const auto& rank = all[std::size_t(r)];
-    any = any || rank.failed;
-    one = one || (rank.failed && rank.thrown == message("rank ", r, ": ", text_of(r, rank.failed_at)));
+    any = any || rank.failed_at >= 0;
+    one = one || (rank.failed_at >= 0 && rank.thrown == message("rank ", r, ": ", text_of(r, rank.failed_at)));
     EXPECT_EQ(rank.thrown, all[0].thrown);
-    EXPECT_EQ(rank.usable, nothing);
-    for (const int call : {0, 1}) EXPECT_EQ(rank.inner[call], all[0].inner[call]);
+    EXPECT_EQ(rank.after, all[0].after);
   }
-  const bool lost = all[0].thrown.find("the communicator is lost") == 0;
-  EXPECT_TRUE(one || (any ? lost : all[0].thrown == nothing)) << all[0].thrown;
-  const auto has = [&](int call, const char* part) { return all[0].inner[call].find(part) != std::string::npos; };
-  EXPECT_TRUE(all[0].inner[0] == nothing || has(0, "in the middle") || has(0, "is lost")) << all[0].inner[0];
-  EXPECT_EQ(all[0].inner[1], has(0, "is lost") ? all[0].inner[0] : nothing);
+  const auto has = [&](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  EXPECT_TRUE(one || (any ? has(all[0].thrown, "is lost") : all[0].thrown == nothing)) << all[0].thrown;
+  const auto& after = all[0].after;
+  EXPECT_EQ(after[0], nothing);
+  EXPECT_TRUE(after[1] == nothing || has(after[1], "in the middle") || has(after[1], "is lost")) << after[1];
+  EXPECT_EQ(after[2], has(after[1], "is lost") ? after[1] : nothing);
 }
 
 TEST(Protocol, OnTwoCommunicators) {
@@ -253,11 +322,11 @@ TEST(Protocol, OnTwoCommunicators) {
                   });
                   rank.at(3, c);
                 });
-                rank.usable = outcome(c, [&] { EXPECT_EQ(c.all_sum(Global(1)), ranks); });
-                for (auto& text : rank.inner) text = outcome(d, [&] { EXPECT_EQ(d.all_sum(Global(1)), ranks); });
+                for (const auto* next : {&c, &d, &d})
+                  rank.after.push_back(outcome(*next, [&] { EXPECT_EQ(next->all_sum(Global(1)), ranks); }));
               },
               expect_alike},
-             150);
+             false, 100);
 }
 
 }  // namespace

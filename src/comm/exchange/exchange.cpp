@@ -15,9 +15,9 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
                    std::optional<Path> path)
     : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes), own_path_(path) {
   auto& s = *comm_.state_;
-  channel_ = detail::State::exchange_channel + int(s.exchanges_made++ % detail::State::exchange_channels);
+  channel_ = detail::State::exchange_channel + int(s.exchanges.made++ % detail::State::exchange_channels);
   const auto lock = s.transport_lock->take();
-  s.exchanges.push_back(this);
+  s.exchanges.all.push_back(this);
 }
 
 Exchange::~Exchange() {
@@ -28,12 +28,12 @@ Exchange::~Exchange() {
       // its messages. Not where an exception has left it: then nobody knows what they will do.
       if (slot.open && !slot.dropped) slot.abandoned ? finish(i) : close(slot.number);
     } catch (...) {  // the communicator fails; what is still under way is given up below
-      comm_.state_->swallow();
+      comm_.state_->agreement.swallow();
     }
   }
   const auto lock = comm_.state_->transport_lock->take();
   give_up();
-  std::erase(comm_.state_->exchanges, this);
+  std::erase(comm_.state_->exchanges.all, this);
 }
 
 Path Exchange::path() const {
@@ -59,7 +59,7 @@ void Exchange::give_up() noexcept {
 }
 
 void Exchange::refuse() const {
-  if (comm_.state_->failed) throw PeerFailure(comm_.state_.get());
+  if (comm_.state_->agreement.failed()) throw PeerFailure(&comm_.state_->agreement);
   throw Error(ErrorKind::usage, "this exchange is not under way: it was closed, or given up by an earlier failure");
 }
 
@@ -90,7 +90,7 @@ void Exchange::choose_route() {
   // So often an exchange is used before paths are tried: what is needed now and then does not pay for it.
   constexpr std::int64_t trial_at = 65;
   auto& s = *comm_.state_;
-  Path wanted = own_path_.value_or(s.path);
+  Path wanted = own_path_.value_or(s.exchanges.path);
   ++opened_;
   if (s.simulated && wanted != Path::automatic && wanted != Path::messages && wanted != Path::persistent)
     throw Error(ErrorKind::environment, message("exchanges of simulated ranks travel as messages, not by the path \"",
@@ -113,7 +113,7 @@ void Exchange::choose_route() {
   agree_on(wanted);
   std::string why;
   make_route(wanted, why);
-  if (!why.empty() && !own_path_ && s.path == Path::automatic)
+  if (!why.empty() && !own_path_ && s.exchanges.path == Path::automatic)
     why.clear(), found_ = Path::messages, make_route(Path::messages, why);
   if (!why.empty())
     throw Error(ErrorKind::environment,
@@ -156,7 +156,7 @@ Path Exchange::fastest() {
   bytes = comm_.all_max(bytes);
   int size = 0;
   while (bytes >> size > 0) ++size;
-  if (const auto known = s.fastest.find(size); known != s.fastest.end()) return known->second;
+  if (const auto known = s.exchanges.fastest.find(size); known != s.exchanges.fastest.end()) return known->second;
   const Span span("try paths", "comm");
   struct Uncounted {
     Counters& counters;
@@ -196,7 +196,7 @@ Path Exchange::fastest() {
     if (path == Path::messages || time < 0.95 * least) least = time, best = path;
   }
   [[maybe_unused]] volatile const std::uint64_t used = read;
-  s.fastest[size] = best;
+  s.exchanges.fastest[size] = best;
   return best;
 }
 
@@ -211,7 +211,7 @@ int Exchange::open(bool forward) {
   require(!full(), "two products of one operator are already under way; wait for one of them first");
   auto& slot = route_->open(forward);
   slot.uncaught = std::uncaught_exceptions();
-  slot.number = int(s.exchanges_opened++ & 0x7fffffff);
+  slot.number = int(s.exchanges.opened++ & 0x7fffffff);
   return slot.number;
 }
 
@@ -249,7 +249,7 @@ void Exchange::send(int number, const std::byte* owned) {
     route_->post(*slot, owned);
   } catch (...) {
     route_->give_up(*slot);
-    s.keep_error();
+    s.agreement.keep_error();
     throw;
   }
   s.post();
@@ -320,7 +320,7 @@ void Exchange::abandon(int number) noexcept {
     slot->abandoned = true;
     slot->dropped = std::uncaught_exceptions() > slot->uncaught || std::current_exception();
     route_->let_go(*slot);
-    if (slot->dropped) comm_.state_->drop_unfinished();
+    if (slot->dropped) comm_.state_->agreement.drop_unfinished();
   }
 }
 
