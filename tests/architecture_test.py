@@ -211,6 +211,15 @@ def test_who_includes_other_libraries(library: str) -> None:
     assert not wrong, f"{library} headers belong to {sorted(allowed)}:\n" + "\n".join(wrong)
 
 
+def test_only_comm_knows_the_simulator() -> None:
+    """Floors above ask a communicator for what they need (has_threads(), clock()) and not for what it is."""
+    asks = re.compile(r"comm/simulate\.hpp|\bMachineModel\b|\bis_simulated\(|\bsimulated_machine\(|\bsimulate\(")
+    wrong = [
+        show(file) for floor, file in sources() if HEIGHT[floor] > HEIGHT["comm"] and asks.search(file.read_text())
+    ]
+    assert not wrong, f"files above comm that know the simulator: {wrong}"
+
+
 def test_one_judge_of_convergence() -> None:
     """`converged` is said in krylov/outer.cpp alone; elsewhere it is asked for (==, !=) and has a name."""
     says = re.compile(r"(?<![=!]= )(?<![=!]= krylov::)Reason::converged(?!, \"converged\")")

@@ -25,8 +25,11 @@ Communicator::Communicator(std::shared_ptr<State> state)
 const char* Communicator::kind() const {
   return state_->transport->kind();
 }
-bool Communicator::is_simulated() const noexcept {
-  return state_->simulated != nullptr;
+bool Communicator::has_threads() const noexcept {
+  return state_->simulated == nullptr;
+}
+const VirtualClock* Communicator::clock() const noexcept {
+  return state_->simulated;
 }
 Communicator Communicator::duplicate() const {
   // The transport's own call can wait for ever: nobody begins it before all are here.

@@ -77,8 +77,8 @@ class Solve final : public OuterIteration {
   Report run() {
     const double from = wall_time();
     const auto& comm = space_.comm();
-    require(options_.engine != Engine::tasks || !comm.is_simulated(),
-            "the engine \"tasks\" works with threads, which simulated ranks have not; take \"polling\"");
+    require(options_.engine != Engine::tasks || comm.has_threads(), "the engine \"tasks\" works with threads, which ",
+            comm.kind(), " ranks have not; take \"polling\"");
     const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;

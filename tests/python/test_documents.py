@@ -142,21 +142,6 @@ def test_tables_are_whole(file: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_design_names_every_place_that_asks_for_the_simulator() -> None:
-    """The simulator stands below the transport. Whoever above it treats simulated ranks in another way is told of."""
-    asks = re.compile(r"\bis_simulated\(|\bsimulated_machine\(|\bsimulate\(const DeviceModel")
-    places = set()
-    for top in ("include/tacit", "src"):
-        for file in (ROOT / top).rglob("*"):
-            name = file.relative_to(ROOT / top)
-            if file.suffix in TEXTS and name.parts[0] != "comm" and asks.search(file.read_text()):
-                places.add(str(name))
-    design = (ROOT / "docs/design.md").read_text()
-    told = design[design.index("**Simulated ranks are ranks.**") :].split("\n\n")[0]
-    named = {word for word in re.findall(r"`([\w/.]+\.[chp]{3})`", told)}
-    assert named == places
-
-
 def test_no_page_limits_the_norm_to_some_methods() -> None:
     """`norm="max"` is for every method (test_methods.py); no page says that it is for some."""
     command = (ROOT / "docs/command-line.md").read_text()

@@ -26,6 +26,10 @@
 #include <utility>
 #include <vector>
 
+namespace tacit {
+class VirtualClock;
+}
+
 namespace tacit::comm {
 
 /// What this rank has done since the communicator was made.
@@ -72,8 +76,11 @@ class Communicator {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const char* kind() const;
-  /// Whether the ranks are simulated (simulate.hpp).
-  bool is_simulated() const noexcept;
+  /// Whether threads of this rank may wait for messages and for each other. False where ranks take turns on one thread:
+  /// a loop over threads must not wait then, and there is nothing to gain from a schedule by threads.
+  bool has_threads() const noexcept;
+  /// The clock that goes on by what kernels declare, and says what memory is worth; null where time is the machine's.
+  const VirtualClock* clock() const noexcept;
   friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
 
   /// Same ranks, separate messages and counters. Collective; PeerFailure if a rank has failed before.

@@ -23,6 +23,7 @@ class SimulatedRank : public VirtualClock {
   /// Compute loops that poll have no time of their own: only what kernels declare lets pending sums go on.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;
+  double bandwidth() const noexcept override { return machine().bandwidth; }
   virtual void restart_clocks() = 0;
   virtual SimulatedTimes read_clocks() = 0;
 
