@@ -28,14 +28,29 @@ TACIT_HD exec::Sums<7, T> pipelined_bicgstab_whole(T r0, T r, T w, T s, T z, T e
   return {{shadow * r, shadow * w, shadow * s, shadow * z, T(abs2(r)), T(abs2(w)), T(abs2(e))}};
 }
 
+// The half step is z, whose product may begin then, and what does not stand in that product's way; likewise the step
+// with w.
+template <class T>
+struct PipelinedBicgstabZ {
+  T beta, omega;
+  TACIT_HD void operator()(T t, T v, T z, T& z_new) const { z_new = t + beta * (z - omega * v); }
+};
+template <class T>
+struct PipelinedBicgstabBehindZ {
+  T alpha, beta, omega;
+  TACIT_HD exec::Sums<6, T> operator()(T r, T w, T z, T z_new, T& p, T& s) const {
+    p = r + beta * (p - omega * s);
+    s = w + beta * (s - omega * z);
+    return pipelined_bicgstab_half(alpha, r, w, p, s, z_new);
+  }
+};
 template <class T>
 struct PipelinedBicgstabForward {
   T alpha, beta, omega;
   TACIT_HD exec::Sums<6, T> operator()(T r, T w, T t, T v, T& p, T& s, T& z) const {
-    p = r + beta * (p - omega * s);
-    s = w + beta * (s - omega * z);
-    z = t + beta * (z - omega * v);
-    return pipelined_bicgstab_half(alpha, r, w, p, s, z);
+    const T before = z;
+    PipelinedBicgstabZ<T>{beta, omega}(t, v, before, z);
+    return PipelinedBicgstabBehindZ<T>{alpha, beta, omega}(r, w, before, z, p, s);
   }
 };
 template <class T>
@@ -46,14 +61,27 @@ struct PipelinedBicgstabHalf {
   }
 };
 template <class T>
-struct PipelinedBicgstabStabilise {
+struct PipelinedBicgstabW {
   T alpha, omega;
-  TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T t, T v, T& e, T& r, T& w) const {
+  TACIT_HD void operator()(T z, T t, T v, T w, T& w_new) const { w_new = (w - alpha * z) - omega * (t - alpha * v); }
+};
+template <class T>
+struct PipelinedBicgstabBehindW {
+  T alpha, omega;
+  TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T w, T w_new, T& e, T& r) const {
     const T q = r - alpha * s, y = w - alpha * z;
     e = e + (alpha * p + omega * q);
     r = q - omega * y;
-    w = y - omega * (t - alpha * v);
-    return pipelined_bicgstab_whole(r0, r, w, s, z, e);
+    return pipelined_bicgstab_whole(r0, r, w_new, s, z, e);
+  }
+};
+template <class T>
+struct PipelinedBicgstabStabilise {
+  T alpha, omega;
+  TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T t, T v, T& e, T& r, T& w) const {
+    const T before = w;
+    PipelinedBicgstabW<T>{alpha, omega}(z, t, v, before, w);
+    return PipelinedBicgstabBehindW<T>{alpha, omega}(r0, p, s, z, before, w, e, r);
   }
 };
 template <class T>
@@ -69,7 +97,8 @@ struct Total {
 }  // namespace formula
 
 /// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of
-/// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). A replacement: 4
+/// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). On a group of devices
+/// 27 vectors of traffic, of which 9 before the products, and two more vectors. A replacement: 4
 /// products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w is: with any
 /// one of them left from before, errors grow faster than without.
 template <Scalar T, Memory M>
@@ -94,6 +123,22 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       if (P) P->apply(x, hat);
       A.apply(P ? hat : x, y);
     };
+    // Sums under way during y = A x. On a group of devices their kernels follow those of the product, and run while y
+    // travels; so z and w are made first there, and apart from what they were.
+    const auto during = [&](const layout::Vector<T, M>& x, layout::Vector<T, M>& y, const auto& sums) {
+      if constexpr (is_group<M>) {
+        if (P) P->apply(x, hat);
+        auto product = A.start(P ? hat : x, y);
+        const auto total = space.sum(sums()).wait();
+        product.wait();
+        return total;
+      } else {
+        auto pending = space.sum(sums());
+        apply(x, y);
+        return pending.wait();
+      }
+    };
+    auto &z_new = is_group<M> ? W[P ? 11 : 10] : z, &w_new = is_group<M> ? W[P ? 12 : 11] : w;
     const auto total = [&](layout::Vector<T, M>& sum) {
       if (replaces) sweep(reads(d, e), updates(), writes(sum), formula::Total<T>{});
       else layout::copy(d, sum);
@@ -120,14 +165,8 @@ class PipelinedBicgstab final : public Iteration<T, M> {
     const auto whole = [&] {
       return sweep(reads(r0, r, w, s, z, e), updates(), writes(), formula::PipelinedBicgstabWhole<T>{});
     };
-    Whole now;
-    const auto look = [&](const Sums<7, T>& own) {
-      auto pending = space.sum(own);
-      apply(w, t);
-      now = Whole(pending.wait());
-    };
     apply(r, w);
-    look(whole());
+    Whole now(during(w, t, whole));
     const double start = now.r;
     double best_norm = start;
     T alpha{1}, beta{0}, omega{0}, old{1};
@@ -152,19 +191,30 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       ++since;
       const bool fresh = period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group_ && drifted(now);
 
-      Sums<6, T> own;
+      const auto half_sums = [&] {
+        return sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{alpha});
+      };
+      Half half;
       if (fresh) {
         sweep(reads(r, s), updates(p), writes(), formula::BicgstabDirection<T>{beta, omega});
         apply(p, s);
         apply(s, z);
-        own = sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{alpha});
+        half = Half(during(z, v, half_sums));
+      } else if constexpr (is_group<M>) {
+        sweep(reads(t, v, z), updates(), writes(z_new), formula::PipelinedBicgstabZ<T>{beta, omega});
+        std::swap(z, z_new);
+        const auto step = [&] {
+          return sweep(reads(r, w, z_new, z), updates(p, s), writes(),
+                       formula::PipelinedBicgstabBehindZ<T>{alpha, beta, omega});
+        };
+        if (!z.own().group().hides_updates()) (void)step(), half = Half(during(z, v, half_sums));
+        else half = Half(during(z, v, step));
       } else {
-        own = sweep(reads(r, w, t, v), updates(p, s, z), writes(),
-                    formula::PipelinedBicgstabForward<T>{alpha, beta, omega});
+        half = Half(during(z, v, [&] {
+          return sweep(reads(r, w, t, v), updates(p, s, z), writes(),
+                       formula::PipelinedBicgstabForward<T>{alpha, beta, omega});
+        }));
       }
-      auto pending = space.sum(own);
-      apply(z, v);
-      const Half half(pending.wait());
       // q = 0 to rounding would make y = 0: the half step is then the whole one.
       if (half.q <= monitor.goal()) {
         layout::axpy(alpha, p, e);
@@ -183,16 +233,29 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       const T before = omega;
       omega = half.yq / T(real_t<T>(half.y * half.y));
       old = now.rho;
-      auto sums = sweep(reads(r0, p, s, z, t, v), updates(e, r, w), writes(),
-                        formula::PipelinedBicgstabStabilise<T>{alpha, omega});
+      const auto stabilise = [&] {
+        return sweep(reads(r0, p, s, z, t, v), updates(e, r, w), writes(),
+                     formula::PipelinedBicgstabStabilise<T>{alpha, omega});
+      };
       if (fresh) {
+        (void)stabilise();
         apply(e, t);
         sweep(reads(t), updates(f, d, e), writes(r), formula::GroupEnd<T>{});
         apply(r, w);
-        sums = whole();
+        now = Whole(during(w, t, whole));
         ++replaced, since = 0;
+      } else if constexpr (is_group<M>) {
+        sweep(reads(z, t, v, w), updates(), writes(w_new), formula::PipelinedBicgstabW<T>{alpha, omega});
+        std::swap(w, w_new);
+        const auto step = [&] {
+          return sweep(reads(r0, p, s, z, w_new, w), updates(parts(e), r), writes(),
+                       formula::PipelinedBicgstabBehindW<T>{alpha, omega});
+        };
+        if (!w.own().group().hides_updates()) (void)step(), now = Whole(during(w, t, whole));
+        else now = Whole(during(w, t, step));
+      } else {
+        now = Whole(during(w, t, stabilise));
       }
-      look(sums);
       norm_A_ =
           std::max({norm_A_, ratio(half.s, half.p), ratio(half.z, half.s), ratio(half.y, half.q), ratio(now.w, now.r)});
       if (fresh) {

@@ -481,12 +481,20 @@ class Solve final : public OuterIteration {
         return verdict;
       }
     }
-    return run_method(run, monitor);
+    if constexpr (is_group<M>) return run_on_group(run, monitor);
+    else return run_method(run, monitor);
+  }
+  /// The two methods that are compiled for groups of devices.
+  std::optional<Verdict> run_on_group(Run<T, M> run, Monitor& monitor) {
+    if (method_ == Method::bicgstab) return bicgstab(run, monitor, shadow_), std::nullopt;
+    if (!iteration_) iteration_ = make_pipelined_bicgstab<T, M>(options_);
+    iteration_->run(run, monitor);
+    return {};
   }
   /// What of the run is not made of tasks.
   void tell_of_engine() {
     if (options_.engine != Engine::tasks) return;
-    if constexpr (std::same_as<M, Device>) {
+    if constexpr (!std::same_as<M, Host>) {
       report_.warnings.push_back("the engine \"tasks\" is for host memory; the device ran in the order of the program");
     } else {
       for (const auto* a : {A_, P_})
@@ -701,6 +709,9 @@ Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vec
              const Options& options, bool hermitian) {
   return comm::collective(A.range().comm(), [&] {
     check(options);
+    require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
+            "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
+            to_string(options.method));
     require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
     require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),

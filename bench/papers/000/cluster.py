@@ -9,8 +9,8 @@ P100, of its links and of the networks are the paper's own (its figures 9, 12, 1
 the composition. 100ts in the paper's setting takes six minutes of one core and 9 GB for figure 19 with 32 GPUs, less with fewer.
 --json: rows of an earlier run, drawn again.
 
-Figures that are machines' drawings (4, 5) are left out; 2 is src/krylov/bicgstab_on_devices_impl.hpp; 1, 6 and 7:
-partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
+Figures that are machines' drawings (4, 5) are left out; 2 is include/tacit/krylov/bicgstab.hpp and
+src/krylov/pipelined_bicgstab_impl.hpp; 1, 6 and 7: partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
 """
 
 import argparse

@@ -21,16 +21,8 @@ struct BicgstabShadow {  // (r0, v), (v, v)
   TACIT_HD exec::Sums<2, T> operator()(T r0, T v) const { return {{conj(r0) * v, T(abs2(v))}}; }
 };
 template <class T>
-struct BicgstabHalf {  // s overwrites r
-  T alpha;
-  TACIT_HD exec::Sums<1, T> operator()(T v, T& r) const {
-    r = r - alpha * v;
-    return {{T(abs2(r))}};
-  }
-};
-template <class T>
-struct BicgstabSteepest {  // (t, s), (t, t)
-  TACIT_HD exec::Sums<2, T> operator()(T t, T s) const { return {{conj(t) * s, T(abs2(t))}}; }
+struct BicgstabSteepest {  // (t, s), (t, t), (s, s)
+  TACIT_HD exec::Sums<3, T> operator()(T t, T s) const { return {{conj(t) * s, T(abs2(t)), T(abs2(s))}}; }
 };
 template <class T>
 struct BicgstabStep {  // (r0, r), (r, r)
@@ -102,13 +94,12 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     }
     least = 2e-4 * tiny;
     alpha = rho / r0v;
-    const auto half = sweep(reads(v), updates(r), writes(), formula::BicgstabHalf<T>{alpha});
+    layout::axpy(-alpha, v, r);  // s
     // s = 0 to rounding would make t = 0: the half step is then the whole one.
     auto& sh = P ? w[6] : r;
     if (P) P->apply(r, sh);
     A.apply(sh, t);
-    const auto steepest = sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepest<T>{});
-    const auto [ts, tt, ss] = space.sum(Sums<3, T>{{steepest[0], steepest[1], half[0]}}).wait();
+    const auto [ts, tt, ss] = space.sum(sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepest<T>{})).wait();
     const double s_norm = std::sqrt(double(real(ss))), t_norm = std::sqrt(double(real(tt)));
     if (s_norm <= monitor.goal()) {
       layout::axpy(alpha, ph, d);
@@ -126,8 +117,9 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     }
     omega = ts / tt;
     const T old = rho;
-    const auto sums = P ? sweep(reads(r0, ph, sh, t), updates(d, r), writes(), formula::BicgstabStep<T>{alpha, omega})
-                        : sweep(reads(r0, p, t), updates(d, r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
+    const auto sums =
+        P ? sweep(reads(r0, ph, sh, t), updates(parts(d), r), writes(), formula::BicgstabStep<T>{alpha, omega})
+          : sweep(reads(r0, p, t), updates(parts(d), r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
     const auto dots = space.sum(sums).wait();
     rho = dots[0], rr = dots[1];
     beta = (rho / old) * (alpha / omega);
