@@ -341,7 +341,7 @@ void solves(const std::set<int>& figures) {
   if (wanted(10)) by_ranks[devices_of_node].push_back({16, 1, ProcessLayout::per_gpu, "omnipath"});
   if (wanted(19))
     for (const int gpus : given.numbers("gpus"))
-      for (const double kernel : {5e-6, 0.8e-3})
+      for (const double kernel : {5e-6, 1e-3})
         by_ranks[gpus].push_back({19, gpus, ProcessLayout::per_gpu, "tcp", kernel});
   std::printf("BiCGStab on clusters, SIMULATED: n = %d, %s setting, ms an iteration, mean of %d\n", n,
               given["setting"].c_str(), steps);

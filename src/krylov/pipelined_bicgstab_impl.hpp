@@ -11,6 +11,7 @@
 #include <tacit/krylov/iteration.hpp>
 
 #include <limits>
+#include <optional>
 #include <string>
 
 namespace tacit::krylov {
@@ -98,7 +99,7 @@ struct Total {
 
 /// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of
 /// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). On a group of devices
-/// 27 vectors of traffic, of which 9 before the products, and two more vectors. A replacement: 4
+/// that hides updates 27 vectors of traffic, of which 9 before the products, and two more vectors. A replacement: 4
 /// products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w is: with any
 /// one of them left from before, errors grow faster than without.
 template <Scalar T, Memory M>
@@ -123,13 +124,18 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       if (P) P->apply(x, hat);
       A.apply(P ? hat : x, y);
     };
-    // Sums under way during y = A x. On a group of devices their kernels follow those of the product, and run while y
-    // travels; so z and w are made first there, and apart from what they were.
+    // Kernels of a device run in the order of their calls: what is to run while y = A x travels is called behind
+    // start(). So a group of devices may update z and w before their products, and all else behind.
+    bool behind = false;
+    if constexpr (is_group<M>) behind = f.own().group().hides_updates();
     const auto during = [&](const layout::Vector<T, M>& x, layout::Vector<T, M>& y, const auto& sums) {
       if constexpr (is_group<M>) {
+        std::optional<decltype(space.sum(sums()))> pending;
+        if (!behind) pending = space.sum(sums());
         if (P) P->apply(x, hat);
         auto product = A.start(P ? hat : x, y);
-        const auto total = space.sum(sums()).wait();
+        if (behind) pending = space.sum(sums());
+        const auto total = pending->wait();
         product.wait();
         return total;
       } else {
@@ -138,7 +144,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
         return pending.wait();
       }
     };
-    auto &z_new = is_group<M> ? W[P ? 11 : 10] : z, &w_new = is_group<M> ? W[P ? 12 : 11] : w;
+    auto &z_new = behind ? W[P ? 11 : 10] : z, &w_new = behind ? W[P ? 12 : 11] : w;
     const auto total = [&](layout::Vector<T, M>& sum) {
       if (replaces) sweep(reads(d, e), updates(), writes(sum), formula::Total<T>{});
       else layout::copy(d, sum);
@@ -191,28 +197,25 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       ++since;
       const bool fresh = period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group_ && drifted(now);
 
-      const auto half_sums = [&] {
-        return sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{alpha});
-      };
       Half half;
       if (fresh) {
         sweep(reads(r, s), updates(p), writes(), formula::BicgstabDirection<T>{beta, omega});
         apply(p, s);
         apply(s, z);
-        half = Half(during(z, v, half_sums));
-      } else if constexpr (is_group<M>) {
-        sweep(reads(t, v, z), updates(), writes(z_new), formula::PipelinedBicgstabZ<T>{beta, omega});
-        std::swap(z, z_new);
-        const auto step = [&] {
-          return sweep(reads(r, w, z_new, z), updates(p, s), writes(),
-                       formula::PipelinedBicgstabBehindZ<T>{alpha, beta, omega});
-        };
-        if (!z.own().group().hides_updates()) (void)step(), half = Half(during(z, v, half_sums));
-        else half = Half(during(z, v, step));
-      } else {
+        half = Half(during(z, v, [&] {
+          return sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{alpha});
+        }));
+      } else if (!behind) {
         half = Half(during(z, v, [&] {
           return sweep(reads(r, w, t, v), updates(p, s, z), writes(),
                        formula::PipelinedBicgstabForward<T>{alpha, beta, omega});
+        }));
+      } else if constexpr (is_group<M>) {
+        sweep(reads(t, v, z), updates(), writes(z_new), formula::PipelinedBicgstabZ<T>{beta, omega});
+        std::swap(z, z_new);
+        half = Half(during(z, v, [&] {
+          return sweep(reads(r, w, z_new, z), updates(p, s), writes(),
+                       formula::PipelinedBicgstabBehindZ<T>{alpha, beta, omega});
         }));
       }
       // q = 0 to rounding would make y = 0: the half step is then the whole one.
@@ -234,7 +237,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       omega = half.yq / T(real_t<T>(half.y * half.y));
       old = now.rho;
       const auto stabilise = [&] {
-        return sweep(reads(r0, p, s, z, t, v), updates(e, r, w), writes(),
+        return sweep(reads(r0, p, s, z, t, v), updates(parts(e), r, w), writes(),
                      formula::PipelinedBicgstabStabilise<T>{alpha, omega});
       };
       if (fresh) {
@@ -244,17 +247,15 @@ class PipelinedBicgstab final : public Iteration<T, M> {
         apply(r, w);
         now = Whole(during(w, t, whole));
         ++replaced, since = 0;
+      } else if (!behind) {
+        now = Whole(during(w, t, stabilise));
       } else if constexpr (is_group<M>) {
         sweep(reads(z, t, v, w), updates(), writes(w_new), formula::PipelinedBicgstabW<T>{alpha, omega});
         std::swap(w, w_new);
-        const auto step = [&] {
+        now = Whole(during(w, t, [&] {
           return sweep(reads(r0, p, s, z, w_new, w), updates(parts(e), r), writes(),
                        formula::PipelinedBicgstabBehindW<T>{alpha, omega});
-        };
-        if (!w.own().group().hides_updates()) (void)step(), now = Whole(during(w, t, whole));
-        else now = Whole(during(w, t, step));
-      } else {
-        now = Whole(during(w, t, stabilise));
+        }));
       }
       norm_A_ =
           std::max({norm_A_, ratio(half.s, half.p), ratio(half.z, half.s), ratio(half.y, half.q), ratio(now.w, now.r)});

@@ -30,9 +30,9 @@ enum class VectorWork {
 
 /// What pipelined methods have the devices do while the result of a product travels.
 enum class DeviceOverlap {
-  copy,    ///< sums, until the own rows are on the host (the paper's pipe1)
-  gather,  ///< sums, also while rows go to all ranks (pipe2)
-  vectors  ///< the same, and all updates of vectors that the product does not need
+  copy,    ///< nothing; the host reads sums until the own rows are there (the paper's pipe1)
+  gather,  ///< nothing; the host reads sums while rows go to all ranks (pipe2)
+  vectors  ///< all updates of vectors that the product does not need, with their sums
 };
 
 /// The devices that vectors of a space stand on (layout::Space::on), and how they share the work. Settings may change
