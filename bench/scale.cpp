@@ -1,5 +1,5 @@
 // What methods cost on machines with hundreds or thousands of ranks, by the clocks of simulated ones
-// (docs/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
+// (docs/theory/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
 //
 //   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its relatives
 //   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one bottom solve of a truncated

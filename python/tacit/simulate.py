@@ -1,8 +1,8 @@
 """Solves on simulated ranks: the shipped code on a machine that is described by a few numbers.
 
-Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is made
-up, by the rules of LogGP (docs/simulator.md). Good for what needs hundreds or thousands of ranks to be seen: whether a
-method pays, at which step or depth, on which network.
+Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is
+simulated, by the rules of LogGP (docs/theory/simulator.md). It answers questions that need hundreds or thousands of
+ranks: whether a method pays, at which step or depth, on which network.
 """
 
 from __future__ import annotations

@@ -158,11 +158,59 @@ def test_design_names_every_place_that_asks_for_the_simulator() -> None:
 
 
 def test_no_page_limits_the_norm_to_some_methods() -> None:
-    """`norm="max"` is for every method (test_methods.py); no page says that it is for some."""
-    command = (ROOT / "docs/command-line.md").read_text()
-    limited = next(part for part in command.split("`--orthogonalisation`")[1:])
-    assert "`--norm`" not in limited.split("for the methods whose page names them")[0]
+    """`norm="max"` is for every method (test_methods.py), and the documents say so."""
     from tacit import solve
 
     said = (solve.__doc__ or "").split("    norm : str\n")[1].split("    sweeps :")[0]
-    assert "every method" in " ".join(said.split())
+    assert "every method" in " ".join(said.split()).lower()
+    assert "every method accepts both" in (ROOT / "docs/theory/methods.md").read_text()
+
+
+def prose(file: Path) -> str:
+    """A document without what it shows as code."""
+    return re.sub(r"`[^`\n]*`", "`code`", re.sub(r"```.*?```", "", file.read_text(), flags=re.S))
+
+
+def anchors(file: Path) -> set[str]:
+    """What links to headings of a document are called on GitHub."""
+    text = re.sub(r"```.*?```", "", file.read_text(), flags=re.S)
+    headings = [re.sub(r"[`*]", "", h).strip().lower() for h in re.findall(r"^#+ (.*)$", text, flags=re.M)]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_somewhere(file: Path) -> None:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (file.parent / path) if path else file
+        if not place.exists() or not place.resolve().is_relative_to(ROOT):
+            wrong.append(f"{target}: not there")
+        elif anchor and anchor not in anchors(place):
+            wrong.append(f"{target}: no such heading")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_page_and_image_is_linked() -> None:
+    linked = {
+        (file.parent / target.partition("#")[0]).resolve()
+        for file in documents()
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(file))
+        if not re.match(r"[a-z]+:|#", target)
+    }
+    files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.png")]
+    lonely = [str(file.relative_to(ROOT)) for file in files if file.resolve() not in linked]
+    assert lonely == ["docs/README.md"] or not lonely, lonely
+
+
+def test_paths_of_documents_exist() -> None:
+    """Where code names a page of docs/, it is there."""
+    wrong = []
+    for file, lines in texts():
+        for number, line in enumerate(lines):
+            for page in re.findall(r"\bdocs/[\w./-]+\.(?:md|png)\b", line):
+                if not file.startswith("tests") and not (ROOT / page).exists():
+                    wrong.append(f"{file}:{number + 1}: {page}")
+    assert not wrong, "\n".join(wrong)
