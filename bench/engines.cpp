@@ -6,6 +6,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 
+#include "harness.hpp"
 #include "model_problems.hpp"
 
 #include <algorithm>
@@ -13,14 +14,10 @@
 #include <cstdlib>
 
 using namespace tacit;
+using bench::median;
 using krylov::Engine;
 
 namespace {
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
-}
 
 void run(int argc, char** argv) {
   const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();

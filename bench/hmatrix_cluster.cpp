@@ -16,7 +16,7 @@
 // Machines: "omnipath" a message takes 1.5 us + 1 us at each end + 0.1 ns a byte, 0.4 us and 0.1 ns in a node, as such
 // networks do; "tcp": 20 us, 15 us, 0.94 ns a byte: fits figure 18 (64 processes gather 16 KB each in 1.9 ms, 512 KB in
 // 31 ms).
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/comm/simulate.hpp>

@@ -10,7 +10,7 @@
 //     n=1000000                     elements of the vector of 12 to 14
 //     field=0|1                     right-hand side: potential 1, or a uniform field's
 //     blocks=FILE                   writes the blocks (row, rows, column, columns, rank or -1) and the cuts of ranks
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>

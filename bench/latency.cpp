@@ -10,8 +10,8 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 
+#include "harness.hpp"
 #include "model_problems.hpp"
-#include "words.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -147,8 +147,7 @@ double median_us(int repeats, F&& f) {
     f();
     times.push_back((wall_time() - from) * 1e6);
   }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[std::size_t(repeats) / 2];
+  return bench::median(std::move(times));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 // one rank, no halo. "halo": an exchange that is waited for at once. hidden = (synchronous - schedule) / min(halo,
 // alone's interior): the share of the halo's time that the schedule hides behind its interior work. Before all that
 // `warm` products are made as automatic, which has chosen then.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
@@ -22,16 +22,8 @@
 #include <vector>
 
 using namespace tacit;
+using bench::median;
 using op::Schedule;
-
-namespace {
-
-double median(std::vector<double> t) {
-  std::nth_element(t.begin(), t.begin() + std::ptrdiff_t(t.size() / 2), t.end());
-  return t[t.size() / 2];
-}
-
-}  // namespace
 
 int main(int count, char** words) try {
   bench::Words said{{"n", "64"},

@@ -109,7 +109,7 @@ def test_quick_demo(tmp_path: Path) -> None:
 def test_demo_without_applications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `./run` shows on a bare machine: the solves, and how to get the rest. What does not converge is exit code 3."""
+    """What `./run` shows on a bare machine: the solves, and how to get the rest. Not converged is exit code 3."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(_core, "applications_built", False)
     monkeypatch.setattr(demo, "cases", lambda most: [demo.Case("gmres", "ilu0", 1)])

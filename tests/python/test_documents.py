@@ -205,6 +205,12 @@ def test_every_page_and_image_is_linked() -> None:
     assert lonely == ["docs/README.md"] or not lonely, lonely
 
 
+def test_results_that_are_kept_are_told() -> None:
+    """Only what a page names is in bench/results."""
+    named = set(re.findall(r"bench/results/([\w.-]+\.json)\)", (ROOT / "docs/notes/measurements.md").read_text()))
+    assert named == {file.name for file in (ROOT / "bench/results").iterdir()}
+
+
 def test_paths_of_documents_exist() -> None:
     """Where code names a page of docs/, it is there."""
     wrong = []

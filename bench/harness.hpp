@@ -1,11 +1,13 @@
-// The words behind a benchmark's name.
+// What the benchmarks share: the words behind their names, medians, and results as JSON.
 #pragma once
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +75,31 @@ class Words {
   }
   std::map<std::string, std::string> said_;
   std::vector<std::string> possible_;
+};
+
+/// Of one number or more.
+inline double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  const std::size_t half = v.size() / 2;
+  return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
+}
+
+/// Objects of a JSON list, as they come.
+class Rows {
+ public:
+  /// One object, of anything that can be printed.
+  template <class... Part>
+  void add(const Part&... part) {
+    text_ << (text_.tellp() > 0 ? ",\n  " : "  ");
+    (text_ << ... << part);
+  }
+  /// Nothing where no file was asked for.
+  void write(const std::string& path) const {
+    if (!path.empty()) std::ofstream(path) << "[\n" << text_.str() << "\n]\n";
+  }
+
+ private:
+  std::ostringstream text_;
 };
 
 }  // namespace bench
