@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from cli_support import has_mpi, tacit
+from conftest import ROOT
 
 import tacit as library
 from tacit import _core
@@ -67,6 +69,25 @@ def shown(folder: Path) -> str:
         assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 50
     assert set(pictures) == {file.name for file in folder.glob("*.png")}
     return text
+
+
+def test_run_alone_builds_no_applications(tmp_path: Path) -> None:
+    """`./run` on a bare machine compiles no more than the solves need; `./run demo` all that the demo shows."""
+    setup = (ROOT / "scripts/setup.sh").read_text()
+    function = re.search(r"^wants_applications\(\) \{.*?^\}", setup, re.S | re.M)
+    assert function is not None
+
+    def wanted(*words: str) -> bool:
+        script = f'build={tmp_path}\n{function[0]}\nwants_applications "$@"'
+        return subprocess.run(["sh", "-c", script, "run", *words], check=False).returncode == 0
+
+    assert not wanted()
+    assert not wanted("solve", "a.mtx")
+    assert wanted("demo")
+    assert wanted("demo", "--quick")
+    assert wanted("solve", "a.mtx", "--simulate", "4")
+    (tmp_path / "CMakeCache.txt").write_text("TACIT_APPLICATIONS:BOOL=ON\n")
+    assert wanted()  # what has been built stays
 
 
 @pytest.mark.slow

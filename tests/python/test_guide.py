@@ -20,7 +20,7 @@ from cli_support import LONG, clean_environment, has_mpi, tacit
 from conftest import ALLOW, ROOT, laplacian, mpiexec
 
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem != "cpp")]
-SLOW = {"README", "boundary-elements", "command-line", "first-steps", "multigrid", "ranks", "your-matrix"}
+QUICK = {"choosing", "gpu"}  # the others take more than a few seconds
 BLOCK = re.compile(
     r"(?:<!-- (?P<kind>not run|file): (?P<what>[^>]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```", re.S
 )
@@ -80,7 +80,7 @@ def run(words: list[str], folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem, marks=pytest.mark.slow if page.stem in SLOW else ()) for page in PAGES],
+    [pytest.param(page, id=page.stem, marks=() if page.stem in QUICK else pytest.mark.slow) for page in PAGES],
 )
 def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib").use("Agg")
