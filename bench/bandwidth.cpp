@@ -3,6 +3,8 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
 
+#include "harness.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -19,7 +21,7 @@ int main() {
     sum += memory.read();
     rates.push_back(1e-9 * double(memory.bytes()) / (tacit::wall_time() - from));
   }
-  std::sort(rates.begin(), rates.end());
+  const auto [lowest, highest] = std::minmax_element(rates.begin(), rates.end());
   std::printf("{\"threads\":%d,\"read_GB_per_s\":%.2f,\"lowest\":%.2f,\"highest\":%.2f,\"MB\":%.0f,\"check\":%.0f}\n",
-              threads, rates[rates.size() / 2], rates.front(), rates.back(), 1e-6 * double(memory.bytes()), sum);
+              threads, bench::median(rates), *lowest, *highest, 1e-6 * double(memory.bytes()), sum);
 }

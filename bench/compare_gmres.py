@@ -8,15 +8,7 @@ All do the same number of iterations of GMRES(m) from x = 0, b = 1, and the true
 is checked to be the same result. Ratios are to PETSc's best setting.
 """
 
-import argparse
-import json
-import os
-import pathlib
-import platform
-import shutil
-import statistics
-import subprocess
-
+import harness
 from compare_petsc import run
 
 # problem, n, restart, iterations, preconditioner (ilu0: block-Jacobi over ranks)
@@ -66,27 +58,26 @@ def contestants(problem, restart, precond):
 
 def compare(case, ranks, options):
     problem, n, restart, iterations, precond = case
-    rows = {}
-    for _ in range(options.rounds):
-        for name, program, method, more in contestants(problem, restart, precond):
-            if options.contestant and not any(word in name for word in options.contestant):
-                continue
-            path = options.build / "bench" / program
-            if not path.exists():
-                rows.setdefault(name, None)
-                continue
-            P = {"ilu0": "bjacobi"}.get(precond, precond) if program == "petsc_solve" else precond
-            one = run(options.mpiexec, ranks, path, [problem, n, method, P, iterations, 3, *more])
-            row = rows.setdefault(name, {"seconds": []})
-            row["seconds"] += one["seconds"][1:]  # the first solve asks the system for its memory
-            row.update({key: one[key] for key in ("iterations", "residual", "storage")})
-            row.update({key: one[key] for key in ("reductions", "products", "failure") if key in one})
-    absent = sorted({name.split()[0] for name, row in rows.items() if row is None})
+    candidates, absent = {}, set()
+    for name, program, method, more in contestants(problem, restart, precond):
+        if options.contestant and not any(word in name for word in options.contestant):
+            continue
+        path = options.build / "bench" / program
+        if not path.exists():
+            absent.add(name.split()[0])
+            continue
+        P = {"ilu0": "bjacobi"}.get(precond, precond) if program == "petsc_solve" else precond
+        words = [problem, n, method, P, iterations, 3, *more]
+        candidates[name] = lambda path=path, words=words: run(options.mpiexec, ranks, path, words)
     if absent:
-        print(f"left out: {', '.join(absent)} (not built)")
-    rows = {name: row for name, row in rows.items() if row and row["seconds"]}
-    for row in rows.values():
-        row["ms"] = 1e3 * statistics.median(row["seconds"]) / max(1, row["iterations"])
+        print(f"left out: {', '.join(sorted(absent))} (not built)")
+    rows = {}
+    for name, found in harness.turns(options.rounds, candidates).items():
+        seconds = harness.joined(found, skip=1)  # the first solve asks the system for its memory
+        kept = ("iterations", "residual", "storage", "reductions", "products", "failure")
+        if seconds:
+            rows[name] = {"seconds": seconds, **{key: found[-1][key] for key in kept if key in found[-1]}}
+            rows[name]["ms"] = harness.median_ms(seconds, rows[name]["iterations"])
     # PETSc's sell has no ILU: what did not do the same work is no rival.
     least = min(row["residual"] for row in rows.values())
     petsc = min(
@@ -116,14 +107,9 @@ def compare(case, ranks, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1])
+    parser = harness.parser(__doc__, build=True, rounds=3, ranks=(1,))
     parser.add_argument("--only", nargs="+", help="PROBLEM, PROBLEM:RESTART or PROBLEM:RESTART:PRECOND")
     parser.add_argument("--contestant", nargs="+", help="only those whose name has one of these words")
-    parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     results = []
     for ranks in options.ranks:
@@ -132,20 +118,7 @@ def main():
             names = (problem, f"{problem}:{restart}", f"{problem}:{restart}:{precond}")
             if options.only is None or any(name in options.only for name in names):
                 results.append(compare(case, ranks, options))
-    if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        whole = {
-            "schema": "tacit.bench.gmres/1",
-            "machine": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "commit": commit,
-            "rounds": options.rounds,
-            "results": results,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+    harness.write(options.json, "gmres/1", rounds=options.rounds, results=results)
 
 
 if __name__ == "__main__":

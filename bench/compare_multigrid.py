@@ -16,7 +16,6 @@ peers spend their time, are compiled with -O2 for any x86-64 processor.
 
 import argparse
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -24,20 +23,12 @@ import sys
 import tempfile
 import time
 
+import harness
+
 HERE = pathlib.Path(__file__).resolve().parent
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-}
 PROBLEMS = ("constant", "stored")
 PETSC = ["-ksp_type", "cg", "-pc_type", "mg", "-ksp_rtol", "1e-10", "-ksp_norm_type", "unpreconditioned"]
 PETSC += ["-mg_levels_ksp_type", "richardson", "-mg_levels_ksp_max_it", "2", "-mg_levels_pc_type", "sor"]
-
-
-def output(words: list, **more: str) -> str:
-    return subprocess.run(words, env=os.environ | ENVIRONMENT | more, check=True, capture_output=True, text=True).stdout
 
 
 def peers(folder: pathlib.Path, n: int, repeat: int, root: pathlib.Path) -> dict:
@@ -45,7 +36,7 @@ def peers(folder: pathlib.Path, n: int, repeat: int, root: pathlib.Path) -> dict
     made: dict = {}
     compiler = ["-O3", "-march=native"]
     if shutil.which("pkg-config") and not subprocess.run(["pkg-config", "--exists", "PETSc"], check=False).returncode:
-        flags = output(["pkg-config", "--cflags", "--libs", "PETSc"]).split()
+        flags = harness.output(["pkg-config", "--cflags", "--libs", "PETSc"]).split()
         program = folder / "petsc_multigrid"
         subprocess.run(["mpicxx", *compiler, HERE / "peers/petsc_multigrid.cpp", "-o", program, *flags], check=True)
         levels = max(2, (n & -n).bit_length() - 1)
@@ -88,10 +79,9 @@ def worker(n: int, problem: str, threads: int) -> None:
 
 
 def tacit(n: int, ranks: int, threads: int, problem: str) -> dict:
-    own = [str(HERE / "compare_multigrid.py"), "--worker", problem, "--n", str(n), "--threads", str(threads)]
-    start = [sys.executable, *([] if ranks == 1 else ["-m", "tacit", "mpirun", "-n", str(ranks)])]
-    path = os.pathsep.join(filter(None, [str(HERE.parent / "python"), os.environ.get("PYTHONPATH")]))
-    return json.loads(output([*start, *own], OMP_NUM_THREADS=str(threads), PYTHONPATH=path))
+    own = [HERE / "compare_multigrid.py", "--worker", problem, "--n", n, "--threads", threads]
+    start = [sys.executable, *([] if ranks == 1 else ["-m", "tacit", "mpirun", "-n", ranks])]
+    return harness.facts([*start, *own], threads=threads)
 
 
 def show(n: int, ranks: int, best: dict) -> None:
@@ -113,12 +103,9 @@ def show(n: int, ranks: int, best: dict) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, rounds=3, ranks=(1, 2))
     parser.add_argument("--n", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("/"))
-    parser.add_argument("--json")
     parser.add_argument("--worker", choices=PROBLEMS, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -128,27 +115,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         others = peers(pathlib.Path(folder), given.n, 3, given.root)
         for ranks in given.ranks:
-            best: dict = {}
-            for _ in range(given.rounds):
-                runs = {
-                    key: lambda c=c, ranks=ranks: json.loads(output(["mpiexec", "-n", str(ranks), *map(str, c)]))
-                    for key, c in others.items()
-                }
-                for problem in PROBLEMS:
-                    runs["Tacit", problem] = lambda p=problem, ranks=ranks: tacit(given.n, ranks, 1, p)
-                    if ranks > 1:
-                        runs[f"Tacit, 1 rank, {ranks} threads", problem] = lambda p=problem, ranks=ranks: tacit(
-                            given.n, 1, ranks, p
-                        )
-                for key, run in runs.items():
-                    seen = run()
-                    known = best.setdefault(key, seen)
-                    best[key] = seen | {part: min(seen[part], known[part]) for part in ("setup", "seconds")}
+            runs = {
+                key: lambda c=c, ranks=ranks: harness.facts([given.mpiexec, "-n", ranks, *c])
+                for key, c in others.items()
+            }
+            for problem in PROBLEMS:
+                runs["Tacit", problem] = lambda p=problem, ranks=ranks: tacit(given.n, ranks, 1, p)
+                if ranks > 1:
+                    name = f"Tacit, 1 rank, {ranks} threads"
+                    runs[name, problem] = lambda p=problem, ranks=ranks: tacit(given.n, 1, ranks, p)
+            best = {}
+            for key, found in harness.turns(given.rounds, runs).items():
+                best[key] = found[-1] | {part: min(run[part] for run in found) for part in ("setup", "seconds")}
             show(given.n, ranks, best)
             for (name, problem), row in best.items():
                 document.append({"n": given.n, "ranks": ranks, "name": name, "problem": problem, **row})
-    if given.json:
-        pathlib.Path(given.json).write_text(json.dumps(document, indent=1))
+    harness.write(given.json, "multigrid/1", rounds=given.rounds, rows=document)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,11 @@ printed: a faster result is checked to be the same result. PETSc's is recomputed
 iterate by the recurrence, beside the recomputed one of what it returns (bicgstab returns its best iterate, not its last).
 """
 
-import argparse
-import json
 import os
-import pathlib
-import platform
-import shutil
 import statistics
-import subprocess
 import sys
 
+import harness
 from tacit import _core
 
 # problem, n, Tacit method, PETSc method, preconditioner, iterations
@@ -38,24 +33,12 @@ PETSC_SETTINGS = {
 }
 
 
-def environment():
-    """What all codes run under: one thread a rank; the variables without which Open MPI refuses root and many ranks; an
-    OpenBLAS that does not know the processor told which one it is, as Tacit would do for itself alone."""
-    env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    if kernels := _core.blas_kernels():
-        env.setdefault("OPENBLAS_CORETYPE", kernels)
-    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
-    return env
-
-
 def run(mpiexec, ranks, program, arguments):
-    """One run's JSON line."""
-    command = [mpiexec, "--bind-to", "core", "-n", str(ranks), str(program), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise SystemExit(f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return json.loads(lines[-1])
+    """One run's JSON line, one thread a rank. An OpenBLAS that does not know the processor is told which one it is, as Tacit
+    would do for itself alone."""
+    kernels = os.environ.get("OPENBLAS_CORETYPE") or _core.blas_kernels()
+    more = {"OPENBLAS_CORETYPE": kernels} if kernels else {}
+    return harness.facts([mpiexec, "--bind-to", "core", "-n", ranks, program, *arguments], **more)
 
 
 def settings_for(method):
@@ -64,24 +47,23 @@ def settings_for(method):
 
 def compare(case, ranks, options, mpiexec):
     problem, n, method, ksp, precond, iterations = case
-    ours, theirs = [], {name: [] for name in settings_for(method)}
-    mine = None
-    last = {}
-    for _ in range(options.rounds):
-        mine = run(mpiexec, ranks, options.build / "bench/bench_solve", [problem, n, method, precond, iterations, 3])
-        ours += mine["seconds"]
-        for name in theirs:
-            peer = run(
-                mpiexec,
-                ranks,
-                options.build / "bench/petsc_solve",
-                [problem, n, ksp, precond, iterations, 3, *settings_for(method)[name]],
+    programs = {"tacit": ["bench_solve", method, []]}
+    programs |= {name: ["petsc_solve", ksp, words] for name, words in settings_for(method).items()}
+    runs = harness.turns(
+        options.rounds,
+        {
+            name: lambda program=program, its=its, words=words: run(
+                mpiexec, ranks, options.build / "bench" / program, [problem, n, its, precond, iterations, 3, *words]
             )
-            theirs[name] += peer["seconds"]
-            last[name] = peer
+            for name, (program, its, words) in programs.items()
+        },
+    )
+    mine, last = runs["tacit"][-1], {name: found[-1] for name, found in runs.items()}
+    ours = harness.joined(runs.pop("tacit"))
+    theirs = {name: harness.joined(found) for name, found in runs.items()}
     best = min(theirs, key=lambda name: statistics.median(theirs[name]))
-    tacit_ms = 1e3 * statistics.median(ours) / mine["iterations"]
-    petsc_ms = 1e3 * statistics.median(theirs[best]) / last[best]["iterations"]
+    tacit_ms = harness.median_ms(ours, mine["iterations"])
+    petsc_ms = harness.median_ms(theirs[best], last[best]["iterations"])
     return {
         "problem": problem,
         "n": n,
@@ -108,27 +90,13 @@ def compare(case, ranks, options, mpiexec):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser = harness.parser(__doc__, build=True, rounds=5, ranks=(1, 2))
     parser.add_argument("--only", help="PROBLEM:METHOD")
-    parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     if not (options.build / "bench/petsc_solve").exists():
         sys.exit(f"{options.build}/bench/petsc_solve is missing: install petsc-dev and build with -DTACIT_BENCH=ON")
     cases = [c for c in CASES if options.only in (None, f"{c[0]}:{c[2]}")]
-    bandwidth = {}
-    for threads in (1, 2):
-        done = subprocess.run(
-            [options.build / "bench/bench_bandwidth"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=dict(environment(), OMP_NUM_THREADS=str(threads)),
-        )
-        bandwidth[threads] = json.loads(done.stdout)
+    bandwidth = {n: harness.facts([options.build / "bench/bench_bandwidth"], threads=n) for n in (1, 2)}
     print(f"read bandwidth: {bandwidth[1]['read_GB_per_s']} GB/s with 1 thread, {bandwidth[2]['read_GB_per_s']} with 2")
     print(
         f"{'problem':9} {'method':11} {'precond':7} ranks  {'Tacit':>9} {'PETSc':>9} {'ratio':>6} {'best':>6}   residuals (same iterations)"
@@ -143,21 +111,7 @@ def main():
                 f" {row['ratio']:6.2f} {row['tacit_best_ms'] / row['petsc_best_ms']:6.2f}   {row['residual']['tacit']:.4e} {row['residual']['petsc']:.4e}  [{row['petsc_setting']}]",
                 flush=True,
             )
-    if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        result = {
-            "schema": "tacit.bench.petsc/1",
-            "machine": platform.processor() or platform.machine(),
-            "cores": os.cpu_count(),
-            "commit": commit,
-            "bandwidth": bandwidth,
-            "rounds": options.rounds,
-            "rows": rows,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    harness.write(options.json, "petsc/1", bandwidth=bandwidth, rounds=options.rounds, rows=rows)
 
 
 if __name__ == "__main__":

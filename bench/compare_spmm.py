@@ -9,9 +9,8 @@ radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the rati
 A.H @ Y); of "kernel" only the part below the arrays is timed. Then what many columns at once gain for operators made of others.
 """
 
-import argparse
+import functools
 import glob
-import json
 import os
 import pathlib
 import subprocess
@@ -22,6 +21,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
+import harness
 import tacit
 from tacit import inference, tomography
 
@@ -68,11 +68,10 @@ def many_columns(A, k, rounds, now):
     found = {}
     for name, operator in operators.items():
         x = np.random.default_rng(0).random((operator.shape[1], k)).astype(operator.dtype)
-        best = [float("inf")] * 2
-        for _ in range(rounds):
-            best[0] = min(best[0], timed(now, lambda: operator @ x))  # noqa: B023
-            best[1] = min(best[1], timed(now, lambda: [operator @ x[:, c] for c in range(k)]))  # noqa: B023
-        found[name] = best
+        ways = {"at once": lambda A=operator, x=x: A @ x}
+        ways["one by one"] = lambda A=operator, x=x: [A @ x[:, c] for c in range(k)]
+        times = harness.turns(rounds, {way: functools.partial(timed, now, f) for way, f in ways.items()})
+        found[name] = best = [min(seconds) for seconds in times.values()]
         print(
             f"{name:16s} k {k}: {best[0] * 1e3:8.2f} ms at once, {best[1] / best[0]:5.2f} times that one by one",
             flush=True,
@@ -81,16 +80,13 @@ def many_columns(A, k, rounds, now):
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = harness.parser(__doc__, rounds=5, threads=len(os.sched_getaffinity(0)))
     words.add_argument("--peer-python")
     words.add_argument("--size", type=int, default=256)
     words.add_argument("--angles", type=int, default=360)
     words.add_argument("--columns", default="1,16,32")
-    words.add_argument("--rounds", type=int, default=5)
-    words.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     words.add_argument("--cpu", action="store_true")
     words.add_argument("--network")
-    words.add_argument("--json")
     o = words.parse_args()
     clock, threads = ("cpu", 1) if o.cpu else ("wall", o.threads)
     now = time.thread_time if o.cpu else time.perf_counter
@@ -119,18 +115,14 @@ def main():
         print(f"{nnz:,} entries, {threads} threads, {clock}; Gflop/s (ratio to {rival})")
         for k in map(int, o.columns.split(",")):
             for way in ("A", "T"):
-                best = {}
                 rng = np.random.default_rng(0)
                 x = rng.random((some.shape[1 if way == "A" else 0], k), np.float32)
-                for _ in range(o.rounds):
-                    for name, peer in peers.items():
-                        best[name] = min(best.get(name, 1e9), peer.ask(f"{way} {k}")[0])
-                    for name, operator in ours.items():
-                        product = operator if way == "A" else operator.H
-                        best[name] = min(best.get(name, 1e9), timed(now, lambda: product @ x))  # noqa: B023
-                    best["list kernel"] = min(
-                        best.get("list kernel", 1e9), some._handle.time_product(x, way == "T", o.cpu)
-                    )
+                runs = {name: lambda peer=peer, ask=f"{way} {k}": peer.ask(ask)[0] for name, peer in peers.items()}
+                for name, operator in ours.items():
+                    product = operator if way == "A" else operator.H
+                    runs[name] = functools.partial(timed, now, functools.partial(product.__matmul__, x))
+                runs["list kernel"] = functools.partial(some._handle.time_product, x, way == "T", o.cpu)
+                best = {name: min(seconds) for name, seconds in harness.turns(o.rounds, runs).items()}
                 rates = {name: 2e-9 * nnz * k / s for name, s in best.items()}
                 line = ", ".join(
                     f"{n if isinstance(n, str) else ' '.join(n)} {r:.1f} ({r / rates[rival]:.2f})"
@@ -172,8 +164,7 @@ def main():
                 f" {r.edges / best['tacit'] / 1e9:.0f} G edges/s, {int(categories)} and {len(r.categories)} categories"
             )
             found.append({"network": best})
-    if o.json:
-        pathlib.Path(o.json).write_text(json.dumps(found, indent=1))
+    harness.write(o.json, "spmm/1", rows=found)
 
 
 if __name__ == "__main__":

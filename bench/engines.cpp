@@ -6,6 +6,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 
+#include "harness.hpp"
 #include "model_problems.hpp"
 
 #include <algorithm>
@@ -13,14 +14,10 @@
 #include <cstdlib>
 
 using namespace tacit;
+using bench::median;
 using krylov::Engine;
 
 namespace {
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
-}
 
 void run(int argc, char** argv) {
   const comm::Communicator comm = comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self();
@@ -43,7 +40,7 @@ void run(int argc, char** argv) {
   if (methods.empty()) methods = {"cg", "pipelined-cg", "gmres", "ca-gmres", "pipelined-gmres", "pipelined-ca-gmres"};
   for (const auto& name : methods) {
     krylov::Options o;
-    o.method = krylov::method_of(name);
+    o.method = tacit::value_of<krylov::Method>(name);
     o.max_iterations = std::atoi(argv[2]), o.rtol = 1e-300, o.fallbacks = false, o.history = false;
     const Engine engines[] = {Engine::polling, Engine::thread, Engine::tasks};
     std::vector<double> seconds[3];

@@ -1,6 +1,6 @@
 """Multigrid and its bottom solvers against what they are to reach, each figure beside its bound.
 
-    python bench/goals_multigrid.py [answers bottoms serial] [large] [--build build/release]
+    python bench/goals_multigrid.py [answers bottoms serial] [large] [--build build/release] [--json FILE]
 
 answers  solutions, histories and errors known from independent programs: Fourier transforms, sparse direct solvers,
          the same cycle in array operations
@@ -13,26 +13,23 @@ large    256^3 (bench_multigrid; minutes, an idle machine): solves at 6 and 10, 
 Without names the first three. Ends with 1 where a bound is missed.
 """
 
-import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
+import harness
 import tacit
 from tacit import grid_problems as problems
 from tacit import multigrid as mg
 
-missed = 0
+rows: list[dict] = []
 
 
 def row(what: str, seen: float, bound: str, met: bool) -> None:
-    global missed
-    missed += not met
+    rows.append({"what": what.strip(), "seen": float(seen), "bound": bound, "met": bool(met)})
     print(f"  {what:76s} {seen:13.6g}   {bound:26s} {'met' if met else 'MISSED'}", flush=True)
 
 
@@ -176,8 +173,7 @@ def bottoms() -> None:
 def bench(build: pathlib.Path, *words: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "out.json"
-        subprocess.run([build / "bench/bench_multigrid", *words, f"json={file}"], check=True, stdout=subprocess.DEVNULL,
-                       env=os.environ)  # fmt: skip
+        harness.output([build / "bench/bench_multigrid", *words, f"json={file}"], threads=None)
         return json.loads(file.read_text())
 
 
@@ -206,10 +202,9 @@ def large(build: pathlib.Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, build=True)
     names = ("answers", "bottoms", "serial", "large")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(names))
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     given = parser.parse_args()
     if unknown := set(given.parts) - set(names):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; {', '.join(names)} are known")
@@ -220,6 +215,8 @@ def main() -> int:
             "serial": lambda: serial(given.build),
             "large": lambda: large(given.build),
         }[part]()
+    missed = sum(not r["met"] for r in rows)
+    harness.write(given.json, "goals_multigrid/1", parts=given.parts or names[:3], rows=rows)
     print("all bounds met" if not missed else f"{missed} bounds missed")
     return int(missed > 0)
 

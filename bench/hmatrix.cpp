@@ -11,7 +11,7 @@
 //     hlu:TOLERANCE[:LEAF[:RANK]], inner:RANK, 20 iterations of bicgstab, scaled by the diagonal)
 //
 // One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>

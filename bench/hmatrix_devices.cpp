@@ -10,11 +10,12 @@
 //     n=1000000                     elements of the vector of 12 to 14
 //     field=0|1                     right-hand side: potential 1, or a uniform field's
 //     blocks=FILE                   writes the blocks (row, rows, column, columns, rank or -1) and the cuts of ranks
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/krylov/bicgstab_on_devices.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/hmatrix/on_devices.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -223,19 +224,23 @@ void solves(const Problem& p, bool layouts_too, bool work_too) {
       const int ranks = nodes * processes_of(l.layout);
       on_ranks(ranks, [&](const comm::Communicator& comm) {
         const auto A = p.matrix(comm);
-        for (const auto work : {krylov::VectorWork::redundant, krylov::VectorWork::shared}) {
-          if (work == krylov::VectorWork::shared && !work_too) continue;
+        for (const auto work : {exec::VectorWork::redundant, exec::VectorWork::shared}) {
+          if (work == exec::VectorWork::shared && !work_too) continue;
           const auto devices = devices_of(l.layout, comm.rank());
           const op::HMatrixOnDevices<double, Host> B(A, devices);
-          std::vector<double> x(p.rhs.size());
+          B.group().work = work;
+          layout::Vector<double, Group<Host>> b(B.range()), x(B.domain());
+          b.assign(p.rhs);
           const auto before = devices->traffic();
-          const auto r = krylov::bicgstab_on_devices<double, Host>(B, p.rhs, x, {1e-7, 1000, work});
+          krylov::Options options;
+          options.method = krylov::Method::bicgstab, options.rtol = 1e-7, options.max_iterations = 1000;
+          const auto r = krylov::solve<double, Group<Host>>(B, nullptr, b, x, options);
           const auto after = devices->traffic();
           const double seconds = comm.all_max(r.seconds), each = std::max(1, r.iterations);
           if (comm.rank() == 0)
             std::printf(
                 "%6d %-12s %-10s %6d %8d %6d %9.2f %9.1f %9.1e | %.1f %.1f %.1f; %.2f\n", nodes, l.name,
-                work == krylov::VectorWork::shared ? "shared" : "redundant", ranks, devices->size(), r.iterations,
+                work == exec::VectorWork::shared ? "shared" : "redundant", ranks, devices->size(), r.iterations,
                 1e3 * seconds / each, double(after.scalars - before.scalars) / each, r.residual_norm,
                 double(after.to_host - before.to_host) / each, double(after.to_devices - before.to_devices) / each,
                 double(after.between - before.between) / each,

@@ -11,7 +11,7 @@
 //
 // The right-hand side is a uniform field's and a constant's together: iterations on a sphere at one potential reflect
 // the noise of the compression only. Times of ranks are not measured: there are more of them than cores.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>

@@ -10,8 +10,8 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 
+#include "harness.hpp"
 #include "model_problems.hpp"
-#include "words.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -147,8 +147,7 @@ double median_us(int repeats, F&& f) {
     f();
     times.push_back((wall_time() - from) * 1e6);
   }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[std::size_t(repeats) / 2];
+  return bench::median(std::move(times));
 }
 
 }  // namespace
@@ -168,16 +167,12 @@ int main(int argc, char** argv) {
   given.take(argc, argv);
   const auto number = [&](const char* key) { return int(given.number(key)); };
   krylov::Options options;
-  options.method = krylov::method_of(given["method"]);
-  options.engine = krylov::engine_of(given["engine"]);
-  if (given.has("orthogonalisation"))
-    options.orthogonalisation = krylov::orthogonalisation_of(given["orthogonalisation"]);
+  options.method = tacit::value_of<krylov::Method>(given["method"]);
+  options.engine = tacit::value_of<krylov::Engine>(given["engine"]);
   const int restart = number("restart");
-  options.restart = restart;
-  if (given.has("depth")) options.depth = number("depth");
-  if (given.has("block")) options.block = number("block");
-  if (given.has("step")) options.step = number("step");
-  if (given.has("tau")) options.tau = given.number("tau");
+  if (krylov::takes(options.method, "restart")) options.restart = restart;
+  for (const char* name : {"orthogonalisation", "depth", "block", "step", "tau"})
+    if (given.has(name)) set_from_text(krylov::options(), options, name, given[name], "a solve");
   options.rtol = 1e-300, options.fallbacks = false;
 
   const auto on_rank = [&](const comm::Communicator& comm) {

@@ -15,7 +15,6 @@ local part of a larger problem). Of an iteration, what the wire adds is the late
     hidden = 1 - (iteration on the wire - iteration without) / (sums an iteration * (a sum on the wire - without))
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -24,6 +23,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import harness
 
 METHODS = {
     "gmres, classical": ["method=gmres", "orthogonalisation=cgs"],
@@ -54,7 +55,7 @@ def run(command, environment):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, rounds=3)
     parser.add_argument("--rig", type=pathlib.Path)
     parser.add_argument("--delay", type=float, default=0.5)
     parser.add_argument("--program", default="build/release/bench/bench_latency")
@@ -66,9 +67,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--work", type=int, default=700, help="microseconds that each product takes longer")
     parser.add_argument("--halo", action="store_true", help="couple the ranks")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="methods whose names contain one of these")
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     if os.geteuid() != 0 or not pathlib.Path("/dev/net/tun").exists() or not shutil.which("ip"):
         skip("network namespaces need root, /dev/net/tun and the command ip")
@@ -81,14 +80,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         wire = f"{folder}/tundelay"
         subprocess.run(["cc", "-O2", str(line), "-o", wire, "-lm"], check=True)
-        environment = {
-            **os.environ,
-            "TUNDELAY": wire,
-            "MPI": options.mpi,
-            "OMP_NUM_THREADS": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        }
+        environment = harness.environment(TUNDELAY=wire, MPI=options.mpi)
         slow = ["sh", str(script), str(round(1000 * options.delay))]
         fast = (
             ["mpirun.openmpi", "--bind-to", "core", "-np", "2"]
@@ -104,7 +96,7 @@ def main():
             f"halo={'on' if options.halo else 'off'}",
         ]
         print(
-            f"{options.delay} ms one way, {options.n} x {options.n}, restart {options.restart}, 2 ranks, products of {options.work} us or more; microseconds; medians of {options.repeats}"
+            f"{options.delay} ms one way, {options.n} x {options.n}, restart {options.restart}, 2 ranks, products of {options.work} us or more; microseconds; medians of {options.rounds}"
         )
         print(
             f"{'method':26} {'on the wire':>12} {'without':>9} {'a product':>10} {'a sum':>7} {'sums an iteration':>18} {'hidden':>7}"
@@ -113,15 +105,17 @@ def main():
         for name, words in METHODS.items():
             if options.only and not any(part in name for part in options.only):
                 continue
+            launches = {
+                where: lambda launch=launch, words=words: run([*launch, *common, *words], environment)
+                for where, launch in (("wire", slow), ("free", fast))
+            }
             found = {}
-            for where, launch in (("wire", slow), ("free", fast)):
-                runs = [r for r in (run([*launch, *common, *words], environment) for _ in range(options.repeats)) if r]
-                if not runs:
-                    break
-                found[where] = {
-                    key: statistics.median(r[key] for r in runs)
-                    for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
-                }
+            for where, runs in harness.turns(options.rounds, launches).items():
+                if runs := [r for r in runs if r]:
+                    found[where] = {
+                        key: statistics.median(r[key] for r in runs)
+                        for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
+                    }
             if len(found) < 2:
                 continue
             on, off = found["wire"], found["free"]
@@ -133,8 +127,7 @@ def main():
                 f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %",
                 flush=True,
             )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    harness.write(options.json, "latency/1", rounds=options.rounds, rows=results)
 
 
 if __name__ == "__main__":

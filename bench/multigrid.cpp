@@ -4,7 +4,7 @@
 //   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,stencils,boxes,bottom] [json=FILE]
 //
 // Every line is the best of a few runs that take turns with those it is compared to.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -18,9 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <numbers>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -32,10 +30,7 @@ using Vector = layout::Vector<double>;
 
 namespace {
 
-std::ostringstream json;
-void record(const std::string& line) {
-  json << (json.tellp() > 0 ? ",\n  " : "  ") << line;
-}
+bench::Rows results;
 template <class... A>
 std::string text(const char* format, A... a) {
   char buffer[1024];
@@ -101,7 +96,7 @@ void passes(Global n, int threads) {
       "%4ld^3 variable, %d thread%s: 2 sweeps + residual + restriction  one pass %.4f s, step by step %.4f s (%.2f "
       "times); 57 bytes a cell at %.1f GB/s %.4f s\n",
       long(n), threads, threads > 1 ? "s" : "", best[1], best[0], best[0] / best[1], bandwidth * 1e-9, floor);
-  record(
+  results.add(
       text("{\"what\": \"pass\", \"n\": %ld, \"threads\": %d, \"one_pass\": %.6f, \"separate\": %.6f, \"floor\": %.6f}",
            long(n), threads, best[1], best[0], floor));
 }
@@ -136,7 +131,7 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
     std::printf("%4ld^3 %-9s %d thread%s  %-24s %s, %2d cycles, residual %.1e  %.4f s  %.2f Mdof/s\n", long(n),
                 coefficient, threads, threads > 1 ? "s" : " ", variants[v].name.c_str(), to_string(best[v].reason),
                 best[v].cycles, best[v].residual_norm, best[v].seconds, rate);
-    record(
+    results.add(
         text("{\"what\": \"solve\", \"n\": %ld, \"coefficient\": \"%s\", \"threads\": %d, \"variant\": \"%s\", "
              "\"cycles\": %d, \"seconds\": %.6f, \"residual_norm\": %.3e}",
              long(n), coefficient, threads, variants[v].name.c_str(), best[v].cycles, best[v].seconds,
@@ -192,7 +187,7 @@ void full(Global n, int threads) {
           long(n), variable ? "variable" : "constant", threads, threads > 1 ? "s" : "", o.pre, o.post,
           to_string(o.full_interpolation.value_or(precond::Interpolation::linear)), error(u) / discretisation, seconds,
           double(u.size()) / seconds * 1e-6);
-      record(
+      results.add(
           text("{\"what\": \"F\", \"n\": %ld, \"threads\": %d, \"variable\": %d, \"pre\": %d, \"post\": %d, "
                "\"interpolation\": \"%s\", \"error\": %.4f, \"seconds\": %.6f}",
                long(n), threads, int(variable), o.pre, o.post,
@@ -254,7 +249,7 @@ void stencils(Global n, int threads) {
         long(n), to_string(stencil), stored ? "stored  " : "constant", threads, threads > 1 ? "s" : " ", product,
         report.cycles, report.seconds, discretisation, o.pre, o.post, reached / discretisation, seconds,
         cells / seconds * 1e-6);
-    record(text(
+    results.add(text(
         "{\"what\": \"stencil\", \"n\": %ld, \"threads\": %d, \"stencil\": \"%s\", \"stored\": %d, \"product\": %.6f, "
         "\"cycles\": %d, \"seconds\": %.6f, \"error\": %.6e, \"f_error\": %.4f, \"f_seconds\": %.6f}",
         long(n), threads, to_string(stencil), int(stored), product, report.cycles, report.seconds, discretisation,
@@ -297,7 +292,7 @@ void boxes(Global n, int threads) {
         "%.4f s, bottom %.4f s (%.1f %%)\n",
         long(n), threads, threads > 1 ? "s" : "", long(r.levels.back().cells[0]), variants[v].name.c_str(),
         to_string(r.reason), r.cycles, r.bottom_iterations, r.seconds, bottom, 100 * bottom / r.seconds);
-    record(
+    results.add(
         text("{\"what\": \"boxes\", \"n\": %ld, \"threads\": %d, \"bottom\": \"%s\", \"cycles\": %d, \"iterations\": "
              "%d, \"seconds\": %.6f, \"bottom_seconds\": %.6f}",
              long(n), threads, variants[v].name.c_str(), r.cycles, r.bottom_iterations, r.seconds, bottom));
@@ -322,7 +317,7 @@ void bottoms(Global n) {
   for (int i = 0; i < 4; ++i)
     for (auto& m : methods) {
       auto o = app::BottomOptions::defaults();
-      o.method = krylov::method_of(m.name);
+      o.method = tacit::value_of<krylov::Method>(m.name);
       if (m.step) o.step = m.step;
       layout::fill(u, 0.0);
       const double from = wall_time();
@@ -336,7 +331,7 @@ void bottoms(Global n) {
     std::printf("bottom %ld^3  %-18s s=%d  %3d iterations, %3d sums, residual %.2e  %.3f ms (%.2f of bicgstab's)\n",
                 long(n), m.name, m.step, m.report.iterations, int(m.report.counts.reductions), m.left, 1e3 * m.seconds,
                 m.seconds / methods[0].seconds);
-    record(
+    results.add(
         text("{\"what\": \"bottom\", \"n\": %ld, \"method\": \"%s\", \"step\": %d, \"iterations\": %d, \"reductions\": "
              "%d, \"residual\": %.3e, \"seconds\": %.6f}",
              long(n), m.name, m.step, m.report.iterations, int(m.report.counts.reductions), m.left, m.seconds));
@@ -364,5 +359,5 @@ int main(int count, char** words) {
     }
   if (wants("bottom"))
     for (const Global n : {8, 16, 32}) bottoms(n);
-  if (!given["json"].empty()) std::ofstream(given["json"]) << "[\n" << json.str() << "\n]\n";
+  results.write(given["json"]);
 }

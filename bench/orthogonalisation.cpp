@@ -8,7 +8,8 @@
 #include <tacit/exec/memory.hpp>
 #include <tacit/model/memory.hpp>
 
-#include <algorithm>
+#include "harness.hpp"
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -56,8 +57,7 @@ void blocks(const char* name, std::size_t n, int j, int s, int repeats) {
   const double bytes[4] = {double(memory.bytes()) / double(n), once, twice, twice};
   double rate[4], per_element[4];
   for (int k = 0; k < 4; ++k) {
-    std::sort(seconds[k].begin(), seconds[k].end());
-    const double median = seconds[k][seconds[k].size() / 2];
+    const double median = bench::median(seconds[k]);
     rate[k] = bytes[k] * double(n) / median, per_element[k] = median / double(n);
   }
   std::printf("{\"storage\":\"%s\",\"n\":%zu,\"j\":%d,\"s\":%d,\"read_GB_per_s\":%.2f", name, n, j, s, 1e-9 * rate[0]);

@@ -10,7 +10,8 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
-#include <algorithm>
+#include "harness.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -42,10 +43,7 @@ struct Case {
   std::function<void()> run;
   std::vector<double> seconds{};
 
-  double median() {
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
-  }
+  double median() const { return bench::median(seconds); }
 };
 
 void use_threads(int n) {

@@ -6,11 +6,10 @@ FOLDER holds NAME.petsc files. The method and preconditioner of a name are in SY
 b = 1, x = 0. Every residual is ||b - A x|| / ||b||, recomputed by Tacit after the solve.
 """
 
-import argparse
-import json
 import pathlib
-import subprocess
 import sys
+
+import harness
 
 SYSTEMS = {
     "mni_rw": ("cg", "ic0"),
@@ -23,33 +22,17 @@ SYSTEMS = {
 
 
 def solve(path, ranks, method, precond, options):
-    command = [sys.executable, "-m", "tacit", "solve", str(path), "--ranks", str(ranks), "--method", method]
-    command += [
-        "--precond",
-        precond,
-        "--rtol",
-        str(options.rtol),
-        "--restart",
-        "60",
-        "--max-iterations",
-        "3000",
-        "--json",
-        "-",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.limit)
-    if done.returncode not in (0, 3):
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout)
+    command = [sys.executable, "-m", "tacit", "solve", path, "--ranks", ranks, "--method", method, "--precond", precond]
+    command += ["--rtol", options.rtol, "--restart", 60, "--max-iterations", 3000, "--json", "-"]
+    return harness.facts(command, accepted=(0, 3), timeout=options.limit, threads=None)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, ranks=(1, 2, 4))
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--rtol", type=float, default=1e-8)
     parser.add_argument("--limit", type=float, default=600)
     parser.add_argument("--only", nargs="+")
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     print(
         f"{'system':9} {'unknowns':>9} {'nonzeros':>10} ranks method    precond  {'reason':14} {'iterations':>10} {'residual':>9} {'read':>7} {'setup':>7} {'solve':>7}  reductions  MB sent"
@@ -70,9 +53,7 @@ def main():
                 f" {r['residual_norm']:9.2e} {seconds['read']:7.2f} {seconds['setup']:7.2f} {seconds['solve']:7.2f} {counts['reductions']:11} {counts['bytes'] / 1e6:8.1f}",
                 flush=True,
             )
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"schema": "tacit.bench.real/1", "runs": results}, indent=1) + "\n")
+    harness.write(options.json, "real/1", runs=results)
 
 
 if __name__ == "__main__":

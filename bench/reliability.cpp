@@ -46,7 +46,7 @@ struct Case {
 krylov::Options options_of(const std::string& text) {
   krylov::Options options;
   const auto colon = text.find(':'), at = text.find('=');
-  options.method = krylov::method_of(text.substr(0, colon));
+  options.method = tacit::value_of<krylov::Method>(text.substr(0, colon));
   if (colon == std::string::npos) return options;
   require(at != std::string::npos, text, " has an option without a value");
   const std::string name = text.substr(colon + 1, at - colon - 1);

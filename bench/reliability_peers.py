@@ -11,7 +11,6 @@ tolerance. Peers run on one rank, Tacit with its fallbacks on --ranks and withou
 Everything is kept in FOLDER/SIZE (build/reliability); what is there is not run again. FILE keeps its other sizes.
 """
 
-import argparse
 import collections
 import contextlib
 import json
@@ -26,6 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+import harness
+
 # Tacit's method, and the peers' of the same kind; cg for positive definite systems only.
 MATCHING = {
     "cg": {"scipy": ["cg"], "petsc": ["cg", "pipecg", "pipecgrr"]},
@@ -34,6 +35,7 @@ MATCHING = {
 }
 PEERS = {"scipy": "scipy", "petsc": "petsc4py"}  # and the module that it takes
 RESTART = 30
+THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a peer's Python has packages of its own
 
 
 # ---- in the Python that has the peer ----
@@ -258,28 +260,16 @@ def python_with(module):
     return None
 
 
-def run(command, accepted=(0,)):
-    done = subprocess.run(
-        list(map(str, command)),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"),
-    )
-    if done.returncode not in accepted:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
 def measure(size, options):
     """All cases of one size."""
     bench, folder = options.build / "bench/bench_reliability", options.work / str(size)
     if not (folder / "index.json").exists():
-        run([bench, "--size", size, "--export", folder])
+        harness.output([bench, "--size", size, "--export", folder])
     cases = []
 
     def add(solver, file, command, accepted=(0,)):
         if not file.exists():
-            run(command, accepted)
+            harness.output(command, accepted=accepted, env=dict(os.environ, **THREAD))
         result = json.loads(file.read_text())
         cases.extend({"solver": solver, "ranks": result["ranks"], **c} for c in result["cases"])
 
@@ -299,12 +289,9 @@ def measure(size, options):
 def main():
     if sys.argv[1:2] == ["--worker"]:
         return work(sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4]))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser = harness.parser(__doc__, build=True, ranks=(1,))
     parser.add_argument("--size", type=int, nargs="+", default=[40])
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1])
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/reliability"))
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     tables, behind, compared = {}, [], False
     for size in options.size:
@@ -324,9 +311,8 @@ def main():
         values = [[row[name] for name in columns] for row in rows]
         tables[str(size)] = {"columns": columns, "rows": values, "comparison": comparison}
     if options.json:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
         before = json.loads(options.json.read_text())["sizes"] if options.json.exists() else {}
-        result = {"schema": "tacit.bench.reliability/1", "commit": done.stdout.strip(), "sizes": before | tables}
+        result = {"schema": "tacit.bench.reliability/1", **harness.surroundings(), "sizes": before | tables}
         text = json.dumps(result).replace("}], [", "}],\n [").replace("}, {", "},\n {")  # a row a line
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(text + "\n")

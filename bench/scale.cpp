@@ -1,5 +1,5 @@
 // What methods cost on machines with hundreds or thousands of ranks, by the clocks of simulated ones
-// (docs/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
+// (docs/theory/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
 //
 //   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its relatives
 //   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one bottom solve of a truncated
@@ -7,7 +7,7 @@
 //
 // All: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns a byte), GBps= cacheGBps= cacheKB= Gflops=; progress=,
 // delivery=, seed=; only=NAME,..; json=FILE.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/comm/simulate.hpp>
@@ -20,8 +20,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,7 +64,7 @@ struct Outcome {
   double real = 0;  // seconds here
 };
 
-std::ostringstream json;
+bench::Rows results;
 void print(const std::string& name, const Outcome& o, double& base) {
   const auto& r = o.report;
   const double t = o.times.finish;
@@ -81,10 +79,10 @@ void print(const std::string& name, const Outcome& o, double& base) {
       1e6 * o.times.kernel_seconds() / std::max(1, r.iterations), long(r.counts.reductions), r.residual_norm,
       krylov::to_string(r.reason), o.real);
   std::fflush(stdout);
-  json << (json.tellp() > 0 ? ",\n" : "") << "{\"name\": \"" << name << "\", \"iterations\": " << r.iterations
-       << ", \"seconds\": " << t << ", \"sums\": " << r.counts.reductions << ", \"exchanges\": " << r.counts.exchanges
-       << ", \"residual\": " << r.residual_norm << ", \"sum\": " << o.times.seconds("sum")
-       << ", \"halo\": " << o.times.seconds("halo") << ", \"kernels\": " << o.times.kernel_seconds() << "}";
+  results.add("{\"name\": \"", name, "\", \"iterations\": ", r.iterations, ", \"seconds\": ", t,
+              ", \"sums\": ", r.counts.reductions, ", \"exchanges\": ", r.counts.exchanges,
+              ", \"residual\": ", r.residual_norm, ", \"sum\": ", o.times.seconds("sum"),
+              ", \"halo\": ", o.times.seconds("halo"), ", \"kernels\": ", o.times.kernel_seconds(), "}");
 }
 
 // ---- GMRES and its relatives ----
@@ -373,9 +371,9 @@ void multigrid() {
         100 * bottom / times.finish, base_bottom / bottom, 1e3 * times.seconds("sum"), 1e3 * times.seconds("halo"),
         1e3 * times.kernel_seconds(), report.residual_norm, wall_time() - from);
     std::fflush(stdout);
-    json << (json.tellp() > 0 ? ",\n" : "") << "{\"name\": \"" << name << "\", \"cycles\": " << report.cycles
-         << ", \"iterations\": " << report.bottom_iterations << ", \"seconds\": " << times.finish
-         << ", \"bottom\": " << bottom << "}";
+    results.add("{\"name\": \"", name, "\", \"cycles\": ", report.cycles,
+                ", \"iterations\": ", report.bottom_iterations, ", \"seconds\": ", times.finish,
+                ", \"bottom\": ", bottom, "}");
   }
 }
 
@@ -388,7 +386,7 @@ int main(int argc, char** argv) try {
   else if (what == "bottom") bottom();
   else if (what == "multigrid") multigrid();
   else return std::puts("bench_scale gmres|bottom|multigrid [key=value ...]"), 2;
-  if (given.has("json")) std::ofstream(given["json"]) << "[" << json.str() << "]\n";
+  if (given.has("json")) results.write(given["json"]);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

@@ -7,7 +7,7 @@
 // one rank, no halo. "halo": an exchange that is waited for at once. hidden = (synchronous - schedule) / min(halo,
 // alone's interior): the share of the halo's time that the schedule hides behind its interior work. Before all that
 // `warm` products are made as automatic, which has chosen then.
-#include "words.hpp"
+#include "harness.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
@@ -22,16 +22,8 @@
 #include <vector>
 
 using namespace tacit;
+using bench::median;
 using op::Schedule;
-
-namespace {
-
-double median(std::vector<double> t) {
-  std::nth_element(t.begin(), t.begin() + std::ptrdiff_t(t.size() / 2), t.end());
-  return t[t.size() / 2];
-}
-
-}  // namespace
 
 int main(int count, char** words) try {
   bench::Words said{{"n", "64"},
@@ -51,7 +43,7 @@ int main(int count, char** words) try {
   const bool cg = said["method"] == "cg";
   require(cg || said["method"] == "product", "method=", said["method"], "; there are product and cg");
   std::vector<Schedule> ways;
-  for (const auto& name : said.list("schedules")) ways.push_back({op::schedule_of(name)});
+  for (const auto& name : said.list("schedules")) ways.push_back({tacit::value_of<op::Schedule::How>(name)});
   const auto comm = comm::mpi_world();
   comm.use(comm::path_of(said["path"]));
   const Global slabs = planes > 0 ? planes / comm.size() : std::stoll(said["slabs"]);

@@ -31,28 +31,9 @@ void set(krylov::Options& o, std::string& format, std::string& path, int& warm, 
   const auto at = text.find('=');
   const std::string name = text.substr(0, at), value = at == std::string::npos ? "" : text.substr(at + 1);
   if (name == "format") format = value;
-  else if (name == "restart") o.restart = std::stoi(value);
-  else if (name == "step") o.step = std::stoi(value);
-  else if (name == "depth") o.depth = std::stoi(value);
-  else if (name == "block") o.block = std::stoi(value);
-  else if (name == "tau") o.tau = std::stod(value);
-  else if (name == "basis") o.basis = krylov::basis_of(value);
-  else if (name == "storage") o.storage = krylov::storage_of(value);
-  else if (name == "orthogonalisation") o.orthogonalisation = krylov::orthogonalisation_of(value);
-  else if (name == "block_qr") o.block_qr = krylov::block_qr_of(value);
-  else if (name == "powers") o.powers = krylov::powers_of(value);
-  else if (name == "replacement") o.replacement = std::stoi(value);
-  else if (name == "engine") o.engine = krylov::engine_of(value);
-  else if (name == "side") o.side = krylov::side_of(value);
-  else if (name == "rtol") o.rtol = std::stod(value);
-  else if (name == "sweeps") o.sweeps = std::stoi(value);
-  else if (name == "schedule") o.schedule.how = op::schedule_of(value);
-  else if (name == "remote_threads") o.schedule.remote_threads = std::stoi(value);
-  else if (name == "job_rows") o.schedule.job_rows = std::stoi(value);
   else if (name == "path") path = value;
   else if (name == "warm") warm = std::stoi(value);
-  else if (name == "fallbacks") o.fallbacks = std::stoi(value) != 0;
-  else throw Error(ErrorKind::usage, message("unknown option ", text));
+  else set_from_text(krylov::options(), o, name, value, "solve");
 }
 
 std::unique_ptr<op::Operator<double>> matrix_free(const comm::Communicator& comm, const bench::Problem& problem) {
@@ -94,7 +75,7 @@ void run(int argc, char** argv) {
   const int repeats = std::atoi(argv[6]);
   std::string format = "automatic", path = "auto";
   krylov::Options options;
-  options.method = krylov::method_of(argv[3]);
+  options.method = tacit::value_of<krylov::Method>(argv[3]);
   std::vector<int> iterations;
   std::istringstream numbers(argv[5]);
   for (std::string one; std::getline(numbers, one, ',');) iterations.push_back(std::stoi(one));

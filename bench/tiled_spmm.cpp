@@ -7,15 +7,15 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
 
+#include "harness.hpp"
+
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <numbers>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,13 +26,6 @@
 using namespace tacit;
 
 namespace {
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  std::stringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
-  return words;
-}
 
 bool of_processor = false;
 
@@ -92,10 +85,9 @@ int main(int count, char** words) {
   const app::tomography::Projector projector(g, order);
   const double read = bandwidth();
   std::printf("read %.1f GB/s\n", read / 1e9);
-  std::ostringstream out;
-  out << "[";
-  for (const auto& format : split(formats))
-    for (const auto& value : split(values)) {
+  bench::Rows results;
+  for (const auto& format : bench::cut(formats))
+    for (const auto& value : bench::cut(values)) {
       options.matrix.format = format == "list" ? op::TiledFormat::list : op::TiledFormat::bitmap;
       options.matrix.values = value == "half"       ? op::Values::half
                               : value == "bfloat16" ? op::Values::bfloat16
@@ -106,7 +98,7 @@ int main(int count, char** words) {
       std::printf("%d x %d, %lld entries, %s: %.2f bytes an entry, built in %.2f s\n", a->forward().rows(),
                   a->forward().columns(), static_cast<long long>(a->entries()), a->forward().storage().c_str(),
                   a->forward().bytes() / double(a->entries()), built);
-      for (const auto& k_text : split(columns)) {
+      for (const auto& k_text : bench::cut(columns)) {
         const int k = std::atoi(k_text.c_str());
         layout::Vector<float> x(a->domain(), k), y(a->range(), k);
         for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = float(i % 97) * 0.01f;
@@ -123,11 +115,10 @@ int main(int count, char** words) {
             (a->forward().bytes() + 4.0 * k * double(x.size() / std::size_t(k) + y.size() / std::size_t(k))) / read;
         std::printf("  k %3d: A %7.2f  A^T %7.2f Gflop/s   %.4f s, %.2f of the bandwidth's time\n", k,
                     flops / best[0] / 1e9, flops / best[1] / 1e9, best[0], floor / best[0]);
-        out << (out.tellp() > 1 ? ",\n" : "\n") << R"( {"format": ")" << format << R"(", "values": ")" << value
-            << R"(", "columns": )" << k << R"(, "forward_gflops": )" << flops / best[0] / 1e9
-            << R"(, "adjoint_gflops": )" << flops / best[1] / 1e9 << R"(, "build_seconds": )" << built << "}";
+        results.add(R"({"format": ")", format, R"(", "values": ")", value, R"(", "columns": )", k,
+                    R"(, "forward_gflops": )", flops / best[0] / 1e9, R"(, "adjoint_gflops": )", flops / best[1] / 1e9,
+                    R"(, "build_seconds": )", built, "}");
       }
     }
-  out << "\n]\n";
-  if (!json.empty()) std::ofstream(json) << out.str();
+  results.write(json);
 }

@@ -1,25 +1,24 @@
 """A scan reconstructed by `tacit reconstruct`, one slice and many: seconds of building and solving, memory, beside what is wanted.
 
-    python bench/tomography_scan.py --data FOLDER [--slices 1,32] [--iterations 24] [--options "..."] [--repeat 3]
+    python bench/tomography_scan.py --data FOLDER [--slices 1,32] [--iterations 24] [--options "..."] [--rounds 3]
     python bench/tomography_scan.py SINOGRAM.bin THETA.bin ANGLES DETECTORS ...
 
 FOLDER holds tomography/CDS1_sinogram.bin and CDS1_theta.bin; other files are raw float32 likewise; the one slice is repeated. Of
---repeat runs the least of each figure. Wanted of CDS1 (750 x 512, 235 M entries, 24 iterations of CGLS, two processors): both
+--rounds runs the least of each figure. Wanted of CDS1 (750 x 512, 235 M entries, 24 iterations of CGLS, two processors): both
 directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. Entries of one slice are computed, those of 32
 stored, unless --options "--format bitmap" or another says how. --cpu also prints the processors' seconds of
 building and of products (one thread), over those of the bytes that a product reads at the bandwidth measured here.
 """
 
-import argparse
-import json
-import os
 import pathlib
 import shlex
-import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
+
+import harness
 
 GOALS = {"build s": 3.5, "peak GB": 2.9, 1: 1.8, 32: 14.0}
 
@@ -30,9 +29,6 @@ def told(what, figure, goal):
 
 def processor(o, theta):
     """Seconds of one thread on its processor: nothing else on the machine counts, but for caches and memory."""
-    import time
-
-    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
     import tacit
     from tacit import tomography
 
@@ -73,13 +69,12 @@ def processor(o, theta):
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = harness.parser(__doc__, rounds=1)
     words.add_argument("sinogram", nargs="?")
     words.add_argument("theta", nargs="?")
     words.add_argument("angles", type=int, nargs="?", default=750)
     words.add_argument("detectors", type=int, nargs="?", default=512)
     words.add_argument("--data", type=pathlib.Path)
-    words.add_argument("--repeat", type=int, default=1)
     words.add_argument("--cpu", action="store_true")
     words.add_argument("--slices", default="1,32")
     words.add_argument("--iterations", default="24")
@@ -93,28 +88,19 @@ def main():
     one = np.fromfile(o.sinogram, "<f4")
     if o.cpu:
         processor(o, np.fromfile(o.theta, "<f4"))
-    python = pathlib.Path(__file__).parent.parent / "python"
-    environment = os.environ | {"PYTHONPATH": str(python)}
+    rows = []
     for slices in (int(s) for s in o.slices.split(",") if s):
-        best = {}
         with tempfile.TemporaryDirectory() as folder:
             many = pathlib.Path(folder) / "many.bin"
             np.tile(one, slices).tofile(many)
-            command = [sys.executable, "-m", "tacit", "reconstruct", "--sinogram", str(many), "--theta", str(o.theta)]
+            command = [sys.executable, "-m", "tacit", "reconstruct", "--sinogram", many, "--theta", o.theta]
             command += ["--shape", f"{o.angles},{o.detectors}", "--iterations", o.iterations, "--json", "-"]
-            for _ in range(o.repeat):
-                done = subprocess.run(
-                    [*command, *shlex.split(o.options)], env=environment, capture_output=True, text=True
-                )
-                if done.returncode:
-                    raise SystemExit(done.stderr)
-                r = json.loads(done.stdout)
-                found = {
-                    "build": r["seconds"]["build"],
-                    "solve": r["seconds"]["solve"],
-                    "peak": r["peak_memory_bytes"] / 1e9,
-                }
-                best = {key: min(best.get(key, v), v) for key, v in found.items()}
+            command += shlex.split(o.options)
+            runs = [harness.facts(command, threads=None) for _ in range(o.rounds)]
+        r = runs[-1]
+        best = {part: min(run["seconds"][part] for run in runs) for part in ("build", "solve")}
+        best["peak"] = min(run["peak_memory_bytes"] for run in runs) / 1e9
+        rows.append({"slices": slices, "nonzeros": r["nonzeros"], "storage": r["storage"], **best})
         goals = GOALS if known else {}
         print(
             f"{slices:3d} slices, {r['nonzeros']:,} entries ({r['storage']}): {told('build s', best['build'], goals.get('build s'))},"
@@ -122,6 +108,7 @@ def main():
             f" |b - A x|^2 {r['residual'][0] ** 2:.3f}",
             flush=True,
         )
+    harness.write(o.json, "tomography_scan/1", rounds=o.rounds, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a solve takes while other programs want the same cores.
 
     python bench/under_load.py [--side 200] [--iterations 600] [--busy N] [--threads 1 2] [--rounds 5] [--multigrid]
+                               [--json FILE]
 
 cg on the Laplacian of side x side points, a fixed number of iterations, on an idle machine and beside N processes that
 compute all the time (default: two for each processor), for each number of threads, in turn. The least and the median
@@ -9,7 +10,6 @@ multigrid` too. A machine that does something else as well shows in the idle fig
 the busy processes are then as important as the solve.
 """
 
-import argparse
 import contextlib
 import os
 import statistics
@@ -20,6 +20,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
+import harness
 import tacit
 from tacit import _core
 
@@ -59,17 +60,15 @@ def solves(matrix, rhs, iterations, threads, count):
 def commands(threads):
     begin = time.perf_counter()
     command = [sys.executable, "-m", "tacit", "multigrid", "--n", "64", "--threads", str(threads)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    harness.output(command, threads=threads)
     return [time.perf_counter() - begin]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, rounds=5, threads=[1, 2])
     parser.add_argument("--side", type=int, default=200)
     parser.add_argument("--iterations", type=int, default=600)
     parser.add_argument("--busy", type=int, default=2 * len(os.sched_getaffinity(0)))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--multigrid", action="store_true")
     options = parser.parse_args()
     matrix = laplacian(options.side)
@@ -94,6 +93,9 @@ def main():
                 f"{name:10} {threads:7} {min(idle):12.4f} {statistics.median(idle):7.4f}"
                 f" {min(loaded):15.4f} {statistics.median(loaded):7.4f} {statistics.median(loaded) / reference:14.2f}"
             )
+    rows = [dict(zip(("work", "threads", "loaded"), key, strict=True), seconds=s) for key, s in seconds.items()]
+    harness.write(options.json, "under_load/1", rounds=options.rounds, busy=options.busy, rows=rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

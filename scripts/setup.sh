@@ -423,13 +423,14 @@ setup_compile() { # BUILD-FOLDER LOG TARGET...
 }
 
 # wants_applications ARGS: does `tacit ARGS` need more than operators, methods and preconditioners? What has been built stays.
+# `tacit demo` shows what there is: `./run` by itself, which has to be quick on a bare machine, leaves the applications out.
 wants_applications() {
   if grep -qxF 'TACIT_APPLICATIONS:BOOL=ON' "$build/CMakeCache.txt" 2>/dev/null; then return 0; fi
   case " $* " in
     *" --simulate"[\ =]*) return 0 ;;
   esac
-  case "${1:-demo}" in
-    demo | solve | info | doctor | check | convert | -*) return 1 ;;
+  case "${1:-}" in
+    '' | solve | info | doctor | check | convert | -*) return 1 ;;
   esac
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks how the source is written: clang-format, ruff (rules and format), mypy --strict, and shellcheck where it is
-# installed. After ./run or ./test, whose Python packages mypy looks at.
+# Checks how the source is written: clang-format, ruff (rules and format), mypy --strict, generated files that are up to
+# date, and shellcheck where it is installed. After ./test, whose Python packages and module it needs.
 #
 #   scripts/style.sh         says what differs; the last line is `N passed, N failed`
 #   scripts/style.sh --fix   puts right what clang-format and ruff can
@@ -39,6 +39,8 @@ fi
 check clang-format formatted --dry-run -Werror
 check 'ruff check' "$tools/bin/ruff" check -q .
 check 'ruff format' "$tools/bin/ruff" format -q --check .
+# What follows from the tables of options: types, objects, reference pages.
+check 'up to date' env PATH="$PWD/$tools/bin:$PATH" .venv/bin/python scripts/describe.py --check
 check 'mypy --strict' "$tools/bin/mypy" --strict --python-executable .venv/bin/python python/tacit
 if command -v shellcheck >/dev/null 2>&1; then
   check shellcheck shellcheck -x -S warning run test .ci/run scripts/*.sh bench/device.sh

@@ -24,7 +24,7 @@ HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 # Modules and folders of python/tacit. Those of one floor may see each other; modules of a folder may, too.
 PYTHON = ROOT / "python/tacit"
 PYTHON_FLOORS = [
-    {"_core", "_names", "_support", "launch", "report"},
+    {"_core", "_described", "_names", "_options", "_outcome", "_preconds", "_support", "launch", "methods", "report"},
     {"plot"},
     {"io"},
     {"comm"},
@@ -209,6 +209,15 @@ def test_who_includes_other_libraries(library: str) -> None:
         if pattern.match(name)
     ]
     assert not wrong, f"{library} headers belong to {sorted(allowed)}:\n" + "\n".join(wrong)
+
+
+def test_only_comm_knows_the_simulator() -> None:
+    """Floors above ask a communicator for what they need (has_threads(), clock()) and not for what it is."""
+    asks = re.compile(r"comm/simulate\.hpp|\bMachineModel\b|\bis_simulated\(|\bsimulated_machine\(|\bsimulate\(")
+    wrong = [
+        show(file) for floor, file in sources() if HEIGHT[floor] > HEIGHT["comm"] and asks.search(file.read_text())
+    ]
+    assert not wrong, f"files above comm that know the simulator: {wrong}"
 
 
 def test_one_judge_of_convergence() -> None:

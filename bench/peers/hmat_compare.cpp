@@ -7,7 +7,7 @@
 // Tacit with all threads and with one, hmat-oss with the one it has; products take turns. Tacit keeps the tolerance of
 // the whole matrix, hmat-oss of each block: compare errors, which are measured on the same 100 rows. The solver is
 // Tacit's BiCGStab for both, without a preconditioner. Set OPENBLAS_NUM_THREADS=1: hmat-oss calls it for small blocks.
-#include "../words.hpp"
+#include "../harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>

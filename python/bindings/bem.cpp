@@ -1,6 +1,5 @@
 // tacit::app::bem for Python. A mesh is two arrays, of vertices (n, 3) and triangles (m, 3).
 #include "bindings.hpp"
-#include "hmatrix.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/filesystem.h>
@@ -14,6 +13,8 @@
 #include <tacit/app/bem/system.hpp>
 
 #include <filesystem>
+
+#include <tacit/op/hmatrix/request.hpp>
 
 namespace tacit::python {
 namespace {
@@ -78,8 +79,8 @@ template <Scalar T>
 void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
         [](const Communicator& comm, const Rows& vertices, const Triples& triangles, bool galerkin, double quadrature,
-           const Plane& plane, const std::string& assembly, const nb::dict& options) {
-          const HMatrixRequest request = request_of(options);
+           const Plane& plane, const std::string& assembly, const op::HMatrixRequest& request) {
+          check_ranges(op::hmatrix_options(), request);
           const bem::SystemOptions o{galerkin ? bem::Discretisation::galerkin : bem::Discretisation::collocation,
                                      quadrature,
                                      plane_of(plane),

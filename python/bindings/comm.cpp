@@ -137,6 +137,7 @@ void bind_comm(nb::module_& m) {
             }
             return result;
           },
+          nb::sig("def collective(self, f: Callable[[], T], /) -> T"),
           "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
 
   m.def("path_names", &comm::path_names);

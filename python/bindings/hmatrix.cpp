@@ -1,10 +1,11 @@
 // tacit::op::HMatrix for Python.
-#include "hmatrix.hpp"
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <tacit/op/hmatrix/request.hpp>
 
 #include <algorithm>
 
@@ -24,42 +25,6 @@ op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& b
     g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
   return g;
 }
-
-}  // namespace
-
-HMatrixRequest request_of(const nb::dict& d) {
-  const auto is = [&](const char* name, const char* value) {
-    return d.contains(name) && nb::cast<std::string>(d[name]) == value;
-  };
-  HMatrixRequest w;
-  w.tree.leaf_size = nb::cast<Local>(d["leaf_size"]);
-  w.tree.bisection = is("bisection", "midpoint") ? op::Bisection::midpoint : op::Bisection::median;
-  auto& m = w.matrix;
-  m.tolerance = nb::cast<double>(d["tolerance"]);
-  m.measure = is("measure", "block") ? op::ErrorMeasure::block : op::ErrorMeasure::matrix;
-  m.admissibility.eta = nb::cast<double>(d["eta"]);
-  m.admissibility.kind = is("admissibility", "smaller")  ? op::Admissibility::Kind::smaller
-                         : is("admissibility", "larger") ? op::Admissibility::Kind::larger
-                         : is("admissibility", "weak")   ? op::Admissibility::Kind::weak
-                                                         : op::Admissibility::Kind::none;
-  m.compress.method = is("compression", "aca")   ? op::Compression::aca
-                      : is("compression", "svd") ? op::Compression::svd
-                                                 : op::Compression::aca_plus;
-  m.compress.recompress = nb::cast<bool>(d["recompress"]);
-  m.compress.verify = nb::cast<bool>(d["verify"]);
-  m.compress.max_rank = nb::cast<Local>(d["max_rank"]);
-  m.compress.cut_rank = nb::cast<Local>(d["cut_rank"]);
-  m.symmetry = is("symmetry", "symmetric")   ? op::Symmetry::symmetric
-               : is("symmetry", "hermitian") ? op::Symmetry::hermitian
-                                             : op::Symmetry::none;
-  m.storage = is("storage", "full")     ? op::StoragePrecision::full
-              : is("storage", "single") ? op::StoragePrecision::single
-                                        : op::StoragePrecision::automatic;
-  m.sampled_rows = nb::cast<int>(d["sampled_rows"]);
-  return w;
-}
-
-namespace {
 
 nb::dict report_of(const op::HMatrixReport& r) {
   nb::dict d;
@@ -138,11 +103,11 @@ void bind_scalar(nb::module_& m) {
   m.def(named<T>("hmatrix").c_str(),
         [](const Communicator& comm, const Columns<double>& points, const Columns<double>& boxes,
            const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
-           const nb::dict& options) {
-          HMatrixRequest request = request_of(options);
+           op::HMatrixRequest request) {
           request.matrix.concurrent = false;  // Python runs on one thread at a time
           release free;
           return comm::collective(comm, [&] {
+            check_ranges(op::hmatrix_options(), request);
             const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
             const auto columns = sources.size() == 0 ? rows
                                                      : std::make_shared<const op::ClusterTree>(
@@ -167,6 +132,8 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_hmatrix(nb::module_& m) {
+  bind_options<op::HMatrixRequest>(m, "HMatrixOptions", op::hmatrix_options());
+  m.def("describe_hmatrix", [] { return described<op::HMatrixRequest>(op::hmatrix_options(), {}); });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

@@ -1,5 +1,5 @@
 // Cells, finite volumes on them and multigrid for Python: options in, a report as a dict out.
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
@@ -40,44 +40,7 @@ op::Field field_of(int ranks, const nb::object& f) {
       [=](double x, double y, double z) { return call_python(ranks, [&] { return nb::cast<double>(call(x, y, z)); }); };
 }
 
-template <class F>
-void set(const nb::dict& options, const char* name, F&& f) {
-  if (options.contains(name) && !options[name].is_none()) f(options[name]);
-}
-
-precond::MultigridOptions multigrid_options(const nb::dict& o) {
-  precond::MultigridOptions m;
-  set(o, "cycle", [&](nb::handle v) { m.cycle = precond::cycle_of(nb::cast<std::string>(v)); });
-  set(o, "smoother", [&](nb::handle v) { m.smoother = precond::smoother_of(nb::cast<std::string>(v)); });
-  set(o, "interpolation", [&](nb::handle v) { m.interpolation = precond::interpolation_of(nb::cast<std::string>(v)); });
-  set(o, "restriction", [&](nb::handle v) { m.restriction = precond::interpolation_of(nb::cast<std::string>(v)); });
-  set(o, "full_interpolation",
-      [&](nb::handle v) { m.full_interpolation = precond::interpolation_of(nb::cast<std::string>(v)); });
-  set(o, "pre", [&](nb::handle v) { m.pre = nb::cast<int>(v); });
-  set(o, "post", [&](nb::handle v) { m.post = nb::cast<int>(v); });
-  set(o, "symmetric", [&](nb::handle v) { m.symmetric = nb::cast<bool>(v); });
-  set(o, "relaxation", [&](nb::handle v) { m.relaxation = nb::cast<double>(v); });
-  set(o, "chebyshev_range", [&](nb::handle v) { m.chebyshev_range = nb::cast<double>(v); });
-  set(o, "smallest_box", [&](nb::handle v) { m.smallest_box = nb::cast<Global>(v); });
-  set(o, "agglomerate_below", [&](nb::handle v) { m.agglomerate_below = nb::cast<Global>(v); });
-  set(o, "levels", [&](nb::handle v) { m.levels = nb::cast<int>(v); });
-  set(o, "single_levels", [&](nb::handle v) { m.single_levels = nb::cast<bool>(v); });
-  return m;
-}
-
-app::BottomOptions bottom_options(const nb::dict& o) {
-  app::BottomOptions b;
-  auto& k = b.krylov;
-  set(o, "bottom", [&](nb::handle v) { b.name = nb::cast<std::string>(v); });
-  set(o, "bottom_reduction", [&](nb::handle v) { k.rtol = nb::cast<double>(v); });
-  set(o, "bottom_norm", [&](nb::handle v) { k.norm = krylov::norm_of(nb::cast<std::string>(v)); });
-  set(o, "bottom_max_iterations", [&](nb::handle v) { k.max_iterations = nb::cast<int>(v); });
-  set(o, "step", [&](nb::handle v) { k.step = nb::cast<int>(v); });
-  set(o, "basis", [&](nb::handle v) { k.basis = krylov::basis_of(nb::cast<std::string>(v)); });
-  set(o, "powers", [&](nb::handle v) { k.powers = krylov::powers_of(nb::cast<std::string>(v)); });
-  set(o, "depth", [&](nb::handle v) { k.depth = nb::cast<int>(v); });
-  return b;
-}
+using Request = app::MultigridRequest;
 
 nb::dict to_dict(const precond::MultigridReport& r) {
   nb::dict d;
@@ -108,8 +71,8 @@ nb::dict to_dict(const precond::MultigridReport& r) {
 }
 
 // What a device's bottom takes of the options; others are refused.
-precond::ResidentBottom resident_bottom(const nb::dict& o) {
-  const auto given = bottom_options(o);
+precond::ResidentBottom resident_bottom(const Request& o) {
+  const auto& given = o.bottom;
   const auto& k = given.krylov;
   require(given.name == "automatic" || given.name == "bicgstab",
           "the bottom of a device is bicgstab in one launch, and \"", given.name, "\" was asked for");
@@ -117,7 +80,7 @@ precond::ResidentBottom resident_bottom(const nb::dict& o) {
           "a device's bottom takes bottom_reduction, bottom_max_iterations and the norm max");
   precond::ResidentBottom b;
   b.reduction = k.rtol, b.max_iterations = k.max_iterations.value_or(b.max_iterations);
-  set(o, "bottom_cells", [&](nb::handle v) { b.cells = nb::cast<Global>(v); });
+  b.cells = o.bottom_cells.value_or(b.cells);
   return b;
 }
 
@@ -220,7 +183,7 @@ void bind_scalar(nb::module_& m) {
                 right.assign({b.data(), b.size()});
                 precond::MultigridSolve o;
                 o.rtol = rtol, o.atol = atol, o.max_cycles = max_cycles;
-                o.max_norm = krylov::norm_of(norm) == krylov::Norm::max;
+                o.max_norm = value_of<krylov::Norm>(norm) == krylov::Norm::max;
                 report = s.solve(right, *solution, o);
                 return solution;
               });
@@ -232,13 +195,14 @@ void bind_scalar(nb::module_& m) {
   // On a device ("cuda"), or on one that the processor plays ("virtual").
   m.def(
       named<T>("multigrid_on_device").c_str(),
-      [](std::shared_ptr<A> a, const nb::dict& options, const std::string& device, const Elements<T>& b,
+      [](std::shared_ptr<A> a, const Request& options, const std::string& device, const Elements<T>& b,
          std::optional<Elements<T>> x0, double rtol, double atol, int max_cycles, const std::string& norm) {
-        const auto o = multigrid_options(options);
+        check_ranges(app::multigrid_options(), options);
+        const auto& o = options.levels;
         const auto bottom = resident_bottom(options);
         precond::MultigridSolve s;
         s.rtol = rtol, s.atol = atol, s.max_cycles = max_cycles,
-        s.max_norm = krylov::norm_of(norm) == krylov::Norm::max;
+        s.max_norm = value_of<krylov::Norm>(norm) == krylov::Norm::max;
         std::tuple<std::vector<T>, precond::MultigridReport, double> done;
         {
           release free;
@@ -257,11 +221,13 @@ void bind_scalar(nb::module_& m) {
         return nb::make_tuple(array_of(std::move(x)), to_dict(report), setup);
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
-  m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const nb::dict& options) {
-    const auto o = multigrid_options(options);
-    const auto b = bottom_options(options);
+  m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const Request& options) {
     release free;
-    return comm::collective(a->range().comm(), [&] { return app::make_multigrid<T>(a, o, b); });
+    return comm::collective(a->range().comm(), [&] {
+      check_ranges(app::multigrid_options(), options);
+      require(!options.bottom_cells, "bottom_cells ", options.bottom_cells.value_or(0), " is an option of a device");
+      return app::make_multigrid<T>(a, options.levels, options.bottom);
+    });
   });
 }
 
@@ -320,10 +286,8 @@ void bind_multigrid(nb::module_& m) {
                                 [&] { return Boxes::within(comm, op::Domain::uniform(n, kinds, lengths), edge, f); });
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def("bottom_names", &app::bottom_names);
-  m.def("cycle_names", &precond::cycle_names);
-  m.def("smoother_names", &precond::smoother_names);
-  m.def("interpolation_names", &precond::interpolation_names);
+  bind_options<Request>(m, "MultigridOptions", app::multigrid_options());
+  m.def("describe_multigrid", [] { return described<Request>(app::multigrid_options(), {}); });
   m.def("cell_stencil_names", &op::cell_stencil_names);
   bind_scalar<float>(m);
   bind_scalar<double>(m);

@@ -1,9 +1,9 @@
 // tacit::precond for Python: preconditioners by name, as operators.
-#include "bindings.hpp"
+#include "described.hpp"
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <tacit/precond/jacobi.hpp>
@@ -36,7 +36,9 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_precond(nb::module_& m) {
-  m.def("precond_names", &precond::names);
+  bind_options<precond::Options>(m, "PrecondOptions", precond::options());
+  m.def("precond_is_symmetric", &precond::is_symmetric);
+  m.def("describe_precond", [] { return described<precond::Options>(precond::options(), precond::kinds()); });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, io, krylov, layout, op, precond, simulate
+    from . import comm, io, krylov, layout, methods, op, precond, simulate
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .io import read_vector
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         cg,
         chebyshev,
         gmres,
-        methods,
         richardson,
         solve,
     )
@@ -51,7 +50,6 @@ _HOMES = {
         "cg",
         "chebyshev",
         "gmres",
-        "methods",
         "richardson",
         "solve",
     ],
@@ -71,7 +69,7 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "io", "krylov", "layout", "op", "precond", "simulate")
+_FLOORS = ("comm", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
 

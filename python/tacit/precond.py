@@ -3,19 +3,10 @@
 ``precond=`` of :func:`tacit.solve` takes a name, a ``dict(name=..., option=...)``, anything that stands for an
 operator, or what the functions here make (to be used more than once).
 
-================== ========================================================================== ========================
-name               what it does                                                               options
-================== ========================================================================== ========================
-none               nothing
-jacobi             divides by the diagonal                                                    absolute
-block-jacobi       works on each rank's diagonal block, no messages                           solver, blocks
-ilu0, ic0          incomplete factors of each rank's block (ic0: Hermitian positive definite)  blocks
-spai, fsai         a sparse approximate inverse: an apply is a product (fsai: for cg)         local
-polynomial         a polynomial in the matrix: no reductions, as parallel as the matrix       kind, degree, lambda_min,
-                                                                                              lambda_max, relaxation
-inner              a few iterations of another method; for bicgstab, and gmres with           method, iterations, rtol,
-                   side="flexible"                                                            precond, rank, tolerance
-================== ========================================================================== ========================
+Of stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial" and more; the classes
+here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options it takes;
+docs/reference/preconditioners.md has the table. Of any operator: "inner", a few iterations of another method
+(:func:`inner`).
 
 Of :func:`tacit.hmatrix` operators there are:
 
@@ -36,28 +27,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from . import _core
+from . import _core, _preconds
+from ._described import PRECOND, PRECOND_NAMES, SOLVE_NAMES
+from ._options import Described, fill
+from ._preconds import *  # noqa: F403
 from ._support import agreed, choose, core, real_number, refuse_unknown, utf8, whole_number
 from .op import Csr, HMatrix, Operator, as_operator, stored
 
-__all__ = ["Reporting", "build", "inner", "make", "names"]
+__all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
 
-# Those that are Hermitian positive definite when the matrix is, so that cg may use them.
-_SYMMETRIC = {"none", "jacobi", "block-jacobi", "ilu0", "ic0", "fsai", "polynomial"}
-
-
-def _value(given: Any) -> Any:
-    """What a text of the command line stands for."""
-    if not isinstance(given, str):
-        return given
-    for number in (int, float):
-        try:
-            return number(given)
-        except ValueError:
-            pass
-    return None if given == "none" else given
+# Of H-matrices, those that are Hermitian positive definite when the matrix is, so that cg may use them.
+_SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
 
 
 class Reporting(Operator):
@@ -88,17 +68,30 @@ def names() -> list[str]:
     >>> "jacobi" in tacit.precond.names()
     True
     """
-    return list(_core.precond_names())
+    return list(PRECOND_NAMES)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    return repr(float(value)) if isinstance(value, (float, np.floating)) else utf8(str(value))
+def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str, Any]]:
+    """The name and the options that ``precond=given`` stands for."""
+    if given is None:
+        return "none", {}
+    if isinstance(given, Described):
+        return given.name, given.given()
+    if isinstance(given, str):
+        given = {"name": given}
+    options = dict(given)
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ValueError(f"precond is {given!r}; dict(name=..., ...) is needed")
+    return utf8(name.replace("_", "-")), options
 
 
-def _texts(options: dict[str, Any]) -> dict[str, str]:
-    return {utf8(key): _text(value) for key, value in options.items()}
+def _filled(name: str, options: dict[str, Any]) -> _core.PrecondOptions:
+    """The options as the compiled part has them."""
+    o = _core.PrecondOptions()
+    taken = {key: option for key, option in PRECOND.items() if name in option.takers}
+    fill(o, f"precond {name!r}", taken if name in PRECOND_NAMES else PRECOND, options)
+    return o
 
 
 def make(A: Operator, name: str, **options: Any) -> Operator | None:
@@ -147,7 +140,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
 
         def absolute() -> bool:
             refuse_unknown("precond 'jacobi'", others, ["absolute"])
-            return choose("absolute", _text(options.get("absolute", False)), ["false", "true"]) == "true"
+            return bool(_filled("jacobi", options).absolute)
 
         return Operator(core("jacobi", scalar)(A._handle, agreed(A.comm, absolute)), A.comm, A.dtype)
     if chosen == "inner":
@@ -162,8 +155,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     if chosen == "hlu":
         raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
     A = stored(A, f"the preconditioner {chosen!r}")
-    handle = core("precondition", scalar)(A._handle, chosen, _texts(options))
-    return Operator(handle, A.comm, A.dtype)
+    filled = agreed(A.comm, lambda: _filled(chosen, options))
+    return Operator(core("precondition", scalar)(A._handle, chosen, filled), A.comm, A.dtype)
 
 
 def _of_hmatrix(A: HMatrix, name: str, options: dict[str, Any]) -> Operator:
@@ -211,7 +204,7 @@ def inner(
     A : Operator
         What the iterations solve with. Of an H-matrix a coarse copy is made first.
     method : str
-        Any of :func:`tacit.methods` but "auto".
+        Any of :mod:`tacit.methods` but "auto".
     iterations : int
         At most so many for each solve.
     rtol : float
@@ -243,7 +236,7 @@ def inner(
 
     def look() -> tuple[_core.Options, float]:
         o = _core.Options()
-        o.method = choose("method", method, [m for m in _core.method_names() if m != "auto"])
+        o.method = choose("method", method, [m for m in SOLVE_NAMES if m != "auto"])
         o.max_iterations = whole_number(iterations, "iterations")
         if iterations < 1:
             raise ValueError(f"iterations is {iterations}; a positive number is needed")
@@ -265,22 +258,15 @@ def inner(
     return Reporting(handle, matrix)
 
 
-def named(given: Any, where: str = "on the device") -> tuple[str, dict[str, str], bool]:
+def named(given: Any, where: str = "on the device") -> tuple[str, _core.PrecondOptions, bool]:
     """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
     matrix. `where`: of the error, what takes names only.
     """
-    if given is None:
-        return "none", {}, True
-    if isinstance(given, str):
-        given = {"name": given}
-    if not isinstance(given, dict):
+    if given is not None and not isinstance(given, (str, dict, Described)):
         raise ValueError(f"precond is a {type(given).__name__}; {where} it is given by name")
-    options = dict(given)
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        raise ValueError(f"precond is {given!r}; dict(name=..., ...) is needed")
-    name = name.replace("_", "-")
-    return utf8(name), _texts(options), name in _SYMMETRIC and options.get("solver") != "spai"
+    name, options = split(given)
+    filled = _filled(name, options)
+    return name, filled, _core.precond_is_symmetric(name, filled)
 
 
 def build(
@@ -290,12 +276,12 @@ def build(
 
     `renumbered`: the matrix in the user's numbers, where `A` has others, and the numbers. Collective.
     """
-    if given is None or isinstance(given, (str, dict)):
-        name, texts, symmetric = agreed(A.comm, lambda: named(given))
-        options: dict[str, Any] = dict(texts)
+    if given is None or isinstance(given, (str, dict, Described)):
+        name, options = agreed(A.comm, lambda: split(given))
         if name == "inner" or isinstance(A, HMatrix):
-            options = {k: _value(v) for k, v in given.items() if k != "name"} if isinstance(given, dict) else {}
-        return make(A, name, **options), symmetric
+            return make(A, name, **options), name in _SYMMETRIC_OF_HMATRICES
+        made = make(A, name, **options)
+        return made, _core.precond_is_symmetric(name, _filled(name, options))
     users = A if renumbered is None else renumbered[0]
     if isinstance(given, Operator):
         M = as_operator(given, scalar=A.dtype, what="precond")

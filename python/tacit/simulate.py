@@ -1,8 +1,8 @@
 """Solves on simulated ranks: the shipped code on a machine that is described by a few numbers.
 
-Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is made
-up, by the rules of LogGP (docs/simulator.md). Good for what needs hundreds or thousands of ranks to be seen: whether a
-method pays, at which step or depth, on which network.
+Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is
+simulated, by the rules of LogGP (docs/theory/simulator.md). It answers questions that need hundreds or thousands of
+ranks: whether a method pays, at which step or depth, on which network.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy as np
 from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
+from ._described import SOLVE, SOLVE_NAMES
+from ._options import Described, fill, named
 from ._support import (
     as_array,
     as_vector,
@@ -37,10 +39,9 @@ __all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
 _NUMBERS = ["latency", "overhead", "gap", "noise", "bandwidth", "flop_rate", "kernel", "cache", "cache_bandwidth"]
 _KEYS = [*_NUMBERS, "poll_interval", "seed", "delivery", "progress", "levels"]
 _LEVEL = ["ranks", "latency", "overhead", "gap"]
-# What solve() of real ranks takes beside these is about threads, memory or messages that simulated ranks have not.
-_OPTIONS = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "step", "depth"]
-_OPTIONS += ["block", "tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation"]
-_OPTIONS += ["lambda_min", "lambda_max", "history", "fallbacks"]
+# Of the options of a solve: what is about threads and messages that simulated ranks have not.
+_REAL = ("engine", "schedule", "remote_threads", "job_rows")
+_OPTIONS = {name: option for name, option in SOLVE.items() if name not in _REAL}
 
 
 def machines() -> list[str]:
@@ -199,6 +200,7 @@ def solve(
     *,
     ranks: int,
     machine: str | os.PathLike[str] | Mapping[str, Any] = "modern",
+    method: str | Described = "auto",
     precond: Any = None,
     scalar: Any = None,
     trace: bool = False,
@@ -215,13 +217,14 @@ def solve(
     ranks : int
     machine : str or dict
         See :func:`machine`.
-    precond : str or dict, optional
+    method : str or object of :mod:`tacit.methods`
+    precond : str, dict or object, optional
         By name; incomplete factors are those of each rank's block.
     scalar : dtype, optional
     trace : bool
         Keep what ran when, in simulated time: ``result.save_trace(path)``.
     **options
-        Those of :func:`tacit.solve` that choose the method and its parameters.
+        Those of :func:`tacit.solve` but the engine and the schedule.
 
     Returns
     -------
@@ -251,15 +254,9 @@ def solve(
     if whole_number(ranks, "ranks") < 1:
         raise ValueError(f"ranks is {ranks}; at least 1 is needed")
     choices = _core.Options()
-    choices.rtol = 1e-8
-    for key, value in options.items():
-        if key not in _OPTIONS:
-            raise TypeError(unknown_option("a simulated solve", key, [*_OPTIONS, "precond", "scalar", "trace"]))
-        try:
-            if value is not None:
-                setattr(choices, key, value)
-        except TypeError:
-            raise TypeError(f"{key} is {value!r}") from None
+    name, given = named("method", method, options)
+    choices.method = choose("method", name, SOLVE_NAMES)
+    fill(choices, "a simulated solve", _OPTIONS, given, ("method", "precond", "scalar", "trace"))
     on = _comm.self_()
     right = as_vector(b, "b")
     wanted = chosen_scalar(scalar)

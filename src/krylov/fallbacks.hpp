@@ -22,28 +22,21 @@ bool Solve<T, M>::fall_back(Monitor& monitor) {
     iteration_.reset();  // what it has learned is of another operator
     return true;
   }
-  if (iteration_) {
-    // Down the method's own ladder, then the classical method from the best iterate.
-    if (const auto taken = monitor.outcome() == Outcome::slow ? std::string() : iteration_->step_down();
-        !taken.empty()) {
+  const Method classical = classical_of(method_);
+  const bool variant = classical != method_;
+  // Down the method's own ladder; then, of a variant, the classical method from the best iterate.
+  if (!variant || monitor.outcome() != Outcome::slow) {
+    if (const auto taken = iteration_->step_down(); !taken.empty()) {
+      if (!variant && failure_.detail.empty()) failure_ = {monitor.outcome(), monitor.detail()};
       report_.warnings.push_back(message(to_string(method_), " got no further (", why, "); ", taken));
       return true;
     }
-    const Method classical = classical_of(method_);
-    report_.warnings.push_back(
-        message(to_string(method_), " got no further (", why, "); ", to_string(classical), " went on from there"));
-    method_ = classical;
-    report_.method = to_string(method_);
-    iteration_.reset();
-    return true;
   }
-  if (method_ == Method::bicgstab && shadow_ < 12) {
-    ++shadow_;
-    if (failure_.detail.empty()) failure_ = {monitor.outcome(), monitor.detail()};
-    report_.warnings.push_back(message("bicgstab got no further (", why, "); it went on with another shadow residual"));
-    return true;
-  }
-  return false;
+  if (!variant) return false;
+  report_.warnings.push_back(
+      message(to_string(method_), " got no further (", why, "); ", to_string(classical), " went on from there"));
+  set_method(classical);
+  return true;
 }
 
 template <Scalar T, Memory M>
@@ -59,7 +52,7 @@ void Solve<T, M>::lengthen_cycle(double gain, double norm, const Monitor& monito
       gain < 1 ? std::log(goal_ / norm) / std::log(gain) * restart_ : std::numeric_limits<double>::infinity();
   if (goal_ > 0 && wanted < monitor.max_iterations() - monitor.iterations()) return;
   const int longer = std::min(2 * restart_, longest_cycle());
-  if (iteration_ && !iteration_->lengthen(longer)) return;
+  if (!iteration_->lengthen(longer)) return;
   restart_ = longer;
   report_.warnings.push_back(message(to_string(method_), " was slow; from iteration ", monitor.iterations(),
                                      " its cycles are of ", restart_, " vectors"));
@@ -107,7 +100,6 @@ bool Solve<T, M>::scale_by_diagonal() {
   inverse_ = {};
   P_ = diagonal_.get();
   report_.precond = "jacobi";
-  bounds_known_ = false;
   return true;
 }
 
@@ -116,8 +108,7 @@ bool Solve<T, M>::change_method(Monitor& monitor) {
   if (!may_change_ || method_ == Method::gmres) return false;
   report_.warnings.push_back(
       message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
-  method_ = Method::gmres;
-  report_.method = to_string(method_);
+  set_method(Method::gmres);
   return true;
 }
 

@@ -2,8 +2,6 @@
 
 namespace tacit::krylov {
 
-TACIT_CLASSICAL(extern, Host)
-
 #define TACIT_INSTANTIATE(T)                                                                 \
   template Report solve<T, Host>(const op::Operator<T, Host>&, const op::Operator<T, Host>*, \
                                  const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, bool);

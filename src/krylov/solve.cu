@@ -2,8 +2,6 @@
 
 namespace tacit::krylov {
 
-TACIT_CLASSICAL(extern, Device)
-
 #define TACIT_INSTANTIATE(T)                                                                                     \
   template Report solve<T, Device>(const op::Operator<T, Device>&, const op::Operator<T, Device>*,               \
                                    const layout::Vector<T, Device>&, layout::Vector<T, Device>&, const Options&, \

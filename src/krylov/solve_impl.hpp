@@ -1,7 +1,6 @@
 // The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
 #pragma once
 
-#include "classical.hpp"
 #include "diagonal_inverse.hpp"
 #include "powers.hpp"
 #include "scales.hpp"
@@ -15,7 +14,6 @@
 #include <tacit/model/machine.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/scaled.hpp>
-#include <tacit/op/spectrum.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -28,26 +26,21 @@
 
 namespace tacit::krylov {
 
-/// Error(usage) at a number that is out of its range or has no use: options.cpp.
-void check(const Options& options);
-
 namespace {
 
 template <Scalar T, Memory M>
 std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& options) {
-  switch (method) {
-    case Method::pipelined_cg:
-      return make_pipelined_cg<T, M>(options);
-    case Method::pipelined_bicgstab:
-      return make_pipelined_bicgstab<T, M>(options);
-    case Method::ca_cg:
-      return make_ca_cg<T, M>(options);
-    case Method::ca_bicgstab:
-      return make_ca_bicgstab<T, M>(options);
-    case Method::ca_gmres:
-      return make_ca_gmres<T, M>(options);
-    default:
-      return make_pipelined_gmres<T, M>(options);
+  if constexpr (is_group<M>) {  // the two methods that are compiled for groups of devices
+    return method == Method::bicgstab ? make_bicgstab<T, M>(options) : make_pipelined_bicgstab<T, M>(options);
+  } else {
+    switch (method) {
+#define TACIT_METHOD(enumerator, ...) \
+  case Method::enumerator:            \
+    return make_##enumerator<T, M>(options);
+#include <tacit/krylov/methods.def>
+      default:
+        return make_gmres<T, M>(options);
+    }
   }
 }
 
@@ -77,8 +70,8 @@ class Solve final : public OuterIteration {
   Report run() {
     const double from = wall_time();
     const auto& comm = space_.comm();
-    require(options_.engine != Engine::tasks || !comm.is_simulated(),
-            "the engine \"tasks\" works with threads, which simulated ranks have not; take \"polling\"");
+    require(options_.engine != Engine::tasks || comm.has_threads(), "the engine \"tasks\" works with threads, which ",
+            comm.kind(), " ranks have not; take \"polling\"");
     const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
@@ -124,9 +117,10 @@ class Solve final : public OuterIteration {
   void choose_method() {
     method_ = options_.method;
     const bool automatic = method_ == Method::automatic;
-    const bool may_be_cg = automatic
-                               ? hermitian_ && (!P_ || options_.side == Side::right)  // only gmres has other sides
-                               : classical_of(method_) == Method::cg;
+    const bool may_be_cg =
+        automatic
+            ? hermitian_ && (!P_ || options_.side.value_or(Side::right) == Side::right)  // only gmres has other sides
+            : classical_of(method_) == Method::cg;
     const int sign = may_be_cg ? sign_of_diagonal() : 0;
     if (automatic) {
       method_ = sign != 0 ? Method::cg : Method::gmres;
@@ -143,7 +137,7 @@ class Solve final : public OuterIteration {
     constexpr Global least_size = 200000;
     if constexpr (std::same_as<M, Host>) {
       if (!may_change_ || space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) ||
-          options_.side == Side::flexible || options_.orthogonalisation != Orthogonalisation::automatic)
+          options_.side == Side::flexible || options_.orthogonalisation)
         return;
       const auto& comm = space_.comm();
       const auto machine = model::measure(comm);
@@ -346,9 +340,9 @@ class Solve final : public OuterIteration {
                        (diagonal_looked_at_ && inverse_.empty()));
     {
       const Span span(to_string(method_), "krylov");
-      auto verdict = run_by_engine({*A_, P_, *residual_, trial(), *workspace_}, monitor);
+      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_}, monitor);
       for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
-      if (verdict) return verdict;
+      if (auto refusal = monitor.take_refusal()) return refusal;
     }
     monitor.solution_by(nullptr);
     base_ = nullptr;
@@ -465,28 +459,27 @@ class Solve final : public OuterIteration {
   Options within_space(const Monitor& monitor) const {
     const int most = int(std::clamp<Global>(space_.size(), 1, std::max(1, monitor.max_iterations())));
     Options o = options_;
-    o.restart = std::min(restart_, most);
+    o.restart = method_ == classical_of(method_) ? restart_ : std::min(restart_, most);
+    if (diagonal_) o.lambda_min = o.lambda_max = {};  // what was given is of A, not of P A
     if (o.step) o.step = std::min(*o.step, most);
     if (o.depth) o.depth = std::min(*o.depth, std::max(most, 2));
     if (o.block) o.block = std::min(*o.block, most);
     return o;
   }
 
-  /// As run_method, with kernels as tasks where that was asked for.
-  std::optional<Verdict> run_by_engine(Run<T, M> run, Monitor& monitor) {
+  /// The method, with kernels as tasks where that was asked for.
+  void run_by_engine(Run<T, M> run, Monitor& monitor) {
+    if (!iteration_) iteration_ = make_iteration<T, M>(method_, within_space(monitor)), look_at_powers();
     if constexpr (std::same_as<M, Host>) {
-      if (options_.engine == Engine::tasks) {
-        std::optional<Verdict> verdict;
-        exec::Tasks::run([&] { verdict = run_method(run, monitor); }, [&] { space_.comm().poll(); });
-        return verdict;
-      }
+      if (options_.engine == Engine::tasks)
+        return exec::Tasks::run([&] { iteration_->run(run, monitor); }, [&] { space_.comm().poll(); });
     }
-    return run_method(run, monitor);
+    iteration_->run(run, monitor);
   }
   /// What of the run is not made of tasks.
   void tell_of_engine() {
     if (options_.engine != Engine::tasks) return;
-    if constexpr (std::same_as<M, Device>) {
+    if constexpr (!std::same_as<M, Host>) {
       report_.warnings.push_back("the engine \"tasks\" is for host memory; the device ran in the order of the program");
     } else {
       for (const auto* a : {A_, P_})
@@ -496,66 +489,6 @@ class Solve final : public OuterIteration {
     }
   }
 
-  /// A verdict where the method cannot begin.
-  std::optional<Verdict> run_method(Run<T, M> run, Monitor& monitor) {
-    switch (method_) {
-      case Method::pipelined_cg:
-      case Method::pipelined_bicgstab:
-      case Method::pipelined_gmres:
-      case Method::ca_cg:
-      case Method::ca_bicgstab:
-      case Method::ca_gmres:
-      case Method::pipelined_ca_gmres:
-        if (!iteration_) iteration_ = make_iteration<T, M>(method_, within_space(monitor)), look_at_powers();
-        iteration_->run(run, monitor);
-        break;
-      case Method::automatic:
-      case Method::cg:
-        cg(run, monitor);
-        break;
-      case Method::bicgstab:
-        bicgstab(run, monitor, shadow_);
-        break;
-      case Method::gmres:
-        gmres(run, monitor, restart_, options_.side, one_at_a_time(options_.orthogonalisation));
-        break;
-      case Method::richardson:
-        // The relaxation balances A where nothing else does.
-        richardson(run, monitor, P_ ? options_.relaxation : std::ldexp(options_.relaxation, a_exponent_),
-                   options_.callback ? 1 : options_.sweeps.value_or(std::numeric_limits<int>::max()));
-        break;
-      case Method::chebyshev:
-        if (auto verdict = find_bounds()) return verdict;
-        chebyshev(run, monitor, bounds_.lambda_min, bounds_.lambda_max);
-        break;
-    }
-    return {};
-  }
-  /// The interval of chebyshev, estimated where it is not given. A verdict where there is none.
-  std::optional<Verdict> find_bounds() {
-    if (!std::exchange(bounds_known_, true)) {
-      const int e = P_ ? 0 : -a_exponent_;
-      bounds_ = {std::ldexp(options_.lambda_min.value_or(0), e), std::ldexp(options_.lambda_max.value_or(0), e)};
-      if (diagonal_) bounds_ = {};  // what was given is of A, not of P A
-      if (diagonal_ || !options_.lambda_min || !options_.lambda_max) {
-        const auto found = op::estimate_spectrum(*A_, P_, 20);
-        if (diagonal_ || !options_.lambda_max) bounds_.lambda_max = 1.05 * found.lambda_max;
-        if (diagonal_ || !options_.lambda_min) bounds_.lambda_min = found.lambda_min;
-      }
-    }
-    if (bounds_.lambda_min > 0 && bounds_.lambda_max > bounds_.lambda_min) return {};
-    if (options_.lambda_min && !diagonal_ && bounds_.lambda_max > 0)
-      return Verdict{Reason::breakdown,
-                     message("lambda_min = ", *options_.lambda_min, " lies above the estimated lambda_max of ",
-                             std::ldexp(bounds_.lambda_max, P_ ? 0 : a_exponent_)),
-                     "Give both bounds of the spectrum of P A, or neither."};
-    if (!(bounds_.lambda_max > 0 && bounds_.lambda_min > 0))
-      return Verdict{Reason::breakdown, "the spectrum of P A is not positive",
-                     "chebyshev needs a positive definite matrix and preconditioner; use gmres or bicgstab."};
-    bounds_.lambda_min = 0.9 * bounds_.lambda_max;  // one eigenvalue: any interval around it does
-    return {};
-  }
-
   /// Tells where a matrix powers kernel was asked for and is not to be had.
   void look_at_powers() {
     if (options_.powers != Powers::kernel || by_kernel(*A_, P_, Powers::kernel)) return;
@@ -563,6 +496,12 @@ class Solve final : public OuterIteration {
     if (scaled_A_) why = "there is no matrix powers kernel for a matrix that is scaled on its way";
     else if (A_->has_powers_kernel()) why = message("a matrix powers kernel takes no ", P_->name(), " preconditioner");
     report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
+  }
+
+  void set_method(Method method) {
+    method_ = method;
+    report_.method = to_string(method);
+    iteration_.reset();
   }
 
   // What is tried where the method gets no further: fallbacks.hpp.
@@ -674,15 +613,14 @@ class Solve final : public OuterIteration {
   int idle_ = 0;                                  // runs in a row without progress
   double before_ = 0;                             // the residual that the run began with
   double length_of_x_ = 0, length_of_trial_ = 0;  // or more
-  int shadow_ = 0, restart_ = 0;
+  int restart_ = 0;
   const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
   Method method_ = Method::automatic;
   std::unique_ptr<Vector<T, M>> residual_;  // b - A x, as far as it has been recomputed
-  bool may_change_ = false, bounds_known_ = false, diagonal_looked_at_ = false;
+  bool may_change_ = false, diagonal_looked_at_ = false;
   bool negated_ = false;   // what is solved is -A x = -b
   bool hopeless_ = false;  // cg cannot work with this A
   bool may_use_adjoint_ = false;
-  op::Spectrum bounds_;
   int a_exponent_ = 0, b_exponent_ = 0;
   double b_norm_ = 0, goal_ = 0;
   Report report_;
@@ -701,6 +639,9 @@ Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vec
              const Options& options, bool hermitian) {
   return comm::collective(A.range().comm(), [&] {
     check(options);
+    require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
+            "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
+            to_string(options.method));
     require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
     require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),

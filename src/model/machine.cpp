@@ -1,7 +1,6 @@
 #include <tacit/model/machine.hpp>
 
 #include <tacit/base/trace.hpp>
-#include <tacit/comm/simulate.hpp>
 #include <tacit/model/memory.hpp>
 
 #include <algorithm>
@@ -51,10 +50,10 @@ Machine measure(const comm::Communicator& comm) {
   // Ranks that are threads share the table; what they find there was agreed upon.
   static std::mutex lock;
   static std::map<std::pair<std::string, int>, Machine> known;
-  const auto* const simulated = comm::simulated_machine(comm);
+  const VirtualClock* const clock = comm.clock();
   const std::pair key(std::string(comm.kind()), comm.size());
   Machine machine;
-  const bool seen = !simulated && [&] {
+  const bool seen = !clock && [&] {
     const std::lock_guard guard(lock);
     const auto found = known.find(key);
     if (found != known.end()) machine = found->second;
@@ -73,8 +72,8 @@ Machine measure(const comm::Communicator& comm) {
     s = wall_time() - from;
   }
   machine.sum_latency = comm.all_max(median(sums));
-  if (simulated) {
-    machine.bandwidth = simulated->bandwidth > 0 ? simulated->bandwidth : std::numeric_limits<double>::max();
+  if (clock) {
+    machine.bandwidth = clock->bandwidth() > 0 ? clock->bandwidth() : std::numeric_limits<double>::max();
     return machine;
   }
   machine.bandwidth = -comm.all_max(-read_bandwidth(comm));

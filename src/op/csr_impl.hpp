@@ -243,7 +243,7 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
   }
   const Tuner::Clock clock(
       std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
-      this->schedule(), comm.is_simulated() ? 0 : this->range().local_size());
+      this->schedule(), comm.has_threads() ? this->range().local_size() : 0);
   if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
   if (backward) {
     build_adjoint();

@@ -80,8 +80,9 @@ void jobs(int job_rows, comm::Exchange& exchange, int number, const Pieces& p) {
 }  // namespace
 
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces) {
-  require(!exchange.comm().is_simulated(), "the schedule \"", to_string(schedule.how),
-          "\" deals a product to threads, which simulated ranks have not; take overlapped or synchronous");
+  require(exchange.comm().has_threads(), "the schedule \"", to_string(schedule.how),
+          "\" deals a product to threads, which ", exchange.comm().kind(),
+          " ranks have not; take overlapped or synchronous");
   if (schedule.how == Schedule::How::split) split(schedule.remote_threads, exchange, number, pieces);
   else jobs(schedule.job_rows, exchange, number, pieces);
   if (pieces.finishing > 4096) {

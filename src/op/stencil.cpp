@@ -231,7 +231,7 @@ void Stencil<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoi
   if (token < 0) return p.run(x.data(), nullptr, y.data(), k, adjoint, 0, p.slabs, comm);
   auto& e = exchange(k);
   const Tuner::Clock clock(this->has_schedules() && !adjoint && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
-                           this->schedule(), comm.is_simulated() ? 0 : this->range().local_size());
+                           this->schedule(), comm.has_threads() ? this->range().local_size() : 0);
   const auto how = clock.runs() ? clock.schedule().how : Schedule::How::overlapped;
   if (how == Schedule::How::split || how == Schedule::How::jobs) {
     const T* const in = reinterpret_cast<const T*>(e.incoming(token));

@@ -448,7 +448,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
       const double points = double(own * slab) * double(n) / double(std::max<std::ptrdiff_t>(1, chunks * tiles));
       Trace::work("sweeps", points * (scaling ? 4 : 3) * sizeof(T), points * steps * (parts_->operations + 4));
     };
-    if (exec::Tasks::current() || comm.is_simulated()) {  // nobody may wait within a loop
+    if (exec::Tasks::current() || !comm.has_threads()) {  // nobody may wait within a loop
       for (int sides_read = 0; sides_read < 3; ++sides_read) {
         const auto& some = items[sides_read];
         if (sides_read == 1) (void)arrival(0);

@@ -122,6 +122,56 @@ op::Rows<T> adjoint_rows(const layout::Space& space, const op::Rows<T>& rows) {
   return op::assemble<T>(space.comm(), space.partition(), space.size(), row, column, value);
 }
 
+/// Row of G: of the matrix on the pattern, the last row of the inverse of its Cholesky factor; of the diagonal alone
+/// (`by_itself`) where that is not positive definite. Empty where the diagonal is not positive.
+template <Scalar T>
+std::vector<T> row_of_factor(const RowSet<T>& set, const std::vector<Global>& pattern, bool& by_itself) {
+  const int width = int(pattern.size());
+  std::vector<T> a(std::size_t(width) * width), result(width, T(0));
+  for (int p = 0; p < width; ++p) {
+    const auto row = set.row(pattern[p]);
+    std::size_t k = 0;
+    for (int q = 0; q < width; ++q) {
+      while (k < row.size && row.column[k] < pattern[q]) ++k;
+      if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
+    }
+  }
+  const real_t<T> d = real(a.back());
+  if (!(d > 0)) return {};
+  by_itself = !last_row_of_inverse_factor(a, width, result);
+  if (by_itself) {
+    std::fill(result.begin(), result.end(), T(0));
+    result.back() = T(1 / std::sqrt(d));
+  }
+  return result;
+}
+
+/// Row g of M^H: min || C m - e ||, column p of C is row pattern[p] of the matrix, its rows the columns that occur in
+/// any.
+template <Scalar T>
+std::vector<T> row_of_inverse(const RowSet<T>& set, const std::vector<Global>& pattern, Global g) {
+  const int width = int(pattern.size());
+  std::vector<Global> reach;
+  for (const Global p : pattern) {
+    const auto row = set.row(p);
+    reach.insert(reach.end(), row.column, row.column + row.size);
+  }
+  reach.push_back(g);
+  std::sort(reach.begin(), reach.end());
+  reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
+  const int height = int(reach.size());
+  std::vector<T> c(std::size_t(height) * width), rhs(height);
+  for (int p = 0; p < width; ++p) {
+    const auto row = set.row(pattern[p]);
+    for (std::size_t k = 0, h = 0; k < row.size; ++k) {
+      while (reach[h] < row.column[k]) ++h;
+      c[std::size_t(p) * height + h] = row.value[k];
+    }
+  }
+  rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
+  return least_squares(c, rhs, height, width);
+}
+
 }  // namespace detail
 
 template <Scalar T, Memory M>
@@ -183,52 +233,16 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     const auto make_row = [&](std::size_t at) {
       const auto i = Local(at);
       const Global g = space.begin() + i;
-      auto& pattern = columns[i];
-      detail::pattern_of(set.own(), i, g, options.factorised, pattern);
-      const int width = int(pattern.size());
-      if (options.factorised) {
-        std::vector<T> a(std::size_t(width) * width);
-        for (int p = 0; p < width; ++p) {
-          const auto row = set.row(pattern[p]);
-          std::size_t k = 0;
-          for (int q = 0; q < width; ++q) {
-            while (k < row.size && row.column[k] < pattern[q]) ++k;
-            if (k < row.size && row.column[k] == pattern[q]) a[std::size_t(p) * width + q] = row.value[k];
-          }
-        }
-        const real_t<T> d = real(a.back());
-        if (!(d > 0)) {
-          for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {
-          }
-          return;
-        }
-        values[i].assign(width, T(0));
-        if (!last_row_of_inverse_factor(a, width, values[i])) {
-          std::fill(values[i].begin(), values[i].end(), T(0));
-          values[i].back() = T(1 / std::sqrt(d));
-          ++diagonals;
-        }
-      } else {
-        // min || C m - e ||: column p of C is row pattern[p] of the matrix, its rows the columns that occur in any.
-        std::vector<Global> reach;
-        for (const Global p : pattern) {
-          const auto row = set.row(p);
-          reach.insert(reach.end(), row.column, row.column + row.size);
-        }
-        reach.push_back(g);
-        std::sort(reach.begin(), reach.end());
-        reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
-        const int height = int(reach.size());
-        std::vector<T> c(std::size_t(height) * width), rhs(height);
-        for (int p = 0; p < width; ++p) {
-          const auto row = set.row(pattern[p]);
-          for (std::size_t k = 0, h = 0; k < row.size; ++k) {
-            while (reach[h] < row.column[k]) ++h;
-            c[std::size_t(p) * height + h] = row.value[k];
-          }
-        }
-        rhs[std::lower_bound(reach.begin(), reach.end(), g) - reach.begin()] = T(1);
-        values[i] = least_squares(c, rhs, height, width);
+      detail::pattern_of(set.own(), i, g, options.factorised, columns[i]);
+      if (!options.factorised) {
+        values[i] = detail::row_of_inverse(set, columns[i], g);
+        return;
+      }
+      bool by_itself = false;
+      values[i] = detail::row_of_factor(set, columns[i], by_itself);
+      if (by_itself) ++diagonals;
+      if (!values[i].empty()) return;
+      for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {
       }
     };
     exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);

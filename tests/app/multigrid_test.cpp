@@ -589,7 +589,7 @@ TEST(Multigrid, RefusesWhatDoesNotFit) {
   EXPECT_NO_THROW(Multigrid<double>(A, fits));
   refused([](auto& o) { o.smallest_box = 0; });
   refused([](auto& o) { o.cycle = Cycle::u, o.agglomerate_below = 100; });
-  EXPECT_THROW(precond::smoother_of("gaus-seidel"), Error);
+  EXPECT_THROW(tacit::value_of<precond::Smoother>("gaus-seidel"), Error);
   EXPECT_THROW(app::make_bottom<double>({"bicgstb"}), Error);
 }
 

@@ -26,7 +26,6 @@
 using namespace tacit;
 using namespace std::chrono_literals;
 using comm::Communicator;
-using test::Group;
 using test::on_ranks;
 
 namespace {
@@ -308,7 +307,7 @@ TEST(Failure, OfAGroupIsAnErrorOfItsRanksToTheOthers) {
     std::string inside = nothing;
     const std::string text = thrown(d, [&] {
       if (d.rank() < 2) {
-        const Communicator group(std::make_shared<Group>(transport, 2));
+        const Communicator group(std::make_shared<test::Group>(transport, 2));
         try {
           comm::collective(group, [&] {
             if (group.rank() == 1) throw Error(ErrorKind::usage, "in the group");

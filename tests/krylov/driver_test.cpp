@@ -154,7 +154,7 @@ TEST(Driver, ResidualsThatAreAllRoundingAreNotBelieved) {
       const double exact = double(residual_of(a, b, s.x));
       EXPECT_TRUE(!s.report.converged() || exact <= 1e-7)
           << m.name << ": " << exact << " for " << s.report.residual_norm;
-      // Where cg is cut short the norm of A decides (docs/methods.md), and here A has none.
+      // Where cg is cut short the norm of A decides (docs/theory/methods.md), and here A has none.
       if (krylov::classical_of(o.method) != krylov::Method::cg) {
         EXPECT_LE(exact, 1 + 1e-6) << m.name;
       }

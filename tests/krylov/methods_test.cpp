@@ -445,11 +445,12 @@ TEST(Report, IsTheSameOnAllRanks) {
 }
 
 TEST(Names, AreReadAndWritten) {
-  for (const auto& name : krylov::method_names()) EXPECT_EQ(to_string(krylov::method_of(name)), name);
-  EXPECT_EQ(krylov::side_of("flexible"), Side::flexible);
-  EXPECT_EQ(krylov::orthogonalisation_of("one-reduction"), Orthogonalisation::one_reduction);
+  for (const auto& name : tacit::names<krylov::Method>())
+    EXPECT_EQ(to_string(tacit::value_of<krylov::Method>(name)), name);
+  EXPECT_EQ(tacit::value_of<krylov::Side>("flexible"), Side::flexible);
+  EXPECT_EQ(tacit::value_of<krylov::Orthogonalisation>("one-reduction"), Orthogonalisation::one_reduction);
   try {
-    krylov::method_of("gmers");
+    tacit::value_of<krylov::Method>("gmers");
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("\"gmres\""), std::string::npos);

@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/comm/simulate.hpp>
-#include <tacit/krylov/bicgstab_on_devices.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/krylov/workspace.hpp>
+#include <tacit/op/hmatrix/on_devices.hpp>
 
 #include "op/hmatrix_cases.hpp"
 #include "support/communicators.hpp"
@@ -14,9 +15,11 @@
 using namespace tacit;
 using namespace tacit::test;
 using comm::Communicator;
+using exec::DeviceOverlap;
 using exec::DevicePath;
 using exec::Devices;
-using krylov::VectorWork;
+using exec::VectorWork;
+using krylov::Method;
 using layout::Space;
 
 namespace {
@@ -50,6 +53,30 @@ std::vector<T> numbers_of(Local n) {
   return x;
 }
 
+template <class T>
+using OnGroup = layout::Vector<T, Group<Host>>;
+
+template <class T>
+OnGroup<T> on_group(const Space& space, const std::vector<T>& values) {
+  OnGroup<T> x(space);
+  x.assign(values);
+  return x;
+}
+
+/// Numbers in, numbers out; from x = 0.
+template <class T>
+krylov::Report solved(Method method, const HMatrixOnDevices<T, Host>& A, const std::vector<T>& b, std::vector<T>& x,
+                      double rtol, int most = 500, VectorWork work = VectorWork::redundant) {
+  A.group().work = work;
+  krylov::Options options;
+  options.method = method, options.rtol = rtol, options.max_iterations = most;
+  const auto rhs = on_group(A.range(), b);
+  OnGroup<T> solution(A.domain());
+  const auto report = krylov::solve<T, Group<Host>>(A, nullptr, rhs, solution, options);
+  x = solution.to_host();
+  return report;
+}
+
 TEST(Devices, AreDealtToProcesses) {
   using exec::devices_of_process;
   using exec::ProcessLayout;
@@ -78,15 +105,15 @@ void products_agree(double tolerance) {
             for (const auto path : {DevicePath::host, DevicePath::copy, DevicePath::peer}) {
               const auto devices = group(count);
               const HMatrixOnDevices<T, Host> B(A, devices, {path, deal});
-              auto dx = B.vector(), dy = B.vector();
-              B.assign(values, dx);
+              const auto dx = on_group(B.domain(), values);
+              OnGroup<T> dy(B.range());
               const auto before = devices->traffic();
-              B.multiply(dx, dy);
+              B.apply(dx, dy);
               const auto after = devices->traffic();
-              const auto got = B.to_host(dy);
+              const auto got = dy.to_host();
               EXPECT_LE(relative_error(got, expected), 20 * double(std::numeric_limits<real_t<T>>::epsilon()));
               for (int d = 0; d < count; ++d)  // everybody's vectors are the same
-                EXPECT_EQ(std::vector<T>(dy[std::size_t(d)].data(), dy[std::size_t(d)].data() + n), got);
+                EXPECT_EQ(std::vector<T>(dy.own().on(d).data(), dy.own().on(d).data() + n), got);
               if (first.empty()) first = got;
               EXPECT_EQ(got, first);  // whatever the path
               // The copies that the page promises.
@@ -155,40 +182,57 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
             const auto devices = group(count);
             const HMatrixOnDevices<double, Host> B(A, devices);
             std::vector<double> x(n);
-            const auto before = devices->traffic().scalars;
-            const auto report = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500, work});
+            const auto before = devices->traffic();
+            const auto report = solved(Method::bicgstab, B, b, x, 1e-8, 500, work);
+            const auto after = devices->traffic();
             EXPECT_TRUE(report.converged()) << report.residual_norm;
-            EXPECT_LE(report.residual_norm, 2e-8);
+            EXPECT_LE(report.residual_norm, 1e-8);
             EXPECT_NEAR(report.iterations, plain.iterations, 1);
-            EXPECT_LE(relative_error(x, solution.to_host()), 1e-5);
-            // Sums: two each, at the start, three an iteration, at the end.
-            EXPECT_EQ(devices->traffic().scalars - before,
-                      (work == VectorWork::shared ? count : 1) * 2 * (3 * report.iterations + 2));
+            EXPECT_LE(relative_error(x, solution.to_host()), report.iterations == plain.iterations ? 1e-9 : 1e-6);
+            EXPECT_LE(report.counts.operator_applies, plain.counts.operator_applies + 2);
+            EXPECT_LE(report.counts.operator_applies, 2 * report.iterations + 2);
+            EXPECT_EQ(report.counts.reductions, 0);  // none between ranks
+            // An iteration: 2, 3 and 2 sums in three reads; two at the start. Norms, three sums each: of b and of x0
+            // twice before, of x and of the residual behind. The last iteration may end after its half, two sums less.
+            const int readers = work == VectorWork::shared ? count : 1;
+            const auto half = 3 * report.iterations + 7 - (after.reads - before.reads) / readers;
+            EXPECT_TRUE(half == 0 || half == 1) << half;
+            EXPECT_EQ(after.reads - before.reads, readers * (3 * report.iterations + 7 - half));
+            EXPECT_EQ(after.scalars - before.scalars, readers * (7 * report.iterations + 2 + 3 * 6 - 2 * half));
           }
         // Nothing to do, nothing that can be done.
         const HMatrixOnDevices<double, Host> B(A, group(2));
-        std::vector<double> x(n, 5.0), zero(n), bad(n, 1.0);
-        const auto none = krylov::bicgstab_on_devices<double, Host>(B, zero, x);
+        std::vector<double> x(n), zero(n), bad(n, 1.0);
+        const auto none = solved(Method::bicgstab, B, zero, x, 1e-7);
         EXPECT_TRUE(none.converged());
         EXPECT_EQ(x, zero);
         bad[7] = NAN;
-        EXPECT_EQ((krylov::bicgstab_on_devices<double, Host>(B, bad, x).reason), krylov::Reason::non_finite);
-        const auto few = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 2, VectorWork::shared});
+        EXPECT_EQ(solved(Method::bicgstab, B, bad, x, 1e-7).reason, krylov::Reason::non_finite);
+        EXPECT_EQ(x, zero);
+        const auto few = solved(Method::bicgstab, B, b, x, 1e-8, 2, VectorWork::shared);
         EXPECT_EQ(few.reason, krylov::Reason::max_iterations);
         EXPECT_LT(few.residual_norm, 1);
         // Numbers whose squares leave the range.
         auto large = b;
         for (double& v : large) v = std::ldexp(v, 700);
         std::vector<double> y(n);
-        const auto plain_x = krylov::bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500});
-        const auto scaled = krylov::bicgstab_on_devices<double, Host>(B, large, y, {1e-8, 500});
+        const auto plain_x = solved(Method::bicgstab, B, b, x, 1e-8);
+        const auto scaled = solved(Method::bicgstab, B, large, y, 1e-8);
         EXPECT_TRUE(scaled.converged()) << scaled.detail;
         EXPECT_NEAR(scaled.iterations, plain_x.iterations, 1);
         for (double& v : y) v = std::ldexp(v, -700);
         EXPECT_LE(relative_error(y, x), 1e-6);
-        // What is wrong on one rank is told to all.
-        const std::vector<double> short_one(comm.rank() == comm.size() - 1 ? n - 1 : n, 1.0);
-        EXPECT_THROW((krylov::bicgstab_on_devices<double, Host>(B, short_one, x)), Error);
+        // A first guess is where the solve begins.
+        const auto good = on_group(B.range(), b);
+        auto guess = on_group(B.domain(), x);
+        EXPECT_EQ((krylov::solve<double, Group<Host>>(B, nullptr, good, guess, options).iterations), 0);
+        // What is wrong on one rank is told to all; and what cannot be done at all.
+        const bool last = comm.rank() == comm.size() - 1;
+        const OnGroup<double> other(Space::replicated(comm, last ? n - 1 : n).on(B.range().place()));
+        EXPECT_THROW((krylov::solve<double, Group<Host>>(B, nullptr, other, guess, options)), Error);
+        EXPECT_THROW(OnGroup<double>(A->range()), Error);
+        options.method = Method::gmres;
+        EXPECT_THROW((krylov::solve<double, Group<Host>>(B, nullptr, good, guess, options)), Error);
       },
       {2, 3});
 }
@@ -196,51 +240,54 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
 TEST(HMatrixOnDevices, IsSolvedWithBehindItsOwnSums) {
   on_ranks(
       [](const Communicator& comm) {
-        using krylov::DeviceOverlap;
         constexpr Local n = 300;
         const auto A = matrix<double>(comm, n, 1e-6);
         const auto b = numbers_of<double>(n);
         const HMatrixOnDevices<double, Host> one(A, group(1));
         std::vector<double> plain_x(n);
-        const auto plain = krylov::bicgstab_on_devices<double, Host>(one, b, plain_x, {1e-8, 500});
+        const auto plain = solved(Method::bicgstab, one, b, plain_x, 1e-8);
+        Vector<double> rhs(A->range()), solution(A->domain());
+        rhs.assign(b);
+        krylov::Options options;
+        options.method = Method::pipelined_bicgstab;
+        options.rtol = 1e-8;
+        const auto on_host = krylov::solve<double, Host>(*A, nullptr, rhs, solution, options);
         for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
           const int count = work == VectorWork::shared ? 3 : 1;
           std::vector<double> first;
           for (const auto overlap : {DeviceOverlap::copy, DeviceOverlap::gather, DeviceOverlap::vectors}) {
             const auto devices = group(count);
             const HMatrixOnDevices<double, Host> B(A, devices);
+            B.group().overlap = overlap;
             std::vector<double> x(n);
-            const auto before = devices->traffic().scalars;
-            const auto report =
-                krylov::pipelined_bicgstab_on_devices<double, Host>(B, b, x, {1e-8, 500, work}, overlap);
+            const auto before = devices->traffic();
+            const auto report = solved(Method::pipelined_bicgstab, B, b, x, 1e-8, 500, work);
+            const auto after = devices->traffic();
             EXPECT_TRUE(report.converged()) << report.residual_norm;
-            EXPECT_LE(report.residual_norm, 2e-8);
+            EXPECT_LE(report.residual_norm, 1e-8);
             EXPECT_NEAR(report.recurrence_residual_norm, report.residual_norm, 1e-2 * report.residual_norm);
             EXPECT_NEAR(report.iterations, plain.iterations, 2);
+            EXPECT_NEAR(report.iterations, on_host.iterations, 1);
             EXPECT_LE(relative_error(x, plain_x), 1e-5);
-            // Two sums and five at the start, seven an iteration, two at the end.
-            EXPECT_EQ(devices->traffic().scalars - before,
-                      (work == VectorWork::shared ? count : 1) * (7 * report.iterations + 9));
+            EXPECT_LE(relative_error(x, solution.to_host()), report.iterations == on_host.iterations ? 1e-9 : 1e-6);
+            EXPECT_LE(report.counts.operator_applies, on_host.counts.operator_applies + 2);
+            EXPECT_LE(report.counts.operator_applies, 2 * report.iterations + 4);
+            EXPECT_EQ(report.counts.reductions, 0);
+            // An iteration: 6 and 7 sums in two reads; 7 at the start; norms as those of bicgstab.
+            EXPECT_EQ(after.reads - before.reads, count * (2 * report.iterations + 7));
+            EXPECT_EQ(after.scalars - before.scalars, count * (13 * report.iterations + 7 + 3 * 6));
             if (first.empty()) first = x;
             EXPECT_EQ(x, first);  // whatever is done behind what
           }
         }
         std::vector<double> x(n, 5.0), zero(n);
-        EXPECT_TRUE((krylov::pipelined_bicgstab_on_devices<double, Host>(one, zero, x).converged()));
+        EXPECT_TRUE(solved(Method::pipelined_bicgstab, one, zero, x, 1e-7).converged());
         EXPECT_EQ(x, zero);
-        EXPECT_EQ((krylov::pipelined_bicgstab_on_devices<double, Host>(one, b, x, {1e-8, 3}).reason),
-                  krylov::Reason::max_iterations);
+        EXPECT_EQ(solved(Method::pipelined_bicgstab, one, b, x, 1e-8, 3).reason, krylov::Reason::max_iterations);
       },
       {2, 3});
 }
 
-// Both methods, as they are called.
-template <class T>
-krylov::Report solved(bool pipelined, const HMatrixOnDevices<T, Host>& A, const std::vector<T>& b, std::vector<T>& x,
-                      const krylov::DeviceSolveOptions& options) {
-  return pipelined ? krylov::pipelined_bicgstab_on_devices<T, Host>(A, b, x, options)
-                   : krylov::bicgstab_on_devices<T, Host>(A, b, x, options);
-}
 /// ||b - A x|| / ||b|| by the host's product.
 template <class T>
 double residual_by_host(const HMatrix<T>& A, const std::vector<T>& b, const std::vector<T>& x) {
@@ -262,11 +309,11 @@ TEST(HMatrixOnDevices, ClaimsWhatHolds) {
   const auto A = matrix<float>(Communicator::self(), n, 1e-4);
   const auto b = numbers_of<float>(n);
   const HMatrixOnDevices<float, Host> B(A, group(2));
-  for (const bool pipelined : {false, true})
+  for (const auto method : {Method::bicgstab, Method::pipelined_bicgstab})
     for (const auto work : {VectorWork::redundant, VectorWork::shared})
       for (const double rtol : {5e-8, 1e-7, 2e-7, 3e-7, 5e-7, 7e-7, 1e-6, 2e-6, 1e-5}) {
         std::vector<float> x(n);
-        const auto report = solved(pipelined, B, b, x, {rtol, 500, work});
+        const auto report = solved(method, B, b, x, rtol, 500, work);
         const auto what = message(report.method, " to ", rtol, ": ", to_string(report.reason));
         if (report.converged()) {
           EXPECT_LE(report.residual_norm, rtol) << what;
@@ -284,13 +331,13 @@ TEST(HMatrixOnDevices, KeepsTheBestIterate) {
   constexpr Local n = 300;
   const auto A = matrix<double>(Communicator::self(), n, 1e-8, 1e-3);
   const auto b = numbers_of<double>(n);
-  for (const bool pipelined : {false, true})
+  for (const auto method : {Method::bicgstab, Method::pipelined_bicgstab})
     for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
       const HMatrixOnDevices<double, Host> B(A, group(2));
       double rises = 0;
       for (int most = 1; most <= 60; ++most) {
-        std::vector<double> x(n, 3.0);
-        const auto report = solved(pipelined, B, b, x, {1e-14, most, work});
+        std::vector<double> x(n);
+        const auto report = solved(method, B, b, x, 1e-14, most, work);
         const double least = *std::min_element(report.history.begin(), report.history.end());
         rises = std::max(rises, report.history.back() / least);
         EXPECT_LE(report.residual_norm, std::min(1.0, 10.1 * least)) << report.method << " " << most;
@@ -330,7 +377,8 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
     // Kernels of two devices at once: 1 ms, and 16 MB read in 2 ms; the sums 0.1 ms after that.
     const auto sums = [&](int d) {
       const auto part = std::as_const(x[std::size_t(d)]).part(0, n);
-      return devices->start_sums(d, exec::reads(part, part), layout::formula::Dots<double>{});
+      return devices->start_sums(d, n, exec::reads(part, part), exec::updates(), exec::writes(),
+                                 layout::formula::Dots<double>{});
     };
     EXPECT_NEAR(seconds([&] {
                   const auto a = sums(0), b = sums(3);
@@ -361,12 +409,14 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
     // A product: two kernels' worth of time is what its matrix says.
     const auto A = matrix<double>(comm, 400, 1e-4);
     const HMatrixOnDevices<double, Host> B(A, devices);
-    auto v = B.vector(), w = B.vector();
+    const OnGroup<double> v(B.domain());
+    OnGroup<double> w(B.range());
     const double most = *std::max_element(B.bytes().begin(), B.bytes().end());
-    const double product = seconds([&] { B.begin(v); });
+    std::optional<Product<double, Group<Host>>> under_way;
+    const double product = seconds([&] { under_way.emplace(B.start(v, w)); });
     EXPECT_GE(product, model.kernel + most / model.product);
     EXPECT_NEAR(devices->clocks()->times().product, model.kernel + B.bytes()[0] / model.product, 1e-9);
-    B.post(), B.finish(w);
+    under_way->wait();
   });
 }
 

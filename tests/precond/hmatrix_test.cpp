@@ -315,7 +315,7 @@ TEST(HMatrixPreconditioners, SaveIterations) {
         const auto iterations = [&](const Operator<double>* P, krylov::Method method = krylov::Method::bicgstab) {
           krylov::Options o;
           o.method = method;
-          o.side = method == krylov::Method::gmres ? krylov::Side::flexible : krylov::Side::right;
+          if (method == krylov::Method::gmres) o.side = krylov::Side::flexible;
           o.rtol = 1e-7;
           o.fallbacks = false;
           Vector<double> x(space), Ax(space);

@@ -57,10 +57,8 @@ def test_names_are_there() -> None:
         assert name in dir(tacit)
     with pytest.raises(AttributeError, match="has no attribute 'slove'"):
         _ = tacit.slove
-    assert set(tacit.methods()) == {
-        "auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev", "pipelined-cg", "pipelined-bicgstab",
-        "pipelined-gmres", "ca-cg", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres",
-    }  # fmt: skip
+    assert tacit.methods.names()[0] == "auto"
+    assert {"cg", "bicgstab", "gmres", "pipelined-ca-gmres"} < set(tacit.methods.names())
 
 
 def parts_of(package: Any) -> list[Any]:

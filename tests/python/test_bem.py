@@ -638,7 +638,7 @@ KEYS = {
 
 def test_command(tmp_path: Path) -> None:
     done = run(
-        *("bem", "sphere-pair:6", "--potential", "1,-1", "--eps", "1e-5", "--capacitance", "--json", "-"),
+        *("bem", "sphere-pair:6", "--potential", "1,-1", "--tolerance", "1e-5", "--capacitance", "--json", "-"),
         *("--assembly", "virtual"),
         *("--vtu", "a.vtu", "--plot", "a.png", "--at", "0,0,0", "--at", "0,0,9", "--rtol", "1e-6"),
         cwd=tmp_path,
@@ -671,7 +671,7 @@ def test_command_in_a_field(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "p.txt", [[0, 0, 5.0], [0.1, 0, 0]])
     run(
         *("bem", "cube.stl", "--copies", "2x2", "--gap", "1", "--field", "0,0,1", "--plane", "z=-2"),
-        *("--floating", "0,3", "--points", "p.txt", "--output", "q.csv", "--json", "a.json", "--eps", "1e-3"),
+        *("--floating", "0,3", "--points", "p.txt", "--output", "q.csv", "--json", "a.json", "--tolerance", "1e-3"),
         *("--discretisation", "galerkin", "--method", "gmres"),
         cwd=tmp_path,
     )
@@ -713,7 +713,7 @@ def test_command_not_converged_and_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [pytest.param(n, marks=needs_mpi) for n in (2, 3)])
 def test_command_on_ranks(ranks: int) -> None:
-    words = ("bem", "sphere-pair:5", "--potential", "1,-1", "--eps", "1e-6", "--json", "-", "--at", "0,0,2")
+    words = ("bem", "sphere-pair:5", "--potential", "1,-1", "--tolerance", "1e-6", "--json", "-", "--at", "0,0,2")
     alone, facts = (json.loads(run(*words, *more).stdout) for more in ((), ("--ranks", ranks)))
     assert facts["ranks"] == ranks
     np.testing.assert_allclose(facts["charge"], alone["charge"], rtol=1e-5)
@@ -723,7 +723,7 @@ def test_command_on_ranks(ranks: int) -> None:
 
 @needs_shared
 def test_cg_on_collocation_says_what_is_wrong() -> None:
-    done = run("bem", SHARED / "human.obj", "--method", "cg", "--eps", "1e-3", "--json", "-", code=3)
+    done = run("bem", SHARED / "human.obj", "--method", "cg", "--tolerance", "1e-3", "--json", "-", code=3)
     facts = json.loads(done.stdout)
     assert facts["iterations"] <= 100  # of the 50,000 that it may do
     assert "this one is not Hermitian" in facts["advice"]

@@ -17,7 +17,6 @@ from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisso
 
 import tacit as library
 from tacit import report
-from tacit.cli import arguments
 
 
 @pytest.fixture
@@ -57,8 +56,8 @@ def residual(x: np.ndarray[Any, Any], b: np.ndarray[Any, Any], n: int = 12, wind
         (["solve", "a.mtx", "--wobble"], 'unknown option "--wobble"\n'),
         (["bem", "a.mtx", "--precond", "bjacobi"], 'did you mean "block-jacobi"?'),
         (["solve", "a.mtx", "b.mtx"], 'unexpected argument "b.mtx"'),
-        (["solve", "a.mtx", "--rtol", "-1"], "from 0"),
-        (["solve", "a.mtx", "--rtol", "nan"], "from 0"),
+        (["solve", "a.mtx", "--rtol", "-1"], "expected a number >= 0"),
+        (["solve", "a.mtx", "--rtol", "nan"], "expected a number >= 0"),
         (["solve", "a.mtx", "--ranks", "0"], "from 1"),
         (["solve", "a.mtx", "--rhs", "random:x"], "random:SEED"),
         (["solve", "a.mtx", "--output", "x.txt"], ".mtx, .npy"),
@@ -81,11 +80,6 @@ def test_wrong_use(words: list[str], said: str, tmp_path: Path) -> None:
 
 def test_an_option_that_a_preconditioner_lacks(system: Path) -> None:
     assert "degree" in tacit("solve", system, "--precond", "polynomial:degre=3", code=2).stderr
-
-
-def test_names_are_those_of_the_library() -> None:
-    assert sorted(arguments.METHODS) == sorted(library._core.method_names())
-    assert sorted(arguments.PRECONDS) == sorted({"none", *library._core.precond_names()})
 
 
 def test_help_is_quick_and_version_is_known() -> None:
@@ -367,7 +361,7 @@ def test_codes_of_ranks(system: Path, tmp_path: Path) -> None:
     assert done.stdout.count("NOT CONVERGED") == 1
     assert done.stderr == ""
     done = tacit("solve", system, "--ranks", "2", "--precond", "polynomial:degre=3", code=2)
-    assert done.stderr.count("unknown option") == 1
+    assert done.stderr.count("has no option") == 1
     done = tacit("solve", system, "--ranks", "2", "--monitor", "--threads", "1")
     assert done.stdout.count("converged") == 1
     assert "\x1b" not in done.stdout

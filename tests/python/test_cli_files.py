@@ -198,7 +198,7 @@ def test_words_that_are_not_utf8(words: list[str], said: str, tmp_path: Path) ->
 
 
 def test_texts_that_utf8_has_not_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"half \\ud83d"):
+    with pytest.raises(TypeError, match=r"half \\ud83d"):
         library.solve(np.eye(3), np.ones(3), precond={"name": "jacobi", "half \ud83d": 1})
     with pytest.raises(ValueError, match=r"half \\ud83d"):
         library.solve(np.eye(3), np.ones(3), precond="half \ud83d")

@@ -146,8 +146,8 @@ def test_cut_rank() -> None:
     assert A.report["max_rank"] == 1
     assert A.report["estimated_error"] > 1e-4
     assert not A.report["warnings"]
-    with pytest.raises(ValueError, match="cut_rank is 0"):
-        tacit.hmatrix(p, entries, cut_rank=0)
+    with pytest.raises(ValueError, match="cut_rank is -1"):
+        tacit.hmatrix(p, entries, cut_rank=-1)
 
 
 @pytest.mark.parametrize("scalar", ["float64", "complex64"])

@@ -504,7 +504,7 @@ def test_interrupt_keeps_what_there_is() -> None:
     if threading.current_thread() is threading.main_thread():
         r = tomography.reconstruct(b, projector=P, iterations=50, callback=after)
         assert r.interrupted
-        assert 2 <= r.iterations[0] < 50
+        assert 2 <= r.slice_iterations[0] < 50
         assert np.abs(r.images).max() > 0
 
 
@@ -515,7 +515,7 @@ def test_one_ranks_wish_ends_all_batches() -> None:
         r = tomography.reconstruct(
             b, projector=P, batch=1, iterations=6, callback=lambda s: comm.rank == 1 and s.slices.start == 2
         )
-        return r.end, r.iterations
+        return r.end, r.slice_iterations
 
     first, second = tacit.comm.run_threads(2, rank)
     assert first == second

@@ -50,6 +50,9 @@ class FaultyTransport : public comm::Transport {
     return inner_->make_window(bytes, all_least);
   }
 
+ protected:
+  comm::Transport& inner() { return *inner_; }
+
  private:
   void strike() {
     if (delay_.count() > 0) std::this_thread::sleep_for(delay_ * (random_() % 1000) / 1000);

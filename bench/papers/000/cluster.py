@@ -9,8 +9,8 @@ P100, of its links and of the networks are the paper's own (its figures 9, 12, 1
 the composition. 100ts in the paper's setting takes six minutes of one core and 9 GB for figure 19 with 32 GPUs, less with fewer.
 --json: rows of an earlier run, drawn again.
 
-Figures that are machines' drawings (4, 5) are left out; 2 is src/krylov/bicgstab_on_devices_impl.hpp; 1, 6 and 7:
-partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
+Figures that are machines' drawings (4, 5) are left out; 2 is include/tacit/krylov/bicgstab.hpp and
+src/krylov/methods/pipelined_bicgstab.hpp; 1, 6 and 7: partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
 """
 
 import argparse
@@ -42,7 +42,7 @@ FIGURE_19 = {
 # Figure 17(b), 64 nodes, a process each: seconds redundant, hierarchical.
 FIGURE_17 = {"hum4": (1.99, 1.07), "hum6": (5.23, 2.60), "100ts": (0.22, 0.17), "1ms": (1.04, 0.50)}
 # Seconds of a kernel beside its bytes: a P100's, and what the paper's own column "block" takes (bench_hmatrix_cluster says how).
-KERNELS = {5e-6: "a P100's kernels", 0.8e-3: "kernels as slow as the paper's"}
+KERNELS = {5e-6: "a P100's kernels", 1e-3: "kernels as slow as the paper's"}
 PHASES = ("product", "messages", "copies", "vectors_ms")
 COLOURS = {"product": "#2b6cb0", "messages": "#c05621", "copies": "#d69e2e", "vectors_ms": "black"}
 

@@ -2,7 +2,7 @@
 
     python bench/papers/001/scale.py [--build build/release] [--ranks 60 120 240] [--cycles 20] [--set key=value ...]
 
-Every time is simulated: the shipped solvers run with all their numbers on so many ranks (docs/simulator.md), on the
+Every time is simulated: the shipped solvers run with all their numbers on so many ranks (docs/theory/simulator.md), on the
 machine "tsubame", whose latency and overhead are those of the all-reduce that the paper measured at 240 processes (its Fig. 7)
 and are fitted to no solver. `--set` hands keys on to bench_scale (progress=poll, L=7, GBps=8 ...). Speed-ups are over the paper's
 GMRES (classical Gram-Schmidt, two sums a vector); "over 1 sum" over our best classical one. Source: Yamazaki, Hoemmen,

@@ -1,6 +1,6 @@
 """The tables of the paper on pipelined CA-GMRES (Figs. 10, 12, 14 and 16) at what this machine can run, the paper's numbers beside.
 
-    python bench/papers/001/tables.py [--build build/release] [--ranks 1 2] [--repeats 3] [--only 12] [--json FILE]
+    python bench/papers/001/tables.py [--build build/release] [--ranks 1 2] [--rounds 3] [--only 12] [--json FILE]
 
 Seconds of 20 cycles (Fig. 14: 10) from x = 0, b = 1, one thread a rank unless said; medians of interleaved runs. Paper: Tsubame 2
 with 20 to 300 processes, where a sum costs what a product does; on one machine it does not, and what counts here is the
@@ -10,17 +10,12 @@ and 8 time a network, of which this machine has none (bench/latency.py hides lat
 Source: Yamazaki, Hoemmen, Luszczek, Dongarra 2017, doi 10.1109/IPDPSW.2017.65.
 """
 
-import argparse
-import json
-import os
 import pathlib
-import shutil
 import statistics
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from compare_petsc import environment
+import harness
 
 GMRES = "gmres", ["orthogonalisation=cgs"]
 PIPELINED = {l: ("pipelined-gmres", [f"depth={l}"]) for l in (2, 5, 10)}
@@ -65,14 +60,10 @@ TABLES = {
 
 def run(options, column, arguments):
     ranks, threads, engine = column
-    command = [options.mpiexec, "--bind-to", "none" if threads > 1 else "core", "-n", str(ranks),
-               str(options.build / "bench/bench_solve"), *map(str, arguments), f"engine={engine}"]  # fmt: skip
-    env = dict(environment(), OMP_NUM_THREADS=str(threads))
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise SystemExit(f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return json.loads(lines[-1])
+    command = [options.mpiexec, "--bind-to", "none" if threads > 1 else "core", "-n", ranks]
+    return harness.facts(
+        [*command, options.build / "bench/bench_solve", *arguments, f"engine={engine}"], threads=threads
+    )
 
 
 def table(number, options):
@@ -89,7 +80,7 @@ def table(number, options):
         ]
     found = {(name, column): [] for name, *_ in rows for column in columns}
     residuals = {}
-    for _ in range(options.repeats):
+    for _ in range(options.rounds):
         for name, (method, more), _ in rows:
             length = restart or int(more[-1].split("=")[1])
             extra = [] if not restart else [f"restart={restart}"]
@@ -128,27 +119,11 @@ def table(number, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = harness.parser(__doc__, build=True, rounds=3, ranks=(1, 2))
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
-    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     results = [table(number, options) for number in options.only]
-    if options.json:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        whole = {
-            "schema": "tacit.bench.papers.001.tables/1",
-            "cores": os.cpu_count(),
-            "commit": commit,
-            "tables": results,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(whole, indent=1) + "\n")
+    harness.write(options.json, "papers.001.tables/1", tables=results)
 
 
 if __name__ == "__main__":

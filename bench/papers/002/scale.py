@@ -3,7 +3,7 @@
     python bench/papers/002/scale.py [--build build/release] [--ranks 512 4096] [--machines hopper fitted modern]
                                      [--whole 512:16] [--set key=value ...]
 
-Every time is simulated: the shipped solvers run with all their numbers, a box of 4^3 cells a rank (docs/simulator.md). The
+Every time is simulated: the shipped solvers run with all their numbers, a box of 4^3 cells a rank (docs/theory/simulator.md). The
 paper: s = 4, products one by one, 4.2 times as fast as BiCGStab with six sums at 4096 ranks, the whole solve nearly 2.5
 times. Set "fitted" was fitted to that 4.2 and two more ratios (by a simpler model), "hopper" to nothing. `--whole P:EDGE`: whole
 truncated V-cycles with boxes of EDGE^3 a rank (the paper's have 64^3, whose levels above cost more, which lowers

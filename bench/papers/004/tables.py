@@ -15,13 +15,13 @@ does it by itself (auto): all in one process, in turn, medians; on 2 ranks x 1 t
 in one pass, beside PETSc's.
 """
 
-import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import harness
 
 PAPER = {
     "1": "paper, 2 to 16 nodes (12 threads a node): SS 170.5 94.1 54.3 35.9   AS 2 194.7 101.9 53.0 33.4   AD 2 173.5 91.3 48.5 29.0 s",
@@ -34,22 +34,17 @@ PAPER = {
 
 
 def run(build, program, ranks, threads, words):
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    env.update(
-        OMPI_MCA_rmaps_base_oversubscribe="1", OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores"
-    )
     command = [
         "mpiexec",
         "--bind-to",
         "core" if threads == 1 else "none",
         "-n",
-        str(ranks),
-        str(build / "bench" / program),
+        ranks,
+        build / "bench" / program,
+        *words,
     ]
-    done = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, env=env, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        sys.exit(f"{' '.join(command)} {words} failed:\n{done.stdout}{done.stderr}")
+    env = harness.environment(threads, OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores")
+    lines = [line for line in harness.output(command, env=env).splitlines() if line.startswith("{")]
     return [json.loads(line) for line in lines]
 
 
@@ -126,14 +121,10 @@ class Table:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, build=True, rounds=0, ranks=(1, 2))
     parser.add_argument("--n", type=int, default=129)
     parser.add_argument("--tables", nargs="+", default=["1", "3", "4"], choices=["1", "2", "3", "4", "5"])
     parser.add_argument("--iterations", type=int)
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--json", type=pathlib.Path)
     o = parser.parse_args()
     large = o.n > 161
     o.iterations = o.iterations or (12 if large else 60)
@@ -188,8 +179,7 @@ def main():
             rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, *words, timed=passes))
         both["4"] = table.rows(rows, base="PETSc")
         print(PAPER["4"], PAPER["5"], sep="\n")
-    if o.json:
-        o.json.write_text(json.dumps({"n": o.n, "iterations": k, "tables": both}, indent=1))
+    harness.write(o.json, "papers.004.tables/1", n=o.n, iterations=k, tables=both)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,8 +30,15 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// What the values of an enumeration are called. One such table for each, beside the enumeration:
+///
+///     template <>
+///     inline constexpr auto names_of<Side> = named<Side>("side", {{Side::right, "right"}, {Side::left, "left"}});
+///
+/// From it come to_string(value), value_of<E>(name), names<E>(), described options and all that follows from them.
 template <class E, std::size_t N>
 struct Names {
+  const char* what;  ///< is being named, for messages
   std::array<std::pair<E, const char*>, N> table;
 
   constexpr const char* name(E value) const {
@@ -38,7 +47,7 @@ struct Names {
     return "?";
   }
   /// Error(usage) with the known names and the nearest one when `name` is none of them.
-  E value(std::string_view name, const char* what) const {
+  E value(std::string_view name) const {
     for (const auto& [v, n] : table)
       if (name == n) return v;
     std::string known;
@@ -56,5 +65,28 @@ struct Names {
     return names;
   }
 };
+template <class E, std::size_t N>
+constexpr Names<E, N> named(const char* what, const std::pair<E, const char*> (&table)[N]) {
+  return {what, std::to_array(table)};
+}
+
+template <class E>
+inline constexpr auto names_of = nullptr;
+template <class E>
+concept Named = !std::same_as<decltype(names_of<E>), const std::nullptr_t>;
+
+template <Named E>
+constexpr const char* to_string(E value) {
+  return names_of<E>.name(value);
+}
+/// Error(usage), with the nearest known name, for another.
+template <Named E>
+E value_of(std::string_view name) {
+  return names_of<E>.value(name);
+}
+template <Named E>
+std::vector<std::string> names() {
+  return names_of<E>.all();
+}
 
 }  // namespace tacit

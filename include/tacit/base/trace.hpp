@@ -1,7 +1,7 @@
 // Trace: what ran when, as Chrome/Perfetto JSON. Off costs one relaxed load per span.
 //
-// What a kernel declares (the bytes it moves, the operations it does) also drives the clock of a simulated rank
-// (comm/simulate.hpp): on its thread wall_time() is that clock, and a kernel takes what its declaration says.
+// What a kernel declares (the bytes it moves, the operations it does) also drives a virtual clock (of a simulated rank,
+// say): on its thread wall_time() is that clock, and a kernel takes what its declaration says.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,8 @@ class VirtualClock {
  public:
   virtual ~VirtualClock() = default;
   virtual double now() const noexcept = 0;
+  /// Bytes a second at which it takes kernels to read memory; 0: that takes no time.
+  virtual double bandwidth() const noexcept { return 0; }
   /// So much has been done. `name`: static storage.
   virtual void work(const char* name, double bytes, double flops) = 0;
 };

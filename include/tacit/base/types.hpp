@@ -18,11 +18,17 @@ namespace tacit {
 using Local = std::int32_t;   ///< index within a rank
 using Global = std::int64_t;  ///< index over all ranks, and every offset into entries
 
-/// Memory spaces. `Host` is this process' memory; `Device` is the memory of the current GPU.
+/// Memory spaces. `Host` is this process' memory; `Device` is the memory of the current GPU; Group<M> is memories of
+/// kind M of several devices of this process, which hold a vector together (exec/group.hpp).
 struct Host {};
 struct Device {};
 template <class M>
-concept Memory = std::same_as<M, Host> || std::same_as<M, Device>;
+struct Group {};
+template <class M>
+concept Memory =
+    std::same_as<M, Host> || std::same_as<M, Device> || std::same_as<M, Group<Host>> || std::same_as<M, Group<Device>>;
+template <class M>
+inline constexpr bool is_group = std::same_as<M, Group<Host>> || std::same_as<M, Group<Device>>;
 
 template <class T>
 struct scalar_traits;

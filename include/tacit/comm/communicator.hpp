@@ -8,9 +8,10 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/comm/agreement/failure.hpp>
+#include <tacit/comm/collective/sums.hpp>
 #include <tacit/comm/topology.hpp>
 #include <tacit/comm/transport.hpp>
-#include <tacit/exec/sums.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,10 @@
 #include <utility>
 #include <vector>
 
+namespace tacit {
+class VirtualClock;
+}
+
 namespace tacit::comm {
 
 /// What this rank has done since the communicator was made.
@@ -38,11 +43,6 @@ struct Counters {
     return {a.reductions - b.reductions, a.reduction_values - b.reduction_values, a.exchanges - b.exchanges,
             a.messages - b.messages, a.bytes - b.bytes};
   }
-};
-
-enum class SumAlgorithm {
-  doubling,  ///< ours: recursive doubling over messages, fixed order, log2(P) rounds pushed on by poll()
-  native     ///< the transport's (MPI_Iallreduce)
 };
 
 /// How the messages of halo exchanges travel. All bring the same bits.
@@ -61,91 +61,10 @@ Path path_of(std::string_view name);
 const char* to_string(Path path);
 std::vector<std::string> path_names();
 
-/// Thrown by communicating calls when another rank has failed, on this communicator or on one that has a collective
-/// call open around. The comm::collective that all ranks leave turns it into the agreed Error; those within pass it on.
-struct PeerFailure : std::exception {
-  explicit PeerFailure(const void* where) : on(where) {}
-  const char* what() const noexcept override { return "a communicator has failed on another rank"; }
-  const void* on;  ///< which communicator
-};
-
 class Exchange;
 namespace detail {
 class Route;
-struct State;
-struct SumSlot;
-
-template <class T>
-concept Summable = std::same_as < real_or_self_t<T>,
-float > || std::same_as<real_or_self_t<T>, double> || std::same_as<T, Global>;
-
-template <Summable T>
-constexpr Number number_of() {
-  if constexpr (std::same_as<real_or_self_t<T>, float>) return Number::float32;
-  else if constexpr (std::same_as<real_or_self_t<T>, double>) return Number::float64;
-  else return Number::int64;
 }
-
-// A collective call under way on this thread, within the one before.
-class Call {
- public:
-  explicit Call(State& state) noexcept;
-  Call(const Call&) = delete;
-  ~Call() { innermost() = outer; }
-  static Call*& innermost() noexcept;
-  /// Of this communicator; null if none is open.
-  static const Call* of(const void* state) noexcept;
-
-  Call* const outer;
-  State* const state;
-  std::int64_t began = 0;  // State::position there
-  int level = 1;           // among the calls of its communicator, from 1
-};
-}  // namespace detail
-
-/// A started all-reduce. Movable; its destructor waits (or gives up, if the communicator has failed or an exception
-/// unwinds past it). When a failure has been agreed upon since it was started, test() and wait() throw Error(usage), on
-/// all ranks.
-class [[nodiscard]] PendingSum {
- public:
-  PendingSum() = default;
-  /// A sum that is there already, of n values: one rank's, or over a replicated space.
-  template <class T>
-  PendingSum(const T* values, std::size_t n) : ready_(n * sizeof(T)) {
-    if (n > 0) std::memcpy(ready_.data(), values, ready_.size());
-  }
-  PendingSum(PendingSum&& other) noexcept
-      : state_(std::move(other.state_)), slot_(std::exchange(other.slot_, nullptr)), ready_(std::move(other.ready_)) {}
-  PendingSum& operator=(PendingSum&& other) noexcept;
-  ~PendingSum();
-  bool test();
-  /// Waits and copies the result to `values`, as many bytes as were started.
-  void wait(void* values);
-
- private:
-  friend class Communicator;
-  std::shared_ptr<detail::State> state_;
-  detail::SumSlot* slot_ = nullptr;
-  std::vector<std::byte> ready_;
-};
-
-/// A started all-reduce of K scalars; wait() gives their sums over all ranks, and may be called once.
-template <int K, class T>
-class [[nodiscard]] PendingSums {
- public:
-  explicit PendingSums(const exec::Sums<K, T>& ready) : value_(ready) {}
-  explicit PendingSums(PendingSum&& pending) : pending_(std::move(pending)), started_(true) {}
-  bool test() { return !started_ || pending_.test(); }
-  exec::Sums<K, T> wait() {
-    if (started_) pending_.wait(&value_), started_ = false;
-    return value_;
-  }
-
- private:
-  PendingSum pending_;
-  exec::Sums<K, T> value_;
-  bool started_ = false;
-};
 
 class Communicator {
  public:
@@ -157,8 +76,11 @@ class Communicator {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const char* kind() const;
-  /// Whether the ranks are simulated (simulate.hpp).
-  bool is_simulated() const noexcept;
+  /// Whether threads of this rank may wait for messages and for each other. False where ranks take turns on one thread:
+  /// a loop over threads must not wait then, and there is nothing to gain from a schedule by threads.
+  bool has_threads() const noexcept;
+  /// The clock that goes on by what kernels declare, and says what memory is worth; null where time is the machine's.
+  const VirtualClock* clock() const noexcept;
   friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
 
   /// Same ranks, separate messages and counters. Collective; PeerFailure if a rank has failed before.
@@ -263,6 +185,7 @@ class Communicator {
   explicit Communicator(std::shared_ptr<detail::State> state);
   template <class F>
   friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
+  detail::Agreement& agreement() const;
   void leave() const;
   void all_least(std::span<std::int64_t> values) const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
@@ -286,7 +209,7 @@ class Communicator {
 /// on one of them that was agreed upon is this rank's own error here. Costs one small all-reduce at the end.
 template <class F>
 auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
-  const detail::Call call(*comm.state_);
+  const detail::Call call(comm.agreement());
   try {
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
@@ -302,10 +225,6 @@ auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
     comm.fail(std::current_exception());
   }
 }
-
-/// What asks the process whether the user wants to stop (Python's signal check, say); called at most every 50 ms from
-/// the thread that runs the solve. Returns true to stop. May throw.
-void set_interrupt_check(std::function<bool()> check);
 
 /// Runs f(communicator) on n threads, one a rank; rethrows what the lowest failing rank threw.
 void run_threads(int n, const std::function<void(const Communicator&)>& f);

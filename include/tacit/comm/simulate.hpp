@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,30 @@ struct SimulatedTimes {
 /// Error(usage) on more than 2^20. Not to be called on a simulated rank.
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes = 256 * 1024);
+
+/// What may happen next where a scheduler decides it and no clock: a rank goes on until it waits again, or something
+/// arrives that its receiver waits for (anything else changes nothing by its arrival).
+struct Step {
+  enum class What { turn, message, notice };
+  /// Of a rank among all of its turns, or of what it has sent (notices too), from 1.
+  struct Id {
+    int rank;
+    std::int64_t number;
+    friend auto operator<=>(const Id&, const Id&) = default;
+  };
+  What what;
+  int rank;                  ///< that goes on, or that it arrives at
+  Id id;                     ///< the rank's turn, or what the sender has sent
+  Id after{};                ///< sent before it over the same channel, hence arrives before it; number 0: nothing
+  std::int64_t awaited = 0;  ///< since which turn of the receiver
+  std::shared_ptr<const std::vector<Id>> seen{};  ///< what the sender had received before
+};
+/// Gives the position of the step that is taken, of those that are possible. Must not throw.
+using Scheduler = std::function<std::size_t(const std::vector<Step>&)>;
+/// f(communicator) on simulated ranks in the order that `next` chooses, without times: for tests that go through all
+/// orders. Messages of one sender, receiver and tag keep their order, and so do notices of one sender; all others may
+/// overtake each other. The same choices give the same run. Errors as those of simulate().
+void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f);
 
 /// Null where ranks are real.
 const MachineModel* simulated_machine(const Communicator& comm);

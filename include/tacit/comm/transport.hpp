@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/comm/agreement/failure.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -23,17 +24,6 @@ struct Ticket {
   std::uintptr_t words[3] = {};
   int numbers[2] = {};
   bool active = false;
-};
-
-/// "Rank so-and-so cannot go on", sent to every other rank.
-struct Notice {
-  int rank = -1;
-  int epoch = 0;
-  std::int64_t position = 0;  ///< collective calls that rank had entered and left
-  ErrorKind kind = ErrorKind::environment;
-  std::string text;
-  int depth = 0;    ///< not 0: that rank has left for a failure in the call of this depth among all that are open
-  int settled = 0;  ///< failures of that call's communicator before it; else, of others within that rank's open calls
 };
 
 /// A message that is sent (or received) again and again, as Transport::prepare makes it.

@@ -49,6 +49,7 @@ struct DeviceTraffic {
   Global to_devices = 0, to_host = 0, between = 0;  ///< copies of vectors, or parts of them
   double bytes_to_devices = 0, bytes_to_host = 0, bytes_between = 0;
   Global scalars = 0;  ///< sums that the host read from a device
+  Global reads = 0;    ///< times that it read some
   Global waits = 0;    ///< times that the host waited for a device
 };
 
@@ -151,6 +152,10 @@ template <class T>
 struct AddInto {
   TACIT_HD void operator()(T x, T& y) const { y = y + x; }
 };
+template <class T>
+struct CopyInto {
+  TACIT_HD void operator()(T x, T& y) const { y = x; }
+};
 
 }  // namespace detail
 
@@ -246,37 +251,39 @@ class Devices {
     ++traffic_.waits;
     queues_.wait_aside(device);
   }
-  /// to[0 .. count) := from[first .. first + count), by the path. Between devices: one copy, or, through the host, two.
+  /// to[at .. at + count) := from[first .. first + count), by the path. Between devices: one copy, or, through the
+  /// host, two.
   template <class T>
   void between(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, DeviceArray<T, M>& to,
-               DevicePath path) {
+               DevicePath path, std::size_t at = 0) {
     const std::size_t bytes = count * sizeof(T);
     if (path == DevicePath::host) {
       T* const staging = reinterpret_cast<T*>(queues_.staging(bytes));
       to_host(from, first, count, staging);
       wait(from.device);
       ++traffic_.to_devices, traffic_.bytes_to_devices += double(bytes);
-      if (count > 0) queues_.to_device(to.device, to.data(), staging, bytes);
+      if (count > 0) queues_.to_device(to.device, to.data() + at, staging, bytes);
       wait(to.device);  // before somebody else takes the staging memory
       return;
     }
     ++traffic_.between, traffic_.bytes_between += double(bytes);
     if (count > 0)
-      queues_.between(from.device, to.device, to.data(), from.data() + first, bytes, path == DevicePath::peer);
+      queues_.between(from.device, to.device, to.data() + at, from.data() + first, bytes, path == DevicePath::peer);
   }
   void wait(int device) {
     ++traffic_.waits;
     queues_.wait(device);
   }
-  /// The sums of a sweep over elements of a device, under way there: see sums().
-  template <class In, class F>
-  auto start_sums(int device, const In& in, const F& f) const {
+  /// A sweep over n elements of a device whose sums are under way there: see sums().
+  template <class In, class Io, class Out, class F>
+  auto start_sums(int device, [[maybe_unused]] std::size_t n, const In& in, const Io& io, const Out& out,
+                  const F& f) const {
     const auto use = queues_.use(device);
     if constexpr (std::same_as<M, Host>) {
-      return sweep(in, updates(), writes(), f);
+      return sweep(in, io, out, f);
     } else {
 #ifdef __CUDACC__
-      return start_device_sweep(std::get<0>(in.v).size(), in, updates(), writes(), f);
+      return start_device_sweep(n, in, io, out, f);
 #else
       static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");
 #endif
@@ -286,6 +293,7 @@ class Devices {
   template <class S>
   auto sums(int device, const S& started) {
     queues_.read_scalars(device);
+    ++traffic_.reads;
     if constexpr (std::same_as<M, Host>) {
       traffic_.scalars += S::count;
       return started;
@@ -314,7 +322,7 @@ class Devices {
   /// The same elements from the host to all devices: a copy to each, or one to the first and one from there to each of
   /// the others.
   template <class T>
-  void broadcast(const T* host, std::vector<DeviceArray<T, M>>& to, DevicePath path) {
+  void broadcast(const T* host, std::span<DeviceArray<std::type_identity_t<T>, M>> to, DevicePath path) {
     to_device(host, to[0]);
     for (std::size_t d = 1; d < to.size(); ++d) {
       if (path == DevicePath::host) to_device(host, to[d]);

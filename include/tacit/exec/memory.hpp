@@ -32,6 +32,12 @@ void clear_on_device(void* p, std::size_t bytes);
 void* host_allocate(std::size_t bytes);
 void host_free(void* p) noexcept;
 
+/// What a memory space needs to know where its arrays stand, beyond its type: a group of devices (group.hpp).
+class Place {
+ public:
+  virtual ~Place() = default;
+};
+
 /// n elements at p, in memory space M. Does not own them.
 template <class T, Memory M = Host>
 class View {

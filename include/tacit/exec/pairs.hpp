@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/types.hpp>
+#include <tacit/exec/memory.hpp>
 
 #include <complex>
 #include <cstddef>
@@ -38,5 +39,9 @@ void pair_put(const T* x, int c, T* v, std::size_t n);
 /// max |v_(i stride)|, i < n; Inf when one of them is not a number. Local.
 template <Scalar T, Memory M>
 double largest_magnitude(const T* v, std::size_t n, std::size_t stride = 1);
+template <Scalar T, Memory M>
+double largest_magnitude(View<const T, M> v) {
+  return largest_magnitude<T, M>(v.data(), v.size());
+}
 
 }  // namespace tacit::exec

@@ -51,6 +51,24 @@ template <class V>
 auto view_of(V& v) {
   return View<std::remove_pointer_t<decltype(v.data())>, typename V::memory>(v.data(), v.size());
 }
+/// Vectors of a group of devices know their views themselves; such a view is its own.
+template <class V>
+requires(is_group<typename V::memory>) auto view_of(const V& v) {
+  return v.own();
+}
+template <class V>
+requires(is_group<typename V::memory>) auto view_of(V& v) {
+  return v.own();
+}
+template <class T, Memory M>
+struct Parts;  // group.hpp
+/// v, updated by a sweep with sums, of which devices of a group need their own parts only: no product is to read it
+/// soon. The vector itself on other memories.
+template <class V>
+auto parts(V& v) {
+  if constexpr (is_group<typename V::memory>) return Parts(v.own());
+  else return view_of(v);
+}
 template <class... V>
 auto reads(const V&... v) {
   return Reads<decltype(view_of(v))...>{{view_of(v)...}};
@@ -221,9 +239,12 @@ struct memory_of<First, Rest...> {
 template <class F, class... R, class... U, class... W>
 auto device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);
 #endif
+template <class F, class... R, class... U, class... W>
+auto group_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);  // group.hpp
 
 /// Runs f at every element; returns the sum of what it returned over this rank's elements, or nothing.
 /// Local. One pass over memory. Sums are the same bits for any number of threads.
+/// On a group of devices the sums are under way: wait() gives them (group.hpp).
 /// Error(usage) when the vectors differ in size. What f throws, on whatever thread, is thrown when all threads have
 /// come back; what it updates and writes is unspecified then. With tasks a pass without sums throws later: from the
 /// next that waits.
@@ -234,20 +255,24 @@ auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& o
   detail::same_size(n, first, in.v);
   detail::same_size(n, first, io.v);
   detail::same_size(n, first, out.v);
-  const Span span("sweep", "exec",
-                  Trace::on() ? std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) +
-                                             n * (0 + ... + (2 * sizeof(typename U::scalar))) +
-                                             n * (0 + ... + sizeof(typename W::scalar)))
-                              : 0);
   using M = typename detail::memory_of<R..., U..., W...>::type;
-  if constexpr (std::same_as<M, Host>) {
-    return detail::host_sweep(n, in, io, out, f);
+  if constexpr (is_group<M>) {
+    return group_sweep(n, in, io, out, f);
   } else {
+    const Span span("sweep", "exec",
+                    Trace::on() ? std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) +
+                                               n * (0 + ... + (2 * sizeof(typename U::scalar))) +
+                                               n * (0 + ... + sizeof(typename W::scalar)))
+                                : 0);
+    if constexpr (std::same_as<M, Host>) {
+      return detail::host_sweep(n, in, io, out, f);
+    } else {
 #ifdef __CUDACC__
-    return device_sweep(n, in, io, out, f);
+      return device_sweep(n, in, io, out, f);
 #else
-    static_assert(std::same_as<M, Host>, "sweeps over device vectors are compiled by nvcc");
+      static_assert(std::same_as<M, Host>, "sweeps over device vectors are compiled by nvcc");
 #endif
+    }
   }
 }
 

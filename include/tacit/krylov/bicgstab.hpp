@@ -33,6 +33,10 @@ struct BicgstabSteepest {  // (t, s), (t, t)
   TACIT_HD exec::Sums<2, T> operator()(T t, T s) const { return {{conj(t) * s, T(abs2(t))}}; }
 };
 template <class T>
+struct BicgstabSteepestOfS {  // and (s, s)
+  TACIT_HD exec::Sums<3, T> operator()(T t, T s) const { return {{conj(t) * s, T(abs2(t)), T(abs2(s))}}; }
+};
+template <class T>
 struct BicgstabStep {  // (r0, r), (r, r)
   T alpha, omega;
   TACIT_HD exec::Sums<2, T> operator()(T r0, T ph, T sh, T t, T& d, T& r) const {
@@ -102,13 +106,25 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     }
     least = 2e-4 * tiny;
     alpha = rho / r0v;
-    const auto half = sweep(reads(v), updates(r), writes(), formula::BicgstabHalf<T>{alpha});
+    // (s, s) is formed with s on the host, whose loops like few sums; with the next two where each wait for sums
+    // counts.
+    constexpr bool apart = !std::same_as<M, Host>;
+    Sums<1, T> half;
+    if constexpr (apart) layout::axpy(-alpha, v, r);
+    else half = sweep(reads(v), updates(r), writes(), formula::BicgstabHalf<T>{alpha});
     // s = 0 to rounding would make t = 0: the half step is then the whole one.
     auto& sh = P ? w[6] : r;
     if (P) P->apply(r, sh);
     A.apply(sh, t);
-    const auto steepest = sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepest<T>{});
-    const auto [ts, tt, ss] = space.sum(Sums<3, T>{{steepest[0], steepest[1], half[0]}}).wait();
+    const auto steepest = [&] {
+      if constexpr (apart) {
+        return space.sum(sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepestOfS<T>{}));
+      } else {
+        const auto [ts, tt] = sweep(reads(t, r), updates(), writes(), formula::BicgstabSteepest<T>{});
+        return space.sum(Sums<3, T>{{ts, tt, half[0]}});
+      }
+    };
+    const auto [ts, tt, ss] = steepest().wait();
     const double s_norm = std::sqrt(double(real(ss))), t_norm = std::sqrt(double(real(tt)));
     if (s_norm <= monitor.goal()) {
       layout::axpy(alpha, ph, d);
@@ -126,8 +142,9 @@ void bicgstab(const Run<T, M>& run, Monitor& monitor, int shadow = 0) {
     }
     omega = ts / tt;
     const T old = rho;
-    const auto sums = P ? sweep(reads(r0, ph, sh, t), updates(d, r), writes(), formula::BicgstabStep<T>{alpha, omega})
-                        : sweep(reads(r0, p, t), updates(d, r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
+    const auto sums =
+        P ? sweep(reads(r0, ph, sh, t), updates(parts(d), r), writes(), formula::BicgstabStep<T>{alpha, omega})
+          : sweep(reads(r0, p, t), updates(parts(d), r), writes(), formula::BicgstabStepPlain<T>{alpha, omega});
     const auto dots = space.sum(sums).wait();
     rho = dots[0], rr = dots[1];
     beta = (rho / old) * (alpha / omega);

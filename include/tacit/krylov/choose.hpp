@@ -16,8 +16,8 @@ struct Prices {
   int restart = default_restart;
 };
 
-/// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic as in docs/methods.md, and
-/// those parts of sums that no product hides. Local.
+/// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic as in
+/// docs/theory/methods.md, and those parts of sums that no product hides. Local.
 double seconds_an_iteration(Method method, const Prices& prices);
 
 /// The cheapest of `candidates`, the first of which is the classical method; another one is only taken when it is

@@ -49,7 +49,7 @@ class Inner final : public op::Operator<T, M> {
             a_->domain().size());
     require(!p_ || p_->range() == a_->range(), "an inner preconditioner of ", p_ ? p_->range().size() : 0,
             " rows for a matrix of ", a_->range().size());
-    check_uses(options_);
+    check(options_);
   }
 
   std::string name() const override {

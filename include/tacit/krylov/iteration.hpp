@@ -26,17 +26,10 @@ class Iteration {
   virtual bool lengthen(int /*restart*/) { return false; }
 };
 
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_ca_gmres(const Options& options);
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_pipelined_gmres(const Options& options);  // and pipelined-ca-gmres
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_pipelined_cg(const Options& options);
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_pipelined_bicgstab(const Options& options);
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_ca_cg(const Options& options);
-template <Scalar T, Memory M>
-std::unique_ptr<Iteration<T, M>> make_ca_bicgstab(const Options& options);
+// make_cg<T, M>(options) and so on, for each method: its text is src/krylov/methods/<method>.hpp.
+#define TACIT_METHOD(enumerator, ...) \
+  template <Scalar T, Memory M>       \
+  std::unique_ptr<Iteration<T, M>> make_##enumerator(const Options& options);
+#include <tacit/krylov/methods.def>
 
 }  // namespace tacit::krylov

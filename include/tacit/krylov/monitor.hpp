@@ -3,7 +3,7 @@
 
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/options.hpp>
-#include <tacit/krylov/report.hpp>
+#include <tacit/krylov/outer.hpp>
 
 #include <cmath>
 #include <functional>
@@ -107,6 +107,12 @@ class Monitor {
               meaning;
     return end(std::isfinite(value) ? Outcome::breakdown : Outcome::non_finite);
   }
+  /// The method cannot begin; the solve ends with this. False, to return.
+  bool refuse(Verdict verdict) {
+    refusal_ = std::move(verdict);
+    return false;
+  }
+  std::optional<Verdict> take_refusal() { return std::exchange(refusal_, {}); }
   bool end(Outcome outcome) {
     outcome_ = outcome;
     pending_ = false;
@@ -143,6 +149,7 @@ class Monitor {
   bool begun_ = false, pending_ = false, patient_ = false, scaled_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
+  std::optional<Verdict> refusal_;
   std::vector<std::string> told_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;

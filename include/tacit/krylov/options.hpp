@@ -1,6 +1,8 @@
-// Options of a solve. Unknown names are refused, with the nearest known one.
+// Options of a solve: what they are called and which method takes which is described once, in krylov/methods.def and in
+// options(), and everything else that knows them is made from there (base/described.hpp).
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/op/recurrence.hpp>
 #include <tacit/op/schedule.hpp>
 
@@ -14,18 +16,8 @@ namespace tacit::krylov {
 
 enum class Method {
   automatic,
-  cg,
-  bicgstab,
-  gmres,
-  richardson,
-  chebyshev,
-  pipelined_cg,        ///< one sum in flight behind each product; depth > 1: p(l)-CG
-  pipelined_bicgstab,  ///< two sums, each behind a product
-  pipelined_gmres,     ///< one sum a vector, in flight for `depth` products
-  ca_cg,               ///< one sum for `step` iterations
-  ca_bicgstab,         ///< one sum for `step` iterations
-  ca_gmres,            ///< `step` vectors made and orthogonalised at once
-  pipelined_ca_gmres   ///< one sum a `block` of vectors, in flight for depth - 1 blocks
+#define TACIT_METHOD(enumerator, ...) enumerator,
+#include <tacit/krylov/methods.def>
 };
 enum class Side { right, left, flexible };
 /// How vectors are made orthogonal to those before them.
@@ -69,36 +61,9 @@ enum class Engine {
 /// Of the residual: what `rtol` and `atol` are held against.
 enum class Norm { two, max };
 using op::Powers;
+using tacit::to_string;
 /// Vectors in a cycle of gmres and its relatives where the user has not said how many.
 inline constexpr int default_restart = 30;
-Method method_of(std::string_view name);
-Side side_of(std::string_view name);
-Orthogonalisation orthogonalisation_of(std::string_view name);
-BlockQr block_qr_of(std::string_view name);
-Basis basis_of(std::string_view name);
-Storage storage_of(std::string_view name);
-Engine engine_of(std::string_view name);
-Norm norm_of(std::string_view name);
-Powers powers_of(std::string_view name);
-const char* to_string(Method method);
-const char* to_string(Side side);
-const char* to_string(Orthogonalisation orthogonalisation);
-const char* to_string(BlockQr block_qr);
-const char* to_string(Basis basis);
-const char* to_string(Storage storage);
-const char* to_string(Engine engine);
-const char* to_string(Norm norm);
-const char* to_string(Powers powers);
-std::vector<std::string> method_names();
-std::vector<std::string> side_names();
-std::vector<std::string> orthogonalisation_names();
-std::vector<std::string> block_qr_names();
-std::vector<std::string> basis_names();
-std::vector<std::string> storage_names();
-std::vector<std::string> engine_names();
-std::vector<std::string> norm_names();
-std::vector<std::string> powers_names();
-
 /// The state that a callback sees after each iteration.
 struct State {
   int iteration;
@@ -114,34 +79,15 @@ struct Options {
   /// Products with A in cg, gmres, richardson, chebyshev; pairs of them in bicgstab. Default: 10 n, at least 1000, at
   /// most 50000.
   std::optional<int> max_iterations;
-  /// Vectors in a cycle of gmres and its relatives. Absent: default_restart, and with `fallbacks` up to four times as
-  /// many where such cycles are too slow; report.warnings tells of each change. What is given stays as it is.
-  std::optional<int> restart;
-  Side side = Side::right;  ///< of the preconditioner in gmres and its relatives
-  Orthogonalisation orthogonalisation = Orthogonalisation::automatic;
-  // Of the s-step and pipelined methods; refused where the method does not use them. Absent: the method's default.
-  std::optional<int> step;     ///< s: iterations for one sum [ca-gmres 10, ca-cg 8, ca-bicgstab 4]
-  std::optional<int> depth;    ///< l: sums in flight [pipelined-gmres 2, pipelined-cg 1, pipelined-ca-gmres 2]
-  std::optional<int> block;    ///< t: vectors for one sum in pipelined-ca-gmres [5]
-  std::optional<double> tau;   ///< entries of a pipelined change of basis below tau h_{i,i-1} are left out [0]
-  std::optional<Basis> basis;  ///< [automatic]
-  /// How ca-gmres, ca-cg and ca-bicgstab make their vectors; the kernel where the operator has one and the
-  /// preconditioner is a diagonal or none. [products]
-  std::optional<Powers> powers;
-  std::optional<BlockQr> block_qr;  ///< [cholqr]
-  std::optional<Storage> storage;   ///< of the basis in ca-gmres [full]
-  std::optional<int> replacement;   ///< residual replacement every so many iterations; 0 never [by an error estimate]
+  // Of some methods, and refused by the others (methods.def says which, and what they are). Absent: the method's
+  // default. A restart that is absent is default_restart, and with `fallbacks` up to four times as many where such
+  // cycles are too slow; what is given stays as it is.
+#define TACIT_OPTION(member, type, ...) std::optional<type> member;
+#include <tacit/krylov/methods.def>
   Engine engine = Engine::polling;
   Norm norm = Norm::two;
-  /// richardson with a diagonal P of equal entries (or none): steps in one pass through memory, where the operator has
-  /// a kernel for it (a stencil). The same iterates and norms; convergence is seen at most sweeps - 1 steps late.
-  /// [what the operator does; 1 with a callback]
-  std::optional<int> sweeps;
   /// How products with A are dealt to the threads of a rank. [automatic]
   op::Schedule schedule;
-  double relaxation = 1;  ///< omega of richardson: x += omega M (b - A x)
-  /// Bounds of the spectrum of M A for chebyshev; estimated by a few steps of Lanczos when absent.
-  std::optional<double> lambda_min, lambda_max;
   double divergence = 1e10;  ///< `diverged` when ||r|| exceeds this multiple of max(||b||, ||r_0||)
   /// What may be done where the method gets no further: scale by the diagonal when P is none and the diagonal varies
   /// (not for richardson), another shadow residual in bicgstab, longer cycles in gmres where `restart` is absent. Each
@@ -157,7 +103,69 @@ struct Options {
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.
 Method classical_of(Method method);
-/// Error(usage) when an option is set that the method does not use: the option, its value, and the methods that use it.
-void check_uses(const Options& options);
+/// The methods with what they are and the options that they take; the first is "auto".
+std::span<const Described> methods();
+/// Is this option one of the method's, or everybody's?
+bool takes(Method method, std::string_view option);
+/// The options of a solve.
+std::span<const Option<Options>> options();
+/// Error(usage) at a number out of its range, and at an option that the method does not take: the option, its value,
+/// and the methods that take it.
+void check(const Options& options);
 
 }  // namespace tacit::krylov
+
+namespace tacit {
+
+template <>
+inline constexpr auto names_of<krylov::Method> = named<krylov::Method>("method",
+                                                                       {
+                                                                           {krylov::Method::automatic, "auto"},
+#define TACIT_METHOD(enumerator, name, ...) {krylov::Method::enumerator, name},
+#include <tacit/krylov/methods.def>
+                                                                       });
+template <>
+inline constexpr auto names_of<krylov::Side> = named<krylov::Side>("side", {{krylov::Side::right, "right"},
+                                                                            {krylov::Side::left, "left"},
+                                                                            {krylov::Side::flexible, "flexible"}});
+template <>
+inline constexpr auto names_of<krylov::Orthogonalisation> =
+    named<krylov::Orthogonalisation>("orthogonalisation", {{krylov::Orthogonalisation::automatic, "auto"},
+                                                           {krylov::Orthogonalisation::one_reduction, "one-reduction"},
+                                                           {krylov::Orthogonalisation::cgs, "cgs"},
+                                                           {krylov::Orthogonalisation::cgs2, "cgs2"},
+                                                           {krylov::Orthogonalisation::mgs, "mgs"},
+                                                           {krylov::Orthogonalisation::bcgs, "bcgs"},
+                                                           {krylov::Orthogonalisation::bcgs2, "bcgs2"},
+                                                           {krylov::Orthogonalisation::bcgs_pip, "bcgs-pip"},
+                                                           {krylov::Orthogonalisation::bcgs_pip2, "bcgs-pip2"},
+                                                           {krylov::Orthogonalisation::two_stage, "two-stage"}});
+template <>
+inline constexpr auto names_of<krylov::BlockQr> =
+    named<krylov::BlockQr>("block_qr", {{krylov::BlockQr::cholqr, "cholqr"},
+                                        {krylov::BlockQr::cholqr2, "cholqr2"},
+                                        {krylov::BlockQr::shifted_cholqr3, "shifted-cholqr3"},
+                                        {krylov::BlockQr::mixed_cholqr, "mixed-cholqr"},
+                                        {krylov::BlockQr::tsqr, "tsqr"}});
+template <>
+inline constexpr auto names_of<krylov::Basis> = named<krylov::Basis>("basis", {{krylov::Basis::automatic, "auto"},
+                                                                               {krylov::Basis::newton, "newton"},
+                                                                               {krylov::Basis::chebyshev, "chebyshev"},
+                                                                               {krylov::Basis::monomial, "monomial"}});
+template <>
+inline constexpr auto names_of<krylov::Storage> = named<krylov::Storage>("storage",
+                                                                         {{krylov::Storage::full, "full"},
+                                                                          {krylov::Storage::float32, "float32"},
+                                                                          {krylov::Storage::bfloat16, "bfloat16"}});
+template <>
+inline constexpr auto names_of<krylov::Engine> = named<krylov::Engine>("engine", {{krylov::Engine::polling, "polling"},
+                                                                                  {krylov::Engine::thread, "thread"},
+                                                                                  {krylov::Engine::tasks, "tasks"}});
+template <>
+inline constexpr auto names_of<krylov::Norm> = named<krylov::Norm>("norm", {{krylov::Norm::two, "2"},
+                                                                            {krylov::Norm::max, "max"}});
+template <>
+inline constexpr auto names_of<op::Powers> = named<op::Powers>("powers", {{op::Powers::products, "products"},
+                                                                          {op::Powers::kernel, "kernel"}});
+
+}  // namespace tacit

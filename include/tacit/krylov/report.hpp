@@ -1,6 +1,8 @@
 // Report: how a solve ended, in numbers that were recomputed.
 #pragma once
 
+#include <tacit/base/names.hpp>
+
 #include <tacit/base/types.hpp>
 
 #include <cstdint>
@@ -18,7 +20,7 @@ enum class Reason {
   non_finite,      ///< NaN or Inf: `detail` names the array and the global index when the input is at fault
   stopped          ///< the callback asked to stop
 };
-const char* to_string(Reason reason);
+using tacit::to_string;
 
 struct Report {
   Reason reason = Reason::max_iterations;
@@ -45,3 +47,13 @@ struct Report {
 };
 
 }  // namespace tacit::krylov
+
+template <>
+inline constexpr auto tacit::names_of<tacit::krylov::Reason> =
+    tacit::named<tacit::krylov::Reason>("reason", {{tacit::krylov::Reason::converged, "converged"},
+                                                   {tacit::krylov::Reason::max_iterations, "max_iterations"},
+                                                   {tacit::krylov::Reason::breakdown, "breakdown"},
+                                                   {tacit::krylov::Reason::stagnated, "stagnated"},
+                                                   {tacit::krylov::Reason::diverged, "diverged"},
+                                                   {tacit::krylov::Reason::non_finite, "non_finite"},
+                                                   {tacit::krylov::Reason::stopped, "stopped"}});

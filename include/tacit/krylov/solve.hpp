@@ -29,6 +29,7 @@ namespace tacit::krylov {
 /// r) at first.
 ///
 /// Collective. Vectors: the method's, and 2 (b scaled, r; a correction after a restart).
+/// On a group of devices (exec/group.hpp): bicgstab and pipelined_bicgstab, in float and double.
 /// Error(usage): spaces that do not fit, options out of range. Everything numerical is a Reason.
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const layout::Vector<T, M>& b,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/workspace.hpp>
 

@@ -36,6 +36,7 @@ struct Run {
   layout::Vector<T, M>& r;
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
+  int exponent = 0;  ///< A is the user's A times 2^-exponent
 };
 
 /// v := pseudo-random elements in [-1, 1), made from `seed` and the global index. Local.

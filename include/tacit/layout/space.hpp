@@ -65,10 +65,16 @@ class Space {
     return Space(std::move(comm), std::move(partition), false);
   }
   static Space replicated(comm::Communicator comm, Global n) { return Space(std::move(comm), Partition({0, n}), true); }
+  /// The same elements, on the devices that `place` stands for.
+  Space on(std::shared_ptr<exec::Place> place) const {
+    return Space(impl_->comm, impl_->partition, impl_->replicated, std::move(place));
+  }
 
   const comm::Communicator& comm() const { return impl_->comm; }
   const Partition& partition() const { return impl_->partition; }
   bool is_replicated() const { return impl_->replicated; }
+  /// Null: memory as it is.
+  const std::shared_ptr<exec::Place>& place() const { return impl_->place; }
   Global size() const { return impl_->partition.size(); }
   Global begin() const { return impl_->partition.begin(part()); }
   Global end() const { return impl_->partition.end(part()); }
@@ -81,6 +87,13 @@ class Space {
   comm::PendingSums<K, T> sum(const exec::Sums<K, T>& own) const {
     if (impl_->replicated) return comm::PendingSums<K, T>(own);
     return impl_->comm.sum(own);
+  }
+  /// The same of sums that are under way on a group of devices, whose spaces are replicated.
+  template <class Started>
+  requires requires(Started s) { s.wait(); }
+  Started sum(Started own) const {
+    require(impl_->replicated, "sums over a group of devices, of elements that are spread over ranks");
+    return own;
   }
   /// The same for n values in place (coefficients, a Gram block), or their largest or least: the result is copied to
   /// `values` by wait().
@@ -97,8 +110,8 @@ class Space {
 
   /// Vectors of both can stand in one formula.
   friend bool operator==(const Space& a, const Space& b) {
-    return a.impl_ == b.impl_ ||
-           (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() && a.partition() == b.partition());
+    return a.impl_ == b.impl_ || (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
+                                  a.partition() == b.partition() && a.place() == b.place());
   }
 
  private:
@@ -107,11 +120,12 @@ class Space {
     Partition partition;
     bool replicated;
     Local local_size;
+    std::shared_ptr<exec::Place> place;
   };
-  Space(comm::Communicator comm, Partition partition, bool replicated) {
+  Space(comm::Communicator comm, Partition partition, bool replicated, std::shared_ptr<exec::Place> place = nullptr) {
     const int part = replicated ? 0 : comm.rank();
     const Local n = checked_cast<Local>(partition.end(part) - partition.begin(part), "a rank's number of elements");
-    impl_ = std::make_shared<const Impl>(Impl{std::move(comm), std::move(partition), replicated, n});
+    impl_ = std::make_shared<const Impl>(Impl{std::move(comm), std::move(partition), replicated, n, std::move(place)});
   }
   int part() const { return impl_->replicated ? 0 : impl_->comm.rank(); }
   std::shared_ptr<const Impl> impl_;

@@ -20,7 +20,7 @@ class Vector {
   using memory = M;
 
   explicit Vector(Space space, int columns = 1)
-      : space_(std::move(space)), columns_(columns), elements_(std::size_t(space_.local_size()) * columns) {
+      : space_(std::move(space)), columns_(columns), elements_(elements_of(space_, columns)) {
     require(columns >= 1, "a vector with ", columns, " columns");
   }
 
@@ -35,17 +35,24 @@ class Vector {
   /// Copies this rank's elements from / to host memory.
   void assign(std::span<const T> values) {
     require(values.size() == size(), "a vector of ", size(), " elements on this rank was given ", values.size());
-    elements_ = exec::Array<T, M>::from(values);
+    if constexpr (is_group<M>) elements_.assign(values);
+    else elements_ = exec::Array<T, M>::from(values);
   }
   std::vector<T> to_host() const {
     std::vector<T> values(size());
     if (values.empty()) return values;
-    if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(data(), size(), values.data());
+    if constexpr (is_group<M>) elements_.to_host(values.data());
+    else if constexpr (std::same_as<M, Host>) exec::settle(), std::copy_n(data(), size(), values.data());
     else exec::copy_to_host(values.data(), data(), size() * sizeof(T));
     return values;
   }
 
  private:
+  static exec::Array<T, M> elements_of(const Space& space, int columns) {
+    const std::size_t n = std::size_t(space.local_size()) * columns;
+    if constexpr (is_group<M>) return exec::Array<T, M>(n, space.place());
+    else return exec::Array<T, M>(n);
+  }
   Space space_;
   int columns_;
   exec::Array<T, M> elements_;
@@ -144,7 +151,7 @@ double norm(const Vector<T, M>& x) {
 /// max |x_i| over the space, Inf if any element is not a number. Collective; one reduction.
 template <class T, class M>
 double max_norm(const Vector<T, M>& x) {
-  double most = exec::largest_magnitude<T, M>(x.data(), x.size());
+  double most = largest_magnitude(x.own());
   x.space().start_sum(&most, 1, comm::Operation::max).wait(&most);
   return most;
 }

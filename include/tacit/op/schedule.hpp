@@ -5,9 +5,7 @@
 // matrix-vector multiplication and iterative linear solvers with the communication library GPI".
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
+#include <tacit/base/names.hpp>
 
 namespace tacit::op {
 
@@ -24,8 +22,16 @@ struct Schedule {
   int job_rows = 0;        ///< of jobs: rows of a job; 0: some 16 jobs a thread, 512 to 16384 rows each
 };
 
-Schedule::How schedule_of(std::string_view name);
-const char* to_string(Schedule::How how);
-std::vector<std::string> schedule_names();
+using tacit::to_string;
 
 }  // namespace tacit::op
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<op::Schedule::How> =
+    named<op::Schedule::How>("schedule", {{op::Schedule::How::automatic, "auto"},
+                                          {op::Schedule::How::overlapped, "overlapped"},
+                                          {op::Schedule::How::synchronous, "synchronous"},
+                                          {op::Schedule::How::split, "split"},
+                                          {op::Schedule::How::jobs, "jobs"}});
+}  // namespace tacit

@@ -1,38 +1,61 @@
-// make: a preconditioner from its name and options in text, for Python and the command line.
+// make: a preconditioner from its name and options, for Python and the command line.
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/precond/polynomial.hpp>
 
-#include <map>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace tacit::precond {
 
-/// Option names and their values in text: {"degree", "4"}.
-using Options = std::map<std::string, std::string>;
+enum class Kind {
+#define TACIT_PRECOND(enumerator, ...) enumerator,
+#include <tacit/precond/preconds.def>
+#undef TACIT_PRECOND
+};
 
-/// The preconditioner of this name for A; null for "none".
-///
-/// | name | options |
-/// |---|---|
-/// | none | |
-/// | jacobi | absolute (false) |
-/// | block-jacobi | solver (ilu0: ilu0, ic0, spai, fsai), blocks (1; ilu0 and ic0) |
-/// | ilu0, ic0 | blocks (1) |
-/// | spai, fsai | local (false) |
-/// | polynomial | kind (chebyshev: chebyshev, neumann), degree (4); chebyshev: lambda_min, lambda_max; neumann:
-/// relaxation (1) |
-///
-/// block-jacobi with solver spai or fsai is the local form of these. "polynomial" refers to A. ilu0 and ic0 work in
-/// host memory. Collective. Error(usage): a name or an option that does not exist (with the nearest that does), a value
-/// that cannot be read, and what the constructors say.
+/// Options of all kinds; what a kind does not take is refused (preconds.def). Absent: its default.
+struct Options {
+  std::optional<bool> absolute;        ///< magnitudes of the diagonal [false]
+  std::optional<Kind> solver;          ///< of block-jacobi [ilu0]
+  std::optional<int> blocks;           ///< that the rows of a rank are cut into [1]
+  std::optional<bool> local;           ///< couplings between ranks are dropped [false]
+  std::optional<PolynomialKind> kind;  ///< [chebyshev]
+  std::optional<int> degree;           ///< [4]
+  std::optional<double> lambda_min, lambda_max, relaxation;
+};
+
+/// The kinds and their options.
+std::span<const Described> kinds();
+std::span<const Option<Options>> options();
+/// May cg use it where the matrix is Hermitian definite?
+bool is_symmetric(std::string_view name, const Options& options = {});
+
+/// The preconditioner of this name for A, with the options of docs/reference/preconditioners.md; null for "none".
+/// "polynomial" refers to A; ilu0 and ic0 work in host memory. Collective. Error(usage): a name that does not exist
+/// (with the nearest that does), an option that the kind does not take or whose value does not fit, and what the
+/// constructors say.
 template <Scalar T, Memory M>
 std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T, M>& A, const Options& options = {});
 
-/// The names that make() knows.
-std::vector<std::string> names();
+// make_jacobi<T, M>(A, options) and so on, for each kind.
+#define TACIT_PRECOND(enumerator, ...) \
+  template <Scalar T, Memory M>        \
+  std::unique_ptr<op::Operator<T, M>> make_##enumerator(const op::Csr<T, M>& A, const Options& options);
+#include <tacit/precond/preconds.def>
+#undef TACIT_PRECOND
 
 }  // namespace tacit::precond
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<precond::Kind> = named<precond::Kind>("preconditioner", {
+#define TACIT_PRECOND(enumerator, name, ...) {precond::Kind::enumerator, name},
+#include <tacit/precond/preconds.def>
+#undef TACIT_PRECOND
+                                                                                       });
+}  // namespace tacit

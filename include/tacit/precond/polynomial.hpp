@@ -1,6 +1,7 @@
 // Polynomial: products with A in place of triangular solves; no reductions, and as parallel as A.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/precond/jacobi.hpp>
 
 #include <memory>
@@ -70,3 +71,8 @@ class Polynomial final : public op::Operator<T, M> {
 };
 
 }  // namespace tacit::precond
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::PolynomialKind> = tacit::named<tacit::precond::PolynomialKind>(
+    "kind of polynomial",
+    {{tacit::precond::PolynomialKind::chebyshev, "chebyshev"}, {tacit::precond::PolynomialKind::neumann, "neumann"}});

@@ -23,13 +23,16 @@ import os
 import time
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core, krylov, layout, op
 from .. import comm as _comm
+from .._described import HMATRIX, HmatrixOptions
+from .._options import fill, take_numbers, told
+from .._outcome import Outcome
 from .._support import (
     Array,
     agreed,
@@ -91,7 +94,7 @@ class Capacitance(NamedTuple):
     seconds: float
 
 
-class Charges:
+class Charges(Outcome):
     """Charges on conductors.
 
     Attributes
@@ -104,10 +107,9 @@ class Charges:
         Of each conductor, in V; NaN where triangles of one conductor were given different ones.
     field : tuple of float
         The uniform field from outside, in V / u.
-    converged, reason, advice, iterations, residual_norm, method, precond, warnings
+    converged, reason, advice, iterations, residual_norm, seconds, counts, history, method, precond, warnings
         As of :class:`tacit.Result`; with floating conductors ``iterations`` counts all solves, and ``residual_norm`` is
         that of their sum.
-    seconds : float
     """
 
     def __init__(self, system: System, density: Array, facts: dict[str, Any]) -> None:
@@ -122,13 +124,18 @@ class Charges:
         self.converged: bool = facts["converged"]
         self.reason: str = facts["reason"]
         self.advice: str = facts["advice"]
-        self.iterations: int = facts["iterations"]
+        self._iterations: int = facts["iterations"]
         self.residual_norm: float = facts["residual_norm"]
         self.method: str = facts["method"]
         self.precond: str = facts["precond"]
         self.warnings: list[str] = facts["warnings"]
         self.history: list[float] = facts["history"]
-        self.seconds: float = facts["seconds"]
+        self.seconds: dict[str, float] = {"setup": system.seconds, "solve": facts["seconds"]}
+        self.counts: dict[str, int] = facts["counts"]
+
+    @property
+    def iterations(self) -> int:
+        return self._iterations
 
     def __repr__(self) -> str:
         total = ", ".join(f"{q:.6g}" for q in self.charge[:4]) + (", .." if len(self.charge) > 4 else "")
@@ -229,7 +236,7 @@ class System:
         self.conductor = conductor
         self.conductors = int(conductor.max()) + 1
         self.discretisation: str = options["discretisation"]
-        self.tolerance: float = options["tolerance"]
+        self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
         begin = time.perf_counter()
         with using_threads(threads):
@@ -244,7 +251,7 @@ class System:
                 options["hmatrix"],
             )
         self.weight: Array = weight
-        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"]["symmetry"])
+        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
 
     def __repr__(self) -> str:
@@ -418,6 +425,7 @@ class System:
             "precond": worst.precond or "none",
             "warnings": told,
             "history": [float(value) for value in worst.history],
+            "counts": {name: sum(r.counts[name] for r in results) for name in worst.counts},
             "seconds": self.comm.all_max_real(time.perf_counter() - begin),
         }
         return Charges(self, sigma, facts)
@@ -432,7 +440,7 @@ class System:
             all(f.converged for f in found),
             sum(f.iterations for f in found),
             max(f.residual_norm for f in found),
-            sum(f.seconds for f in found),
+            sum(f.seconds["solve"] for f in found),
         )
 
 
@@ -460,33 +468,21 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
 def assemble(
     mesh: Mesh,
     *,
-    tolerance: float = 1e-4,
     discretisation: str = "collocation",
     conductors: Any = "components",
     plane: tuple[str, float] | None = None,
     quadrature: float = 0.05,
-    measure: str = "matrix",
-    storage: str = "automatic",
-    compression: str = "aca+",
-    admissibility: str = "smaller",
-    eta: float = 3.0,
-    leaf_size: int = 64,
-    bisection: str = "median",
-    recompress: bool = True,
-    verify: bool = True,
-    sampled_rows: int = 32,
     assembly: str = "host",
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
+    **options: Unpack[HmatrixOptions],
 ) -> System:
     """The matrix of the single layer on a mesh, as an H-matrix. Collective; the mesh is the same on every rank.
 
     Parameters
     ----------
     mesh : Mesh
-    tolerance : float
-        Relative error of the matrix, in the Frobenius norm.
     discretisation : str
         "collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric matrix.
     conductors : str or array_like of int
@@ -495,8 +491,6 @@ def assemble(
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
     quadrature : float
         Relative accuracy of entries by quadrature, in tolerances.
-    measure, storage, compression, admissibility, eta, leaf_size, bisection, recompress, verify, sampled_rows
-        Of :func:`tacit.hmatrix`.
     assembly : str
         Who evaluates entries and finds crosses: "host"; "cuda": a GPU, for the collocation matrix by "aca" and "aca+",
         with the host's crosses but for rounding, recompressed there too; "virtual": the
@@ -506,6 +500,8 @@ def assemble(
     threads : int, optional
         Of this rank.
     comm : communicator, optional
+    **options
+        Of :func:`tacit.hmatrix`: ``tolerance`` (1e-4) and the rest, but the symmetry.
 
     Returns
     -------
@@ -538,32 +534,21 @@ def assemble(
         if plane is not None:
             axis, value = plane
             where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
-        hmatrix = {
-            "tolerance": real_number(tolerance, "tolerance"),
-            "measure": choose("measure", measure, ("matrix", "block")),
-            "storage": choose("storage", storage, ("automatic", "single", "full")),
-            "compression": choose("compression", compression, ("aca+", "aca", "svd")),
-            "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
-            "bisection": choose("bisection", bisection, ("median", "midpoint")),
-            "eta": real_number(eta, "eta"),
-            "leaf_size": whole_number(leaf_size, "leaf_size"),
-            "recompress": bool(recompress),
-            "verify": bool(verify),
-            "max_rank": 0,
-            "cut_rank": 0,
-            "symmetry": "symmetric" if discretisation == "galerkin" else "none",
-            "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
-        }
+        o = _core.HMatrixOptions()
+        known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
+        beside = ("discretisation", "conductors", "plane", "quadrature", "assembly", "scalar", "threads", "comm")
+        fill(o, "assemble", known, options, beside)
+        if discretisation == "galerkin":
+            o.symmetry = "symmetric"
         made = {
-            "tolerance": hmatrix["tolerance"],
             "discretisation": choose("discretisation", discretisation, ("collocation", "galerkin")),
             "plane": where,
             "quadrature": real_number(quadrature, "quadrature"),
             "assembly": choose("assembly", assembly, ("host", "cuda", "virtual")),
             "scalar": chosen,
-            "hmatrix": hmatrix,
+            "hmatrix": o,
         }
-        if assembly != "host" and (discretisation == "galerkin" or compression == "svd"):
+        if assembly != "host" and (discretisation == "galerkin" or o.compression == "svd"):
             raise ValueError(
                 f"assembly is {assembly!r}: a device makes the collocation matrix by aca or aca+, and"
                 f" {'galerkin' if discretisation == 'galerkin' else 'svd'} was asked for"
@@ -573,13 +558,16 @@ def assemble(
             raise _core.EnvironmentFailure(f"assembly='cuda': {why}")
         return numbers, made
 
-    numbers, options = agreed(on, look)
+    numbers, made = agreed(on, look)
     if on.size > 1:
-        told: dict[str, float | str] = {k: str(v) for k, v in options.items()}
+        o = made["hmatrix"]
+        alike = {**told(o, HMATRIX), **{k: str(v) for k, v in made.items() if v is not o}}
         for name, array in (("vertices", mesh.vertices), ("triangles", mesh.triangles), ("conductors", numbers)):
-            told[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
-        refuse_differences([json.loads(part) for part in on.all_gather(json.dumps(told).encode())])
-    return System(mesh, numbers, options, on, default_threads(on) if threads is None else int(threads))
+            alike[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
+        all_told = [json.loads(part) for part in on.all_gather(json.dumps(alike).encode())]
+        refuse_differences(all_told)
+        take_numbers(o, HMATRIX, all_told[0])
+    return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
 
 
 _SOLVING = (

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .._core import InputError
+from .._outcome import Outcome
 from .._support import Array, as_array, choose, load_arrays, thread_count, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
@@ -35,14 +36,14 @@ VALUES = ("full", "float16", "bfloat16")
 
 
 @dataclass
-class Inference:
-    """What came out."""
+class Inference(Outcome):
+    """What came out. As of every result of Tacit, and:"""
 
     categories: npt.NDArray[np.int64]  #: inputs with an output that is not zero, from 0
     edges: float  #: weights times inputs, as the challenge counts
     edges_worked: float  #: those that were multiplied: inputs without outputs are dropped
-    seconds: float
-    weight_seconds: float  #: of these, waiting for weights
+    seconds: dict[str, float]  #: "solve", and "weights": of these, waiting for weights
+    layers: int  #: of the network
     layers_done: int
     alive: npt.NDArray[np.int64]  #: by layer, where wished for
     sums: npt.NDArray[np.float64]  #: of all outputs of a layer, where wished for
@@ -51,7 +52,36 @@ class Inference:
 
     @property
     def edges_per_second(self) -> float:
-        return self.edges / self.seconds if self.seconds > 0 else float("inf")
+        return self.edges / self.seconds["solve"] if self.seconds["solve"] > 0 else float("inf")
+
+    @property
+    def iterations(self) -> int:
+        """Layers done."""
+        return self.layers_done
+
+    @property
+    def converged(self) -> bool:  # type: ignore[override]
+        return self.layers_done == self.layers
+
+    @property
+    def reason(self) -> str:  # type: ignore[override]
+        return "converged" if self.converged else "stopped"
+
+    @property
+    def residual_norm(self) -> float:  # type: ignore[override]
+        return float("nan")
+
+    @property
+    def history(self) -> list[float]:  # type: ignore[override]
+        return []
+
+    @property
+    def counts(self) -> dict[str, int]:  # type: ignore[override]
+        return {"edges": int(self.edges), "edges_worked": int(self.edges_worked)}
+
+    @property
+    def warnings(self) -> list[str]:  # type: ignore[override]
+        return []
 
 
 class Network:
@@ -160,8 +190,8 @@ class Network:
             categories=r["categories"],
             edges=r["edges"],
             edges_worked=r["edges_worked"],
-            seconds=r["seconds"],
-            weight_seconds=r["weight_seconds"],
+            seconds={"solve": r["seconds"], "weights": r["weight_seconds"]},
+            layers=self.layers,
             layers_done=r["layers_done"],
             alive=r["alive"],
             sums=r["sums"],

@@ -16,14 +16,16 @@ preconditioner for every Krylov method: ``tacit.solve(A, f, method="cg", precond
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from .. import _core, layout
+from .._described import MULTIGRID, SOLVE, MultigridOptions
+from .._options import fill
+from .._outcome import Outcome
 from .._support import (
     Array,
     agreed,
@@ -45,10 +47,8 @@ __all__ = [
     "Result",
     "bottoms",
     "cells",
-    "cycles",
     "finite_volume",
     "multigrid",
-    "smoothers",
     "solve",
     "stencils",
 ]
@@ -56,29 +56,20 @@ __all__ = [
 
 def bottoms() -> list[str]:
     """Names of solvers for the coarsest level."""
-    return list(_core.bottom_names())
+    return list(MULTIGRID["bottom"].choices)
 
 
-def cycles() -> list[str]:
-    return list(_core.cycle_names())
-
-
-def smoothers() -> list[str]:
-    return list(_core.smoother_names())
-
-
-class Result:
+class Result(Outcome):
     """How a multigrid solve ended.
 
     Attributes
     ----------
     x : numpy.ndarray
         The solution, in the form of the right-hand side (whole, or this rank's part).
-    converged, reason, advice
-        reason: "converged", "max_iterations" (cycles), "stagnated", "diverged", "non_finite", "stopped".
-    cycles : int
-    residual_norm : float
-        ||f - A x|| / ||f||, recomputed by the operator.
+    converged, reason, advice, residual_norm, counts, warnings
+        As of :class:`tacit.Result`; ``residual_norm`` in the norm ``norm``.
+    cycles, iterations : int
+        The same number.
     history : list of float
         ||r|| / ||f|| before the first cycle and after each.
     bottom, bottom_choice, bottom_solves, bottom_iterations, bottom_failures
@@ -115,21 +106,19 @@ class Result:
         self.seconds = {"setup": setup, "solve": report["seconds"], "bottom": bottom}
         self.unknowns = unknowns
 
-    converged: bool
-    reason: str
     advice: str
     norm: str
     cycles: int
-    residual_norm: float
-    history: list[float]
     bottom: str
     bottom_choice: str
     bottom_solves: int
     bottom_iterations: int
     bottom_failures: int
     levels: list[dict[str, Any]]
-    counts: dict[str, int]
-    warnings: list[str]
+
+    @property
+    def iterations(self) -> int:
+        return self.cycles
 
     @property
     def dofs_per_second(self) -> float:
@@ -203,7 +192,7 @@ def _solved(
     offsets = A._handle.range_offsets
 
     def look() -> tuple[Array, Array | None]:
-        choose("norm", norm, _core.norm_names())
+        choose("norm", norm, SOLVE["norm"].choices)
         thread_count(threads)
         for name, value in (("rtol", rtol), ("atol", atol), ("max_cycles", max_cycles)):
             if not (np.isfinite(value) and value >= 0):
@@ -223,106 +212,37 @@ def _solved(
     return Result(x, report, setup, A.shape[0])
 
 
-def multigrid(
-    A: FiniteVolume,
-    *,
-    cycle: str = "V",
-    smoother: str = "gauss-seidel",
-    interpolation: str | None = None,
-    restriction: str = "constant",
-    full_interpolation: str | None = None,
-    pre: int = 2,
-    post: int = 2,
-    symmetric: bool = False,
-    bottom: str = "automatic",
-    bottom_reduction: float = 1e-3,
-    bottom_norm: str = "max",
-    bottom_max_iterations: int = 1000,
-    step: int | None = None,
-    basis: str | None = None,
-    powers: str | None = None,
-    depth: int | None = None,
-    smallest_box: int | None = None,
-    agglomerate_below: int | None = None,
-    levels: int = 0,
-    single_levels: bool = False,
-    relaxation: float | None = None,
-    chebyshev_range: float | None = None,
-) -> Multigrid:
+def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid:
     """Multigrid for a finite-volume operator.
 
     Parameters
     ----------
     A : FiniteVolume
-    cycle : str
-        "V", "W", "F" (full multigrid; a solve goes on with V) or "U" (ends where boxes have `smallest_box` cells
-        along an
-        axis: no box moves to another rank).
-    smoother : str
-        "gauss-seidel" (red-black), "chebyshev", "jacobi", "l1-jacobi".
-    interpolation : str, optional
-        Of corrections: "constant", "linear", "quadratic", "cubic", "quartic". Above linear: exact for averages
-        over cells. [constant; quadratic with the fourth-order stencil]
-    restriction : str
-        Of residuals: the adjoint of this interpolation; "constant" sums them over the children.
-    full_interpolation : str, optional
-        Of solutions, by the F-cycle. [linear; quartic with the fourth-order stencil]
-    pre, post : int
-        Sweeps before and after the coarser level.
-    symmetric : bool
-        Sweeps after mirror those before: for cg.
-    bottom : str
-        "automatic" (direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured sums and products,
-        and whether levels move to fewer ranks is decided by predicted time too; ``Result.bottom_choice`` tells),
-        "direct", "smoother" or a Krylov method: "bicgstab", "cg", "ca-bicgstab", "ca-cg",
-        "pipelined-bicgstab", .. (:func:`bottoms`). One that fails is followed by its smaller steps, by the classical
-        method, by the smoother; ``Result.warnings`` tells.
-    bottom_reduction, bottom_norm, bottom_max_iterations
-        A bottom solve reduces its residual by this factor, in this norm ("max", "2").
-    step, basis, powers, depth
-        Of the Krylov bottom, as in :func:`tacit.solve`; refused where `bottom` names none.
-    smallest_box : int, optional
-        An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for "U"]
-    agglomerate_below : int, optional
-        Levels with fewer cells a rank move to fewer ranks; 0: none moves. [4096; 0 for "U"; with the automatic bottom
-        they stay where a Krylov method on all ranks is predicted to be cheaper]
-    levels : int
-        At most; 0: as many as go.
-    single_levels : bool
-        Levels in float32, residuals and solutions in float64.
-    relaxation : float, optional
-        Of "jacobi", refused with another smoother. [6/7]
-    chebyshev_range : float, optional
-        "chebyshev" smooths [lambda_max / range, lambda_max]; refused with another smoother. [4]
+    **options
+        ``cycle`` ("V"), ``smoother``, ``interpolation``, ``restriction``, ``pre`` (2), ``post`` (2), ``bottom`` (the
+        coarsest-level solver) with ``bottom_reduction``, ``step``, ``basis`` and more, ``agglomerate_below``,
+        ``levels``, ``single_levels``, ..: docs/reference/multigrid.md has all of them. A bottom that fails is followed
+        by its smaller steps, by the classical method, by the smoother; ``Result.warnings`` tells.
 
     Returns
     -------
     Multigrid
         Collective.
     """
-    options = {k: v for k, v in locals().items() if k != "A"}
 
-    def look() -> None:
-        choose("cycle", cycle, cycles())
-        choose("smoother", smoother, smoothers())
-        names = list(_core.interpolation_names())
-        choose("restriction", restriction, names)
-        for what, given in (("interpolation", interpolation), ("full_interpolation", full_interpolation)):
-            if given is not None:
-                choose(what, given, names)
-        choose("bottom", bottom, bottoms())
-        choose("bottom_norm", bottom_norm, _core.norm_names())
+    def look() -> _core.MultigridOptions:
         if not isinstance(A, FiniteVolume):
             raise TypeError(f"A is a {type(A).__name__}; what finite_volume() makes is needed")
+        o = _core.MultigridOptions()
+        fill(o, "multigrid", MULTIGRID, options)
+        return o
 
-    agreed(A.comm, look)
+    o = agreed(A.comm, look)
     begin = time.perf_counter()
-    handle = core("multigrid", A.dtype.name)(A._handle, options)
-    return Multigrid(handle, A, options, time.perf_counter() - begin)
+    return Multigrid(core("multigrid", A.dtype.name)(A._handle, o), A, dict(options), time.perf_counter() - begin)
 
 
 _SOLVE = ("x0", "rtol", "atol", "max_cycles", "norm", "threads")
-_MAKE = tuple(name for name in inspect.signature(multigrid).parameters if name != "A")
 
 
 def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> Result:
@@ -338,17 +258,21 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
     """
     from .._support import refuse_unknown
 
-    making = _MAKE if device == "host" else (*_MAKE, "bottom_cells")
+    making = tuple(name for name in MULTIGRID if device != "host" or name != "bottom_cells")
     unknown = {k: v for k, v in options.items() if k not in _SOLVE and k not in making}
 
-    def look() -> None:
+    def look() -> _core.MultigridOptions:
         choose("device", device, ["host", "cuda", "virtual"])
         refuse_unknown("multigrid.solve", unknown, [*_SOLVE, *making])
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
 
-    agreed(A.comm, look)
+        o = _core.MultigridOptions()
+        fill(o, "multigrid", MULTIGRID, {k: v for k, v in options.items() if k in making})
+        return o
+
+    o = agreed(A.comm, look)
     made = {k: v for k, v in options.items() if k in making}
     solving = {k: v for k, v in options.items() if k in _SOLVE}
     if device == "host":
@@ -356,7 +280,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
 
     def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
         done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A.dtype.name)(
-            A._handle, made, device, *given
+            A._handle, o, device, *given
         )
         return done
 

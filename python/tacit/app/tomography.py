@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import op
+from .._outcome import Outcome
 from .._support import Array, agreed, as_array, choose, core, thread_count, using_threads
 
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
@@ -205,17 +206,53 @@ class Progress:
 
 
 @dataclass
-class Reconstruction:
-    """Images and how they came about."""
+class Reconstruction(Outcome):
+    """Images and how they came about. As of every result of Tacit, ``history`` and ``residual_norm``
+    relative to the first residual and of the worst slice, and:
+    """
 
     images: Array  #: (k, rows, columns), or (rows, columns) of a single sinogram
     residual: Array  #: |b - A x| by iteration (from 0) and slice, by the recurrence; nan after a batch's end
     gradient: Array  #: |A^T (b - A x)| likewise
-    iterations: list[int]  #: of each slice
+    slice_iterations: list[int]
     end: list[str]  #: why each ended: iterations, discrepancy, gradient, corner, non_finite, callback
     final_residual: list[float]  #: |b - A x|, recomputed
     seconds: dict[str, float] = field(default_factory=dict)  #: build, solve
     interrupted: bool = False  #: by Ctrl-C: images are those of the moment, slices not begun are zero
+
+    @property
+    def iterations(self) -> int:
+        return max(self.slice_iterations, default=0)
+
+    @property
+    def reason(self) -> str:  # type: ignore[override]
+        """Of the slice that got least far; "converged" where every slice ended by the rule that was asked for."""
+        words = {"iterations": "max_iterations", "callback": "stopped", "non_finite": "non_finite"}
+        order = ("non_finite", "stopped", "max_iterations")
+        found = {words.get(end, "converged") for end in self.end}
+        return next((word for word in order if word in found), "converged")
+
+    @property
+    def converged(self) -> bool:  # type: ignore[override]
+        return self.reason == "converged"
+
+    @property
+    def history(self) -> Array:  # type: ignore[override]
+        first = np.where(self.residual[0] > 0, self.residual[0], 1)
+        return np.asarray(np.nanmax(self.residual / first, axis=1, initial=0.0))
+
+    @property
+    def residual_norm(self) -> float:  # type: ignore[override]
+        first = np.where(self.residual[0] > 0, self.residual[0], 1)
+        return float(np.nanmax(np.asarray(self.final_residual) / first, initial=0.0))
+
+    @property
+    def counts(self) -> dict[str, int]:  # type: ignore[override]
+        return {"slices": len(self.slice_iterations), "slice_iterations": sum(self.slice_iterations)}
+
+    @property
+    def warnings(self) -> list[str]:  # type: ignore[override]
+        return []
 
 
 @contextlib.contextmanager
@@ -401,7 +438,7 @@ def reconstruct(
         images=images[0] if given.ndim == 2 else images,
         residual=joined("residual"),
         gradient=joined("gradient"),
-        iterations=[n for p in parts for n in p["iterations"]] + [0] * missing,
+        slice_iterations=[n for p in parts for n in p["iterations"]] + [0] * missing,
         end=[e for p in parts for e in p["end"]] + ["callback"] * missing,
         final_residual=[float(r) for p in parts for r in p["final_residual"]] + [float("nan")] * missing,
         seconds={"build": built - begin, "solve": time.perf_counter() - built},

@@ -11,25 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tacit import _names, launch
+from tacit._described import PRECOND, PRECOND_NAMES
+from tacit._options import Option, Table, from_text
 
 OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
-METHODS = (
-    *("auto", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
-    *("pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"),
-    *("ca-cg", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"),
-)
-SIDES = ("right", "left", "flexible")
-ORTHOGONALISATIONS = (
-    *("auto", "one-reduction", "cgs", "cgs2", "mgs"),
-    *("bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"),
-)
-BLOCK_QRS = ("cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr")
-BASES = ("auto", "newton", "chebyshev", "monomial")
-STORAGES = ("full", "float32", "bfloat16")
-POWERS = ("products", "kernel")
-ENGINES = ("polling", "thread", "tasks")
-NORMS = ("2", "max")
-PRECONDS = ("none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial")
 SCALARS = ("float64", "float32", "complex128", "complex64")
 OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
 SIZES = ("s", "m", "l")
@@ -84,19 +69,38 @@ def real(least: float, strictly: bool = False) -> Callable[[str], float]:
     return check
 
 
-def preconditioner(text: str) -> tuple[str, dict[str, str]]:
-    """NAME:OPTION=VALUE,... as a name and options."""
+def named_options(
+    text: str, what: str, names: Sequence[str], value: Callable[[str, str, str], Any]
+) -> tuple[str, dict[str, Any]]:
+    """NAME:OPTION=VALUE,... as a name and options; value(name, option, text) says what a text stands for."""
     name, colon, rest = text.partition(":")
-    one_of("preconditioner", PRECONDS)(name)
+    one_of(what, names)(name)
     options = {}
     for item in rest.split(",") if colon else ():
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
+        key, equals, word = item.partition("=")
+        if not (key and equals and word):
             raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
-        options[key.strip().replace("-", "_")] = value.strip()
+        option = key.strip().replace("-", "_")
+        options[option] = value(name, option, word.strip())
     if options and name == "none":
         raise argparse.ArgumentTypeError(f'"none" takes no options, found "{text}"')
     return name, options
+
+
+def preconditioner(text: str) -> tuple[str, dict[str, Any]]:
+    """Of a stored matrix."""
+
+    def value(name: str, option: str, word: str) -> Any:
+        known = [key for key, one in PRECOND.items() if name in one.takers]
+        if option not in known:
+            takes = f" ({', '.join(known)})" if known else "; it takes none"
+            raise argparse.ArgumentTypeError(f'{name} has no option "{option}"{nearest(option, known)}{takes}')
+        try:
+            return from_text(PRECOND[option], option, word)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return named_options(text, "preconditioner", PRECOND_NAMES, value)
 
 
 def right_hand_side(text: str) -> str:
@@ -174,3 +178,51 @@ def choice(
         metavar="NAME",
         help=f"{before}{', '.join(known)} [{default or known[0]}]",
     )
+
+
+def add_options(group: Any, table: Table, names: Sequence[str]) -> None:
+    """The options of these names as arguments, absent where they are not given."""
+    for name in names:
+        option = table[name]
+        flag = "--" + name.replace("_", "-")
+        whose = ", ".join(option.takers)
+        text = f"{whose}: {option.text}" if whose else option.text
+        if option.kind == "flag":
+            word = flag if not option.default else f"--no-{flag[2:]}"
+            group.add_argument(word, dest=name, action="store_const", const=not option.default, help=_plain(text))
+            continue
+        default = option.absent or str(option.default)
+        if option.choices:
+            text += f": {', '.join(option.choices)}"
+        group.add_argument(
+            flag,
+            type=one_of(name.replace("_", "-"), option.choices) if option.choices else _number(option),
+            metavar="NAME" if option.choices else "N" if option.kind == "whole" else "X",
+            help=f"{_plain(text)} [{_plain(default)}]",
+        )
+
+
+def given(arguments: argparse.Namespace, table: Table) -> dict[str, Any]:
+    """The options of the table that were given on the command line."""
+    values = {name: getattr(arguments, name, None) for name in table}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _number(option: Option) -> Callable[[str], float]:
+    kind = int if option.kind == "whole" else float
+
+    def check(text: str) -> float:
+        try:
+            value: float = kind(text)
+        except ValueError:
+            value = math.nan
+        low = value > option.least if option.open_below else value >= option.least
+        if not (low and value <= option.most and math.isfinite(value)):
+            raise argparse.ArgumentTypeError(f'expected {option.needed}, found "{text}"')
+        return value
+
+    return check

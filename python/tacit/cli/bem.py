@@ -12,17 +12,19 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
+from tacit._described import HMATRIX, SOLVE, SOLVE_NAMES
 from tacit.cli.arguments import (
-    METHODS,
     NOT_CONVERGED,
     OK,
     PLOTS,
     THREADS,
     WrongUse,
     add_json,
+    add_options,
     choice,
     destination,
-    nearest,
+    given,
+    named_options,
     real,
     whole,
 )
@@ -32,11 +34,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DISCRETISATIONS = ("collocation", "galerkin")
-COMPRESSIONS = ("aca+", "aca", "svd")
-MEASURES = ("matrix", "block")
-STORAGES = ("automatic", "single", "full")
-ADMISSIBILITIES = ("smaller", "larger", "weak", "none")
-BISECTIONS = ("median", "midpoint")
 ASSEMBLIES = ("host", "cuda", "virtual")
 AXES = ("x", "y", "z")
 PRECONDS = ("none", "jacobi", "block-jacobi", "hlu", "inner")  # of H-matrices: tacit.precond
@@ -118,22 +115,15 @@ def add(p: argparse.ArgumentParser) -> None:
     g.add_argument("--mend", action="store_true", help="leave out flat and repeated triangles, turn neighbours alike")
     g.add_argument("--merge", default=0.0, type=real(0), metavar="D", help="with --mend: vertices within D are one [0]")
     g = p.add_argument_group("matrix")
-    g.add_argument("--eps", default=1e-4, type=real(0, True), help="relative error of the matrix [1e-4]")
     choice(g, "--discretisation", "discretisation", DISCRETISATIONS)
     g.add_argument(
         "--quadrature", default=0.05, type=real(0, True), metavar="R", help="error of entries, in eps [0.05]"
     )
-    choice(g, "--compression", "compression", COMPRESSIONS)
-    choice(g, "--measure", "measure", MEASURES, "of eps: ")
-    choice(g, "--storage", "storage", STORAGES)
-    choice(g, "--admissibility", "admissibility", ADMISSIBILITIES)
-    g.add_argument("--eta", default=3.0, type=real(0, True), help="far: diameter <= eta times distance [3]")
-    g.add_argument("--leaf", default=64, type=whole(1), metavar="N", help="triangles of a cluster that is not cut [64]")
-    choice(g, "--bisection", "bisection", BISECTIONS)
+    add_options(g, HMATRIX, [name for name in HMATRIX if name != "symmetry"])
     choice(g, "--scalar", "scalar", ("float64", "float32"))
     choice(g, "--assembly", "assembly", ASSEMBLIES, "entries and crosses by; virtual: a device that the CPU plays: ")
     g = p.add_argument_group("method")
-    choice(g, "--method", "method", ("bicgstab", *(m for m in METHODS if m not in ("bicgstab", "auto"))))
+    choice(g, "--method", "method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
     g.add_argument(
         "--precond",
         default={"name": "jacobi"},
@@ -142,9 +132,7 @@ def add(p: argparse.ArgumentParser) -> None:
         help=f"{', '.join(PRECONDS)} [jacobi]",
     )
     g.add_argument("--rtol", default=1e-7, type=real(0), help="of the residual, as recomputed [1e-7]")
-    g.add_argument("--max-iterations", type=whole(0), metavar="N")
-    text = "of gmres and its kin [30; up to 120 where that is slow]"
-    g.add_argument("--restart", type=whole(1), metavar="N", help=text)
+    add_options(g, SOLVE, ("max_iterations", "restart"))
     g.add_argument("--capacitance", action="store_true", help="the capacitance matrix, one solve a conductor")
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
@@ -252,19 +240,9 @@ def _value(text: str) -> int | float | str:
 
 
 def preconditioner(text: str) -> dict[str, Any]:
-    """NAME:OPTION=VALUE,... as tacit.solve takes it."""
-    name, colon, rest = text.partition(":")
-    if name not in PRECONDS:
-        raise argparse.ArgumentTypeError(
-            f'unknown preconditioner "{name}"{nearest(name, PRECONDS)} ({", ".join(PRECONDS)})'
-        )
-    options: dict[str, Any] = {"name": name}
-    for item in rest.split(",") if colon else ():
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
-            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
-        options[key.strip().replace("-", "_")] = _value(value.strip())
-    return options
+    """Of an H-matrix."""
+    name, options = named_options(text, "preconditioner", PRECONDS, lambda _, __, word: _value(word))
+    return {"name": name, **options}
 
 
 def _other_matrix(discretisation: str, charges: Any) -> str:
@@ -290,22 +268,15 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     system = bem.assemble(
         mesh,
-        tolerance=a.eps,
         discretisation=a.discretisation,
         conductors=conductors,
         plane=a.plane,
         quadrature=a.quadrature,
-        measure=a.measure,
-        storage=a.storage,
-        compression=a.compression,
-        admissibility=a.admissibility,
-        eta=a.eta,
-        leaf_size=a.leaf,
-        bisection=a.bisection,
         assembly=a.assembly,
         scalar=a.scalar,
         threads=a.threads,
         comm=comm,
+        **given(a, HMATRIX),
     )
     matrix = system.A.report
     how = {
@@ -343,10 +314,10 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
         "seconds": {
             "mesh": mesh_seconds,
             "assembly": system.seconds,
-            "solve": charges.seconds,
+            "solve": charges.seconds["solve"],
             "product": system.product_seconds(),
         },
-        "eps": a.eps,
+        "tolerance": system.tolerance,
         "matrix_bytes": matrix["bytes"],
         "dense_fraction": matrix["dense_fraction"],
         "mean_rank": matrix["mean_rank"],

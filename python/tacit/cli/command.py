@@ -73,7 +73,7 @@ def build_parser() -> Parser:
     p = command("doctor", _doctor, "find out whether MPI, threads and GPU work here, and what cures what does not")
     add_json(p, "all findings")
 
-    p = command("demo", _demo, "solve a flow problem with a million unknowns several ways and show what that took")
+    p = command("demo", _demo, "show on a page of pictures what is Tacit's, in about half a minute")
     p.add_argument("--size", default="m", type=one_of("size", SIZES), metavar="NAME", help="s, m, l [m]")
     p.add_argument("--quick", action="store_true", help="a small problem and few runs: seconds")
     p.add_argument("--output", default="tacit-demo", metavar="FOLDER", help="[tacit-demo]")

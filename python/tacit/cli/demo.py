@@ -1,4 +1,5 @@
-"""`tacit demo`: one flow problem, solved several ways on one rank and on two; a table, two pictures and a trace.
+"""`tacit demo`: what is Tacit's, on a page of pictures. One flow problem, solved by classical, s-step and pipelined
+methods on one rank and on two; then, where the applications are built, the parts of demo_parts.
 
 Something that decays is released at two places into a box of stirred fluid: -nu Laplace(c) + v . grad(c) + sigma c = f
 in the unit cube, c = 0 on its walls, v a steady pair of vortices. Upwind differences on n x n x n points give a sparse
@@ -12,13 +13,15 @@ import math
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit import launch, report
+from tacit import _core, launch, report
+from tacit.cli import demo_parts
 from tacit.cli.failures import guarded
 from tacit.cli.ranks import communicator, own_command
+from tacit.plot import page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,8 +37,9 @@ DIFFUSION = 0.004
 DECAY = 3.0
 RTOL = 1e-8
 SAMPLE = 16  # points along an edge of the system that is left to play with
-DEFAULT = "one-reduction"  # of the ways to make a basis of gmres orthogonal
 TRACED = 12  # iterations in the trace
+SCHEMA = "tacit.demo/2"
+MORE = "`./run demo` builds these applications and shows them too."
 
 
 @dataclass(frozen=True)
@@ -45,22 +49,15 @@ class Case:
     method: str
     precond: str
     ranks: int
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        detail = self.options.get("orthogonalisation", DEFAULT)
-        return self.method + (f" ({detail})" if detail != DEFAULT else "")
 
 
-def cases(quick: bool, most: int) -> list[Case]:
-    mgs = {"orthogonalisation": "mgs"}
-    some = [Case("bicgstab", "ilu0", 1), Case("gmres", "ilu0", 1)]
-    if most > 1:
-        some += [Case("bicgstab", "ilu0", 2), Case("gmres", "ilu0", 2), Case("gmres", "ilu0", 2, mgs)]
-    if not quick:
-        some += [Case("bicgstab", name, most) for name in ("spai", "none")]
-    return some
+def cases(most: int) -> list[Case]:
+    variants = ("gmres", "ca-gmres", "pipelined-gmres", "bicgstab", "ca-bicgstab", "pipelined-bicgstab")
+    return [
+        Case(method, "ilu0", ranks)
+        for ranks in range(1, most + 1)
+        for method in (variants if ranks == most else ("gmres", "bicgstab"))
+    ]
 
 
 # --- the problem ------------------------------------------------------------------------------------------------------
@@ -158,7 +155,6 @@ def work(specification: str) -> None:
             rtol=RTOL,
             comm=comm,
             callback=krylov.Observer(_clock(stamps)),
-            **case.options,
         )
         document = report.document(result, command=["tacit", "demo"], read_seconds=built, rtol=RTOL)
         setup = document["seconds"]["setup"]
@@ -168,9 +164,10 @@ def work(specification: str) -> None:
         if result.converged:
             x = result.x
     if task["trace"]:
-        case = Case(**task["cases"][0][1])
-        chosen: dict[str, Any] = {"method": case.method, "precond": case.precond, **case.options}
-        traced = krylov.solve(A, b, rtol=RTOL, comm=comm, max_iterations=TRACED, trace=True, **chosen)
+        case = Case(**task["cases"][-1][1])
+        traced = krylov.solve(
+            A, b, method=case.method, precond=case.precond, rtol=RTOL, comm=comm, max_iterations=TRACED, trace=True
+        )
         if comm.rank == 0:
             traced.save_trace(task["trace"])
     if task["field"] and x is not None:
@@ -200,10 +197,10 @@ COLUMNS = ("method", "preconditioner", "ranks", "seconds", "iterations", "residu
 
 def cells(case: Case, done: dict[str, Any] | None, running: bool) -> list[str]:
     if done is None:
-        return [case.label, case.precond, str(case.ranks), "..." if running else "", "", "", "", ""]
+        return [case.method, case.precond, str(case.ranks), "..." if running else "", "", "", "", ""]
     times, counts = done["seconds"], done["counts"]
     return [
-        case.label,
+        case.method,
         case.precond,
         str(case.ranks),
         f"{times['setup'] + times['solve']:.2f}",
@@ -249,7 +246,7 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
         most = 1
     threads = max(1, launch.cores() // 2)
     folder.mkdir(parents=True, exist_ok=True)
-    plan = cases(quick, most)
+    plan = cases(most)
     heading = "[bold]Two sources in a stirred box:[/] convection, diffusion and decay in three dimensions"
     out.print(f"{heading}, {report.count(n**3)} unknowns, relative residual {RTOL:g}", soft_wrap=True)
     out.print(f"{report.processor()}; {report.plural(threads, 'thread')} a rank; times with set-up", markup=False)
@@ -276,14 +273,34 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
             show.follow(results)
             if code != 0:
                 return code
-        names = write(folder, plan, show, n, slice_file)
+        names, sections = write(folder, plan, show, n, slice_file)
+    converged = all(result["converged"] for result in show.done.values())
+    runs = [{**asdict(case), **show.done[k]} for k, case in enumerate(plan)]
+    facts: dict[str, Any] = {"schema": SCHEMA, "version": report.version(), "runs": runs, "parts": {}}
+    foot = [f"Tacit {report.version()}, {report.processor()}; {report.plural(threads, 'thread')} a rank."]
+    if not _core.applications_built:
+        foot = [
+            f"Without multigrid, boundary elements, tomography and simulated ranks, which this build lacks. {MORE}",
+            *foot,
+        ]
+        out.print(MORE, markup=False)
+    elif sections:  # else there is nothing to draw with
+        for name, part in demo_parts.run(folder, quick):
+            out.print(part.line, markup=False, soft_wrap=True)
+            facts["parts"][name] = part.facts
+            sections.append(part.section)
+            names += part.section.pictures
+            converged = converged and part.facts["converged"]
+    report.write_json(facts, str(folder / "results.json"))
+    if sections:
+        intro = ["What Tacit can do, on small problems. Every number on this page was computed here, just now."]
+        page.write(folder / "index.html", "Tacit", intro, sections, foot)
+        names.insert(0, ("index.html", "a page with all of it: open it in a browser"))
     out.print(f"{time.perf_counter() - start:.0f} s in all. It left")
     for name, what in names:
         out.print(f"  {folder / name}: {what}", markup=False, soft_wrap=True)
-    sample = folder / "flow.mtx"
-    command = f"tacit solve {sample} --method gmres --precond ilu0 --ranks {most} --monitor"
-    out.print(f"Go on with: {command}", markup=False, soft_wrap=True)
-    return 0 if all(result["converged"] for result in show.done.values()) else 3
+    out.print(f"Go on with: {again(folder, plan)}", markup=False, soft_wrap=True)
+    return 0 if converged else 3
 
 
 class Show:
@@ -334,58 +351,83 @@ class Show:
             self.out.print(line(cells(self.plan[number], said["result"], False)), markup=False, soft_wrap=True)
 
 
-def write(folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path) -> list[tuple[str, str]]:
-    """The demo's files; their names, and what they are."""
+def write(
+    folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path
+) -> tuple[list[tuple[str, str]], list[page.Section]]:
+    """The files of the solves, named with what they are, and the sections of the page (none without matplotlib)."""
     import numpy as np
     from scipy.sparse import csr_array
 
     from tacit import op
 
-    names = []
-    runs = [{**asdict(case), **show.done[k]} for k, case in enumerate(plan)]
-    facts = {"schema": "tacit.demo/1", "version": report.version(), "runs": runs}
-    report.write_json(facts, str(folder / "results.json"))
     start, columns, values, _ = rows(SAMPLE, 0, SAMPLE**3)
     op.write(folder / "flow.mtx", csr_array((values, columns, start), shape=(SAMPLE**3, SAMPLE**3)))
+    most = report.plural(max(case.ranks for case in plan), "rank")
+    names = [("results.json", "all numbers")]
+    names.append(("flow.mtx", f"the same problem with {report.count(SAMPLE**3)} unknowns, to play with"))
+    if (folder / "trace.json").exists():
+        names.append(("trace.json", f"{TRACED} iterations on {most}: open it at ui.perfetto.dev"))
     try:
+        from tacit.plot import demo as figures
         from tacit.plot import plotting
 
         plotting.figure(1, 1)
     except ImportError as error:
         show.out.print(str(error), markup=False)
-    else:
-        curves = [
-            plotting.Curve(
-                f"{case.label} + {case.precond}" if case.precond != "none" else case.label,
-                [math.nan if r is None else r for r in show.done[k]["history"]],
-                show.times[k],
-                show.done[k]["residual_norm"],
-                report.plural(case.ranks, "rank"),
-            )
-            for k, case in enumerate(plan)
-        ]
-        title = f"Two sources in a stirred box, {report.count(n**3)} unknowns"
-        plotting.convergence(curves, folder / "convergence.png", title=title, goal=RTOL)
-        names.append(("convergence.png", "residual against iterations and seconds"))
-        if slice_file.exists():
-            c = np.load(slice_file)
-            g = (np.arange(200) + 0.5) / 200
-            y, x = np.meshgrid(g, g, indexing="ij")
-            plotting.field(
-                c / c.max(),
-                folder / "field.png",
-                title="Two sources in a stirred box",
-                label="concentration (largest = 1)",
-                note="Plane z = 1/2. Lines: paths of the fluid, clockwise above, counterclockwise below.",
-                lines=np.sin(np.pi * x) * np.sin(2 * np.pi * y),
-            )
-            names.append(("field.png", "the solution on a plane through the middle"))
-    if (folder / "trace.json").exists():
-        ranks = report.plural(max(case.ranks for case in plan), "rank")
-        names.append(("trace.json", f"{TRACED} iterations on {ranks}: open it at ui.perfetto.dev"))
-    names.append(("results.json", "all numbers"))
-    names.append(("flow.mtx", f"the same problem with {report.count(SAMPLE**3)} unknowns, to play with"))
-    return names
+        return names, []
+    curves = [
+        plotting.Curve(
+            case.method,
+            [math.nan if r is None else r for r in show.done[k]["history"]],
+            show.times[k],
+            show.done[k]["residual_norm"],
+            report.plural(case.ranks, "rank"),
+        )
+        for k, case in enumerate(plan)
+    ]
+    title = f"Two sources in a stirred box, {report.count(n**3)} unknowns"
+    plotting.convergence(curves, folder / "convergence.png", title=title, goal=RTOL)
+    counts = {
+        case.method: (show.done[k]["counts"]["reductions"], case.method.startswith("pipelined"))
+        for k, case in enumerate(plan)
+        if case.ranks == plan[-1].ranks
+    }
+    figures.reductions(counts, folder / "reductions.png", f"Global reductions of the same solve on {most}")
+    pictures = [
+        ("convergence.png", "Residual against iterations and seconds"),
+        ("reductions.png", "Reductions of each method"),
+    ]
+    if slice_file.exists():
+        c = np.load(slice_file)
+        g = (np.arange(200) + 0.5) / 200
+        y, x = np.meshgrid(g, g, indexing="ij")
+        plotting.field(
+            c / c.max(),
+            folder / "field.png",
+            title="Two sources in a stirred box",
+            label="concentration (largest = 1)",
+            note="Plane z = 1/2. Lines: paths of the fluid, clockwise above, counterclockwise below.",
+            lines=np.sin(np.pi * x) * np.sin(2 * np.pi * y),
+        )
+        pictures.append(("field.png", "The solution on a plane through the middle"))
+    text = (
+        f"A convection-diffusion problem with {report.count(n**3)} unknowns and a matrix that is not symmetric, to a"
+        f" relative residual of {RTOL:g}, which is recomputed at the end. The s-step methods (ca-) have the iterates of"
+        " their classical methods in exact arithmetic, and take one reduction for several iterations. The pipelined"
+        " methods compute the next product while a reduction is under way. On two ranks of one machine a reduction"
+        " costs little, and these methods are faster or slower by the bytes that they move; on many ranks reductions"
+        " dominate.",
+        f"`{folder / 'trace.json'}` shows a pipelined solve step by step at ui.perfetto.dev. Try:"
+        f" `{again(folder, plan)}`",
+    )
+    rows_shown = [cells(case, show.done[k], False) for k, case in enumerate(plan)]
+    section = page.Section("Classical, s-step and pipelined methods", text, pictures, COLUMNS, rows_shown, words=2)
+    return pictures + names, [section]
+
+
+def again(folder: Path, plan: list[Case]) -> str:
+    ranks = max(case.ranks for case in plan)
+    return f"tacit solve {folder / 'flow.mtx'} --method gmres --precond ilu0 --ranks {ranks} --monitor"
 
 
 def _main() -> int:

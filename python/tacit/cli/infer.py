@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         "edges": r.edges,
         "edges_worked": r.edges_worked,
         "edges_per_second": r.edges_per_second,
-        "seconds": {"read": read, "infer": r.seconds, "weights": r.weight_seconds},
+        "seconds": {"read": read, "infer": r.seconds["solve"], "weights": r.seconds["weights"]},
         "peak_memory_bytes": report.peak_memory(),
         "reason": "interrupted" if r.interrupted else "done",
         "categories": [int(c) + 1 for c in r.categories],
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
     )
     out.print(
-        f"read {read:.2f} s, infer {r.seconds:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
+        f"read {read:.2f} s, infer {r.seconds['solve']:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
         f" ({r.edges_worked / max(r.edges, 1):.1%}"
         " of them multiplied, the rest belong to images without outputs)",
         soft_wrap=True,

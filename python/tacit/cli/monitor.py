@@ -7,6 +7,8 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from tacit._described import SOLVE
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,7 +20,7 @@ class Monitor:
         self.out = out
         self.shown = bool(arguments.monitor) and not out.quiet
         self.live = self.shown and live
-        self.goal = float(arguments.rtol)
+        self.goal = float(SOLVE["rtol"].default if arguments.rtol is None else arguments.rtol)
         self.stamps: list[tuple[int, float]] = []
         self.first: float | None = None
         self.last: tuple[int, float] | None = None

@@ -7,15 +7,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
+from tacit._described import MULTIGRID
 from tacit.cli.arguments import (
     NOT_CONVERGED,
     OK,
     PLOTS,
     WrongUse,
     add_json,
+    add_options,
     choice,
     destination,
-    one_of,
+    given,
     real,
     whole,
 )
@@ -27,26 +29,7 @@ if TYPE_CHECKING:
 PROBLEMS = ("helmholtz", "projection", "gravity", "diffusion")
 COEFFICIENTS = ("constant", "stored", "bubble")
 BOUNDARIES = ("periodic", "dirichlet", "neumann")
-CYCLES = ("V", "W", "F", "U")
-SMOOTHERS = ("gauss-seidel", "chebyshev", "jacobi", "l1-jacobi")
-INTERPOLATIONS = ("constant", "linear", "quadratic", "cubic", "quartic")
 STENCILS = ("7-point", "27-point", "fourth-order")
-BASES = ("auto", "newton", "chebyshev", "monomial")
-POWERS = ("products", "kernel")
-BOTTOMS = (
-    *("automatic", "direct", "smoother", "cg", "bicgstab", "gmres", "richardson", "chebyshev"),
-    *(
-        "pipelined-cg",
-        "pipelined-bicgstab",
-        "pipelined-gmres",
-        "ca-cg",
-        "ca-bicgstab",
-        "ca-gmres",
-        "pipelined-ca-gmres",
-    ),
-)
-
-
 # Options of one problem.
 _OF_PROBLEM = {
     "coefficient": "helmholtz",
@@ -74,25 +57,7 @@ def add(p: argparse.ArgumentParser) -> None:
     g.add_argument("--boxes", type=whole(1), metavar="N", help="cells of a box along each axis [one box a rank]")
     p.set_defaults(problem_defaults={name: p.get_default(name) for name in _OF_PROBLEM})
     g = p.add_argument_group("method")
-    g.add_argument("--cycle", default="V", type=one_of("cycle", CYCLES), metavar="NAME", help="V, W, F, U [V]")
-    choice(g, "--smoother", "smoother", SMOOTHERS)
-    choice(g, "--interpolation", "interpolation", INTERPOLATIONS, default="constant; quadratic for fourth-order")
-    choice(g, "--restriction", "interpolation", INTERPOLATIONS, "the adjoint of: ")
-    choice(
-        g, "--full-interpolation", "interpolation", INTERPOLATIONS[1:], "cycle F: ", "linear; quartic for fourth-order"
-    )
-    g.add_argument("--pre", default=2, type=whole(0), metavar="N", help="sweeps before the coarser level [2]")
-    g.add_argument("--post", default=2, type=whole(0), metavar="N", help="sweeps after it [2]")
-    choice(g, "--bottom", "bottom solver", BOTTOMS)
-    g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method]")
-    g.add_argument("--basis", type=one_of("basis", BASES), metavar="NAME", help=", ".join(BASES))
-    g.add_argument("--powers", type=one_of("powers", POWERS), metavar="NAME", help=", ".join(POWERS))
-    g.add_argument("--bottom-reduction", default=1e-3, type=real(0), help="of a bottom solve's residual [1e-3]")
-    choice(g, "--bottom-norm", "norm", ("max", "2"), "of the bottom's residual: ")
-    g.add_argument("--smallest-box", type=whole(1), metavar="N", help="[2; 4 for U]")
-    g.add_argument("--agglomerate-below", type=whole(0), metavar="N", help="cells a rank; 0: no box moves [4096]")
-    g.add_argument("--levels", default=0, type=whole(0), metavar="N", help="at most [as many as go]")
-    g.add_argument("--single-levels", action="store_true", help="levels in float32")
+    add_options(g, MULTIGRID, list(MULTIGRID))
     choice(g, "--precondition", "Krylov method", ("none", "cg", "bicgstab", "gmres"), "one cycle preconditions it: ")
     g.add_argument("--rtol", default=1e-10, type=real(0), help="of the residual, as recomputed [1e-10]")
     choice(g, "--norm", "norm", ("max", "2"), "of the residual: ")
@@ -161,26 +126,9 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
     problem = _problem(a, comm)
     A = problem.A
     krylov = a.precondition
-    options: dict[str, Any] = dict(
-        cycle=a.cycle,
-        smoother=a.smoother,
-        interpolation=a.interpolation,
-        restriction=a.restriction,
-        full_interpolation=a.full_interpolation,
-        pre=a.pre,
-        post=a.post,
-        symmetric=krylov == "cg",
-        bottom=a.bottom,
-        step=a.step,
-        basis=a.basis,
-        powers=a.powers,
-        bottom_reduction=a.bottom_reduction,
-        bottom_norm=a.bottom_norm,
-        smallest_box=a.smallest_box,
-        agglomerate_below=a.agglomerate_below,
-        levels=a.levels,
-        single_levels=a.single_levels,
-    )
+    options = given(a, MULTIGRID)
+    if krylov == "cg":
+        options.setdefault("symmetric", True)
     M = mg.multigrid(A, **options) if a.device == "host" else None
     setup = time.perf_counter() - begin
     facts: dict[str, Any] = {
@@ -191,9 +139,7 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
         "unknowns": A.shape[0],
         "ranks": comm.size,
         "threads": a.threads or _support.default_threads(comm),
-        "cycle": a.cycle,
-        "smoother": a.smoother,
-        "bottom": a.bottom,
+        **{name: options.get(name, MULTIGRID[name].default) for name in ("cycle", "smoother", "bottom")},
         "device": a.device,
     }
     if M is None or krylov == "none":

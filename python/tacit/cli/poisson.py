@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from tacit import report
-from tacit.cli.arguments import NOT_CONVERGED, OK, add_json, choice, real, whole
+from tacit._described import PATHS, SOLVE
+from tacit.cli.arguments import NOT_CONVERGED, OK, add_json, add_options, choice, given, whole
 from tacit.cli.ranks import on_ranks
 
 METHODS = ("cg", "richardson", "pipelined-cg", "ca-cg", "chebyshev", "bicgstab", "gmres")
@@ -15,19 +16,14 @@ PRECONDS = ("none", "jacobi")
 FORMS = ("stencil", "csr")
 PARTS = ("slices", "boxes")
 SOLUTIONS = ("bump", "sine")
-PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared", "gather", "gaspi")
-SCHEDULES = ("auto", "overlapped", "synchronous", "split", "jobs")
+SCHEDULE = ("schedule", "remote_threads", "job_rows")
 
 
 def add_where(g: Any) -> None:
     """The options of halos, for every command that solves."""
     choice(g, "--path", "path", PATHS, "how halos travel: ")
     g.add_argument("--levels", metavar="N,N", help="ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
-    choice(g, "--schedule", "schedule", SCHEDULES, "how products are dealt to threads: ")
-    g.add_argument(
-        "--remote-threads", default=1, type=whole(1), metavar="N", help="of split: threads that wait for the halo [1]"
-    )
-    g.add_argument("--job-rows", default=0, type=whole(0), metavar="N", help="of jobs: rows of a job [a fair number]")
+    add_options(g, SOLVE, SCHEDULE)
 
 
 def add(p: argparse.ArgumentParser) -> None:
@@ -38,10 +34,8 @@ def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("--nested", default=1, type=whole(1), metavar="K", help="K meshes, each of half the width [1]")
     choice(p, "--method", "method", METHODS)
     choice(p, "--precond", "preconditioner", PRECONDS, default="none; of richardson: jacobi")
-    p.add_argument("--rtol", default=1e-8, type=real(0), help="[1e-8]")
     p.add_argument("--iterations", type=whole(1), metavar="N", help="exactly so many, whatever the residual")
-    p.add_argument("--max-iterations", type=whole(0), metavar="N")
-    p.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what the form does]")
+    add_options(p, SOLVE, ("rtol", "max_iterations", "sweeps"))
     choice(p, "--scalar", "scalar", ("float64", "float32"))
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
@@ -62,21 +56,18 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
     precond = arguments.precond or ("jacobi" if arguments.method == "richardson" else "none")
     exactly = arguments.iterations is not None
     setup = comm.all_max_real(time.perf_counter() - begin)
+    options = given(arguments, SOLVE)
+    if exactly:
+        options |= {"rtol": 0.0, "max_iterations": arguments.iterations, "fallbacks": False}
     result = krylov.solve(
         A,
         b,
         method=arguments.method,
         precond=precond,
-        rtol=0.0 if exactly else arguments.rtol,
-        max_iterations=arguments.iterations if exactly else arguments.max_iterations,
-        fallbacks=not exactly,
-        sweeps=arguments.sweeps,
-        schedule=arguments.schedule,
-        remote_threads=arguments.remote_threads,
-        job_rows=arguments.job_rows,
         path=arguments.path,
         threads=arguments.threads,
         comm=comm,
+        **options,
     )
     error = cube.distance(result.x, arguments.solution)
     seconds = float(result.seconds["solve"])
@@ -91,7 +82,7 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
         "method": result.method,
         "precond": result.precond,
         "path": arguments.path,
-        "schedule": arguments.schedule,
+        "schedule": arguments.schedule or "auto",
         "iterations": result.iterations,
         "converged": bool(result.converged),
         "reason": result.reason,

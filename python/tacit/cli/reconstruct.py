@@ -304,7 +304,14 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
                     threads=arguments.threads,
                 )
                 interrupted = result.interrupted
-                found = (a - low, result.images, result.residual, result.iterations, result.end, result.final_residual)
+                found = (
+                    a - low,
+                    result.images,
+                    result.residual,
+                    result.slice_iterations,
+                    result.end,
+                    result.final_residual,
+                )
             # Where a rank has failed the others hear of it here, not in a gather that looks for nothing.
             world.all_min(1)
             parts = [found] if leaders is None else leaders.gather(found) if world.rank % data == 0 else None

@@ -6,22 +6,12 @@ import argparse
 from typing import Any
 
 from tacit import report
-from tacit.cli.arguments import WrongUse, whole
+from tacit._described import SOLVE
+from tacit.cli.arguments import WrongUse, given, whole
 
 # Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
-REAL = ["ranks", "threads", "levels", "monitor", "plot"]
-DEFAULTS = {
-    "path": "auto",
-    "partition": "rows",
-    "ordering": "none",
-    "device": "host",
-    "engine": "polling",
-    "schedule": "auto",
-    "remote_threads": 1,
-    "job_rows": 0,
-}
-TAKEN = ["method", "rtol", "atol", "max_iterations", "restart", "side", "orthogonalisation", "step", "depth", "block"]
-TAKEN += ["tau", "basis", "block_qr", "storage", "powers", "replacement", "norm", "sweeps", "relaxation", "scalar"]
+REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
+DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
 def add(g: Any) -> None:
@@ -51,16 +41,16 @@ def run(arguments: argparse.Namespace) -> bool:
     if A.shape[0] != A.shape[1]:
         raise InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, alone)
-    options = {name: getattr(arguments, name) for name in TAKEN}
     made = simulate.solve(
         A,
         b,
         ranks=arguments.simulate,
         machine=arguments.machine or "modern",
         precond={"name": arguments.precond[0], **arguments.precond[1]},
+        method=arguments.method,
+        scalar=arguments.scalar,
         trace=arguments.trace is not None,
-        fallbacks=not arguments.no_fallbacks,
-        **options,
+        **given(arguments, SOLVE),
     )
     r = made.result
     out.print(made.summary(), soft_wrap=True, highlight=False, markup=False)

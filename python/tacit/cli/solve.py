@@ -9,30 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from tacit import launch, report
+from tacit._described import PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli import poisson, simulate
 from tacit.cli.arguments import (
-    BASES,
-    BLOCK_QRS,
-    ENGINES,
-    METHODS,
-    NORMS,
     NOT_CONVERGED,
     OK,
-    ORTHOGONALISATIONS,
     OUTPUTS,
     PLOTS,
-    POWERS,
-    PRECONDS,
     SCALARS,
-    SIDES,
-    STORAGES,
     THREADS,
     WrongUse,
     add_json,
+    add_options,
     choice,
     destination,
+    given,
     preconditioner,
-    real,
     right_hand_side,
     whole,
 )
@@ -44,36 +36,15 @@ def add(p: argparse.ArgumentParser) -> None:
     p.add_argument("file", metavar="FILE", help="the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
     p.add_argument("--rhs", default="ones", type=right_hand_side, metavar="FILE|ones|random:SEED", help="b [ones]")
     g = p.add_argument_group("method (in brackets: what is taken when nothing is said)")
-    choice(g, "--method", "method", METHODS)
+    choice(g, "--method", "method", SOLVE_NAMES)
     g.add_argument(
         "--precond",
         default=("none", {}),
         type=preconditioner,
         metavar="NAME[:OPTION=VALUE,...]",
-        help=f"{', '.join(PRECONDS)}; say polynomial:degree=6 [none]",
+        help=f"{', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [none]",
     )
-    g.add_argument("--rtol", default=1e-8, type=real(0), help="converged is |b - A x| <= max(rtol |b|, atol) [1e-8]")
-    g.add_argument("--atol", default=0.0, type=real(0), help="[0]")
-    g.add_argument("--max-iterations", type=whole(0), metavar="N", help="[10 per unknown, 1000 to 50000]")
-    text = "vectors in a cycle of gmres and its kin [30; up to 120 where that is slow]"
-    g.add_argument("--restart", type=whole(1), metavar="N", help=text)
-    choice(g, "--side", "side", SIDES, "of the preconditioner in gmres and its kin: ")
-    choice(g, "--orthogonalisation", "orthogonalisation", ORTHOGONALISATIONS, "in gmres and ca-gmres: ")
-    g.add_argument("--step", type=whole(1), metavar="S", help="ca-: iterations for one sum [by method, 4 to 10]")
-    g.add_argument("--depth", type=whole(1), metavar="L", help="pipelined-: sums in flight [2; pipelined-cg 1]")
-    g.add_argument("--block", type=whole(1), metavar="T", help="pipelined-ca-gmres: vectors for one sum [5]")
-    tau = "pipelined-gmres, pipelined-ca-gmres: leave out small entries of the change of basis [0]"
-    g.add_argument("--tau", type=real(0), help=tau)
-    choice(g, "--basis", "basis", BASES, "ca-, pipelined-: ", default="that of the method's page")
-    choice(g, "--block-qr", "block-qr", BLOCK_QRS, "ca-gmres with bcgs, bcgs2: ", default="cholqr")
-    choice(g, "--storage", "storage", STORAGES, "ca-gmres, of the basis: ", default="full")
-    choice(g, "--powers", "powers", POWERS, "ca-, of the vectors of a block: ", default="products")
-    g.add_argument("--replacement", type=whole(0), metavar="N", help="residual replacement [by an estimate]")
-    choice(g, "--engine", "engine", ENGINES, "what pushes messages on: ")
-    choice(g, "--norm", "norm", NORMS, "of the residual: ")
-    g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="OMEGA", help="of richardson [1]")
-    g.add_argument("--sweeps", type=whole(1), metavar="N", help="richardson: steps in one pass [what A does]")
-    g.add_argument("--no-fallbacks", action="store_true", help="the method as it stands: nothing else is tried")
+    add_options(g, SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
     g = p.add_argument_group("where it runs")
     g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
     g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
@@ -139,30 +110,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             b,
             method=arguments.method,
             precond={"name": arguments.precond[0], **arguments.precond[1]},
-            rtol=arguments.rtol,
-            atol=arguments.atol,
-            max_iterations=arguments.max_iterations,
-            restart=arguments.restart,
-            side=arguments.side,
-            orthogonalisation=arguments.orthogonalisation,
-            step=arguments.step,
-            depth=arguments.depth,
-            block=arguments.block,
-            tau=arguments.tau,
-            basis=arguments.basis,
-            block_qr=arguments.block_qr,
-            storage=arguments.storage,
-            powers=arguments.powers,
-            replacement=arguments.replacement,
-            engine=arguments.engine,
-            norm=arguments.norm,
-            sweeps=arguments.sweeps,
-            schedule=arguments.schedule,
-            remote_threads=arguments.remote_threads,
-            job_rows=arguments.job_rows,
             path=arguments.path,
-            relaxation=arguments.relaxation,
-            fallbacks=not arguments.no_fallbacks,
             partition=arguments.partition,
             ordering=arguments.ordering,
             threads=arguments.threads,
@@ -171,6 +119,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             trace=arguments.trace is not None,
             comm=comm,
             callback=krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
+            **given(arguments, SOLVE),
         )
 
     written = {}
@@ -190,8 +139,8 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             read_seconds=read_seconds,
             file=arguments.file,
             rhs=arguments.rhs,
-            rtol=arguments.rtol,
-            atol=arguments.atol,
+            rtol=result.rtol,
+            atol=result.atol,
         )
         if arguments.plot:
             from tacit.plot import plotting
@@ -199,7 +148,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             label = facts["method"] + ("" if facts["precond"] == "none" else f" + {facts['precond']}")
             curve = plotting.Curve(label, result.history, monitor.times(facts), facts["residual_norm"])
             title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
-            plotting.convergence([curve], arguments.plot, title=title, goal=arguments.rtol)
+            plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
             written["plot"] = arguments.plot
         if arguments.json:
             report.write_json(facts, arguments.json)

@@ -6,9 +6,8 @@ and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x 
 
 from __future__ import annotations
 
-from .driver import _OPTIONS as _OPTIONS
 from .driver import solve
-from .results import CallbackState, NotConverged, Observer, Result, TraceEvent, methods
+from .results import CallbackState, NotConverged, Observer, Result, TraceEvent
 from .signatures import bicgstab, cg, chebyshev, gmres, richardson
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "cg",
     "chebyshev",
     "gmres",
-    "methods",
     "richardson",
     "solve",
 ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,8 @@ import numpy.typing as npt
 from .. import _core, layout, op
 from .. import comm as _comm
 from .. import precond as _precond
+from .._described import PATHS, SOLVE, SOLVE_NAMES, SolveOptions
+from .._options import Described, fill, named, take_numbers, told, told_value
 from .._support import (
     Array,
     agreed,
@@ -25,16 +26,13 @@ from .._support import (
     core,
     default_threads,
     like,
-    real_number,
     refuse_differences,
-    refuse_unknown,
     scalar_name,
     thread_count,
     to_scalar,
     using_threads,
-    whole_number,
 )
-from .results import CallbackState, NotConverged, Observer, Result, TraceEvent, _OfIterate, methods
+from .results import CallbackState, NotConverged, Observer, Result, TraceEvent, _OfIterate
 
 
 def _stops(callback: Callable[[Any], Any], form: Callable[[Array], Array]) -> Callable[[_core.CallbackState], bool]:
@@ -54,25 +52,17 @@ class _Prepared(NamedTuple):
     scalar: str
     options: _core.Options
     precond: Any
-    told: dict[str, float | str]  # what all ranks must have given alike, as they are told of it
-
-
-def _told(value: Any) -> float | str:
-    """A number as it is, the rest as text."""
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        return int(value) if isinstance(value, (int, np.integer)) else float(value)
-    return repr(value)
+    alike: dict[str, float | str]  # what all ranks must have given alike, as they are told of it
 
 
 def _told_precond(precond: Any) -> dict[str, float | str]:
-    given = {"name": precond} if isinstance(precond, str) else {"name": "none"} if precond is None else precond
-    if isinstance(given, dict):
-        name = given.get("name")
-        told = {f"precond's {key}": _told(value) for key, value in given.items() if key != "name"}
-        return {"precond": repr(name.replace("_", "-") if isinstance(name, str) else name), **told}
-    if isinstance(given, op.Operator):
+    if precond is None or isinstance(precond, (str, dict, Described)):
+        name, options = _precond.split(precond)
+        told = {f"precond's {key}": told_value(value) for key, value in options.items()}
+        return {"precond": repr(name), **told}
+    if isinstance(precond, op.Operator):
         return {"precond": "an operator of Tacit"}
-    return {"precond": "a matrix" if op._is_matrix(given) or op.is_petsc(given) else "a function"}
+    return {"precond": "a matrix" if op._is_matrix(precond) or op.is_petsc(precond) else "a function"}
 
 
 def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
@@ -83,13 +73,11 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
         return ready
     # A rank without elements has no say in the scalar: np.array([]) is float64 whatever the others have.
     given = len(ready.b) + (0 if ready.x0 is None else len(ready.x0)) > 0
-    parts = on.all_gather(json.dumps([ready.scalar, given, ready.told]).encode())
-    scalars, says, told = zip(*(json.loads(part) for part in parts), strict=True)
-    refuse_differences(told)
-    first = told[0]
-    for name in ("rtol", "atol", "relaxation", "tau", "lambda_min", "lambda_max"):
-        if not isinstance(first[name], str):
-            setattr(ready.options, name, first[name])
+    parts = on.all_gather(json.dumps([ready.scalar, given, ready.alike]).encode())
+    scalars, says, alike = zip(*(json.loads(part) for part in parts), strict=True)
+    refuse_differences(alike)
+    first = alike[0]
+    take_numbers(ready.options, SOLVE, first)
     precond = ready.precond
     if isinstance(precond, dict):
         precond = {
@@ -104,45 +92,19 @@ def solve(
     b: Any,
     x0: Any = None,
     *,
-    method: str = "auto",
+    method: str | Described = "auto",
     precond: Any = None,
-    rtol: float = 1e-8,
-    atol: float = 0.0,
-    max_iterations: int | None = None,
-    restart: int | None = None,
-    side: str = "right",
-    orthogonalisation: str = "auto",
-    step: int | None = None,
-    depth: int | None = None,
-    block: int | None = None,
-    tau: float | None = None,
-    basis: str | None = None,
-    block_qr: str | None = None,
-    storage: str | None = None,
-    powers: str | None = None,
-    replacement: int | None = None,
-    engine: str = "polling",
-    norm: str = "2",
-    sweeps: int | None = None,
-    schedule: str = "auto",
-    remote_threads: int = 1,
-    job_rows: int = 0,
-    path: str | None = None,
-    relaxation: float = 1.0,
-    lambda_min: float | None = None,
-    lambda_max: float | None = None,
     comm: Any = None,
     callback: Callable[[CallbackState], Any] | None = None,
     partition: str = "rows",
     ordering: str = "none",
+    path: str | None = None,
     threads: int | None = None,
     device: str = "host",
     scalar: npt.DTypeLike | None = None,
-    history: bool = True,
-    fallbacks: bool = True,
     trace: bool = False,
     raise_on_failure: bool = False,
-    **unknown: Any,
+    **options: Unpack[SolveOptions],
 ) -> Result:
     """Solves A x = b.
 
@@ -154,77 +116,24 @@ def solve(
         Shape (n,) or (n, 1), whole; or this rank's own part. NumPy or DLPack; not copied where type and layout fit.
     x0 : array_like, optional
         First guess, in the form of b. Default: zero.
-    method : str
+    method : str or object of :mod:`tacit.methods`
         "auto" (cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for
-        the rest), "cg", "bicgstab", "gmres", "richardson", "chebyshev"; with one sum for many iterations: "ca-cg",
-        "ca-bicgstab", "ca-gmres"; with sums hidden behind products: "pipelined-cg", "pipelined-bicgstab",
-        "pipelined-gmres"; with both: "pipelined-ca-gmres". cg and its kin solve -A x = -b where A is negative definite.
-    precond : str, dict or operator, optional
-        An approximate inverse: a name of :mod:`tacit.precond`, ``dict(name="polynomial", degree=4)``, or anything
-        that A may be.
-    rtol, atol : float
-        Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
-    max_iterations : int, optional
-        Of products with A (bicgstab: pairs of them), whatever the method. Default: 10 n, at least 1000, at most 50000.
-    restart : int, optional
-        gmres and its relatives: vectors in a cycle, and no more than that. Default: 30; where such cycles are too slow
-        60, then 120 (with ``fallbacks``), which the result's warnings tell.
-    side : str
-        gmres and its relatives: "right" or "left"; gmres: "flexible" (for a preconditioner that changes from call to
-        call; taken by itself for "inner").
-    orthogonalisation : str
-        gmres: "one-reduction", "cgs", "cgs2" or "mgs". ca-gmres: "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2" or
-        "two-stage".
-    step : int, optional
-        ca- methods: s, the iterations for one sum. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
-    depth : int, optional
-        pipelined- methods: l, the sums in flight. Default: pipelined-gmres and pipelined-ca-gmres 2, pipelined-cg 1.
-    block : int, optional
-        pipelined-ca-gmres: t, the vectors for one sum. Default: 5.
-    tau : float, optional
-        pipelined-gmres and pipelined-ca-gmres: entries of the change of basis below tau times the subdiagonal one are
-        left out. Default: 0; the paper's choice corresponds to 8e-3.
-    basis : str, optional
-        ca- and pipelined- methods: "newton", "chebyshev" or "monomial". Default: newton once Ritz values are known
-        (GMRES variants), chebyshev (ca-cg, ca-bicgstab), the roots of a Chebyshev polynomial (pipelined-cg).
-    block_qr : str, optional
-        ca-gmres with bcgs or bcgs2: "cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr" or "tsqr".
-    storage : str, optional
-        ca-gmres: the basis is kept in "full" (the scalar's), "float32" or "bfloat16" precision.
-    powers : str, optional
-        ca- methods: how their vectors are made. "products": one after the other, an exchange each; "kernel": a matrix
-        powers kernel, one exchange for all of a block (sparse matrices on the host, with a diagonal preconditioner or
-        none; a warning tells where there is none). Default: "products".
-    replacement : int, optional
-        pipelined- and ca- variants of cg and bicgstab: residual replacement every so many iterations, 0 never. Default:
-        when an estimate of its error asks for it.
-    engine : str
-        What pushes messages on during computation: "polling" (the compute loops), "thread" (a thread of its own) or
-        "tasks" (kernels as tasks that wait for each other's blocks). The numbers are the same.
-    norm : str
-        Of the residual that decides, and of all norms in the result: "2", or "max" (the largest magnitude). For every
-        method.
-    sweeps : int, optional
-        richardson with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where
-        the operator has a kernel for it (:class:`tacit.Stencil`). The same iterates. Default: what the operator does;
-        1 with a callback.
-    schedule : str
-        How products with A are dealt to the threads of a rank: "auto" (the fastest, timed), "overlapped",
-        "synchronous", "split" (`remote_threads` of them wait for the halo) or "jobs" (of `job_rows` rows; 0: a fair
-        number). The numbers are the same.
-    path : str, optional
-        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
-        "neighbour", "put", "shared", "gather", "gaspi". The numbers are the same. Default: as ``comm.path`` says.
-    relaxation : float
-        richardson: omega.
-    lambda_min, lambda_max : float, optional
-        chebyshev: bounds of the (preconditioned) spectrum; estimated where absent.
+        the rest), "cg", "bicgstab", "gmres", "richardson", "chebyshev"; with one reduction for many iterations:
+        "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products: "pipelined-cg",
+        "pipelined-bicgstab", "pipelined-gmres"; with both: "pipelined-ca-gmres". An object carries its options:
+        ``tacit.methods.CaGmres(step=10)``.
+    precond : str, dict, object of :mod:`tacit.precond` or operator, optional
+        An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
+        or anything that A may be.
     comm : communicator, optional
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
         ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
         StopIteration on any rank ends the solve on all ("stopped"). One reduction an iteration, to agree
         on that; :class:`Observer` needs none.
+    path : str, optional
+        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
+        "neighbour", "put", "shared", "gather", "gaspi". The numbers are the same. Default: as ``comm.path`` says.
     partition : str
         "rows": blocks of rows as they come; "graph": rows renumbered so that ranks share few entries (METIS).
     ordering : str
@@ -235,15 +144,14 @@ def solve(
         "host", or "cuda" for the current GPU.
     scalar : dtype, optional
         float32, float64, complex64 or complex128. Default: what A, b and x0 ask for; integers count as float64.
-    history : bool
-        Keep the residual of every iteration.
-    fallbacks : bool
-        Where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer
-        cycles (gmres without ``restart``), and tell so in the result's warnings. False: the method as it stands.
     trace : bool
         Keep what ran when, on all ranks.
     raise_on_failure : bool
         Raise :class:`NotConverged` instead of returning a result that has not converged.
+    **options
+        ``rtol`` (1e-8), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``, ``basis``, ``engine``,
+        ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the classes of
+        :mod:`tacit.methods` those of each method. One that the method does not take is refused.
 
     Returns
     -------
@@ -286,7 +194,6 @@ def solve(
         A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
-        refuse_unknown("solve", unknown, _OPTIONS)
         right, guess = as_vector(b, "b"), None if x0 is None else as_vector(x0, "x0")
         wanted = chosen_scalar(scalar)
         if wanted is None:
@@ -299,42 +206,12 @@ def solve(
             if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.Stencil)):
                 wanted = A.dtype.name if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
         o = _core.Options()
-        o.method = choose("method", method, methods())
-        o.side = choose("side", side, _core.side_names())
-        o.orthogonalisation = choose("orthogonalisation", orthogonalisation, _core.orthogonalisation_names())
-        o.engine = choose("engine", engine, _core.engine_names())
-        o.norm = choose("norm", norm, _core.norm_names())
-        if basis is not None:
-            o.basis = choose("basis", basis, _core.basis_names())
-        if block_qr is not None:
-            o.block_qr = choose("block_qr", block_qr, _core.block_qr_names())
-        if storage is not None:
-            o.storage = choose("storage", storage, _core.storage_names())
-        if powers is not None:
-            o.powers = choose("powers", powers, _core.powers_names())
-        o.schedule = choose("schedule", schedule, _core.schedule_names())
-        o.remote_threads = whole_number(remote_threads, "remote_threads")
-        o.job_rows = whole_number(job_rows, "job_rows")
-        o.sweeps = None if sweeps is None else whole_number(sweeps, "sweeps")
+        name, given = named("method", method, options)
+        o.method = choose("method", name, SOLVE_NAMES)
+        fill(o, "solve", SOLVE, given, _BESIDE)
+        _core.check_solve(o)
         if path is not None:
-            choose("path", path, _core.path_names())
-        o.step = None if step is None else whole_number(step, "step")
-        o.depth = None if depth is None else whole_number(depth, "depth")
-        o.block = None if block is None else whole_number(block, "block")
-        o.replacement = None if replacement is None else whole_number(replacement, "replacement")
-        o.tau = None if tau is None else real_number(tau, "tau")
-        o.rtol, o.atol = real_number(rtol, "rtol"), real_number(atol, "atol")
-        o.max_iterations = None if max_iterations is None else whole_number(max_iterations, "max_iterations")
-        o.restart = None if restart is None else whole_number(restart, "restart")
-        o.relaxation = real_number(relaxation, "relaxation")
-        o.lambda_min = None if lambda_min is None else real_number(lambda_min, "lambda_min")
-        o.lambda_max = None if lambda_max is None else real_number(lambda_max, "lambda_max")
-        o.history = bool(history)
-        o.fallbacks = bool(fallbacks)
-        for name, low in (("rtol", 0.0), ("atol", 0.0)):
-            value = getattr(o, name)
-            if not (value >= low and math.isfinite(value)):
-                raise ValueError(f"{name} is {value}; a number >= 0 is needed")
+            choose("path", path, PATHS)
         choose("partition", partition, ("rows", "graph"))
         choose("ordering", ordering, ("none", "rcm"))
         choose("device", device, ("host", "cuda"))
@@ -344,17 +221,17 @@ def solve(
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
-        told = {name: _told(getattr(o, name)) for name in _TOLD}
-        told |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
-        told |= {"path": repr(path)}
-        told |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
-        told |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
+        alike = {"method": repr(o.method), **told(o, SOLVE)}
+        alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
+        alike |= {"path": repr(path)}
+        alike |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
+        alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         o.callback_stops = not isinstance(callback, Observer)
-        told["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
-        told["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
+        alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
+        alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
         if isinstance(callback, _OfIterate):
-            told["callback"] = callback.told
-        return _Prepared(right, guess, wanted, o, precond, told | _told_precond(precond))
+            alike["callback"] = callback.told
+        return _Prepared(right, guess, wanted, o, precond, alike | _told_precond(precond))
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
@@ -392,12 +269,8 @@ def solve(
     return result
 
 
-# Of the core's options: what the user sets.
-_TOLD = ["method", "side", "orthogonalisation", "rtol", "atol", "max_iterations", "restart", "relaxation"]
-_TOLD += ["sweeps", "schedule", "remote_threads", "job_rows"]
-_TOLD += ["step", "depth", "block", "tau", "basis", "block_qr", "storage", "powers", "replacement", "engine", "norm"]
-_TOLD += ["lambda_min", "lambda_max", "history", "fallbacks"]
-_OPTIONS = [name for name in inspect.signature(solve).parameters if name != "unknown"]
+# What solve() takes beside the described options.
+_BESIDE = tuple(name for name in inspect.signature(solve).parameters if name != "options")
 
 
 def _solve(
@@ -446,7 +319,7 @@ def _solve(
         # No linear map: only these two methods are exact with it.
         if ready.options.method == "auto":
             ready.options.method = "gmres"
-        if ready.options.method == "gmres" and ready.options.side == "right":
+        if ready.options.method == "gmres" and ready.options.side is None:
             ready.options.side = "flexible"
     hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
     column = len(np.shape(b)) == 2

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core, report
+from .._outcome import Outcome
 from .._support import (
     Array,
 )
@@ -67,7 +68,7 @@ class CallbackState:
         return f"<iteration {self.iteration}: residual {self.residual_norm:.3e}>"
 
 
-class Result:
+class Result(Outcome):
     """How a solve ended. Unpacks as ``x, info``.
 
     Attributes
@@ -115,7 +116,7 @@ class Result:
         self.reason: str = report.reason
         self.detail: str = report.detail
         self.advice: str = report.advice
-        self.iterations: int = report.iterations
+        self._iterations: int = report.iterations
         self.restarts: int = report.restarts
         self.residual_norm: float = report.residual_norm
         self.recurrence_residual_norm: float = report.recurrence_residual_norm
@@ -136,6 +137,10 @@ class Result:
         self.rtol: float = facts.pop("rtol")
         self.atol: float = facts.pop("atol")
         self.trace: list[TraceEvent] | None = facts.pop("trace")
+
+    @property
+    def iterations(self) -> int:
+        return self._iterations
 
     @property
     def info(self) -> int:
@@ -218,18 +223,6 @@ class Result:
         label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
         curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
         plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
-
-
-def methods() -> list[str]:
-    """The names that ``method=`` knows.
-
-    Examples
-    --------
-    >>> import tacit
-    >>> "gmres" in tacit.methods()
-    True
-    """
-    return list(_core.method_names())
 
 
 class Observer:

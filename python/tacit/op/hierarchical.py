@@ -6,13 +6,15 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from .. import comm as _comm
+from .._described import HMATRIX, HmatrixOptions
+from .._options import fill, take_numbers, told
 from .._support import (
     Array,
     agreed,
@@ -200,25 +202,12 @@ def hmatrix(
     points: Any,
     entries: Callable[[Array, Array], Any],
     *,
-    tolerance: float = 1e-4,
     sources: Any = None,
     boxes: Any = None,
     source_boxes: Any = None,
-    measure: str = "matrix",
-    storage: str = "automatic",
-    compression: str = "aca+",
-    admissibility: str = "smaller",
-    eta: float = 3.0,
-    leaf_size: int = 64,
-    bisection: str = "median",
-    recompress: bool = True,
-    verify: bool = True,
-    max_rank: int | None = None,
-    cut_rank: int | None = None,
-    symmetry: str = "none",
-    sampled_rows: int = 32,
     dtype: npt.DTypeLike | None = None,
     comm: Any = None,
+    **options: Unpack[HmatrixOptions],
 ) -> HMatrix:
     """A dense matrix given by its entries, in O(n log n) memory: blocks whose points are far apart become products of
     low rank (an H-matrix).
@@ -230,43 +219,18 @@ def hmatrix(
     entries : callable
         ``entries(i, j)``, arrays of row and of column numbers, gives the array A[i][:, j] of shape
         ``(len(i), len(j))``. It has to be smooth where points are far from each other.
-    tolerance : float
-        Relative error of the matrix, in the Frobenius norm.
     sources : array_like, (n, d), optional
         Where each column's source is; default: `points`.
     boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
         Low and high corners around the elements that rows and columns stand for, where these have an extent.
-    measure : str
-        "matrix": the error of the whole matrix; "block": of every block by itself, which is stricter.
-    storage : str
-        "automatic" (the lowest of float64, float32, 16 bits that keeps the tolerance, block by block and column by
-        column), "single" (without 16 bits) or "full".
-    compression : str
-        "aca+", "aca" (crosses) or "svd" (all entries).
-    admissibility : str
-        Blocks are far where the "smaller" or the "larger" diameter is at most `eta` times the distance; "weak":
-        where they do not overlap; "none": nowhere.
-    eta : float
-    leaf_size : int
-        Points in a cluster that is not cut any more.
-    bisection : str
-        "median" or "midpoint".
-    recompress, verify : bool
-        Singular values of each low-rank block; a look at rows and columns that the crosses left out.
-    max_rank : int, optional
-        Blocks that need more stay dense.
-    cut_rank : int, optional
-        Low-rank blocks are cut to this rank, whatever the error: a matrix to precondition with, made quickly. (From a
-        finer matrix: :meth:`HMatrix.coarse`.)
-    symmetry : str
-        "symmetric" (A = A^T) or "hermitian": blocks above the diagonal are neither evaluated nor kept, which halves
-        assembly and memory; the sampled rows are compared with their columns. `sources` must be left out. "none".
-    sampled_rows : int
-        By which the norm is estimated and the error measured.
     dtype : dtype, optional
         Default: that of what `entries` gives.
     comm : communicator, optional
         Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
+    **options
+        ``tolerance`` (1e-4), ``measure``, ``storage``, ``compression``, ``admissibility``, ``eta``, ``leaf_size``,
+        ``bisection``, ``recompress``, ``verify``, ``max_rank``, ``cut_rank``, ``symmetry``, ``sampled_rows``: see
+        docs/reference/h-matrices.md. A finer matrix is made coarser by :meth:`HMatrix.coarse`.
 
     Returns
     -------
@@ -299,7 +263,7 @@ def hmatrix(
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[list[Array], str, dict[str, Any]]:
+    def look() -> tuple[list[Array], str, _core.HMatrixOptions]:
         if not callable(entries):
             raise TypeError("entries is a function of row and column numbers")
         rows = _places(points, "points")
@@ -311,38 +275,21 @@ def hmatrix(
             as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
             "the result of entries",
         )
-        options = {
-            "tolerance": real_number(tolerance, "tolerance"),
-            "measure": choose("measure", measure, ("matrix", "block")),
-            "storage": choose("storage", storage, ("automatic", "single", "full")),
-            "compression": choose("compression", compression, ("aca+", "aca", "svd")),
-            "admissibility": choose("admissibility", admissibility, ("smaller", "larger", "weak", "none")),
-            "bisection": choose("bisection", bisection, ("median", "midpoint")),
-            "eta": real_number(eta, "eta"),
-            "leaf_size": whole_number(leaf_size, "leaf_size"),
-            "recompress": bool(recompress),
-            "verify": bool(verify),
-            "max_rank": 0 if max_rank is None else whole_number(max_rank, "max_rank"),
-            "cut_rank": 0 if cut_rank is None else whole_number(cut_rank, "cut_rank"),
-            "symmetry": choose("symmetry", symmetry, ("none", "symmetric", "hermitian")),
-            "sampled_rows": whole_number(sampled_rows, "sampled_rows"),
-        }
-        for name, given in (("max_rank", max_rank), ("cut_rank", cut_rank)):
-            if given is not None and given < 1:
-                raise ValueError(f"{name} is {given}; a positive number is needed")
-        if symmetry != "none" and sources is not None:
-            raise ValueError(f"symmetry={symmetry!r} with sources; rows and columns must be the same points")
-        return places, scalar, options
+        o = _core.HMatrixOptions()
+        fill(o, "hmatrix", HMATRIX, options, ("sources", "boxes", "source_boxes", "dtype", "comm"))
+        if o.symmetry != "none" and sources is not None:
+            raise ValueError(f"symmetry={o.symmetry!r} with sources; rows and columns must be the same points")
+        return places, scalar, o
 
-    places, scalar, options = agreed(on, look)
+    places, scalar, o = agreed(on, look)
     if on.size > 1:
         # The trees, and with them all messages, follow from these; numbers are those of rank 0.
-        told = {"dtype": scalar, **{k: v if isinstance(v, (int, float)) else str(v) for k, v in options.items()}}
+        alike: dict[str, float | str] = {"dtype": scalar, **told(o, HMATRIX)}
         for name, array in zip(("points", "boxes", "sources", "source_boxes"), places, strict=True):
-            told[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
-        all_told = [json.loads(part) for part in on.all_gather(json.dumps(told).encode())]
+            alike[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
+        all_told = [json.loads(part) for part in on.all_gather(json.dumps(alike).encode())]
         refuse_differences(all_told)
-        options = {k: all_told[0][k] if isinstance(v, float) else v for k, v in options.items()}
+        take_numbers(o, HMATRIX, all_told[0])
 
     def by_columns(i: Array, j: Array) -> Array:
         block = as_array(entries(i, j), "the result of entries")
@@ -350,9 +297,7 @@ def hmatrix(
             raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
         return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
 
-    A = HMatrix(
-        core("hmatrix", scalar)(on, *places, by_columns, options), on, scalar, options["tolerance"], options["symmetry"]
-    )
+    A = HMatrix(core("hmatrix", scalar)(on, *places, by_columns, o), on, scalar, o.tolerance, o.symmetry)
     if on.rank == 0:
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)

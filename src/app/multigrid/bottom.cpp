@@ -200,9 +200,85 @@ template std::shared_ptr<precond::Multigrid<double>> make_multigrid(std::shared_
 
 std::vector<std::string> bottom_names() {
   std::vector<std::string> names{"automatic", "direct", "smoother"};
-  for (auto& n : krylov::method_names())
+  for (auto& n : tacit::names<krylov::Method>())
     if (n != "auto" && n != "automatic") names.push_back(n);
   return names;
+}
+
+std::span<const Option<MultigridRequest>> multigrid_options() {
+  using O = MultigridRequest;
+  const char* const named = "of a bottom that names a Krylov method: as in solve";
+  static const std::vector<Option<O>> all{
+      option<O>(
+          "cycle", [](O & o) -> auto& { return o.levels.cycle; },
+          "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
+          "along an axis, no box moves to another rank"),
+      option<O>(
+          "smoother", [](O & o) -> auto& { return o.levels.smoother; }, "gauss-seidel is red-black"),
+      option<O>(
+          "interpolation", [](O & o) -> auto& { return o.levels.interpolation; },
+          "of corrections; above linear exact for averages over cells",
+          "constant; quadratic with the fourth-order stencil"),
+      option<O>(
+          "restriction", [](O & o) -> auto& { return o.levels.restriction; },
+          "of residuals: the adjoint of this interpolation; constant sums them over the children"),
+      option<O>(
+          "full_interpolation", [](O & o) -> auto& { return o.levels.full_interpolation; },
+          "of solutions, by the F-cycle", "linear; quartic with the fourth-order stencil"),
+      option<O>(
+          "pre", [](O & o) -> auto& { return o.levels.pre; }, between(0, 1000, "sweeps"),
+          "sweeps before the coarser level"),
+      option<O>(
+          "post", [](O & o) -> auto& { return o.levels.post; }, between(0, 1000, "sweeps"), "sweeps after it"),
+      option<O>(
+          "symmetric", [](O & o) -> auto& { return o.levels.symmetric; }, "sweeps after mirror those before: for cg"),
+      option<O>(
+          "bottom", [](O & o) -> auto& { return o.bottom.name; }, bottom_names(),
+          "solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and "
+          "ca-bicgstab by measured reductions and products"),
+      option<O>(
+          "bottom_reduction", [](O & o) -> auto& { return o.bottom.krylov.rtol; }, positive(),
+          "a bottom solve reduces its residual by this factor"),
+      option<O>(
+          "bottom_norm", [](O & o) -> auto& { return o.bottom.krylov.norm; }, "of that residual"),
+      option<O>(
+          "bottom_max_iterations", [](O & o) -> auto& { return o.bottom.krylov.max_iterations; },
+          at_least(0, "iterations"), "of a bottom solve", "1000"),
+      option<O>(
+          "step", [](O & o) -> auto& { return o.bottom.krylov.step; }, at_least(1, "iteration"), named, "by method"),
+      option<O>(
+          "basis", [](O & o) -> auto& { return o.bottom.krylov.basis; }, named, "by method"),
+      option<O>(
+          "powers", [](O & o) -> auto& { return o.bottom.krylov.powers; }, named, "products"),
+      option<O>(
+          "depth", [](O & o) -> auto& { return o.bottom.krylov.depth; }, at_least(1, "reduction"), named, "by method"),
+      option<O>(
+          "smallest_box", [](O & o) -> auto& { return o.levels.smallest_box; }, at_least(1, "cell"),
+          "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
+      option<O>(
+          "agglomerate_below", [](O & o) -> auto& { return o.levels.agglomerate_below; }, at_least(0, "cells"),
+          "levels with fewer cells a rank move to fewer ranks; 0: none moves",
+          "4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to "
+          "be cheaper"),
+      option<O>(
+          "levels", [](O & o) -> auto& { return o.levels.levels; }, at_least(0, "levels (0: as many as go)"),
+          "at most"),
+      option<O>(
+          "single_levels", [](O & o) -> auto& { return o.levels.single_levels; },
+          "levels in float32, residuals and solutions in float64"),
+      option<O>(
+          "relaxation", [](O & o) -> auto& { return o.levels.relaxation; },
+          Range{.least = 0, .most = 2, .open_below = true, .open_above = true, .needed = "a number in (0, 2)"},
+          "of the smoother jacobi", "6/7"),
+      option<O>(
+          "chebyshev_range", [](O & o) -> auto& { return o.levels.chebyshev_range; },
+          Range{.least = 1, .open_below = true, .needed = "a number > 1"},
+          "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
+      option<O>(
+          "bottom_cells", [](O & o) -> auto& { return o.bottom_cells; }, at_least(1, "cell"),
+          "of a device: the bottom is the first level of at most so many cells", "4096"),
+  };
+  return all;
 }
 
 template <Scalar T>
@@ -230,8 +306,8 @@ precond::MakeBottom<T> make_bottom(const BottomOptions& options) {
     };
   }
   auto o = options.krylov;
-  o.method = krylov::method_of(options.name);
-  krylov::check_uses(o);
+  o.method = value_of<krylov::Method>(options.name);
+  krylov::check(o);
   return [o](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<precond::Bottom<T>> {
     return std::make_unique<Krylov<T>>(std::move(A), o);
   };

@@ -9,8 +9,8 @@
 namespace tacit::app::poisson {
 namespace {
 
-constexpr Names<Parts, 2> all_parts{{{{Parts::slices, "slices"}, {Parts::boxes, "boxes"}}}};
-constexpr Names<Solution, 2> solutions{{{{Solution::sine, "sine"}, {Solution::bump, "bump"}}}};
+constexpr Names<Parts, 2> all_parts{"parts", {{{Parts::slices, "slices"}, {Parts::boxes, "boxes"}}}};
+constexpr Names<Solution, 2> solutions{"solution", {{{Solution::sine, "sine"}, {Solution::bump, "bump"}}}};
 
 /// P = x y z with the least surface of a box of a cube; z is the largest.
 std::array<int, 3> boxes(int ranks) {
@@ -42,10 +42,10 @@ double bent(Solution solution, double t) {
 }  // namespace
 
 Parts parts_of(std::string_view name) {
-  return all_parts.value(name, "parts");
+  return all_parts.value(name);
 }
 Solution solution_of(std::string_view name) {
-  return solutions.value(name, "solution");
+  return solutions.value(name);
 }
 
 template <Scalar T>

@@ -8,7 +8,8 @@
 namespace tacit::op {
 namespace {
 
-constexpr Names<CellStencil, 3> stencils{{{{CellStencil::seven_point, "7-point"},
+constexpr Names<CellStencil, 3> stencils{"stencil",
+                                         {{{CellStencil::seven_point, "7-point"},
                                            {CellStencil::twenty_seven_point, "27-point"},
                                            {CellStencil::fourth_order, "fourth-order"}}}};
 
@@ -25,7 +26,7 @@ constexpr int cubic = 4;
 }  // namespace
 
 CellStencil cell_stencil_of(std::string_view name) {
-  return stencils.value(name, "stencil");
+  return stencils.value(name);
 }
 const char* to_string(CellStencil stencil) {
   return stencils.name(stencil);

@@ -68,31 +68,47 @@ struct HMatrixOnDevices<T, M>::Part {
   }
 };
 
+template <Scalar T>
+Space replicated_space(const HMatrix<T>* matrix, std::shared_ptr<exec::Place> place) {
+  require(matrix, "an hmatrix on devices without a matrix");
+  const Space& space = matrix->range();
+  return comm::collective(space.comm(), [&] {
+    require(space.comm().size() == 1 || space.is_replicated(),
+            "an hmatrix on devices of several ranks needs replicated vectors");
+    return Space::replicated(space.comm(), space.size()).on(std::move(place));
+  });
+}
+
 template <Scalar T, Memory M>
 HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix,
                                          std::shared_ptr<exec::Devices<M>> devices, const DeviceProductOptions& options)
-    : matrix_(std::move(matrix)), devices_(std::move(devices)), options_(options) {
-  require(matrix_ && devices_, "an hmatrix on devices without a matrix or without devices");
-  const auto& comm = matrix_->range().comm();
-  comm::collective(comm, [&] {
-    require(comm.size() == 1 || matrix_->range().is_replicated(),
-            "an hmatrix on devices of several ranks needs replicated vectors");
+    : HMatrixOnDevices(std::move(matrix), std::make_shared<exec::DeviceGroup<M>>(std::move(devices), options.path),
+                       options) {}
+
+template <Scalar T, Memory M>
+HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix,
+                                         std::shared_ptr<exec::DeviceGroup<M>> group,
+                                         const DeviceProductOptions& options)
+    : Operator<T, Group<M>>(replicated_space(matrix.get(), group), replicated_space(matrix.get(), group)),
+      matrix_(std::move(matrix)),
+      group_(std::move(group)) {
+  comm::collective(matrix_->range().comm(), [&] {
     require(matrix_->options().symmetry == Symmetry::none, "an hmatrix of which one triangle is kept, on devices");
-    const int count = devices_->size();
+    auto& devices = group_->devices();
     const auto [first, last] = matrix_->own_rows();
     const Local rows = last - first;
     const auto tree = matrix_->column_order();
     const std::vector<Local> positions(tree.begin(), tree.end());
     Local most = 0;
     int d = 0;
-    for (auto& part : detail::deal_blocks(*matrix_, count, options_.deal)) {
+    for (auto& part : detail::deal_blocks(*matrix_, devices.size(), options.deal)) {
       rows_.push_back(part.rows), bytes_.push_back(part.bytes);
       if (d > 0) most = std::max(most, part.rows.second - part.rows.first);
-      parts_.push_back(std::make_unique<Part>(*devices_, d, part.plan, positions));
-      partial_.push_back(devices_->template array<T>(d, std::size_t(rows)));
+      parts_.push_back(std::make_unique<Part>(devices, d, part.plan, positions));
+      partial_.push_back(devices.template array<T>(d, std::size_t(rows)));
       ++d;
     }
-    scratch_ = devices_->template array<T>(0, std::size_t(most));
+    scratch_ = devices.template array<T>(0, std::size_t(most));
     own_.resize(std::size_t(rows)), whole_.resize(std::size_t(matrix_->range().size()));
   });
 }
@@ -101,57 +117,43 @@ template <Scalar T, Memory M>
 HMatrixOnDevices<T, M>::~HMatrixOnDevices() = default;
 
 template <Scalar T, Memory M>
-typename HMatrixOnDevices<T, M>::Vectors HMatrixOnDevices<T, M>::vector() const {
-  Vectors x;
-  for (int d = 0; d < devices_->size(); ++d)
-    x.push_back(devices_->template array<T>(d, std::size_t(matrix_->domain().size())));
-  return x;
-}
-
-template <Scalar T, Memory M>
-void HMatrixOnDevices<T, M>::assign(std::span<const T> host, Vectors& x) const {
-  require(host.size() == x[0].size(), "a vector of ", x[0].size(), " elements on devices was given ", host.size());
-  devices_->broadcast(host.data(), x, options_.path);
-  for (int d = 0; d < devices_->size(); ++d) devices_->wait(d);
-}
-
-template <Scalar T, Memory M>
-std::vector<T> HMatrixOnDevices<T, M>::to_host(const Vectors& x) const {
-  std::vector<T> host(x[0].size());
-  devices_->to_host(x[0], 0, host.size(), host.data());
-  devices_->wait(0);
-  return host;
-}
-
-template <Scalar T, Memory M>
-void HMatrixOnDevices<T, M>::begin(const Vectors& x) const {
-  auto& devices = *devices_;
+int HMatrixOnDevices<T, M>::begin(const Vector& x, Vector&, bool) const {
+  require(!busy_, "a product with an hmatrix on devices is under way; wait for it first");
+  const Span span("hmatrix product on devices", "op");
+  auto& devices = group_->devices();
+  x.own().complete();
   for (int d = 0; d < devices.size(); ++d) {
     if (Trace::on()) devices.on(d, [&] { Trace::work(exec::detail::product_on_devices, bytes_[std::size_t(d)]); });
-    parts_[std::size_t(d)]->multiply(devices, d, x[std::size_t(d)].data(), partial_[std::size_t(d)].data());
+    parts_[std::size_t(d)]->multiply(devices, d, x.own().on(d).data(), partial_[std::size_t(d)].data());
   }
-  devices.sum_on_first(partial_, rows_, scratch_, options_.path);
+  devices.sum_on_first(partial_, rows_, scratch_, group_->path());
   devices.to_host_aside(partial_[0], 0, own_.size(), own_.data());
+  busy_ = true;
+  if (group_->overlap != exec::DeviceOverlap::copy) group_->before_waiting = [this] { post(); };
+  return 0;
 }
 
 template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::post() const {
-  devices_->wait_aside(0);
+  group_->devices().wait_aside(0);
   token_ = matrix_->rows().start_put(own_.data(), 1, whole_.data());
 }
 
 template <Scalar T, Memory M>
-void HMatrixOnDevices<T, M>::finish(Vectors& y) const {
-  matrix_->rows().finish_put(1, token_, whole_.data());
-  devices_->broadcast(whole_.data(), y, options_.path);
+void HMatrixOnDevices<T, M>::finish(const Vector&, Vector& y, bool, int) const {
+  group_->before_waiting = nullptr;
+  if (!token_) post();
+  matrix_->rows().finish_put(1, *std::exchange(token_, std::nullopt), whole_.data());
+  group_->devices().broadcast(whole_.data(), y.own().copies(), group_->path());
+  y.own().set_whole(true);
+  busy_ = false;
 }
 
 template <Scalar T, Memory M>
-void HMatrixOnDevices<T, M>::multiply(const Vectors& x, Vectors& y) const {
-  const Span span("hmatrix product on devices", "op");
-  begin(x);
-  post();
-  finish(y);
+void HMatrixOnDevices<T, M>::abandon(int) const noexcept {
+  group_->before_waiting = nullptr;
+  token_.reset();
+  busy_ = false;
 }
 
 }  // namespace tacit::op

@@ -12,17 +12,6 @@
 namespace tacit::precond {
 namespace {
 
-constexpr Names<Cycle, 4> cycles{{{{Cycle::v, "V"}, {Cycle::w, "W"}, {Cycle::f, "F"}, {Cycle::u, "U"}}}};
-constexpr Names<Smoother, 4> smoothers{{{{Smoother::gauss_seidel, "gauss-seidel"},
-                                         {Smoother::chebyshev, "chebyshev"},
-                                         {Smoother::jacobi, "jacobi"},
-                                         {Smoother::l1_jacobi, "l1-jacobi"}}}};
-constexpr Names<Interpolation, 5> interpolations{{{{Interpolation::constant, "constant"},
-                                                   {Interpolation::linear, "linear"},
-                                                   {Interpolation::quadratic, "quadratic"},
-                                                   {Interpolation::cubic, "cubic"},
-                                                   {Interpolation::quartic, "quartic"}}}};
-
 // LU factors of the whole matrix with row exchanges, on every rank that solves.
 template <Scalar T>
 class Direct final : public Bottom<T> {
@@ -142,34 +131,6 @@ void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
 }
 template void mg::check(const op::FiniteVolume<float>&, const MultigridOptions&);
 template void mg::check(const op::FiniteVolume<double>&, const MultigridOptions&);
-
-Cycle cycle_of(std::string_view name) {
-  return cycles.value(name, "cycle");
-}
-Smoother smoother_of(std::string_view name) {
-  return smoothers.value(name, "smoother");
-}
-Interpolation interpolation_of(std::string_view name) {
-  return interpolations.value(name, "interpolation");
-}
-const char* to_string(Cycle cycle) {
-  return cycles.name(cycle);
-}
-const char* to_string(Smoother smoother) {
-  return smoothers.name(smoother);
-}
-const char* to_string(Interpolation interpolation) {
-  return interpolations.name(interpolation);
-}
-std::vector<std::string> cycle_names() {
-  return cycles.all();
-}
-std::vector<std::string> smoother_names() {
-  return smoothers.all();
-}
-std::vector<std::string> interpolation_names() {
-  return interpolations.all();
-}
 
 template <Scalar T>
 MakeBottom<T> direct_bottom() {

@@ -38,89 +38,101 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
   line_largest_.resize(lines), line_squares_.resize(lines);
   u_ = Field(std::size_t(size)), f_ = Field(std::size_t(size));
 
-  // Coefficients.
-  const auto place = [](const Patch& p, std::ptrdiff_t place_on_line) {  // of cell i: i + 1
-    return (place_on_line % 2) * p.half + place_on_line / 2;
-  };
-  if (constant_) {
-    double weight[3] = {0, 0, 0};
-    for (int axis = 0; axis < dimensions_; ++axis) {
-      double c = a_->b() / a_->unit_volume();
-      for (int o = 0; o < dimensions_; ++o) c = o == axis ? c / domain.width(o, 0) : c * domain.width(o, 0);
-      weight[axis] = op::couples_itself(domain, axis) ? 0 : c;
-    }
-    weights_ = {S(weight[0]), S(weight[1]), S(weight[2])};
-    for (std::size_t i = 0; i < patches_.size(); ++i) {
-      Patch& p = patches_[i];
-      for (int axis = 0; axis < 3; ++axis) {
-        const auto a = std::size_t(axis);
-        p.diagonal[a].assign(std::size_t(p.n[a]), S(2 * weight[axis]));
-        if (slab_ && axis == 2) p.beyond.assign(std::size_t(2 * Slab::planes), S(2 * weight[axis]));
-        if (axis >= dimensions_ || domain.periodic(axis)) continue;
-        const auto end = [&](int side) {
-          return S(weight[axis] * (domain.boundary[a][std::size_t(side)] == op::Boundary::dirichlet ? 3 : 1));
-        };
-        if (slab_ && axis == 2) {
-          for (std::ptrdiff_t k = 0; k < 2 * Slab::planes; ++k) {
-            const Global plane =
-                k < Slab::planes ? p.box.lower[2] + k - Slab::planes : p.box.upper[2] + k - Slab::planes;
-            if (plane == 0) p.beyond[std::size_t(k)] = end(0);
-            if (plane + 1 == domain.cells(axis)) p.beyond[std::size_t(k)] = end(1);
-          }
-        }
-        if (p.box.lower[a] == 0) p.diagonal[a].front() = end(0);
-        if (p.box.upper[a] == domain.cells(axis))
-          p.diagonal[a].back() = end(1) + (p.n[a] == 1 && p.box.lower[a] == 0 ? end(0) - S(2 * weight[axis]) : S(0));
-      }
-      if (!a_->mass().empty()) {
-        for (S& d : p.diagonal[2]) d += a_->mass()[0];
-        for (S& d : p.beyond) d += a_->mass()[0];
-      }
-    }
-  } else {
-    inverse_ = Field(std::size_t(size)), cx_ = Field(std::size_t(size));
-    if (dimensions_ > 1) cy_ = Field(std::size_t(size));
-    if (dimensions_ > 2) cz_ = Field(std::size_t(size));
-    const auto diagonal = a_->diagonal();
-    for (std::size_t i = 0; i < patches_.size(); ++i) {
-      const Patch& p = patches_[i];
-      std::size_t from = std::size_t(boxes.offset(i));
-      for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
-        for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
-          for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
-            // A cell that nothing flows to or from (f is 0 there, or nothing solves it) keeps what it has.
-            inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] =
-                diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
-      for (int axis = 0; axis < dimensions_; ++axis) {
-        const op::Domain& d = domain;
-        const S* c = a_->faces(axis, i);
-        Field& to = axis == 0 ? cx_ : axis == 1 ? cy_ : cz_;
-        // What a face with a given value adds stands in the diagonal alone.
-        const auto known = [&](std::ptrdiff_t face, std::ptrdiff_t x, std::ptrdiff_t y, std::ptrdiff_t z) {
-          const auto a = std::size_t(axis);
-          if (face > 0 && face < p.n[a]) return false;
-          std::array<Global, 3> cell{p.box.lower[0] + x, p.box.lower[1] + y, p.box.lower[2] + z};
-          if (face == 0) --cell[a];
-          (void)d;
-          return boxes.index(cell) < 0;
-        };
-        const std::ptrdiff_t e[3] = {p.n[0] + (axis == 0), p.n[1] + (axis == 1), p.n[2] + (axis == 2)};
-        for (std::ptrdiff_t z = 0; z < e[2]; ++z)
-          for (std::ptrdiff_t y = 0; y < e[1]; ++y)
-            for (std::ptrdiff_t x = 0; x < e[0]; ++x, ++c)
-              to[std::size_t(at(p, y, z) + place(p, x + 1))] = known(axis == 0   ? x
-                                                                     : axis == 1 ? y
-                                                                                 : z,
-                                                                     x, y, z)
-                                                                   ? S(0)
-                                                                   : *c;
-      }
-    }
-    if (slab_)
-      for (Field* const field : {&inverse_, &cx_, &cy_, &cz_}) exchange_planes(*field, slab_->most);
-  }
+  if (constant_) set_constant();
+  else set_stored(std::size_t(size));
+  find_ghosts();
+}
 
-  // Ghosts, by colour of the place.
+// Of cell i, i + 1.
+template <class S>
+std::ptrdiff_t RedBlackLevel<S>::place(const Patch& p, std::ptrdiff_t on_line) {
+  return (on_line % 2) * p.half + on_line / 2;
+}
+
+template <class S>
+void RedBlackLevel<S>::set_constant() {
+  const op::Domain& domain = a_->boxes().domain();
+  double weight[3] = {0, 0, 0};
+  for (int axis = 0; axis < dimensions_; ++axis) {
+    double c = a_->b() / a_->unit_volume();
+    for (int o = 0; o < dimensions_; ++o) c = o == axis ? c / domain.width(o, 0) : c * domain.width(o, 0);
+    weight[axis] = op::couples_itself(domain, axis) ? 0 : c;
+  }
+  weights_ = {S(weight[0]), S(weight[1]), S(weight[2])};
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    Patch& p = patches_[i];
+    for (int axis = 0; axis < 3; ++axis) {
+      const auto a = std::size_t(axis);
+      p.diagonal[a].assign(std::size_t(p.n[a]), S(2 * weight[axis]));
+      if (slab_ && axis == 2) p.beyond.assign(std::size_t(2 * Slab::planes), S(2 * weight[axis]));
+      if (axis >= dimensions_ || domain.periodic(axis)) continue;
+      const auto end = [&](int side) {
+        return S(weight[axis] * (domain.boundary[a][std::size_t(side)] == op::Boundary::dirichlet ? 3 : 1));
+      };
+      if (slab_ && axis == 2) {
+        for (std::ptrdiff_t k = 0; k < 2 * Slab::planes; ++k) {
+          const Global plane = k < Slab::planes ? p.box.lower[2] + k - Slab::planes : p.box.upper[2] + k - Slab::planes;
+          if (plane == 0) p.beyond[std::size_t(k)] = end(0);
+          if (plane + 1 == domain.cells(axis)) p.beyond[std::size_t(k)] = end(1);
+        }
+      }
+      if (p.box.lower[a] == 0) p.diagonal[a].front() = end(0);
+      if (p.box.upper[a] == domain.cells(axis))
+        p.diagonal[a].back() = end(1) + (p.n[a] == 1 && p.box.lower[a] == 0 ? end(0) - S(2 * weight[axis]) : S(0));
+    }
+    if (!a_->mass().empty()) {
+      for (S& d : p.diagonal[2]) d += a_->mass()[0];
+      for (S& d : p.beyond) d += a_->mass()[0];
+    }
+  }
+}
+
+template <class S>
+void RedBlackLevel<S>::set_stored(std::size_t size) {
+  const op::Boxes& boxes = a_->boxes();
+  inverse_ = Field(size), cx_ = Field(size);
+  if (dimensions_ > 1) cy_ = Field(size);
+  if (dimensions_ > 2) cz_ = Field(size);
+  const auto diagonal = a_->diagonal();
+  for (std::size_t i = 0; i < patches_.size(); ++i) {
+    const Patch& p = patches_[i];
+    std::size_t from = std::size_t(boxes.offset(i));
+    for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
+        for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
+          // A cell that nothing flows to or from (f is 0 there, or nothing solves it) keeps what it has.
+          inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] = diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
+    for (int axis = 0; axis < dimensions_; ++axis) {
+      const S* c = a_->faces(axis, i);
+      Field& to = axis == 0 ? cx_ : axis == 1 ? cy_ : cz_;
+      // What a face with a given value adds stands in the diagonal alone.
+      const auto known = [&](std::ptrdiff_t face, std::ptrdiff_t x, std::ptrdiff_t y, std::ptrdiff_t z) {
+        const auto a = std::size_t(axis);
+        if (face > 0 && face < p.n[a]) return false;
+        std::array<Global, 3> cell{p.box.lower[0] + x, p.box.lower[1] + y, p.box.lower[2] + z};
+        if (face == 0) --cell[a];
+        return boxes.index(cell) < 0;
+      };
+      const std::ptrdiff_t e[3] = {p.n[0] + (axis == 0), p.n[1] + (axis == 1), p.n[2] + (axis == 2)};
+      for (std::ptrdiff_t z = 0; z < e[2]; ++z)
+        for (std::ptrdiff_t y = 0; y < e[1]; ++y)
+          for (std::ptrdiff_t x = 0; x < e[0]; ++x, ++c)
+            to[std::size_t(at(p, y, z) + place(p, x + 1))] = known(axis == 0   ? x
+                                                                   : axis == 1 ? y
+                                                                               : z,
+                                                                   x, y, z)
+                                                                 ? S(0)
+                                                                 : *c;
+    }
+  }
+  if (slab_)
+    for (Field* const field : {&inverse_, &cx_, &cy_, &cz_}) exchange_planes(*field, slab_->most);
+}
+
+// Ghosts, by colour of the place.
+template <class S>
+void RedBlackLevel<S>::find_ghosts() {
+  const op::Boxes& boxes = a_->boxes();
   const auto& comm = boxes.space().comm();
   const auto local_place = [&](Local position) {
     for (std::size_t i = patches_.size(); i-- > 0;)

@@ -102,6 +102,10 @@ class RedBlackLevel final : public Level<S> {
   void exchange(int colour);
   /// Finds out whether all ranks have slabs. Collective.
   void find_slabs();
+  void set_constant();
+  void set_stored(std::size_t size);
+  void find_ghosts();
+  static std::ptrdiff_t place(const Patch& p, std::ptrdiff_t on_line);
   typename Slab::Planes& some_planes(std::ptrdiff_t count);
   /// So many planes of the neighbours on either side. Collective.
   void exchange_planes(Field& field, std::ptrdiff_t count);

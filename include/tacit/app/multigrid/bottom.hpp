@@ -31,6 +31,14 @@ struct BottomOptions {
   }
 };
 
+/// Multigrid as users say it: one table for Python, the command line and documents.
+struct MultigridRequest {
+  precond::MultigridOptions levels;
+  BottomOptions bottom;
+  std::optional<Global> bottom_cells;  ///< of a device: the bottom is the first level of at most so many cells [4096]
+};
+std::span<const Option<MultigridRequest>> multigrid_options();
+
 /// The bottom solver of this name; null (the smoother) for "smoother". A Krylov method that does not converge is
 /// followed, for what is left of the residual, by the classical method that it is a variant of (after the variant's own
 /// smaller steps), and then by the level's smoother; each is told in MultigridReport::warnings. Where one rank has all

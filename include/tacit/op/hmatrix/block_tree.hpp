@@ -1,6 +1,7 @@
 // BlockTree: a matrix cut into blocks that are far from the diagonal, in the sense of the geometry, or small.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/op/hmatrix/cluster_tree.hpp>
 
 #include <vector>
@@ -39,3 +40,10 @@ struct Block {
 std::vector<Block> block_tree(const ClusterTree& rows, const ClusterTree& columns, const Admissibility& admissibility);
 
 }  // namespace tacit::op
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::Admissibility::Kind> =
+    tacit::named<tacit::op::Admissibility::Kind>("admissibility", {{tacit::op::Admissibility::Kind::smaller, "smaller"},
+                                                                   {tacit::op::Admissibility::Kind::larger, "larger"},
+                                                                   {tacit::op::Admissibility::Kind::weak, "weak"},
+                                                                   {tacit::op::Admissibility::Kind::none, "none"}});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/names.hpp>
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
@@ -105,3 +106,7 @@ class ClusterTree {
 };
 
 }  // namespace tacit::op
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::Bisection> = tacit::named<tacit::op::Bisection>(
+    "bisection", {{tacit::op::Bisection::median, "median"}, {tacit::op::Bisection::midpoint, "midpoint"}});

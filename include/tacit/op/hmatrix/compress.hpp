@@ -2,6 +2,7 @@
 // pays nothing.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/base/types.hpp>
 
 #include <cmath>
@@ -76,3 +77,9 @@ template <Scalar T>
 Compressed<T> evaluate(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns);
 
 }  // namespace tacit::op
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::Compression> =
+    tacit::named<tacit::op::Compression>("compression", {{tacit::op::Compression::aca_plus, "aca+"},
+                                                         {tacit::op::Compression::aca, "aca"},
+                                                         {tacit::op::Compression::svd, "svd"}});

@@ -3,6 +3,7 @@
 // doi 10.2197/ipsjjip.22.642).
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/comm/exchange.hpp>
 #include <tacit/op/hmatrix/batched.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
@@ -205,3 +206,19 @@ class HMatrix final : public Operator<T, Host> {
 };
 
 }  // namespace tacit::op
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::StoragePrecision> =
+    tacit::named<tacit::op::StoragePrecision>("storage", {{tacit::op::StoragePrecision::automatic, "automatic"},
+                                                          {tacit::op::StoragePrecision::single, "single"},
+                                                          {tacit::op::StoragePrecision::full, "full"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::ErrorMeasure> = tacit::named<tacit::op::ErrorMeasure>(
+    "measure", {{tacit::op::ErrorMeasure::matrix, "matrix"}, {tacit::op::ErrorMeasure::block, "block"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::Symmetry> =
+    tacit::named<tacit::op::Symmetry>("symmetry", {{tacit::op::Symmetry::none, "none"},
+                                                   {tacit::op::Symmetry::symmetric, "symmetric"},
+                                                   {tacit::op::Symmetry::hermitian, "hermitian"}});

@@ -2,10 +2,11 @@
 // each process. Yamazaki et al. 2018: several GPUs a process.
 #pragma once
 
-#include <tacit/exec/devices.hpp>
+#include <tacit/exec/group.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,53 +27,60 @@ struct DeviceProductOptions {
 /// y = A x with x and y on every device of every process. A product: each device multiplies its blocks (V and U of a
 /// block are on one device, t = V^T x never travels), partial results are added on the first device in the order of the
 /// devices, that rank's rows come to the host, are gathered over the ranks, and the whole of y goes to all devices. The
-/// host waits twice: before and after the messages. float and double.
+/// host waits twice: before and after the messages. No sum travels between ranks. float and double.
+///
+/// start() has the devices multiply and the own rows on their way to the host, and returns. They leave for the other
+/// ranks when the host next waits for sums (with DeviceOverlap::copy: after that), so that sweeps that are begun behind
+/// start() run behind the messages. One product at a time. Copies of a product: for D devices of which
+/// d have a part, d - 1 to the first (through the host: there and back), the own rows to the host, and D from it (or
+/// one from it and D - 1 between devices).
 template <Scalar T, Memory M>
-class HMatrixOnDevices {
+class HMatrixOnDevices final : public Operator<T, Group<M>> {
  public:
-  using Vectors = std::vector<exec::DeviceArray<T, M>>;  ///< one whole vector on every device
+  using Vector = layout::Vector<T, Group<M>>;
 
   /// Copies A's numbers to the devices; `matrix` stays as it is, for the way of vectors between ranks. Collective.
   /// Error(usage) unless its vectors are replicated or it has one rank, and where one triangle of it is kept.
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::Devices<M>> devices,
                    const DeviceProductOptions& options = {});
-  ~HMatrixOnDevices();
+  ~HMatrixOnDevices() override;
 
-  exec::Devices<M>& devices() const { return *devices_; }
+  /// Of all vectors in the operator's space: how they share the work, and what is done behind a product.
+  exec::DeviceGroup<M>& group() const { return *group_; }
   const HMatrix<T>& matrix() const { return *matrix_; }
-  Global size() const { return matrix_->domain().size(); }
-  /// Zeros. Elements of the host to all devices, by the path. Those of the first device.
-  Vectors vector() const;
-  void assign(std::span<const T> host, Vectors& x) const;
-  std::vector<T> to_host(const Vectors& x) const;
 
-  /// Collective. Copies a product: for D devices of which d have a part, d - 1 to the first (through the host: there
-  /// and back), the own rows to the host, and D from it (or one from it and D - 1 between devices).
-  void multiply(const Vectors& x, Vectors& y) const;
-  /// The same in three steps, for what goes on behind them: products on the devices and the own rows on their way to
-  /// the host; these rows on their way to all ranks (the host waits for them first); all rows, once they are there, on
-  /// their way to the devices. One product at a time. y may be x; x is not to be changed before post().
-  void begin(const Vectors& x) const;
-  void post() const;
-  void finish(Vectors& y) const;
+  std::string name() const override { return "hmatrix on devices"; }
+  bool has_diagonal() const override { return matrix_->has_diagonal(); }
+  std::vector<T> diagonal() const override { return matrix_->diagonal(); }
+  double largest() const override { return matrix_->largest(); }
+  double accuracy() const override { return matrix_->accuracy(); }
+  Cost cost() const override { return matrix_->cost(); }
 
   /// Of the matrix, by device; what a product reads.
   const std::vector<double>& bytes() const { return bytes_; }
   /// Rows that a device has a part of, from the rank's first.
   std::span<const std::pair<Local, Local>> rows() const { return rows_; }
 
+ protected:
+  int begin(const Vector& x, Vector& y, bool adjoint) const override;
+  void finish(const Vector& x, Vector& y, bool adjoint, int token) const override;
+  void abandon(int token) const noexcept override;
+
  private:
   struct Part;
+  HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::DeviceGroup<M>> group,
+                   const DeviceProductOptions& options);
+  void post() const;
   std::shared_ptr<const HMatrix<T>> matrix_;
-  std::shared_ptr<exec::Devices<M>> devices_;
-  DeviceProductOptions options_;
+  std::shared_ptr<exec::DeviceGroup<M>> group_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::vector<double> bytes_;
   std::vector<std::pair<Local, Local>> rows_;
-  mutable Vectors partial_;
+  mutable std::vector<exec::DeviceArray<T, M>> partial_;
   mutable exec::DeviceArray<T, M> scratch_;
   mutable std::vector<T> own_, whole_;
-  mutable int token_ = -1;
+  mutable bool busy_ = false;
+  mutable std::optional<int> token_;  // of the rows that are on their way to all ranks
 };
 
 }  // namespace tacit::op

@@ -1,6 +1,7 @@
 // Multigrid: geometric multigrid on the cells of a finite-volume operator, as a solver and as a preconditioner.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/operator.hpp>
@@ -38,15 +39,7 @@ enum class Interpolation {
   cubic,      ///< of 4, on the child's side
   quartic     ///< of 5: HPGMG's v4
 };
-Cycle cycle_of(std::string_view name);
-Smoother smoother_of(std::string_view name);
-Interpolation interpolation_of(std::string_view name);
-const char* to_string(Cycle cycle);
-const char* to_string(Smoother smoother);
-const char* to_string(Interpolation interpolation);
-std::vector<std::string> cycle_names();
-std::vector<std::string> smoother_names();
-std::vector<std::string> interpolation_names();
+using tacit::to_string;
 
 /// A level whose cells may stay where they are, towards a larger bottom on all ranks, or move to fewer ranks. The same
 /// on all ranks.
@@ -225,3 +218,25 @@ void one_pass(bool together) noexcept;
 }  // namespace detail
 
 }  // namespace tacit::precond
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::Cycle> =
+    tacit::named<tacit::precond::Cycle>("cycle", {{tacit::precond::Cycle::v, "V"},
+                                                  {tacit::precond::Cycle::w, "W"},
+                                                  {tacit::precond::Cycle::f, "F"},
+                                                  {tacit::precond::Cycle::u, "U"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::Smoother> =
+    tacit::named<tacit::precond::Smoother>("smoother", {{tacit::precond::Smoother::gauss_seidel, "gauss-seidel"},
+                                                        {tacit::precond::Smoother::chebyshev, "chebyshev"},
+                                                        {tacit::precond::Smoother::jacobi, "jacobi"},
+                                                        {tacit::precond::Smoother::l1_jacobi, "l1-jacobi"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::Interpolation> = tacit::named<tacit::precond::Interpolation>(
+    "interpolation", {{tacit::precond::Interpolation::constant, "constant"},
+                      {tacit::precond::Interpolation::linear, "linear"},
+                      {tacit::precond::Interpolation::quadratic, "quadratic"},
+                      {tacit::precond::Interpolation::cubic, "cubic"},
+                      {tacit::precond::Interpolation::quartic, "quartic"}});

@@ -1,0 +1,120 @@
+"""What the Python benches share: their arguments, candidates in turns, medians, running a program, and JSON with its surroundings."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def parser(
+    doc: str | None, *, rounds: int | None = None, ranks: Sequence[int] = (), threads: Any = None, build: bool = False
+) -> argparse.ArgumentParser:
+    """A parser with --json and, where they are asked for, --build, --rounds, --ranks, --mpiexec and --threads."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if build:
+        made.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    if rounds is not None:
+        made.add_argument("--rounds", type=int, default=rounds)
+    if ranks:
+        made.add_argument("--ranks", type=int, nargs="+", default=list(ranks))
+        made.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
+    if threads is not None:
+        made.add_argument("--threads", type=int, nargs="+" if isinstance(threads, list) else None, default=threads)
+    made.add_argument("--json", type=pathlib.Path)
+    return made
+
+
+def environment(threads: int | None = 1, **more: str) -> dict[str, str]:
+    """What programs run under: so many threads a rank (None: as many as they like), this checkout's Python package, and
+    Open MPI as root and with more ranks than cores."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
+    allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
+    count = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS") if threads is not None}
+    return os.environ | count | allowed | {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PYTHONPATH": path} | more
+
+
+def output(command: Iterable[Any], *, accepted: Sequence[int] = (0,), timeout: float | None = None, **more: Any) -> str:
+    """What a program prints. It ends this one, with all that it said, when its exit code is not among `accepted`."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+        env=more.pop("env", None) or environment(**more),
+    )
+    if done.returncode not in accepted:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def facts(command: Iterable[Any], **more: Any) -> Any:
+    """What a program prints as JSON: all of its output, or its last line that is an object."""
+    words = list(command)
+    text = output(words, **more)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        lines = [line for line in text.splitlines() if line.startswith("{")]
+        if not lines:
+            raise SystemExit(f"{' '.join(map(str, words))} printed no JSON:\n{text}") from None
+        return json.loads(lines[-1])
+
+
+def turns(rounds: int, candidates: Mapping[Any, Callable[[], Any]]) -> dict[Any, list[Any]]:
+    """What each candidate gave, all of them once a round: a machine that slows down does so for all."""
+    found: dict[Any, list[Any]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, run in candidates.items():
+            found[name].append(run())
+    return found
+
+
+def joined(runs: Iterable[Mapping[str, Any]], key: str = "seconds", skip: int = 0) -> list[float]:
+    """The lists that runs have under a key, one after the other, each without its first `skip`."""
+    return [value for run in runs for value in run[key][skip:]]
+
+
+def median_ms(seconds: Sequence[float], per: int = 1) -> float:
+    return 1e3 * statistics.median(seconds) / max(1, per)
+
+
+def surroundings() -> dict[str, Any]:
+    """The machine and the state of the source."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return {
+        "machine": names[0] if names else platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "commit": commit.stdout.strip(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return pathlib.Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def write(path: pathlib.Path | None, name: str, **content: Any) -> None:
+    """The result of a bench, if a file was asked for."""
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schema": f"tacit.bench.{name}", **surroundings(), **content}, indent=1) + "\n")

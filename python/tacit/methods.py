@@ -1,0 +1,377 @@
+"""Methods of :func:`tacit.solve` as objects: ``tacit.solve(A, b, method=tacit.methods.CaGmres(step=10))``.
+
+Made by scripts/describe.py from the tables of the compiled part; not to be edited.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from ._options import Described
+
+
+def names() -> list[str]:
+    """The names that ``method=`` knows."""
+    return [method.name for method in Described.__subclasses__() if method.__module__ == __name__]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Auto(Described):
+    """Cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for the
+    rest; a pipelined or s-step variant where it is predicted to be clearly faster.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    side : one of ['right', 'left', 'flexible'], optional
+        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
+        right.
+    orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
+        twice where a block needs it.
+    """
+
+    name: ClassVar[str] = "auto"
+    restart: int | None = None
+    side: Literal["right", "left", "flexible"] | None = None
+    orthogonalisation: Literal["auto", "one-reduction", "cgs", "cgs2", "mgs"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cg(Described):
+    """Conjugate gradients, for Hermitian positive definite A (negative definite: -A x = -b is solved).
+
+    References
+    ----------
+    Hestenes, Stiefel (1952), doi 10.6028/jres.049.044.
+    """
+
+    name: ClassVar[str] = "cg"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bicgstab(Described):
+    """Stabilised bi-conjugate gradients, for any square A.
+
+    References
+    ----------
+    van der Vorst (1992), doi 10.1137/0913035.
+    """
+
+    name: ClassVar[str] = "bicgstab"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gmres(Described):
+    """Restarted GMRES, for any square A; with side flexible the preconditioner may change from call to call.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    side : one of ['right', 'left', 'flexible'], optional
+        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
+        right.
+    orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
+        twice where a block needs it.
+
+    References
+    ----------
+    Saad, Schultz (1986), doi 10.1137/0907058; flexible: Saad (1993), doi 10.1137/0914028.
+    """
+
+    name: ClassVar[str] = "gmres"
+    restart: int | None = None
+    side: Literal["right", "left", "flexible"] | None = None
+    orthogonalisation: Literal["auto", "one-reduction", "cgs", "cgs2", "mgs"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Richardson(Described):
+    """Richardson's iteration x += omega P (b - A x).
+
+    Parameters
+    ----------
+    relaxation : float, optional
+        Omega. A finite number other than 0. Default: 1.
+    sweeps : int, optional
+        With a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where the
+        operator has a kernel for it; the same iterates. At least 1 step. Default: what the operator does; 1 with a
+        callback.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), section 4.1.
+    """
+
+    name: ClassVar[str] = "richardson"
+    relaxation: float | None = None
+    sweeps: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chebyshev(Described):
+    """Chebyshev's iteration, for Hermitian positive definite A: no reductions but those that watch the residual.
+
+    Parameters
+    ----------
+    lambda_min : float, optional
+        Lower bound of the spectrum of P A. A number > 0. Default: estimated by a few steps of Lanczos.
+    lambda_max : float, optional
+        Upper bound of the spectrum of P A. A number > 0. Default: estimated by a few steps of Lanczos.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), Algorithm 12.1.
+    """
+
+    name: ClassVar[str] = "chebyshev"
+    lambda_min: float | None = None
+    lambda_max: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelinedCg(Described):
+    """Cg with its reduction hidden behind the product; depth > 1: p(l)-CG.
+
+    Parameters
+    ----------
+    depth : int, optional
+        L: reductions in flight. From 1 to 1000 reductions. Default: 2; in pipelined-cg 1.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+    replacement : int, optional
+        Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
+        of its error asks for it.
+
+    References
+    ----------
+    Ghysels, Vanroose (2014), doi 10.1016/j.parco.2013.06.001, Algorithm 4.
+    """
+
+    name: ClassVar[str] = "pipelined-cg"
+    depth: int | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    replacement: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelinedBicgstab(Described):
+    """Bicgstab with two reductions an iteration, each hidden behind a product.
+
+    Parameters
+    ----------
+    replacement : int, optional
+        Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
+        of its error asks for it.
+
+    References
+    ----------
+    Cools, Vanroose (2017), doi 10.1016/j.parco.2017.04.005, Algorithm 3.
+    """
+
+    name: ClassVar[str] = "pipelined-bicgstab"
+    replacement: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelinedGmres(Described):
+    """GMRES with one reduction a vector, hidden behind `depth` products.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    side : one of ['right', 'left'], optional
+        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
+        right.
+    depth : int, optional
+        L: reductions in flight. From 1 to 1000 reductions. Default: 2; in pipelined-cg 1.
+    tau : float, optional
+        Entries of the change of basis below tau times the subdiagonal one are left out (the paper's choice
+        corresponds to 8e-3). A number in [0, 1). Default: 0.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+
+    References
+    ----------
+    Ghysels, Ashby, Meerbergen, Vanroose (2013), doi 10.1137/12086563X.
+    """
+
+    name: ClassVar[str] = "pipelined-gmres"
+    restart: int | None = None
+    side: Literal["right", "left"] | None = None
+    depth: int | None = None
+    tau: float | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CaCg(Described):
+    """S-step cg: one reduction for `step` iterations.
+
+    Parameters
+    ----------
+    step : int, optional
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+    powers : one of ['products', 'kernel'], optional
+        How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
+        warning tells where there is none). Default: products.
+    replacement : int, optional
+        Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
+        of its error asks for it.
+
+    References
+    ----------
+    Carson, Knight, Demmel (2013), doi 10.1137/120881191.
+    """
+
+    name: ClassVar[str] = "ca-cg"
+    step: int | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    powers: Literal["products", "kernel"] | None = None
+    replacement: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CaBicgstab(Described):
+    """S-step bicgstab: one reduction for `step` iterations.
+
+    Parameters
+    ----------
+    step : int, optional
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+    powers : one of ['products', 'kernel'], optional
+        How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
+        warning tells where there is none). Default: products.
+    replacement : int, optional
+        Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
+        of its error asks for it.
+
+    References
+    ----------
+    Carson, Knight, Demmel (2013), doi 10.1137/120881191; Williams et al. (2014), doi 10.1109/IPDPS.2014.119,
+    Algorithm 2.
+    """
+
+    name: ClassVar[str] = "ca-bicgstab"
+    step: int | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    powers: Literal["products", "kernel"] | None = None
+    replacement: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CaGmres(Described):
+    """S-step GMRES: `step` vectors are made and orthogonalised at once.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    side : one of ['right', 'left'], optional
+        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
+        right.
+    orthogonalisation : one of ['auto', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'], optional
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
+        twice where a block needs it.
+    block_qr : one of ['cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'], optional
+        With bcgs or bcgs2: how the vectors of a block are made orthonormal. Default: cholqr.
+    step : int, optional
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+    powers : one of ['products', 'kernel'], optional
+        How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
+        warning tells where there is none). Default: products.
+    storage : one of ['full', 'float32', 'bfloat16'], optional
+        The precision that the basis is kept in; arithmetic is that of the scalar. Default: full.
+
+    References
+    ----------
+    Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65, Fig. 3.
+    """
+
+    name: ClassVar[str] = "ca-gmres"
+    restart: int | None = None
+    side: Literal["right", "left"] | None = None
+    orthogonalisation: Literal["auto", "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"] | None = None
+    block_qr: Literal["cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr"] | None = None
+    step: int | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    powers: Literal["products", "kernel"] | None = None
+    storage: Literal["full", "float32", "bfloat16"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelinedCaGmres(Described):
+    """Pipelined GMRES with one reduction for a `block` of vectors.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    side : one of ['right', 'left'], optional
+        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
+        right.
+    depth : int, optional
+        L: reductions in flight. From 1 to 1000 reductions. Default: 2; in pipelined-cg 1.
+    block : int, optional
+        T: vectors for one reduction. From 1 to 1000 vectors. Default: 5.
+    tau : float, optional
+        Entries of the change of basis below tau times the subdiagonal one are left out (the paper's choice
+        corresponds to 8e-3). A number in [0, 1). Default: 0.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
+        chebyshev.
+
+    References
+    ----------
+    Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65.
+    """
+
+    name: ClassVar[str] = "pipelined-ca-gmres"
+    restart: int | None = None
+    side: Literal["right", "left"] | None = None
+    depth: int | None = None
+    block: int | None = None
+    tau: float | None = None
+    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+
+
+__all__ = [
+    "Auto",
+    "Bicgstab",
+    "CaBicgstab",
+    "CaCg",
+    "CaGmres",
+    "Cg",
+    "Chebyshev",
+    "Gmres",
+    "PipelinedBicgstab",
+    "PipelinedCaGmres",
+    "PipelinedCg",
+    "PipelinedGmres",
+    "Richardson",
+    "names",
+]

@@ -1,0 +1,74 @@
+"""A page of pictures with what they show: HTML without scripts, which needs nothing but the pictures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from tacit import report
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: .3rem; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; }
+p { max-width: 56rem; margin: .5rem 0; } .small { color: #666; font-size: .85rem; }
+img { max-width: 100%; max-height: 30rem; display: block; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: .9rem; margin: 1rem 0; display: block; overflow-x: auto; }
+td, th { padding: .2rem .9rem .2rem 0; text-align: left; white-space: nowrap; border-bottom: 1px solid #e3e3e3; }
+.number { text-align: right; }
+.simulated { background: #fff3d6; border: 1px solid #e0b040; border-radius: .3rem; padding: 0 .4rem; font-size: .8rem; }
+code { background: #f3f3f3; padding: .1rem .3rem; border-radius: .2rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs (a text in backquotes is code), pictures with what they show in words, and a table."""
+
+    title: str
+    text: Sequence[str] = ()
+    pictures: Sequence[tuple[str, str]] = ()  # file beside the page, alternative text
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    words: int = 1  # columns of words; those after them are numbers
+    simulated: bool = False
+
+
+def _marked(text: str) -> str:
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts))
+
+
+def _table(section: Section) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        shown = (
+            f"<{tag}{' class=number' if k >= section.words else ''}>{escape(c)}</{tag}>" for k, c in enumerate(cells)
+        )
+        return f"<tr>{''.join(shown)}</tr>"
+
+    return "\n".join(["<table>", row(section.head, "th"), *(row(cells, "td") for cells in section.rows), "</table>"])
+
+
+def _section(section: Section) -> str:
+    label = ' <span class="simulated">simulated</span>' if section.simulated else ""
+    lines = [f"<h2>{escape(section.title)}{label}</h2>"]
+    lines += [f"<p>{_marked(text)}</p>" for text in section.text]
+    lines += [f'<img src="{escape(name)}" alt="{escape(text)}">' for name, text in section.pictures]
+    if section.rows:
+        lines.append(_table(section))
+    return "\n".join(lines)
+
+
+def write(path: str | Path, title: str, text: Sequence[str], sections: Sequence[Section], foot: Sequence[str]) -> None:
+    page = [
+        f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_STYLE}</style>\n<h1>{escape(title)}</h1>",
+        *(f"<p>{_marked(line)}</p>" for line in text),
+        *map(_section, sections),
+        *(f'<p class="small">{_marked(line)}</p>' for line in foot),
+        "</html>\n",
+    ]
+    with report.replacing(path) as temporary:
+        temporary.write_text("\n".join(page), encoding="utf-8")

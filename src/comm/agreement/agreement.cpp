@@ -1,0 +1,306 @@
+#include "agreement.hpp"
+
+#include "interrupt.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+namespace tacit::comm::detail {
+namespace {
+
+// Of a notice that says that its communicator is lost.
+constexpr int any_epoch = -1;
+
+int depth_of(const Call* call) {
+  int depth = 0;
+  for (; call; call = call->outer) ++depth;
+  return depth;
+}
+
+// What was begun on a communicator without an open call, and dropped within a call of another one.
+struct Dropped {
+  const Call* call;
+  std::int64_t began;
+  std::weak_ptr<Agreement> what;
+};
+thread_local std::vector<Dropped> dropped;
+
+}  // namespace
+
+Call*& Call::innermost() noexcept {
+  static thread_local Call* call = nullptr;
+  return call;
+}
+
+const Call* Call::of(const void* communicator) noexcept {
+  const Call* call = innermost();
+  while (call && call->on != communicator) call = call->outer;
+  return call;
+}
+
+Call::Call(Agreement& agreement) noexcept : outer(innermost()), on(&agreement) {
+  agreement.enter(*this);
+  innermost() = this;
+}
+
+void Agreement::enter(Call& call) noexcept {
+  call.began = ++position_;
+  if (const Call* const around = Call::of(this)) call.level = around->level + 1;
+  else settled_within_ = 0;
+  agreed_ = 0;
+}
+
+// ---- notices ----
+
+void Agreement::listen() {
+  while (auto notice = services_.receive_notice()) {
+    if (notice->epoch == any_epoch) state_ = State::lost;
+    else if (notice->epoch >= epoch_ - int(settling())) notices_[{notice->epoch, notice->rank}] = *notice;
+  }
+}
+
+bool Agreement::has_failed() {
+  if (size_ == 1) return false;
+  listen();
+  if (settling()) return false;
+  for (auto n = notices_.lower_bound({epoch_, 0});
+       state_ == State::working && n != notices_.end() && n->first.first == epoch_; ++n)
+    if (concerns(n->second)) state_ = State::failed;
+  return failed();
+}
+
+bool Agreement::concerns(const Notice& notice) const {
+  if (notice.depth == 0 || notice.position > position_) return notice.position <= position_;
+  // Whoever is in the call that has failed will hear of that failure itself, and settles that one first.
+  const Call* call = Call::innermost();
+  for (int above = depth_of(call) - notice.depth; above > 0; --above) call = call->outer;
+  return depth_of(call) < notice.depth || call->on == this || call->on->settled_ > notice.settled;
+}
+
+bool Agreement::can_settle() const {
+  for (auto n = notices_.lower_bound({epoch_, 0}); n != notices_.end() && n->first.first == epoch_; ++n)
+    if (concerns(n->second)) return true;
+  return false;
+}
+
+bool Agreement::cuts_short() const {
+  bool all_had_settled = false;
+  for (auto n = notices_.lower_bound({epoch_, 0}); n != notices_.end() && n->first.first == epoch_; ++n) {
+    if (n->second.depth != 0 || n->second.settled <= settled_within_) return true;
+    all_had_settled = true;
+  }
+  return state_ == State::lost || !all_had_settled;
+}
+
+void Agreement::check() {
+  const auto looks_failed = [](Agreement& agreement) {
+    const auto lock = agreement.services_.lock();
+    return agreement.has_failed();
+  };
+  const bool was_settling = settling();
+  const Agreement* failed_one = looks_failed(*this) ? this : nullptr;
+  // A rank that has failed in a call around will not come to this one: the outermost failure counts.
+  const bool alone = ignores_ == Ignores::user_and_others;
+  for (const Call* call = alone ? nullptr : Call::innermost(); call; call = call->outer)
+    if (call->on != this && looks_failed(*call->on) && (!was_settling || call->on->cuts_short())) failed_one = call->on;
+  if (failed_one) throw PeerFailure(failed_one);
+}
+
+void Agreement::look_around() {
+  check();
+  if (!settling() && ignores_ == Ignores::nobody && Call::innermost() && time_to_ask()) ask_user();
+}
+
+// ---- errors of this rank that are not thrown yet, and what it leaves behind ----
+
+void Agreement::wait_ended_by_error() {
+  if (settling()) return;
+  try {
+    throw;
+  } catch (const PeerFailure& failure) {
+    if (failure.on != this) leave_unfinished(failure.on);
+  } catch (...) {
+    const Call* const around = Call::innermost();
+    if (around && !Call::of(this)) leave_unfinished(around->on);  // whose call will fail
+    else keep_error();
+  }
+}
+
+void Agreement::keep_error() noexcept {
+  // Where no call is open, nothing will be settled: then it is thrown once.
+  if (const auto lock = services_.lock(); !error_ && Call::of(this)) error_ = std::current_exception();
+}
+
+void Agreement::swallow() noexcept {
+  try {
+    throw;
+  } catch (const PeerFailure&) {  // is heard of again
+  } catch (...) {
+    const auto lock = services_.lock();
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void Agreement::throw_error() {
+  const auto thrown = error_;
+  if (!Call::of(this)) error_ = nullptr;
+  std::rethrow_exception(thrown);
+}
+
+void Agreement::leave_unfinished(const void* failed_one) {
+  const auto lock = services_.lock();
+  const Call* const call = Call::of(failed_one);
+  if (failed() || size_ == 1 || !call) return;
+  state_ = State::failed;
+  // The place: where the outermost call began that is left. A rank behind it can still finish what it is in, and who
+  // has not come to that call is there in the next one.
+  std::int64_t place = position_;
+  for (const Call* left = Call::innermost(); left != call; left = left->outer)
+    if (left->on == this) place = left->began;
+  Notice notice = notice_of(ErrorKind::environment,
+                            "a failure on another communicator has left this one in the middle of a call", false);
+  notice.position = place, notice.depth = depth_of(call), notice.settled = call->on->settled_;
+  services_.send(notice);
+  notices_[{epoch_, rank_}] = std::move(notice);
+}
+
+void Agreement::drop_unfinished() noexcept try {
+  if (size_ == 1 || Call::of(this)) return;
+  const Call* call = Call::innermost();
+  while (call && call->on->size_ == 1) call = call->outer;
+  if (call) dropped.push_back({call, call->began, services_.shared()});
+} catch (const std::bad_alloc&) {  // an error is on its way already
+}
+
+void Agreement::leave_dropped(const Call& failing) {
+  for (const auto& d : dropped)
+    if (d.call == &failing && d.began == failing.began)
+      if (const auto what = d.what.lock()) what->leave_unfinished(failing.on);
+  // Those of calls that have ended are over.
+  std::erase_if(dropped, [&](const Dropped& d) {
+    const Call* call = failing.outer;
+    while (call && !(call == d.call && call->began == d.began)) call = call->outer;
+    return !call;
+  });
+}
+
+// ---- the agreement ----
+
+Notice Agreement::notice_of(ErrorKind kind, std::string text, bool names_its_rank) const {
+  text.resize(std::min<std::size_t>(text.size(), 4000));
+  if (!names_its_rank) text = message("rank ", rank_, ": ", text);
+  return {rank_, epoch_, position_, kind, std::move(text), 0, settled_within_};
+}
+
+std::optional<Notice> Agreement::own_notice(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerFailure& e) {
+    if (e.on == this && failed()) return {};
+    if (e.on != this && Call::of(e.on)) {
+      leave_unfinished(e.on);
+      throw;
+    }
+    return notice_of(ErrorKind::environment, e.what(), false);
+  } catch (const Error& e) {
+    if (e.agreed() && e.agreement() == agreed_) throw;  // by all ranks of this communicator, just now
+    return notice_of(e.kind(), e.what(), e.agreed());   // the rank is named where the error is thrown first
+  } catch (const std::bad_alloc&) {
+    return notice_of(ErrorKind::environment, "out of memory", false);
+  } catch (const std::exception& e) {
+    return notice_of(ErrorKind::environment, e.what(), false);
+  } catch (...) {
+    return notice_of(ErrorKind::environment, "an exception of unknown type", false);
+  }
+}
+
+void Agreement::settle(const std::optional<Notice>& own) {
+  const auto lock = services_.lock();
+  const int failed_epoch = epoch_;
+  if (own && !notices_.contains({failed_epoch, rank_})) {
+    services_.send(*own);
+    notices_[{failed_epoch, rank_}] = *own;
+  }
+  state_ = State::settling;
+  services_.give_up();
+  // The reductions below carry the next epoch's tags: nothing left over from this one can match them.
+  ++epoch_;
+  error_ = nullptr;
+
+  const bool fails = notices_.contains({failed_epoch, rank_});
+  const Global lowest = services_.reduce(fails ? Global(rank_) : Global(size_), Operation::min);
+  services_.wait_for([&] {
+    listen();
+    return notices_.contains({failed_epoch, int(lowest)});
+  });
+  // The calls that are open everywhere are those that the hindmost rank has begun, less those that others have left.
+  const Global hindmost = services_.reduce(position_, Operation::min);
+  Global common = 0;
+  for (const Call* call = Call::innermost(); call; call = call->outer)
+    common += call->on == this && call->began <= hindmost;
+  const Global level = services_.reduce(common, Operation::min);
+  // Everybody holds the text before anybody goes on, so that no notice of this epoch is late for its reader; and ranks
+  // that had come to different places go on with the same numbers.
+  position_ = services_.reduce(position_, Operation::max);
+  services_.renumber();
+  chosen_ = notices_[{failed_epoch, int(lowest)}];
+  notices_.erase(notices_.begin(), notices_.lower_bound({epoch_, 0}));
+  if (epoch_ + 1 >= epochs_) {  // the last tags
+    const While committed(*this, Ignores::user_and_others);
+    services_.reduce(0, Operation::min);
+    epochs_ = services_.renew();
+    notices_.clear();
+    epoch_ = 0;
+  }
+  ++settled_;
+  settled_within_ = 0;
+  for (const Call* call = Call::innermost(); call; call = call->outer)
+    if (call == Call::of(call->on) && call->on != this) ++call->on->settled_within_;
+  if (!settling()) return;  // another rank has said that it is lost
+  level_left_ = int(std::max<Global>(level, 1));
+  state_ = State::leaving;
+}
+
+void Agreement::lose() {
+  const auto lock = services_.lock();
+  if (std::exchange(state_, State::lost) != State::lost)
+    services_.send({rank_, any_epoch, 0, ErrorKind::environment, "", 0, 0});
+}
+
+void Agreement::fail(std::exception_ptr error) {
+  if (size_ == 1) std::rethrow_exception(error);
+  const Call* const call = Call::of(this);
+  const int level = call ? call->level : 1;
+  if (call) leave_dropped(*call);
+  static std::atomic<std::uint64_t> agreements = 0;
+  if (level_left_ == 0) {
+    const auto own = own_notice(error);
+    if (state_ != State::lost) {
+      // It has told the others already, or has nothing to tell: they may not have come to where they hear of it.
+      if ((!own || notices_.contains({epoch_, rank_})) && !can_settle()) throw PeerFailure(this);
+      try {
+        settle(own);
+      } catch (const PeerFailure& e) {
+        lose();
+        if (e.on != this) throw;
+      } catch (...) {
+        lose();
+        throw;
+      }
+    }
+  }
+  if (level_left_ == 0) {
+    if (level > 1) throw PeerFailure(this);
+    throw Error(ErrorKind::environment,
+                "the communicator is lost: the ranks were cut off while they agreed on an error; make another one")
+        .as_agreed(++agreements);
+  }
+  if (level > level_left_) throw PeerFailure(this);
+  level_left_ = 0;
+  if (state_ == State::leaving) state_ = State::working;  // or another rank has said that it is lost
+  agreed_ = ++agreements;
+  throw Error(chosen_.kind, chosen_.text).as_agreed(agreed_);
+}
+
+}  // namespace tacit::comm::detail

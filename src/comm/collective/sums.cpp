@@ -1,0 +1,249 @@
+#include "../state.hpp"
+
+#include <cstring>
+#include <exception>
+
+namespace tacit::comm {
+namespace {
+
+// The lower rank's values become those of both: partners do the same with the same operands, and where these are equal
+// but for their bits (zeros, NaNs), both take the lower one's.
+template <class T>
+void combine(T* lower, const T* upper, std::size_t n, Operation operation) {
+  // A NaN on one rank must not vanish: it wins.
+  const auto first_nan = [](T a, T b) { return b != b && a == a; };
+  switch (operation) {
+    case Operation::sum:
+      for (std::size_t i = 0; i < n; ++i) lower[i] += upper[i];
+      break;
+    case Operation::min:
+      for (std::size_t i = 0; i < n; ++i)
+        lower[i] = upper[i] < lower[i] || first_nan(lower[i], upper[i]) ? upper[i] : lower[i];
+      break;
+    case Operation::max:
+      for (std::size_t i = 0; i < n; ++i)
+        lower[i] = upper[i] > lower[i] || first_nan(lower[i], upper[i]) ? upper[i] : lower[i];
+      break;
+  }
+}
+
+void combine(std::byte* lower, const std::byte* upper, std::size_t n, Number number, Operation operation) {
+  switch (number) {
+    case Number::float32:
+      return combine(reinterpret_cast<float*>(lower), reinterpret_cast<const float*>(upper), n, operation);
+    case Number::float64:
+      return combine(reinterpret_cast<double*>(lower), reinterpret_cast<const double*>(upper), n, operation);
+    case Number::int64:
+      return combine(reinterpret_cast<Global*>(lower), reinterpret_cast<const Global*>(upper), n, operation);
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+Sums::Sums(State& state) : state_(state) {
+  while (2 * power_ <= state.size) power_ *= 2;
+}
+
+SumSlot& Sums::free_slot() {
+  for (auto& s : slots_)
+    if (!s->busy && !s->owned) return *s;
+  SumSlot& slot = *slots_.emplace_back(std::make_unique<SumSlot>());
+  slot.number_of = int(slots_.size());
+  return slot;
+}
+
+SumSlot& Sums::start(const void* values, std::size_t n, Number number, Operation operation, bool counted) {
+  State& s = state_;
+  s.begin();
+  const int channel = int(started_ % channels);
+  // Messages of two sums with one tag must not meet.
+  if (SumSlot* const before = of_channel_[channel]; before && before->busy && before->channel == channel) [[unlikely]]
+    s.wait_until([&] { return !before->busy; });
+  ++started_;
+  const auto lock = s.transport_lock->take();
+  SumSlot& slot = free_slot();
+  slot.began = Trace::on() ? wall_time() : -1;
+  const std::size_t bytes = n * (number == Number::float32 ? 4 : 8);
+  slot.value.resize(bytes);
+  slot.incoming.resize(bytes);
+  if (bytes) std::memcpy(slot.value.data(), values, bytes);
+  slot.count = n;
+  slot.number = number;
+  slot.operation = operation;
+  slot.channel = channel;
+  slot.counted = counted;
+  slot.busy = true;
+  slot.done = slot.given_up = false;
+  slot.native = algorithm == SumAlgorithm::native && counted && operation == Operation::sum && !native_lost_ &&
+                s.transport->has_native_sum();
+  of_channel_[channel] = &slot;
+  if (s.size == 1) {
+    slot.finish();
+    return slot;
+  }
+  slot.uncaught = std::uncaught_exceptions();
+  const SimulatedRank::For phase(s.simulated, counted ? "sum" : "agree", true);
+  if (s.simulated) s.simulated->sum_started(*s.transport, channel);
+  try {
+    if (slot.native) {
+      slot.send = s.transport->start_native_sum(slot.value.data(), n, number, operation);
+    } else {
+      slot.round = -1;
+      begin_round(slot);
+    }
+  } catch (...) {
+    slot.give_up();
+    s.agreement.keep_error();
+    throw;
+  }
+  if (slot.busy) s.post();
+  return slot;
+}
+
+void Sums::begin_round(SumSlot& s) {
+  const int surplus = state_.size - power_, rank = state_.rank;
+  const bool folds = rank < 2 * surplus;
+  const int t = state_.tag(s.channel);
+  if (s.round == -1) {
+    if (folds && rank % 2 == 1) {
+      s.send = state_.transport->send(rank - 1, t, s.value.data(), s.value.size());
+      return;
+    }
+    if (folds) {
+      s.receive = state_.transport->receive(rank + 1, t, s.incoming.data(), s.incoming.size());
+      return;
+    }
+    s.round = 0;
+  }
+  if ((1 << s.round) < power_) {
+    const int me = folds ? rank / 2 : rank - surplus, other = me ^ (1 << s.round);
+    const int partner = other < surplus ? 2 * other : other + surplus;
+    s.send = state_.transport->send(partner, t, s.value.data(), s.value.size());
+    s.receive = state_.transport->receive(partner, t, s.incoming.data(), s.incoming.size());
+    return;
+  }
+  if (folds) {  // told to the odd neighbour, which is the last thing
+    s.send = state_.transport->send(rank + 1, t, s.value.data(), s.value.size());
+    return;
+  }
+  s.finish();
+}
+
+void Sums::advance(SumSlot& s) try {
+  const int surplus = state_.size - power_, rank = state_.rank;
+  const bool folds = rank < 2 * surplus, odd = folds && rank % 2 == 1;
+  while (s.busy) {
+    if (s.send.active && !state_.transport->test(s.send)) return;
+    if (s.receive.active && !state_.transport->test(s.receive)) return;
+    if (s.native) {
+      s.finish();
+    } else if (odd) {
+      if (s.round == -1) {  // my values are folded; wait for the result
+        s.round = 0;
+        s.receive = state_.transport->receive(rank - 1, state_.tag(s.channel), s.value.data(), s.value.size());
+      } else {
+        s.finish();
+      }
+    } else if (s.round == -1 || (1 << s.round) < power_) {
+      const int me = folds ? rank / 2 : rank - surplus;
+      const bool lower = s.round == -1 || (me & (1 << s.round)) == 0;
+      if (!lower) s.value.swap(s.incoming);
+      combine(s.value.data(), s.incoming.data(), s.count, s.number, s.operation);
+      ++s.round;
+      begin_round(s);
+    } else {
+      s.finish();
+    }
+  }
+} catch (...) {  // or it would go on without what it has missed
+  s.give_up();
+  throw;
+}
+
+void Sums::progress() {
+  for (auto& slot : slots_)
+    if (slot->busy) advance(*slot);
+}
+
+bool Sums::pending() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->busy; });
+}
+
+void Sums::give_up() {
+  for (auto& slot : slots_) {
+    if (slot->send.active)
+      state_.transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
+    if (slot->receive.active) state_.transport->cancel(slot->receive, nullptr);
+    slot->give_up();
+  }
+  started_ = 0;
+  native_lost_ = true;
+}
+
+}  // namespace detail
+
+using detail::State;
+
+PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(slot_, other.slot_);
+  std::swap(ready_, other.ready_);
+  return *this;
+}
+
+PendingSum::~PendingSum() {
+  if (!slot_) return;
+  try {
+    // While an exception unwinds past it, the sum may never complete: it is given up by Communicator::fail.
+    if (std::uncaught_exceptions() > slot_->uncaught) {
+      const auto lock = state_->transport_lock->take();
+      if (!slot_->done) state_->agreement.drop_unfinished();
+    } else if (!state_->agreement.failed()) {
+      state_->wait_until([&] { return slot_->done; });
+    }
+  } catch (...) {
+    state_->agreement.swallow();
+  }
+  slot_->owned = false;
+}
+
+namespace {
+void refuse_given_up(const State& state, const detail::SumSlot& slot) {
+  if (!slot.given_up) [[likely]]
+    return;
+  if (state.agreement.failed()) throw PeerFailure(&state.agreement);
+  throw Error(ErrorKind::usage, "this sum was given up by an earlier failure");
+}
+}  // namespace
+
+bool PendingSum::test() {
+  if (!slot_) return true;
+  const auto lock = state_->transport_lock->take();
+  state_->progress();
+  if (state_->simulated && !slot_->done) state_->simulated->let_others_catch_up();
+  refuse_given_up(*state_, *slot_);
+  return slot_->done;
+}
+
+void PendingSum::wait(void* values) {
+  if (!slot_) {
+    if (!ready_.empty()) std::memcpy(values, ready_.data(), ready_.size());
+    return;
+  }
+  const Span span("wait for sum", "comm", std::int64_t(slot_->bytes()));  // an engine swaps the buffers
+  const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
+  state_->wait_until([&] { return slot_->done; });
+  refuse_given_up(*state_, *slot_);
+  if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);
+  // Sums overlap each other and what the rank computes: each has a line of its own.
+  if (slot_->began >= 0)
+    Trace::record({"sum in flight", "comm", slot_->began, slot_->ended, Trace::rank(), 1000 + slot_->number_of,
+                   std::int64_t(slot_->value.size())});
+  if (!slot_->value.empty()) std::memcpy(values, slot_->value.data(), slot_->value.size());
+  slot_->owned = false;
+  slot_ = nullptr;
+}
+
+}  // namespace tacit::comm

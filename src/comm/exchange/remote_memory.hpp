@@ -1,0 +1,25 @@
+// Reading the memory of another process of this node, where the system lets processes of one user do so (Linux).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tacit::comm::detail {
+
+std::int64_t this_process();
+
+// Memory of another process.
+struct Stretch {
+  std::uint64_t address;
+  std::size_t bytes;
+};
+
+/// Error(environment) where there is no such call.
+void require_reading();
+/// Stretches of a process, that of `rank`, one after the other to `into`, which has room for `bytes`.
+/// Error(environment) where the system refuses.
+void read_memory(std::int64_t process, std::span<const Stretch> stretches, std::byte* into, std::size_t bytes,
+                 int rank);
+
+}  // namespace tacit::comm::detail

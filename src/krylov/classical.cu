@@ -1,5 +1,0 @@
-#include "classical.hpp"
-
-namespace tacit::krylov {
-TACIT_CLASSICAL(, Device)
-}  // namespace tacit::krylov

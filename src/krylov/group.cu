@@ -1,0 +1,16 @@
+#include "methods/bicgstab.hpp"
+#include "methods/pipelined_bicgstab.hpp"
+#include "solve_impl.hpp"
+
+#include <tacit/exec/group.hpp>
+
+namespace tacit::krylov {
+
+#define TACIT_INSTANTIATE(T)                                                                                        \
+  template Report solve(const op::Operator<T, Group<Device>>&, const op::Operator<T, Group<Device>>*,               \
+                        const layout::Vector<T, Group<Device>>&, layout::Vector<T, Group<Device>>&, const Options&, \
+                        bool);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+
+}  // namespace tacit::krylov

@@ -1,0 +1,465 @@
+// ca-gmres: s vectors of the Krylov space are made at once and orthogonalised at once. Hoemmen (2010),
+// UCB/EECS-2010-37; Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65 (Fig. 3); the shifts of
+// the Newton basis are those of Bai, Hu, Reichel (1994).
+#pragma once
+
+#include "../block_orthogonalisation_impl.hpp"
+#include "../powers.hpp"
+
+#include <tacit/krylov/change_of_basis.hpp>
+#include <tacit/krylov/gmres.hpp>
+#include <tacit/krylov/iteration.hpp>
+#include <tacit/krylov/projected.hpp>
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace tacit::krylov {
+
+/// A block of s vectors: s products, one sum (two with bcgs_pip2) and 2 (3) passes over the basis. Vectors as gmres.
+///
+///   V = [q_j, v_{j+1} .. v_{j+s}],  A V_{1:s} = V B,  V = Q R,  H = R B R^-1
+///
+/// Shifts of the Newton basis are Ritz values: of what there is in the first cycle (whose first block is short and
+/// monomial), of the whole first cycle from then on.
+template <Scalar T, Memory M>
+class CaGmres final : public Iteration<T, M> {
+ public:
+  explicit CaGmres(const Options& options)
+      : restart_(options.restart.value_or(default_restart)),
+        left_(options.side == Side::left),
+        wanted_(options.step.value_or(10)),
+        basis_(options.basis.value_or(Basis::automatic)),
+        how_(options.orthogonalisation.value_or(Orthogonalisation::automatic)),
+        qr_(options.block_qr.value_or(BlockQr::cholqr)),
+        storage_(options.storage.value_or(Storage::full)),
+        heals_(options.fallbacks),
+        powers_(options.powers.value_or(op::Powers::products)) {
+    if (basis_ == Basis::automatic) basis_ = Basis::newton;
+    // The kernels of the device take blocks of up to 32.
+    if constexpr (std::same_as<M, Device>) wanted_ = std::min(wanted_, 32);
+    step_ = wanted_;
+  }
+
+  void run(const Run<T, M>& run, Monitor& monitor) override {
+    switch (storage_) {
+      case Storage::full:
+        return cycle<T>(run, monitor, nullptr);
+      case Storage::float32:
+        return cycle<exec::Single<T>>(run, monitor, &single_);
+      case Storage::bfloat16:
+        return cycle<exec::Short<T>>(run, monitor, &short_);
+    }
+  }
+
+  std::string step_down() override {
+    if (storage_ != Storage::full) {
+      storage_ = Storage::full;
+      started_ = 0;  // what a rounded basis believed in says nothing about blocks
+      return "its basis is stored in full from here on";
+    }
+    if (std::exchange(lost_, false)) {
+      strict_ = true;
+      return "from here on its blocks are well-conditioned, however short";
+    }
+    if (wanted_ > 4 || how_ != Orthogonalisation::bcgs_pip2) {
+      wanted_ = step_ = std::min(wanted_, 4);
+      how_ = Orthogonalisation::bcgs_pip2;
+      return message("from here on its step is ", wanted_, ", each block orthogonalised twice");
+    }
+    return {};
+  }
+
+  bool lengthen(int restart) override {
+    restart_ = restart;
+    return true;
+  }
+
+ private:
+  template <class S>
+  using Stored = std::deque<exec::Array<S, M>>;
+
+  template <class S>
+  void cycle(const Run<T, M>& run, Monitor& monitor, Stored<S>* store) {
+    size_ = run.r.size();
+    if (std::same_as<S, T> && believed_too_much(monitor)) return;
+    Cycle<S>(*this, run, monitor, store).run();
+  }
+
+  /// One cycle, the basis stored as S: in the workspace where S is T, else in `store`, with s + 1 vectors of T to work
+  /// on.
+  template <class S>
+  class Cycle {
+   public:
+    Cycle(CaGmres& method, const Run<T, M>& run, Monitor& monitor, Stored<S>* store)
+        : m_(method),
+          run_(run),
+          monitor_(monitor),
+          store_(store),
+          left_(run.P && method.left_),
+          n_(run.r.size()),
+          ld_(method.restart_ + 1),
+          process_(run.r.space(), n_) {}
+
+    void run() {
+      const double r_norm = monitor_.norm();
+      if (!begin(r_norm)) return;
+      const double floor = storage_floor<S>() * beta_;
+      while (!stop_ && monitor_.go_on(residual_)) {
+        if (projected_->columns() == m_.restart_ || residual_ <= floor) {
+          monitor_.end(Outcome::cycle_end);
+          break;
+        }
+        block();
+      }
+      monitor_.solution_by(nullptr);
+      m_.started_ = r_norm, m_.believed_ = left_ ? r_norm : residual_;
+      const int k = projected_->columns();
+      if (k == 0) return;
+      m_.learn(run_.r.space(), k, ld_);
+      const auto sum = [&](const std::vector<T>& y, Vector& into) { add(y, into); };
+      if constexpr (full) {
+        const bool whole = m_.how_ == Orthogonalisation::two_stage && m_.R_[std::size_t(k) * ld_ + k] != T(0);
+        if (whole && std::isfinite(residual_))
+          return take_best(run_, m_.second_stage(process_, q_, k, ld_, beta_), sum);
+      }
+      take_best(run_, *projected_, sum);
+    }
+
+   private:
+    using Vector = layout::Vector<T, M>;
+    static constexpr bool full = std::same_as<S, T>;
+    static constexpr double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+
+    /// Vector j of the basis as T, where it is one: all of them when S is T, else those of the current block (from
+    /// `at_`).
+    Vector& basis(int j) { return run_.w[3 + std::size_t(full ? j : j - at_)]; }
+    void keep(int j) {  // vector j joins the basis
+      if constexpr (full) q_.push_back(basis(j).data());
+      else q_.push_back((*store_)[j].data());
+    }
+    void make(std::span<const op::RecurrenceStep<T>> steps, int j, int s) {
+      const auto at = [&](int i) -> Vector& { return basis(i); };
+      m_.make(run_.A, run_.P, left_, steps, at, j, s, run_.w[0]);
+    }
+    /// into += sum_j y_j (direction j).
+    void add(const std::vector<T>& y, Vector& into) {
+      const auto combine = [&](Vector& x) {
+        T* const to = x.data();
+        exec::block_combine_stored<T, M, S>(q_.data(), int(y.size()), y.data(), &to, 1, n_);
+      };
+      if (y.empty()) return;
+      if (!run_.P || left_) return combine(into);
+      auto &u = run_.w[1], &Pu = run_.w[2];
+      layout::fill(u, T(0));
+      combine(u);
+      run_.P->apply(u, Pu);
+      layout::axpy(T(1), Pu, into);
+    }
+
+    /// v_0 = r / beta (left: P r / beta). False where there is nothing to do.
+    bool begin(double r_norm) {
+      if (left_) run_.P->apply(run_.r, basis(0));
+      else layout::copy(run_.r, basis(0));
+      beta_ = left_ ? layout::norm(basis(0)) : r_norm;
+      if (left_) {
+        if (!(beta_ > 0) && r_norm > 0)
+          return monitor_.breakdown("||P r||", beta_, "the preconditioner maps the residual to zero");
+        monitor_.scale_norms(beta_ > 0 ? r_norm / beta_ : 1);
+      }
+      if (!(beta_ > 0) || !std::isfinite(beta_)) return monitor_.go_on(beta_), false;
+      layout::scale(T(real_t<T>(1 / beta_)), basis(0));
+      m_.H_.assign(std::size_t(ld_) * m_.restart_, T(0));
+      m_.R_.assign(std::size_t(ld_) * ld_, T(0));
+      m_.B_.assign(std::size_t(ld_) * m_.restart_, T(0));
+      m_.column_.resize(ld_);
+      if constexpr (!full) {
+        if (store_->empty()) store_->emplace_back(n_);
+        exec::store<T, M, S>(basis(0).data(), (*store_)[0].data(), n_);
+      }
+      keep(0);
+      projected_.emplace(beta_);
+      residual_ = beta_;
+      monitor_.solution_by([&](void* x) {
+        auto whole = run_.d;
+        add(projected_->coefficients(), whole);
+        solution(whole, T(0), whole, x);
+      });
+      return true;
+    }
+
+    /// s vectors v_{j+1} .. v_{j+s}, orthogonalised against the basis and among themselves, and their columns of H.
+    void block() {
+      const int j = projected_->columns();
+      const int s =
+          std::min({m_.next_step(j), m_.restart_ - j, std::max(1, monitor_.max_iterations() - monitor_.iterations())});
+      const auto steps = m_.recurrence(run_.r.space(), run_.A, s, j, ld_);
+      if constexpr (!full) {
+        if (j > at_) std::swap(run_.w[3], run_.w[3 + std::size_t(j - at_)]);
+        at_ = j;
+      }
+      make(steps, j, s);
+      v_.clear(), to_.clear();
+      for (int c = 0; c < s; ++c) {
+        v_.push_back(basis(j + 1 + c).data());
+        if constexpr (!full) {
+          if (store_->size() == std::size_t(j + 1 + c)) store_->emplace_back(n_);  // as the basis grows
+          to_.push_back((*store_)[std::size_t(j + 1 + c)].data());
+        }
+      }
+      const auto choice = choose();
+      const Orthogonalised done =
+          process_(choice, q_.data(), j + 1, v_.data(), s, full ? nullptr : to_.data(), m_.block_);
+      if (done.columns == 0 && !std::isfinite(done.failed)) {
+        monitor_.go_on(std::numeric_limits<double>::quiet_NaN());
+        stop_ = true;
+        return;
+      }
+      m_.place(m_.block_, j, s, done.columns, ld_);
+      bool invariant = false;
+      if (done.columns == 0) {
+        // v_1 in the span of the basis, or nearly so: by itself, with as many rounds as it takes.
+        make(steps.first(1), j, 1);
+        invariant = !m_.template alone<S>(run_.r.space(), q_, j, basis(j + 1), ld_);
+        if constexpr (!full) exec::store<T, M, S>(v_[0], to_[0], n_);
+      }
+      if (choice.once > 1 || done.least < choice.once) lost_ = 10 * epsilon;
+      else lost_ = lost_ / done.least;
+      const double before = residual_;
+      project(j, std::max(done.columns, 1));
+      if (stop_) return;
+      if (!invariant) return m_.adapt(monitor_, s, done, residual_ / before);
+      monitor_.go_on(residual_);  // the solution is in the space
+      if (monitor_.outcome() != Outcome::claims) monitor_.end(Outcome::cycle_end);
+      stop_ = true;
+    }
+
+    auto choose() const {
+      typename BlockProcess<T, M, S>::Choice choice{m_.how_, m_.qr_, 0};
+      const bool careful = residual_ * residual_ < std::sqrt(epsilon) * beta_ * beta_;
+      if (m_.how_ == Orthogonalisation::automatic || m_.how_ == Orthogonalisation::two_stage) {
+        choice.how = Orthogonalisation::bcgs_pip;
+        // How much a block loses is seen when it is factored; what was lost before it grows by the same factor.
+        choice.once = careful || m_.strict_ ? 2 : std::min(lost_ / most_lost, 1.0);
+        if (m_.strict_) choice.keep = well_conditioned;
+      }
+      return choice;
+    }
+
+    /// Columns j .. j + columns - 1 of H into the projected problem, an iteration each.
+    void project(int j, int columns) {
+      for (int c = j; c < j + columns; ++c) {
+        hessenberg_column(m_.H_, m_.R_, m_.B_, ld_, c);
+        std::copy_n(m_.H_.data() + std::size_t(c) * ld_, ld_, m_.column_.begin());
+        if (c > j && !monitor_.go_on(residual_)) {
+          stop_ = true;
+          return;
+        }
+        keep(c + 1);
+        if (!projected_->append(m_.column_.data())) {
+          residual_ = projected_->pivot();
+          q_.pop_back();
+          if (std::isfinite(residual_))
+            monitor_.breakdown("R_jj", residual_,
+                               "the Krylov space is exhausted without a solution: the matrix is singular");
+          else monitor_.go_on(residual_);
+          stop_ = true;
+          return;
+        }
+        residual_ = projected_->residual();
+      }
+    }
+
+    CaGmres& m_;
+    const Run<T, M>& run_;
+    Monitor& monitor_;
+    Stored<S>* store_;
+    bool left_, stop_ = false;
+    std::size_t n_;
+    int ld_, at_ = 0;
+    double beta_ = 0, residual_ = 0;
+    double lost_ = 10 * epsilon;  // where the basis has lost more orthogonality, blocks are orthogonalised twice
+    std::vector<const S*> q_;
+    std::vector<T*> v_;
+    std::vector<S*> to_;
+    std::optional<Projected<T>> projected_;
+    BlockProcess<T, M, S> process_;
+  };
+
+  /// V = Q R of the whole cycle's vectors from one Gram matrix; Q itself is not needed: d = Q y = V R^-1 y. One
+  /// reduction, one pass over the vectors.
+  Projected<T> second_stage(BlockProcess<T, M>& process, const std::vector<const T*>& v, int k, int ld, double beta) {
+    const int height = k + 1;
+    std::vector<T> G(std::size_t(height) * height), R(G.size()), h(height + 1);
+    exec::block_gram<T, M, T>(static_cast<const T* const*>(nullptr), 0, v.data(), height, size_, G.data());
+    process.sum_gram(G.data(), 0, height);
+    const int columns = BlockProcess<T, M>::factor(G.data(), 0, height, R.data()).columns;
+    const auto r = [&](int i, int c) { return R[std::size_t(c) * height + i]; };
+    // beta v_0 = Q (R e_1) beta;  A V_k = V_{k+1} H = Q (R H). The unknowns stay the coefficients of V.
+    Projected<T> projected(beta * double(real(r(0, 0))));
+    for (int c = 0; c + 1 < columns; ++c) {
+      for (int i = 0; i <= c + 1; ++i) {
+        T sum(0);
+        for (int l = i; l <= c + 1; ++l) sum += r(i, l) * H_[std::size_t(c) * ld + l];
+        h[i] = sum;
+      }
+      if (!projected.append(h.data())) break;
+    }
+    return projected;
+  }
+
+  /// How many vectors the block after vector j has.
+  int next_step(int j) const {
+    // Without Ritz values the basis is monomial, and good for a few steps only.
+    const int first = basis_ == Basis::monomial || !ritz_.empty() || j > 0 ? step_ : std::min(step_, first_step);
+    return std::max(1, first);
+  }
+
+  /// The steps from vector j on; B and R of this block.
+  std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s,
+                                                    int j, int ld) {
+    // In the first cycle: Ritz values of what there is, until there are two for every step.
+    if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(space, j, ld);
+    if (int(steps_.size()) < s) {
+      // A power of two: rounding does not depend on whether the operator knows its largest entry.
+      const double largest = A.largest(),
+                   scale = largest > 0 && std::isfinite(largest) ? std::exp2(std::ilogb(largest)) : 1;
+      steps_ = make_recurrence<T>(basis_, ritz_, std::max(s, wanted_), scale);
+    }
+    const auto steps = std::span<const op::RecurrenceStep<T>>(steps_).first(std::size_t(s));
+    for (int c = j; c < j + s; ++c) {
+      T* const b = B_.data() + std::size_t(c) * ld;
+      std::fill_n(b, ld, T(0));
+      const auto& step = steps[std::size_t(c - j)];
+      if (c > j) b[c - 1] = step.beta;
+      b[c] = step.alpha;
+      b[c + 1] = T(step.gamma);
+    }
+    std::fill_n(R_.data() + std::size_t(j) * ld, ld, T(0));
+    R_[std::size_t(j) * ld + j] = T(1);
+    return steps;
+  }
+
+  /// Vectors j+1 .. j+s from vector j.
+  template <class Basis>
+  void make(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left,
+            std::span<const op::RecurrenceStep<T>> steps, Basis& basis, int j, int s, layout::Vector<T, M>& z) {
+    vectors_.clear();
+    for (int c = 0; c <= s; ++c) vectors_.push_back(&basis(j + c));
+    layout::Vector<T, M>* const scratch = &z;
+    make_powers<T, M>(A, P, left, powers_, vectors_, steps, std::span(&scratch, 1));
+  }
+
+  /// The block's R into that of the cycle.
+  void place(const std::vector<T>& block, int j, int s, int columns, int ld) {
+    for (int c = 0; c < columns; ++c) {
+      T* const to = R_.data() + std::size_t(j + 1 + c) * ld;
+      std::fill_n(to, ld, T(0));
+      std::copy_n(block.data() + std::size_t(c) * (j + 1 + s), j + 2 + c, to);
+    }
+  }
+
+  /// Vector j + 1 against those before it, by itself. False: nothing but rounding was left of it.
+  template <class S>
+  bool alone(const layout::Space& space, const std::vector<const S*>& q, int j, layout::Vector<T, M>& v, int ld) {
+    std::vector<T> h;
+    if constexpr (std::same_as<S, T>) {
+      orthogonalise(Orthogonalisation::one_reduction, q, j + 1, v, h, true);
+    } else {  // nothing is left on the scale of the storage
+      const T* const x = v.data();
+      h.resize(std::size_t(j) + 2);
+      exec::block_gram<T, M, S>(q.data(), j + 1, &x, 1, v.size(), h.data());
+      space.sum(h.data(), h.size());
+      h[std::size_t(j) + 1] = T(0);
+    }
+    T* const to = R_.data() + std::size_t(j + 1) * ld;
+    std::fill_n(to, ld, T(0));
+    std::copy_n(h.data(), j + 2, to);
+    return h[std::size_t(j) + 1] != T(0);
+  }
+
+  /// Was the residual that the last cycle believed in not that of its x? H = R B R^-1 holds up to rounding times the
+  /// condition of a block, and what that does to the residual grows with ||y||: with the condition of A.
+  bool believed_too_much(Monitor& monitor) {
+    const double rounding = 100 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * started_;
+    lost_ = heals_ && !strict_ && started_ > 0 && monitor.norm() > 2 * believed_ && monitor.norm() > rounding;
+    started_ = 0;
+    if (lost_) monitor.end(Outcome::too_bold);
+    return lost_;
+  }
+
+  /// A step that has proved too long is shortened, and grows again where there is room. A block that reduces the
+  /// residual by `drop` is ill-conditioned to 1 / drop by nature: that says nothing about the step.
+  void adapt(Monitor& monitor, int s, const Orthogonalised& done, double drop) {
+    if (!heals_) return;
+    if (strict_) {
+      if (done.columns < s) step_ = std::max(1, done.columns);
+      else if (done.least > std::sqrt(well_conditioned) && s >= step_ && step_ < wanted_) ++step_;
+      return;
+    }
+    const double epsilon = std::numeric_limits<real_t<T>>::epsilon(), natural = 1e-3 * drop * drop;
+    int next = step_;
+    if (done.columns < s && natural > epsilon) next = std::max(1, done.columns);
+    else if (done.columns == s && done.least < std::min(std::pow(epsilon, 0.75), natural))
+      next = std::max(1, s - (s + 3) / 4);
+    else if (done.least > std::pow(epsilon, 0.4) && s >= step_ && step_ < wanted_) ++step_;
+    if (next >= step_) return;
+    step_ = next;
+    if (step_ < told_) {
+      told_ = step_;
+      monitor.tell(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ",
+                           monitor.iterations(), " on: ", s, " were too ill-conditioned"));
+    }
+  }
+
+  /// Ritz values of the first `columns` columns, if there were never more.
+  void learn(const layout::Space& space, int columns, int ld) {
+    if (columns <= learned_ || basis_ == Basis::monomial) return;
+    auto values = ritz_values<T>(space, H_, ld, columns);
+    if (values.empty()) return;
+    ritz_ = std::move(values);
+    learned_ = columns;
+    step_ = wanted_;
+    steps_.clear();
+  }
+
+  /// Below this part of its start the residual of a cycle is that of the storage.
+  template <class S>
+  static constexpr double storage_floor() {
+    if constexpr (std::same_as<S, T>) return 0;
+    else if constexpr (std::same_as<S, exec::Single<T>>) return 1e-6;
+    else return 0.03;
+  }
+
+  static constexpr int first_step = 5;
+  static constexpr double most_lost = 1e-8;
+  /// u_kk^2 / (v_k, v_k) of blocks that round hardly more than vectors one by one.
+  static constexpr double well_conditioned = 1e-2;
+
+  int restart_;
+  bool left_;
+  int wanted_, step_ = 0, told_ = std::numeric_limits<int>::max(), learned_ = 0;
+  Basis basis_;
+  Orthogonalisation how_;
+  BlockQr qr_;
+  Storage storage_;
+  bool heals_, strict_ = false, lost_ = false;
+  double started_ = 0, believed_ = 0;  // of the last cycle: ||r||, and what it ended with
+  op::Powers powers_;
+  std::size_t size_ = 0;
+  std::vector<std::complex<double>> ritz_;
+  op::Recurrence<T> steps_;
+  std::vector<T> H_, R_, B_, block_, column_;
+  std::vector<layout::Vector<T, M>*> vectors_;
+  Stored<exec::Single<T>> single_;
+  Stored<exec::Short<T>> short_;
+};
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_ca_gmres(const Options& options) {
+  return std::make_unique<CaGmres<T, M>>(options);
+}
+
+}  // namespace tacit::krylov

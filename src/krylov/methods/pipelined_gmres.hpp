@@ -1,0 +1,427 @@
+// Pipelined GMRES(l) and pipelined CA-GMRES(l, t), one cycle a run. Ghysels, Ashby, Meerbergen, Vanroose (2013), doi
+// 10.1137/12086563X; with blocks: Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65.
+//
+//   V generated vectors, Q orthonormal, v_0 = q_0, V = Q R;   op V_{0:j} = V_{0:j+1} B,   op Q_{0:j} = Q_{0:j+1} H
+//
+// op is A P (or P A). The first L columns of B are a Newton (or Chebyshev) basis, column c >= L repeats column c - L of
+// H, so that v_c = p_L(op) q_{c-L}: the next vector can be made while the sums that orthogonalise the last ones travel.
+#pragma once
+
+#include <tacit/exec/basis.hpp>
+#include <tacit/krylov/change_of_basis.hpp>
+#include <tacit/krylov/gmres.hpp>
+#include <tacit/krylov/iteration.hpp>
+#include <tacit/krylov/projected.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <optional>
+
+namespace tacit::krylov {
+
+namespace formula {
+template <class T>
+struct Scaled {
+  T scale;
+  TACIT_HD void operator()(T x, T& y) const { y = scale * x; }
+};
+template <class T>
+struct Without {  // t = v - a q
+  T a;
+  TACIT_HD void operator()(T v, T q, T& t) const { t = v - a * q; }
+};
+}  // namespace formula
+
+/// Blocks of t vectors; the sums of a block are waited for `ahead` blocks of products after they were started. GMRES(l)
+/// is t = 1, ahead = l; CA-GMRES(l, t) is ahead = l - 1. L = (ahead + 1) t - 1.
+///
+/// A vector: 1 product, 1 apply of P, 1 / t reductions, each in flight during ahead t products; 3 j + 8 vectors of
+/// traffic for vector j (dots j, update j + 4, recurrence j + 4 and fewer where tau drops; one more where
+/// presubtracts()). Vectors: Q restart + 1, V restart + 1 - L - ahead t (the others are made orthonormal in place), r,
+/// d; with P 1 more (from the right 2). The first cycle, which has no Ritz values yet, takes t = ahead = 1 and v_1 = op
+/// q_0.
+template <Scalar T, Memory M>
+class PipelinedGmres final : public Iteration<T, M> {
+  using Vector = layout::Vector<T, M>;
+  using R_ = real_t<T>;
+
+ public:
+  explicit PipelinedGmres(const Options& o)
+      : blocks_(o.method == Method::pipelined_ca_gmres),
+        restart_(o.restart.value_or(default_restart)),
+        t_(blocks_ ? o.block.value_or(5) : 1),
+        ahead_(blocks_ ? o.depth.value_or(2) - 1 : o.depth.value_or(2)),
+        side_(o.side.value_or(Side::right)),
+        tau_(o.tau.value_or(0)),
+        basis_(o.basis.value_or(Basis::automatic)),
+        fallbacks_(o.fallbacks) {
+    require(ahead_ >= 1, "pipelined-ca-gmres with depth ", o.depth.value_or(2),
+            " would wait for sums before it has started them; at least depth 2 is needed");
+  }
+
+  void run(const Run<T, M>& run, Monitor& monitor) override {
+    auto& P = run.P;
+    auto& r = run.r;
+    auto& d = run.d;
+    auto& w = run.w;
+    const auto& space = r.space();
+    const bool left = P && side_ == Side::left;
+    if (!look_back(monitor)) return;
+    // Ritz values of the first cycle; of a later one when its basis did not hold.
+    if (columns_ > 0) {
+      auto values = ritz_values<T>(space, H, ld, columns_);
+      if (!values.empty()) ritz_ = std::move(values);
+      columns_ = 0;
+    }
+    const bool first = ritz_.empty();
+    t = first ? 1 : t_, ahead = first ? 1 : ahead_, L = (ahead + 1) * t - 1;
+
+    auto& q0 = w[0];
+    double beta = monitor.norm();
+    if (left) {
+      const double r_norm = beta;
+      P->apply(r, q0);
+      beta = layout::norm(q0);
+      if (!(beta > 0) && r_norm > 0) {
+        monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
+        return;
+      }
+      monitor.scale_norms(beta > 0 ? r_norm / beta : 1);
+      if (std::isfinite(beta)) layout::scale(T(R_(1 / beta)), q0);
+    } else if (beta > 0 && std::isfinite(beta)) {
+      exec::sweep(exec::reads(r), exec::updates(), exec::writes(q0), formula::Scaled<T>{T(R_(1 / beta))});
+    }
+    if (!monitor.go_on(beta)) return;
+
+    begin(space, std::min(restart_, monitor.max_iterations() - monitor.iterations()));
+    Projected<T> projected(beta);
+    const auto combine = [&](std::vector<T> y, Vector& into) {  // into += P Q y
+      for (T& c : y) c = -c;
+      auto& sum = P && !left ? (*scratch_)[1] : into;
+      if (P && !left) layout::fill(sum, T(0));
+      exec::basis_subtract<T, M>(q.data(), int(y.size()), y.data(), T(1), sum.data(), sum.size(), false);
+      if (P && !left) {
+        P->apply(sum, (*scratch_)[0]);
+        layout::axpy(T(1), (*scratch_)[0], into);
+      }
+    };
+    monitor.solution_by([&](void* x) {
+      auto whole = d;
+      if (projected.columns() > 0) combine(projected.coefficients(), whole);
+      solution(whole, T(0), whole, x);
+    });
+
+    const int steps = (m + t - 1) / t;
+    bool stop = false;
+    for (int b = 0; b < steps + ahead && !stop; ++b) {  // the last ones only drain
+      const int end = std::min((b + 1) * t, m);         // block b: v_{b t + 1} .. v_end
+      for (int c = b * t; c < end; ++c) {
+        product(run, c);
+        space.comm().poll();
+        if (c + 1 < (b + 1) * t) extend(c);
+      }
+      int p = 1;  // vectors that are known as q
+      if (b >= ahead) {
+        p = std::min((b - ahead + 1) * t, m) + 1;
+        stop = !arrive(space, (b - ahead) * t + 1, p - 1, beta, projected, monitor);
+      }
+      if (b < steps && !stop) {
+        if (end == (b + 1) * t) extend(end - 1);  // with the column of H that has just come
+        post(space, b * t + 1, end, p);
+      }
+    }
+    pending_.clear();
+    monitor.solution_by(nullptr);
+    take_best(run, projected, combine);
+    if (first || weak_) columns_ = projected.columns();
+    // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
+    // others.
+    weak_ = weak_ && !first && projected.residual() > rounding(beta);
+    believed_ = left || first ? 0 : projected.residual();
+    started_ = beta;
+  }
+
+  std::string step_down() override {
+    weak_ = false;
+    if (ahead_ > 1) {
+      ahead_ /= 2;
+      return message("its depth is now ", ahead_ + int(blocks_));
+    }
+    if (t_ > 1) {
+      t_ /= 2;
+      return message("its block is now ", t_);
+    }
+    return {};
+  }
+
+  bool lengthen(int restart) override {
+    restart_ = restart;
+    return true;
+  }
+
+ private:
+  struct Posted {
+    comm::PendingSum sum;
+    int first, last, p;
+  };
+
+  /// Takes a rung down, and tells, where the last run has shown that its basis does not hold. False when there is none
+  /// left.
+  bool look_back(Monitor& monitor) {
+    // A loss of orthogonality shows as a residual that is not what the projected problem had. (The last digits of the
+    // scalar go with any method.)
+    const bool lost = believed_ > rounding(started_) && monitor.norm() > 2 * believed_;
+    if (!fallbacks_ || !(lost || weak_)) return true;
+    const auto taken = step_down();
+    if (taken.empty())
+      return monitor.breakdown("||b - A x||", monitor.norm(), "the basis is not orthogonal at any depth");
+    monitor.tell(message(blocks_ ? "pipelined-ca-gmres" : "pipelined-gmres",
+                         " lost the orthogonality of its basis by iteration ", monitor.iterations(), "; ", taken));
+    return true;
+  }
+  /// What one round of Gram-Schmidt leaves of a residual of this size at best, and a margin.
+  static double rounding(double size) { return 100 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * size; }
+
+  T& at(std::vector<T>& matrix, int i, int j) { return matrix[std::size_t(j) * ld + i]; }
+
+  /// Makes room for a cycle of `vectors`, and the columns of B that are known.
+  void begin(const layout::Space& space, int vectors) {
+    m = vectors, ld = m + 1;
+    for (auto* matrix : {&R, &B, &H}) matrix->assign(std::size_t(ld) * ld, T(0));
+    R[0] = T(1);
+    along_.assign(std::size_t(ld), T(0));
+    summed_.assign(std::size_t(ld), T(0));
+    const auto steps = make_recurrence<T>(basis_ == Basis::automatic ? Basis::newton : basis_, ritz_, std::min(L, m));
+    for (int c = 0; c < int(steps.size()); ++c) {
+      at(B, c, c) = steps[c].alpha;
+      if (c > 0) at(B, c - 1, c) = steps[c].beta;
+      at(B, c + 1, c) = T(steps[c].gamma);
+    }
+    if (!separate_) separate_.emplace(space), scratch_.emplace(space);
+    q.clear(), v.clear(), Q.clear(), V.clear();
+    weak_ = false;
+    lowest_ = 1;
+    lost_ = 10 * double(std::numeric_limits<R_>::epsilon());
+    residuals_.clear();
+  }
+
+  /// One round of Gram-Schmidt loses the more orthogonality the longer v_k = p_1(op) q_{k-1} is beside what is new in
+  /// it: with the spectrum of op near 1 (a good preconditioner) and no shift, most of v_1, v_2, .. is q_0, q_1, .. What
+  /// the vector before had of its q is therefore taken off first, t_k = v_k - a q_{k-1}, and t_k is made orthonormal.
+  /// Not with more sums in flight: q_{k-1} is not there yet, and older ones make it worse.
+  bool presubtracts() const { return t == 1 && ahead == 1; }
+
+  /// Where v_c and q_c are. v_c is needed after q_c is there only as long as the recurrence of H's columns runs.
+  bool apart(int c) const { return c >= L && (c - 1) / t + ahead < (m + t - 1) / t; }
+  void place(Workspace<T, M>& w, int c) {
+    for (int i = int(Q.size()); i <= c; ++i) {
+      Q.push_back(&w[std::size_t(i)]);
+      V.push_back(apart(i) ? &(*separate_)[std::size_t(i - L)] : Q[i]);
+      q.push_back(Q[i]->data());
+      v.push_back(V[i]->data());
+    }
+  }
+
+  /// v_{c+1} := op v_c
+  void product(const Run<T, M>& run, int c) {
+    auto& A = run.A;
+    auto& P = run.P;
+    auto& w = run.w;
+    place(w, c + 1);
+    auto &from = *V[c], &to = *V[c + 1];
+    if (!P) {
+      A.apply(from, to);
+    } else if (side_ == Side::left) {
+      A.apply(from, (*scratch_)[0]);
+      P->apply((*scratch_)[0], to);
+    } else {
+      P->apply(from, (*scratch_)[0]);
+      A.apply((*scratch_)[0], to);
+    }
+  }
+
+  /// v_{c+1} := (v_{c+1} - sum_i b_{i,c} v_i) / b_{c+1,c}
+  void extend(int c) {
+    if (c >= L) {
+      // Column c - L of H. Entries below tau times the last are left out, and the last grows by what they were.
+      const T* const h = H.data() + std::size_t(c - L) * ld;
+      const int last = c - L + 1;
+      const double least = tau_ * std::abs(h[last]);
+      double dropped = 0;
+      for (int i = 0; i < last; ++i)
+        if (std::abs(h[i]) < least) dropped += abs2(h[i]);
+        else at(B, L + i, c) = h[i];
+      at(B, c + 1, c) = T(R_(std::sqrt(abs2(h[last]) + dropped)));
+    }
+    terms_.clear(), factors_.clear();
+    for (int i = 0; i <= c; ++i)
+      if (at(B, i, c) != T(0)) terms_.push_back(v[i]), factors_.push_back(at(B, i, c));
+    exec::basis_subtract<T, M>(terms_.data(), int(terms_.size()), factors_.data(), T(1) / at(B, c + 1, c),
+                               V[c + 1]->data(), V[c + 1]->size(), false);
+  }
+
+  /// Starts the sums [Q_{0:p}, V_{p:last+1}]^H V_{first:last+1}; of each column what is above the diagonal. Where
+  /// presubtracts(), first = last = p, and t_p stands for v_p, where q_p will be.
+  void post(const layout::Space& space, int first, int last, int p) {
+    const int rows = last + 1, columns = last - first + 1;
+    const bool before = presubtracts();
+    if (before && V[first] != Q[first]) {
+      const T a = first > 1 ? at(R, first - 2, first - 1) : T(0);
+      along_[std::size_t(first)] = a;
+      exec::sweep(exec::reads(*V[first], *Q[first - 1]), exec::updates(), exec::writes(*Q[first]),
+                  formula::Without<T>{a});
+    }
+    terms_.assign(q.begin(), q.begin() + (before ? rows : p));
+    if (!before) terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
+    outputs_.clear();
+    for (int c = first; c <= last; ++c) outputs_.push_back((before ? Q : V)[c]->data());
+    gram_.resize(std::size_t(rows) * columns);
+    exec::block_dots<T, M>(terms_.data(), rows, outputs_.data(), columns, V[0]->size(), gram_.data());
+    std::size_t n = 0;
+    for (int c = 0; c < columns; ++c)
+      for (int i = 0; i <= first + c; ++i) gram_[n++] = gram_[std::size_t(c) * rows + i];
+    pending_.push_back({space.start_sum(gram_.data(), n), first, last, p});
+  }
+
+  /// Waits for the sums of v_first .. v_last: columns of R, columns of H one less, q's. False: the cycle is over.
+  bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected, Monitor& monitor) {
+    auto posted = std::move(pending_.front());
+    pending_.pop_front();
+    gram_.resize(std::size_t(last - first + 1) * (last + 1));
+    posted.sum.wait(gram_.data());
+    const double epsilon = std::numeric_limits<R_>::epsilon();
+    const T* g = gram_.data();
+    int good = last;  // vectors up to here can be made orthonormal
+    double ratio = 1;
+    for (int k = first; k <= last && good == last; g += ++k) {
+      ratio = finish_column(R, ld, k, g, posted.p);
+      if (!std::isfinite(ratio)) {  // not a number on the way, or v_k = 0
+        if (real(g[k]) != 0) {
+          monitor.go_on(std::numeric_limits<double>::quiet_NaN());
+          return false;
+        }
+        ratio = 0;
+      }
+      lost_ /= std::max(ratio, epsilon);
+      double whole = real(g[k]);  // (v_k, v_k)
+      if (presubtracts()) std::copy_n(&at(R, 0, k), k + 1, summed_.data());
+      if (const T a = along_[std::size_t(k)]; a != T(0)) {
+        at(R, k - 1, k) += a;
+        const double part = whole;
+        whole += 2 * double(real(conj(a) * g[k - 1])) + abs2(a);
+        ratio *= part / whole;
+      }
+      // Norms by Pythagoras: that of q_i is wrong by epsilon / (the ratio of i).
+      const double least = 10 * epsilon * (k + 1 + 1 / lowest_);
+      if (ratio > least) lowest_ = std::min(lowest_, ratio);
+      if (ratio <= least) {
+        // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed
+        // of the residual is no less than it is.
+        at(R, k, k) = T(R_(std::sqrt(least * whole)));
+        good = k - 1;
+      }
+      hessenberg_column(H, R, B, ld, k - 1);
+    }
+    orthonormalise(first, std::min(good, m - 1));  // q_m is not needed
+    space.comm().poll();
+    for (int c = first - 1; c < std::min(good + 1, last); ++c) {
+      column_.assign(H.begin() + std::ptrdiff_t(c) * ld, H.begin() + std::ptrdiff_t(c) * ld + c + 2);
+      if (!projected.append(column_.data())) {
+        const double pivot = projected.pivot();
+        if (!std::isfinite(pivot)) monitor.go_on(pivot);
+        else
+          monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
+        return false;
+      }
+      if (!monitor.go_on(projected.residual())) return false;
+      const bool holds = presubtracts() && lost_ <= most_lost;
+      if (c + 1 == m || (!holds && has_stalled(projected.residual(), beta))) return monitor.end(Outcome::cycle_end);
+    }
+    if (good == last) return true;
+    weak_ = true;
+    return monitor.breakdown("r_kk^2 / (v_k, v_k)", ratio, "the vectors of the pipeline depend on each other");
+  }
+
+  /// Has the residual of the projected problem, the last of which is this one, gone as far as a basis that has lost its
+  /// orthogonality can carry it? A new cycle on the true residual goes further.
+  bool has_stalled(double residual, double beta) {
+    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
+    // Eshof 2005, doi 10.1007/s00211-005-0615-4).
+    if (residual <= 2 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * beta) return true;
+    // It may stop falling before, by a factor that nobody knows.
+    if (residual > rounding(beta)) return false;
+    residuals_.push_back(residual);
+    const std::size_t n = residuals_.size();
+    return n > stalled_vectors && residual > 0.9 * residuals_[n - 1 - stalled_vectors];
+  }
+
+  /// Q := (V - Q_{0:first} R) R^-1 for columns first .. last; t for v, and its part of R, where presubtracts().
+  void orthonormalise(int first, int last) {
+    const int s = last - first + 1;
+    if (s < 1) return;
+    for (int k = first; k <= last; ++k)
+      if (V[k] != Q[k] && !presubtracts()) layout::copy(*V[k], *Q[k]);
+    const std::size_t n = Q[0]->size();
+    if (s == 1) {
+      const T* const r = presubtracts() ? summed_.data() : &at(R, 0, first);
+      exec::basis_subtract<T, M>(q.data(), first, r, T(1) / r[first], Q[first]->data(), n, false);
+      return;
+    }
+    outputs_.clear();
+    gram_.resize(std::size_t(first) * s);
+    for (int c = 0; c < s; ++c) {
+      outputs_.push_back(Q[first + c]->data());
+      std::copy_n(&at(R, 0, first + c), first, gram_.data() + std::size_t(c) * first);
+    }
+    // W = R^-1 of the block, column after column.
+    inverse_.assign(std::size_t(s) * s, T(0));
+    for (int c = 0; c < s; ++c) {
+      T* const x = inverse_.data() + std::size_t(c) * s;
+      for (int i = c; i >= 0; --i) {
+        T sum = i == c ? T(1) : T(0);
+        for (int l = i + 1; l <= c; ++l) sum -= at(R, first + i, first + l) * x[l];
+        x[i] = sum / at(R, first + i, first + i);
+      }
+    }
+    exec::block_update<T, M>(q.data(), first, gram_.data(), outputs_.data(), s, inverse_.data(), n);
+  }
+
+  static constexpr double most_lost = 1e-3;
+  static constexpr std::size_t stalled_vectors = 5;
+
+  // What was asked for, and what is left of it down the ladder.
+  const bool blocks_;
+  int restart_, t_, ahead_;
+  const Side side_;
+  const double tau_;
+  const Basis basis_;
+  const bool fallbacks_;
+  // From run to run.
+  std::vector<std::complex<double>> ritz_;
+  int columns_ = 0;  // of H, to take Ritz values from
+  bool weak_ = false;
+  double believed_ = 0, started_ = 0;
+  // This cycle: t, ahead and L of it, at most m vectors, leading dimension ld.
+  int t = 1, ahead = 1, L = 1, m = 0, ld = 1;
+  double lowest_ = 1;  // r_kk^2 / (v_k, v_k) so far
+  std::vector<T> R, B, H;
+  std::vector<T> along_, summed_;  // a of t_k = v_k - a q_{k-1}; the last column of R as it is of t
+  double lost_ = 0;                // of the basis' orthogonality so far, at most
+  std::vector<double> residuals_;  // for has_stalled()
+  std::vector<Vector*> Q, V;
+  std::vector<const T*> q, v;
+  std::optional<Workspace<T, M>> separate_;  // those V that are apart from Q
+  std::optional<Workspace<T, M>> scratch_;   // with P: its result; a combination of Q
+  std::deque<Posted> pending_;
+  std::vector<const T*> terms_;
+  std::vector<T*> outputs_;
+  std::vector<T> factors_, gram_, column_, inverse_;
+};
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_pipelined_gmres(const Options& options) {
+  return std::make_unique<PipelinedGmres<T, M>>(options);
+}
+
+}  // namespace tacit::krylov
