@@ -18,6 +18,7 @@ SOLVE: Mapping[str, Option] = {
     'restart': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
     'side': Option('choice', None, ('right', 'left', 'flexible'), -INFINITY, INFINITY, False, 'a number', 'of the preconditioner; flexible: it may change from call to call (taken by itself for "inner")', 'right', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
     'orthogonalisation': Option('choice', None, ('auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'), -INFINITY, INFINITY, False, 'a number', 'how vectors are made orthogonal to those before them', 'auto: one-reduction; in ca-gmres bcgs-pip, twice where a block needs it', ('auto', 'gmres', 'ca-gmres')),
+    'shadow_dimension': Option('whole', None, (), 1.0, 100.0, False, 'from 1 to 100 vectors', 's: vectors of the shadow space; more of them save iterations and cost 3 vectors each', '4', ('idr',)),
     'step': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 iterations', 's: iterations for one reduction', 'ca-gmres 10, ca-cg 8, ca-bicgstab 4', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
     'depth': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 reductions', 'l: reductions in flight', '2; in pipelined-cg 1', ('pipelined-cg', 'pipelined-gmres', 'pipelined-ca-gmres')),
     'block': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 vectors', 't: vectors for one reduction', '5', ('pipelined-ca-gmres',)),
@@ -40,7 +41,7 @@ SOLVE: Mapping[str, Option] = {
     'history': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'keep the residual of every iteration', '', ()),
     'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
 }
-SOLVE_NAMES = ('auto', 'cg', 'bicgstab', 'gmres', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
+SOLVE_NAMES = ('auto', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
 
 PRECOND: Mapping[str, Option] = {
     'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi',)),
@@ -64,7 +65,7 @@ MULTIGRID: Mapping[str, Option] = {
     'pre': Option('whole', 2, (), 0.0, 1000.0, False, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
     'post': Option('whole', 2, (), 0.0, 1000.0, False, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
     'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 'a number', 'sweeps after mirror those before: for cg', '', ()),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', ()),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', ()),
     'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
     'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 'a number', 'of that residual', '', ()),
     'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
@@ -116,6 +117,7 @@ class SolveOptions(TypedDict, total=False):
         Literal["auto", "one-reduction", "cgs", "cgs2", "mgs", "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"]
         | None
     )
+    shadow_dimension: int | None
     step: int | None
     depth: int | None
     block: int | None
@@ -171,6 +173,7 @@ class MultigridOptions(TypedDict, total=False):
         "cg",
         "bicgstab",
         "gmres",
+        "idr",
         "richardson",
         "chebyshev",
         "pipelined-cg",

@@ -92,6 +92,26 @@ class Gmres(Described):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Idr(Described):
+    """IDR(s), induced dimension reduction, for any square A: short recurrences, fewer iterations than bicgstab.
+
+    Parameters
+    ----------
+    shadow_dimension : int, optional
+        S: vectors of the shadow space; more of them save iterations and cost 3 vectors each. From 1 to 100 vectors.
+        Default: 4.
+
+    References
+    ----------
+    van Gijzen, Sonneveld (2011), Algorithm 913, doi 10.1145/2049662.2049667; products with the shadow space as one
+    reduction: Collignon, van Gijzen (2011), doi 10.1002/nla.764.
+    """
+
+    name: ClassVar[str] = "idr"
+    shadow_dimension: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Richardson(Described):
     """Richardson's iteration x += omega P (b - A x).
 
@@ -368,6 +388,7 @@ __all__ = [
     "Cg",
     "Chebyshev",
     "Gmres",
+    "Idr",
     "PipelinedBicgstab",
     "PipelinedCaGmres",
     "PipelinedCg",

@@ -181,6 +181,7 @@ std::vector<Case> cases() {
       {"pipelined-cg(3)", true, [](Options& o) { o.method = Method::pipelined_cg, o.depth = 3; }},
       {"bicgstab", false, [](Options& o) { o.method = Method::bicgstab; }},
       {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }},
+      {"idr", false, [](Options& o) { o.method = Method::idr; }},
       {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }},
       {"ca-bicgstab", false, [](Options& o) { o.method = Method::ca_bicgstab; }},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }},

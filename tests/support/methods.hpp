@@ -67,6 +67,8 @@ inline std::vector<NamedMethod> all_methods() {
       {"pipelined-ca-gmres", false, [](Options& o) { o.method = Method::pipelined_ca_gmres, o.restart = 40; }, 1, 1, 1},
       {"pipelined-cg", true, [](Options& o) { o.method = Method::pipelined_cg; }, 1, 1, 1},
       {"pipelined-cg 3", true, [](Options& o) { o.method = Method::pipelined_cg, o.depth = 3; }, 0, 0, 0},
+      {"idr", false, [](Options& o) { o.method = Method::idr; }, 2, 1, 1},
+      {"idr 1", false, [](Options& o) { o.method = Method::idr, o.shadow_dimension = 1; }, 2, 1, 1},
       {"pipelined-bicgstab", false, [](Options& o) { o.method = Method::pipelined_bicgstab; }, 2, 2, 2},
   };
 }

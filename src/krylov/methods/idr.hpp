@@ -1,0 +1,174 @@
+// IDR(s), preconditioned from the right: van Gijzen and Sonneveld (2011), Algorithm 913, doi 10.1145/2049662.2049667,
+// in its letters: P the shadow space, G = A U, M = P^H G (lower triangular), f = P^H r. All products of a vector with P
+// are one reduction: Collignon and van Gijzen (2011), doi 10.1002/nla.764.
+#pragma once
+
+#include <tacit/exec/basis.hpp>
+#include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/iteration.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tacit::krylov {
+
+namespace formula {
+template <class T>
+struct IdrStep {
+  T beta;
+  TACIT_HD exec::Sums<1, T> operator()(T u, T g, T& d, T& r) const {
+    d = d + beta * u;
+    r = r - beta * g;
+    return {{T(abs2(r))}};
+  }
+};
+template <class T>
+struct IdrSmoothing {  // (t, r), (t, t), (r, r)
+  TACIT_HD exec::Sums<3, T> operator()(T t, T r) const { return {{conj(t) * r, T(abs2(t)), T(abs2(r))}}; }
+};
+}  // namespace formula
+
+/// Any square A. A product with A, of s + 1 in a cycle, is an iteration: 1 product, 1 apply of P, 2 reductions, and on
+/// average (3 s^2 + 18 s + 9) / (s + 1) vectors of traffic beside the product's. Vectors: P, G, U (3 s), g, u, v, r, d,
+/// and the best d so far. Breakdowns: M_kk, (t, t), omega = (t, r) / (t, t).
+template <Scalar T, Memory M>
+class Idr final : public Iteration<T, M> {
+  using Vector = layout::Vector<T, M>;
+
+ public:
+  explicit Idr(const Options& options) : s_(options.shadow_dimension.value_or(4)) {}
+
+  void run(const Run<T, M>& run, Monitor& monitor) override {
+    auto& [A, P, r, d, w, exponent] = run;
+    const auto& space = r.space();
+    const std::size_t n = r.size();
+    begin(run);
+    auto &v = w[0], &best = w[1];
+    monitor.solution_by([&d = d](void* x) { solution(d, T(0), d, x); });
+    monitor.confirm_by([&r = r] { return layout::max_norm(r); });
+    layout::copy(d, best);
+    double norm = shadow_products(r), best_norm = norm;  // f = P^H r
+    T omega{1};
+    for (int k = 0; monitor.go_on(norm); k = (k + 1) % (s_ + 1)) {
+      if (norm < 0.1 * best_norm) layout::copy(d, best), best_norm = norm;
+      if (k < s_) {
+        auto &u = *u_[s_], &g = *g_[s_];
+        auto& ahead = P ? v : u;
+        solve(k);                // M c = f, from k on
+        layout::copy(r, ahead);  // v = r - G c
+        exec::basis_subtract<T, M>(pointers(g_, k), s_ - k, &c_[k], T(1), ahead.data(), n, false);
+        if (P) P->apply(v, u);  // u = U c + omega P v
+        for (int i = k; i < s_; ++i) c_[i] /= -omega;
+        exec::basis_subtract<T, M>(pointers(u_, k), s_ - k, &c_[k], omega, u.data(), n, false);
+        A.apply(u, g);                                                        // g = A u
+        exec::basis_dots<T, M>(p_.data(), s_, g.data(), n, m_.data(), true);  // m = P^H g
+        space.sum(m_.data(), std::size_t(s_ + 1));
+        const double g_norm = std::sqrt(double(real(m_[s_])));
+        biorthogonalise(k);  // g, u orthogonal to p_0 .. p_k-1
+        exec::basis_subtract<T, M>(pointers(g_, 0), k, c_.data(), T(1), g.data(), n, false);
+        exec::basis_subtract<T, M>(pointers(u_, 0), k, c_.data(), T(1), u.data(), n, false);
+        if (!(std::abs(m_[k]) > tiny * g_norm)) {
+          monitor.breakdown("M_kk", std::abs(m_[k]), "the shadow space does not see the new direction");
+          break;
+        }
+        std::swap(u_[k], u_[s_]), std::swap(g_[k], g_[s_]);
+        const T beta = f_[k] / m_[k];  // r and x along g and u
+        for (int j = k; j < s_; ++j) entry(j, k) = m_[j], f_[j] -= beta * m_[j];
+        const auto step =
+            exec::sweep(exec::reads(u, g), exec::updates(d, r), exec::writes(), formula::IdrStep<T>{beta});
+        norm = std::sqrt(double(real(space.sum(step).wait()[0])));
+      } else {
+        auto& t = *g_[std::size_t(s_)];
+        auto& ph = P ? v : r;
+        if (P) P->apply(r, v);
+        A.apply(ph, t);  // t = A P r
+        const auto [tr, tt, rr] =
+            space.sum(exec::sweep(exec::reads(t, r), exec::updates(), exec::writes(), formula::IdrSmoothing<T>{}))
+                .wait();
+        const double lengths = std::sqrt(double(real(tt))) * std::sqrt(double(real(rr)));
+        if (!(std::abs(tr) > tiny * lengths)) {
+          monitor.breakdown("omega", std::abs(tr), "(t, r) vanishes: the residual cannot be reduced along t");
+          break;
+        }
+        omega = tr / tt;
+        // A residual almost orthogonal to t would make omega small and spoil the next cycle (section 4.4).
+        const double angle = std::abs(tr) / lengths;
+        if (angle < 0.7) omega *= T(real_t<T>(0.7 / angle));
+        layout::axpy(omega, ph, d);
+        layout::axpy(-omega, t, r);
+        norm = shadow_products(r);
+      }
+    }
+    if (monitor.outcome() != Outcome::claims && !(norm <= best_norm)) layout::copy(best, d);
+  }
+
+  std::string step_down() override {
+    if (seed_ == 12) return {};
+    ++seed_, p_.clear();
+    return "it went on with another shadow space";
+  }
+
+ private:
+  static constexpr double tiny = 1e-3 * double(std::numeric_limits<real_t<T>>::epsilon());
+
+  T& entry(int row, int column) { return matrix_[std::size_t(column) * std::size_t(s_) + std::size_t(row)]; }
+  const T* const* pointers(const std::vector<Vector*>& of, int first) {
+    data_.clear();
+    for (int i = first; i < s_; ++i) data_.push_back(of[std::size_t(i)]->data());
+    return data_.data();
+  }
+  /// f = P^H v; ||v||. One reduction.
+  double shadow_products(const Vector& v) {
+    exec::basis_dots<T, M>(p_.data(), s_, v.data(), v.size(), m_.data(), true);
+    v.space().sum(m_.data(), std::size_t(s_ + 1));
+    std::copy_n(m_.begin(), s_, f_.begin());
+    return std::sqrt(double(real(m_[std::size_t(s_)])));
+  }
+  /// c from M c = f, rows and columns from k on.
+  void solve(int k) {
+    for (int i = k; i < s_; ++i) {
+      c_[i] = f_[i];
+      for (int j = k; j < i; ++j) c_[i] -= entry(i, j) * c_[j];
+      c_[i] /= entry(i, i);
+    }
+  }
+  /// c: what g has of G's first k columns, seen by the first k shadows; m becomes P^H of what is left.
+  void biorthogonalise(int k) {
+    for (int i = 0; i < k; ++i) {
+      c_[i] = m_[i] / entry(i, i);
+      for (int j = i; j < s_; ++j) m_[j] -= c_[i] * entry(j, i);
+    }
+  }
+  /// G = U = 0, M = I; the shadow space is made once, of pseudo-random vectors.
+  void begin(const Run<T, M>& run) {
+    auto& w = run.w;
+    const auto s = std::size_t(s_);
+    u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), data_.reserve(s);
+    matrix_.assign(s * s, T(0));
+    for (int i = 0; i < s_; ++i) entry(i, i) = T(1);
+    for (std::size_t i = 0; i <= s; ++i) u_.push_back(&w[2 + i]), g_.push_back(&w[3 + s + i]);
+    for (std::size_t i = 0; i <= s; ++i) layout::fill(*u_[i], T(0)), layout::fill(*g_[i], T(0));
+    for (auto i = p_.size(); i < s; ++i) {
+      auto& p = w[4 + 2 * s + i];
+      scatter(p, std::uint64_t(1 + seed_) * (s + 1) + i);
+      // Of length one and orthogonal to each other, as far as chance makes them so.
+      layout::scale(T(real_t<T>(std::sqrt((is_complex<T> ? 1.5 : 3) / double(p.space().size())))), p);
+      p_.push_back(p.data());
+    }
+  }
+
+  int s_, seed_ = 0;
+  std::vector<const T*> p_, data_;
+  std::vector<Vector*> u_, g_;  // s and one to work with
+  std::vector<T> f_, c_, m_, matrix_;
+};
+
+template <Scalar T, Memory M>
+std::unique_ptr<Iteration<T, M>> make_idr(const Options& options) {
+  return std::make_unique<Idr<T, M>>(options);
+}
+
+}  // namespace tacit::krylov
