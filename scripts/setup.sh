@@ -455,10 +455,10 @@ setup_build() {
   case " $targets " in *" tacit_python "*) use_module && check_module "$module" ;; esac
 }
 
-# The package in python/ sees the module of the folder $build, if there is one.
+# The package in python/ sees the module of the folder $build and its stub, if there are any.
 use_module() {
-  for module in "$build"/python/tacit/_core*.so; do
-    [ -e "$module" ] || return 0
+  for module in "$build"/python/tacit/_core.pyi "$build"/python/tacit/_core*.so; do
+    [ -e "$module" ] || continue
     link=$root/python/tacit/${module##*/}
     if [ "$(readlink "$link" 2>/dev/null)" != "$module" ]; then
       rm -f "$link"
