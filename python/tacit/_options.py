@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import numbers
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -74,7 +75,8 @@ def of_kind(option: Option, name: str, value: Any) -> Any:
     if option.kind == "choice":
         return choose(name, value, option.choices)
     if option.kind == "flag":
-        if not (isinstance(value, int) or type(value).__name__ in ("bool_", "bool")):
+        whole = isinstance(value, numbers.Integral) and value in (0, 1)
+        if not (whole or type(value).__name__ in ("bool_", "bool")):
             raise TypeError(f"{name} is {value!r}; True or False is needed")
         return bool(value)
     return whole_number(value, name) if option.kind == "whole" else real_number(value, name)
@@ -109,6 +111,19 @@ def take_numbers(target: Any, table: Table, first: Mapping[str, float | str]) ->
         value = first[name]
         if option.kind == "real" and not isinstance(value, str):
             setattr(target, name, value)
+
+
+def agree(on: Any, target: Any, table: Table, **more: float | str) -> None:
+    """ValueError on every rank where options, or `more`, differ between ranks; takes rank 0's real numbers. Collective,
+    one message round.
+    """
+    if on.size == 1:
+        return
+    from ._support import refuse_differences
+
+    alike = [json.loads(part) for part in on.all_gather(json.dumps({**told(target, table), **more}).encode())]
+    refuse_differences(alike)
+    take_numbers(target, table, alike[0])
 
 
 def from_text(option: Option, name: str, text: str) -> Any:

@@ -170,7 +170,10 @@ def real_number(value: Any, what: str) -> float:
     """`value` as a float; TypeError naming it otherwise."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{what} is {value!r}; a number is needed")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{what} is {value!r}; a number that a double can hold is needed") from None
 
 
 def whole_number(value: Any, what: str) -> int:

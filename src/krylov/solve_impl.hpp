@@ -137,7 +137,8 @@ class Solve final : public OuterIteration {
     constexpr Global least_size = 200000;
     if constexpr (std::same_as<M, Host>) {
       if (!may_change_ || space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) ||
-          options_.side == Side::flexible || options_.orthogonalisation)
+          options_.side == Side::flexible ||
+          options_.orthogonalisation.value_or(Orthogonalisation::automatic) != Orthogonalisation::automatic)
         return;
       const auto& comm = space_.comm();
       const auto machine = model::measure(comm);

@@ -24,7 +24,7 @@ import numpy as np
 
 from .. import _core, layout
 from .._described import MULTIGRID, SOLVE, MultigridOptions
-from .._options import fill
+from .._options import agree, fill
 from .._outcome import Outcome
 from .._support import (
     Array,
@@ -200,6 +200,8 @@ def _solved(
         return as_vector(f, "f"), None if x0 is None else as_vector(x0, "x0")
 
     right, guess = agreed(on, look)
+    x0_given = "none" if guess is None else "given"
+    agree(on, None, {}, rtol=float(rtol), atol=float(atol), max_cycles=int(max_cycles), norm=norm, x0=x0_given)
     whole = layout.is_whole(on, len(right), offsets, "f")
     own = to_scalar(layout.own_part(right, on, offsets, whole), scalar, "f")
     start = None
@@ -238,6 +240,7 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
         return o
 
     o = agreed(A.comm, look)
+    agree(A.comm, o, MULTIGRID)
     begin = time.perf_counter()
     return Multigrid(core("multigrid", A.dtype.name)(A._handle, o), A, dict(options), time.perf_counter() - begin)
 
@@ -273,6 +276,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
         return o
 
     o = agreed(A.comm, look)
+    agree(A.comm, o, MULTIGRID, device=device)
     made = {k: v for k, v in options.items() if k in making}
     solving = {k: v for k, v in options.items() if k in _SOLVE}
     if device == "host":

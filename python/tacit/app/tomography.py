@@ -244,7 +244,7 @@ class Reconstruction(Outcome):
     @property
     def residual_norm(self) -> float:  # type: ignore[override]
         first = np.where(self.residual[0] > 0, self.residual[0], 1)
-        return float(np.nanmax(np.asarray(self.final_residual) / first, initial=0.0))
+        return float(np.max(np.asarray(self.final_residual) / first, initial=0.0))
 
     @property
     def counts(self) -> dict[str, int]:  # type: ignore[override]
