@@ -374,11 +374,9 @@ void solves(const std::set<int>& figures) {
               std::vector<Way> ways{{"redundant", VectorWork::redundant, -1}};
               if (run.figure == 16 && devices->size() > 1) ways.push_back({"shared", VectorWork::shared, -1});
               if (run.figure == 19)
-                for (const int k : {0, 1, 2})
-                  ways.push_back({k == 0   ? "pipe1: sums behind copy"
-                                  : k == 1 ? "pipe2: sums behind gather"
-                                           : "updates behind gather",
-                                  VectorWork::redundant, k});
+                for (const int k : {0, 1})
+                  ways.push_back(
+                      {k == 0 ? "pipe1: sums behind copy" : "pipe2: sums behind gather", VectorWork::redundant, k});
               for (const auto& way : ways) {
                 const Step s = timed(comm, *devices, steps, [&](int most) {
                   krylov::Options options;

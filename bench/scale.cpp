@@ -11,6 +11,7 @@
 
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/comm/simulate.hpp>
+#include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
@@ -268,8 +269,9 @@ krylov::Report bicgstab(const op::Operator<double>& A, const Vector& b, Vector& 
   report.counts.reductions = (space.comm().counters() - before).reductions;
   A.apply(x, t);
   layout::subtract(b, t, t);
-  report.residual_norm = layout::norm(t) / report.b_norm;
-  report.reason = report.residual_norm <= 1.1 * rtol ? krylov::Reason::converged : krylov::Reason::max_iterations;
+  const double left = layout::norm(t);
+  report.residual_norm = left / report.b_norm;
+  report.reason = krylov::reached(left, goal) ? krylov::Reason::converged : krylov::Reason::stagnated;
   return report;
 }
 

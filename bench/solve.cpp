@@ -1,10 +1,11 @@
 // Time per iteration of Tacit's methods on the model problems.
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]
 // b = 1, x = 0; fixed numbers of iterations, in turn (rtol=R: until then); a JSON line for each: seconds of each
-// repeat, true residual, what was stored. warm=K: K iterations before, so that what is found by trying is found. NAME:
-// format (csr, sell, automatic, stencil), restart, step, depth, block, tau, basis, storage, powers, orthogonalisation,
-// block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol, fallbacks (0, 1; 0 here:
-// the same work as the peer's).
+// repeat, true residual, what was stored. METHOD product: products alone, x_i = 1 + i mod 7, and the norm of the result
+// as residual. warm=K: K iterations before, so that what is found by trying is found. NAME:
+// format (csr, sell, bsr, automatic, stencil), restart, step, depth, block, tau, basis, storage, powers,
+// orthogonalisation, block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol,
+// fallbacks (0, 1; 0 here: the same work as the peer's).
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -63,10 +64,7 @@ std::unique_ptr<op::Csr<double>> assembled(const comm::Communicator& comm, const
     rows.value.insert(rows.value.end(), value, value + m);
     rows.start.push_back(Global(rows.column.size()));
   }
-  return std::make_unique<op::Csr<double>>(space, space, std::move(rows),
-                                           format == "csr"    ? op::Format::csr
-                                           : format == "sell" ? op::Format::sell
-                                                              : op::Format::automatic);
+  return std::make_unique<op::Csr<double>>(space, space, std::move(rows), value_of<op::Format>(format));
 }
 
 void run(int argc, char** argv) {
@@ -75,7 +73,8 @@ void run(int argc, char** argv) {
   const int repeats = std::atoi(argv[6]);
   std::string format = "automatic", path = "auto";
   krylov::Options options;
-  options.method = tacit::value_of<krylov::Method>(argv[3]);
+  const bool product = std::string(argv[3]) == "product";
+  if (!product) options.method = tacit::value_of<krylov::Method>(argv[3]);
   std::vector<int> iterations;
   std::istringstream numbers(argv[5]);
   for (std::string one; std::getline(numbers, one, ',');) iterations.push_back(std::stoi(one));
@@ -102,6 +101,17 @@ void run(int argc, char** argv) {
   layout::Vector<double> b(A->range()), x(A->domain());
   layout::fill(b, 1.0);
   const auto solve = [&](int most) {
+    if (product) {
+      krylov::Report report;
+      for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = 1 + double((A->domain().begin() + Global(i)) % 7);
+      (void)comm.all_sum(Global(0));
+      const double from = wall_time();
+      for (; report.iterations < most; ++report.iterations) A->apply(x, b);
+      (void)comm.all_sum(Global(0));
+      report.seconds = wall_time() - from;
+      report.method = "product", report.residual_norm = layout::norm(b);
+      return report;
+    }
     options.max_iterations = most;
     layout::fill(x, 0.0);
     (void)comm.all_sum(Global(0));
@@ -137,7 +147,7 @@ int main(int argc, char** argv) {
   if (argc < 7) {
     std::fprintf(stderr,
                  "usage: %s PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]\n"
-                 "PROBLEM: 2d5, 3d7, 3d27, cd3, or file:PATH of a PETSc matrix (N is not used)\n",
+                 "PROBLEM: 2d5, 3d7, 3d27, cd3, hex3, tet3, or file:PATH of a PETSc matrix (N is not used)\n",
                  argv[0]);
     return 2;
   }

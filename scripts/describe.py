@@ -26,7 +26,12 @@ sys.path.insert(0, str(ROOT / "python"))
 from tacit import _core  # noqa: E402
 
 NOTE = "Made by scripts/describe.py from the tables of the compiled part; not to be edited."
-TYPES = {"flag": "bool", "whole": "int", "real": "float"}
+TYPES = {"flag": "bool", "whole": "int", "real": "float", "wholes": "Sequence[int]"}
+# Of choices that have options of their own: the class of objects that may be given in their place.
+# Tables whose takers are functions of their own; those that no keywords are typed by.
+BY_TAKER = ("tiled", "inference")
+UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level")
+OBJECTS = {"solve": "Method", "precond": "Any"}
 
 
 def class_name(name: str) -> str:
@@ -36,7 +41,8 @@ def class_name(name: str) -> str:
 def type_of(option: dict[str, Any], choices: list[str] | None = None) -> str:
     if option["kind"] != "choice":
         return TYPES[option["kind"]]
-    return f"Literal[{', '.join(repr(c) for c in choices or option['choices'])}]"
+    words = f"Literal[{', '.join(repr(c) for c in choices or option['choices'])}]"
+    return f"{words} | {OBJECTS[option['inner']]}" if option["inner"] else words
 
 
 def takes(taker: dict[str, Any]) -> dict[str, list[str] | None]:
@@ -53,7 +59,15 @@ def takers(option: dict[str, Any], described: dict[str, Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def meaning(option: dict[str, Any]) -> str:
+    """What it is, and what it goes with."""
+    other, _, choices = option["needs"].partition("=")
+    return f"{other} {choices.replace(',', ', ')}: {option['text']}" if other else str(option["text"])
 
 
 def default_text(option: dict[str, Any]) -> str:
@@ -71,87 +85,104 @@ def sentence(text: str) -> str:
 def table(described: dict[str, Any]) -> str:
     lines = []
     for o in described["options"]:
-        fields = (o["kind"], o["default"], tuple(o["choices"]), float(o["least"]), float(o["most"]), o["open_below"])
-        values = [repr(f).replace("inf", "INFINITY") for f in fields]
-        values += [repr(o[name]) for name in ("needed", "text", "absent")] + [repr(tuple(takers(o, described)))]
+        default = tuple(o["default"]) if o["kind"] == "wholes" else o["default"]
+        fields = (o["kind"], default, tuple(o["choices"]), float(o["least"]), float(o["most"]), o["open_below"])
+        values = [repr(f).replace("inf", "INFINITY") for f in (*fields, o["step"])]
+        values += [repr(o["needed"]), repr(meaning(o)), repr(o["absent"]), repr(tuple(takers(o, described)))]
+        values += [o["inner"].upper()] if o["inner"] else []
         lines.append(f"    {o['name']!r}: Option({', '.join(values)}),")
     return "{\n" + "\n".join(lines) + "\n}"
 
 
-def typed_dict(name: str, text: str, described: dict[str, Any]) -> str:
-    lines = [f"class {name}(TypedDict, total=False):", f'    """{text}"""', ""]
+def typed_dict(name: str, described: dict[str, Any], taker: dict[str, Any] | None = None) -> str:
+    """Of all options, or of those of one taker."""
+    taken = takes(taker) if taker else dict.fromkeys(o["name"] for o in described["options"])
+    lines = [
+        f"class {name}(TypedDict, total=False):",
+        f'    """Options of {name.removesuffix("Options")}, for type checkers."""',
+        "",
+    ]
     for o in described["options"]:
-        lines.append(f"    {o['name']}: {type_of(o)}{' | None' if o['absent'] else ''}")
-    return "\n".join(lines)
+        if o["name"] in taken:
+            lines.append(f"    {o['name']}: {type_of(o, taken[o['name']])}{' | None' if o['absent'] else ''}")
+    return "\n".join(lines) + "\n"
 
 
 def tables_file(described: dict[str, dict[str, Any]], choices: dict[str, list[str]]) -> str:
-    parts = [f'"""{NOTE}"""\n', "# ruff: noqa: E501\n", "from __future__ import annotations\n"]
-    parts += [
-        "from collections.abc import Mapping\nfrom math import inf as INFINITY\nfrom typing import Literal, TypedDict\n"
-    ]
-    parts += ["from ._options import Option\n"]
-    parts.append("# fmt: off")
+    parts = [f'"""{NOTE}"""\n', "# ruff: noqa: E501\n# fmt: off\n", "from __future__ import annotations\n"]
+    parts += ["from collections.abc import Mapping, Sequence", "from math import inf as INFINITY"]
+    parts += ["from typing import Literal, TypedDict\n", f"from ._options import {', '.join(['Method', 'Option'])}\n"]
     for name, one in described.items():
         parts.append(f"{name.upper()}: Mapping[str, Option] = {table(one)}")
         names = ", ".join(repr(t["name"]) for t in one["takers"])
         if names:
             parts.append(f"{name.upper()}_NAMES = ({names},)")
-        parts.append("")
-    parts += ["# fmt: on", "", "# What may be chosen elsewhere."]
-    for name, values in choices.items():
-        parts.append(f"{name.upper()} = {tuple(values)!r}")
-    parts.append("")
+    parts.append("# What may be chosen elsewhere.")
+    parts += [f"{name.upper()} = {tuple(values)!r}" for name, values in choices.items()]
+    parts.append("\n")
     for name, one in described.items():
-        text = f"Options of {name.replace('_', ' ')}, for type checkers."
-        parts += ["", typed_dict(class_name(name.replace("_", "-")) + "Options", text, one), ""]
-    return "\n".join(parts)
+        if name in BY_TAKER:
+            parts += [typed_dict(class_name(t["name"]) + "Options", one, t) + "\n" for t in one["takers"]]
+        elif name not in UNTYPED:
+            parts.append(typed_dict(class_name(name.replace("_", "-")) + "Options", one) + "\n")
+    return "\n".join(parts).rstrip() + "\n"
 
 
-def classes_file(what: str, described: dict[str, Any], extra: str = "") -> str:
-    options = {o["name"]: o for o in described["options"]}
-    parts = [f'"""{what}\n\n{NOTE}\n"""\n', "from __future__ import annotations\n", "import dataclasses"]
-    parts += ["from typing import ClassVar, Literal\n", "from ._options import Described\n", extra]
-    made = []
-    for taker in described["takers"]:
-        if taker["name"] == "none":
-            continue
-        name = class_name(taker["name"])
-        made.append(name)
-        parts += ["", "@dataclasses.dataclass(frozen=True, kw_only=True)", f"class {name}(Described):"]
-        parts.append(wrapped('"""' + sentence(taker["text"]), "    "))
-        taken = takes(taker)
+def classes_file(what: str, base: str, tables: list[dict[str, Any]], extra: str = "") -> str:
+    """A class for each taker; one that several tables have takes the options of all of them."""
+    parts = [f'"""{what}\n\n{NOTE}\n"""\n', "# ruff: noqa: E501\n# fmt: off\n", "from __future__ import annotations\n"]
+    takers: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for described in tables:
+        for taker in described["takers"]:
+            takers.setdefault(taker["name"], []).append((taker, {o["name"]: o for o in described["options"]}))
+    takers.pop("none", None)
+    parts += [f"from typing import {'Any, ' * ('inner' in takers)}Literal\n"]
+    parts += [f"from ._options import {'Method, ' * ('inner' in takers)}{base}\n", extra]
+    for name, kinds in takers.items():
+        parts += ["", f"class {class_name(name)}({base}):"]
+        texts = kinds[0][0]["text"] + "".join(
+            f"; of an H-matrix: {k['text']}" for k, _ in kinds[1:] if k["text"] != kinds[0][0]["text"]
+        )
+        parts.append(wrapped('"""' + sentence(texts), "    "))
+        taken = {n: (options[n], choices) for taker, options in reversed(kinds) for n, choices in takes(taker).items()}
         if taken:
             parts += ["", "    Parameters", "    ----------"]
-        for option, choices in taken.items():
-            o = options[option]
-            parts.append(f"    {option} : {type_of(o, choices).replace('Literal', 'one of ')}, optional")
+        for option, (o, choices) in taken.items():
+            kind = type_of(o, choices).replace("Literal", "one of ").replace(" | Any", " or what precond= takes")
+            parts.append(f"    {option} : {kind.replace(' | Method', ' or object of tacit.methods')}, optional")
             needed = f" {o['needed'][:1].upper()}{o['needed'][1:]}." if o["kind"] in ("whole", "real") else ""
-            parts.append(wrapped(f"{sentence(o['text'])}{needed} Default: {default_text(o)}.", "        "))
-        if taker["source"]:
-            parts += ["", "    References", "    ----------", wrapped(taker["source"] + ".", "    ")]
-        parts += ['    """', "", f"    name: ClassVar[str] = {taker['name']!r}"]
-        for option, choices in taken.items():
-            parts.append(f"    {option}: {type_of(options[option], choices)} | None = None")
-        parts.append("")
-    parts += ["", f"__all__ = {[*made, *(['names'] if extra else [])]!r}", ""]
+            parts.append(wrapped(f"{sentence(meaning(o))}{needed} Default: {default_text(o)}.", "        "))
+        if kinds[0][0]["source"]:
+            parts += ["", "    References", "    ----------", wrapped(kinds[0][0]["source"] + ".", "    ")]
+        parts += ['    """', *([""] if taken else [])]
+        parts += [f"    {option}: {type_of(o, choices)} | None = None" for option, (o, choices) in taken.items()]
+        parts.append("" if name != list(takers)[-1] else "\n")
+    made = [class_name(name) for name in takers]
+    parts += [f"__all__ = {[*made, *(['names'] if extra else [])]!r}", ""]
     return "\n".join(parts)
 
 
-def reference_page(title: str, text: str, described: dict[str, Any]) -> str:
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def reference_page(title: str, text: str, *tables: dict[str, Any]) -> str:
     lines = [f"# {title}", "", f"<!-- {NOTE} -->", "", text, ""]
-    if described["takers"]:
-        lines += ["| name | what it is | takes | source |", "|---|---|---|---|"]
-        for taker in described["takers"]:
-            words = [f"{n}: {', '.join(c)}" if c else n for n, c in takes(taker).items()]
-            lines.append(f"| {taker['name']} | {taker['text']} | {'; '.join(words)} | {taker['source']} |")
+    for described in tables:
+        if described["takers"]:
+            lines += ["| name | what it is | takes | source |", "|---|---|---|---|"]
+            for taker in described["takers"]:
+                words = [f"{n}: {', '.join(c)}" if c else n for n, c in takes(taker).items()]
+                lines.append(row(taker["name"], taker["text"], "; ".join(words), taker["source"]))
+            lines.append("")
+        lines += ["| option | values | default | of | what it is |", "|---|---|---|---|---|"]
+        for o in described["options"]:
+            values = ", ".join(o["choices"]) or (o["needed"] if o["kind"] != "flag" else "true, false")
+            values += ", or an object with options" if o["inner"] else ""
+            who = ", ".join(takers(o, described)) or "all"
+            lines.append(row(o["name"], values, default_text(o), who, meaning(o)))
         lines.append("")
-    lines += ["| option | values | default | of | what it is |", "|---|---|---|---|---|"]
-    for o in described["options"]:
-        values = ", ".join(o["choices"]) or (o["needed"] if o["kind"] != "flag" else "true, false")
-        who = ", ".join(takers(o, described)) or "all"
-        lines.append(f"| {o['name']} | {values} | {default_text(o)} | {who} | {o['text']} |".replace("||b", "\\|\\|b"))
-    return "\n".join(line.replace("||", "\\|\\|") if line.startswith("| ") else line for line in lines) + "\n"
+    return "\n".join(lines)
 
 
 def command_line_page() -> str:
@@ -180,23 +211,67 @@ def formatted(name: str, text: str) -> str:
 
 
 def files() -> dict[str, str]:
-    described = {name: getattr(_core, f"describe_{name}")() for name in ("solve", "precond", "multigrid", "hmatrix")}
-    choices = {"paths": _core.path_names()}
+    described = {
+        name.removeprefix("describe_"): getattr(_core, name)() for name in dir(_core) if name.startswith("describe_")
+    }
+    # What others name comes first.
+    described = {name: described[name] for name in sorted(described, key=lambda n: (n not in OBJECTS, n))}
+    choices = {n.removeprefix("choices_"): getattr(_core, n)() for n in dir(_core) if n.startswith("choices_")}
     names = 'def names() -> list[str]:\n    """The names that ``method=`` knows."""\n'
-    names += "    return [method.name for method in Described.__subclasses__() if method.__module__ == __name__]\n"
+    names += "    return [method.name for method in Method.__subclasses__() if method.__module__ == __name__]\n"
     methods = "Methods of :func:`tacit.solve` as objects: ``tacit.solve(A, b, method=tacit.methods.CaGmres(step=10))``."
-    preconds = "Preconditioners of stored matrices as objects: ``precond=tacit.precond.Ilu0(blocks=4)``."
-    multigrid = "Of `tacit.multigrid.multigrid`, `tacit.multigrid.solve` and `tacit multigrid`."
-    hmatrix = "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`."
+    preconds = "Preconditioners as objects: ``precond=tacit.precond.Ilu0(blocks=4)``."
+    pages = {
+        "methods": ("Methods and options of a solve", methods, "solve"),
+        "multigrid": (
+            "Options of multigrid",
+            "Of `tacit.multigrid.multigrid`, `tacit.multigrid.solve` and `tacit multigrid`; then of a solve by cycles.",
+            "multigrid",
+            "multigrid_solve",
+        ),
+        "h-matrices": (
+            "Options of H-matrices",
+            "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides.",
+            "hmatrix",
+            "bem",
+        ),
+        "preconditioners": (
+            "Preconditioners",
+            preconds + " First those of stored matrices, then those of H-matrices.",
+            "precond",
+            "hmatrix_precond",
+        ),
+        "tiled": (
+            "Options of tiled matrices",
+            "Of `tacit.tiled`, `tacit.tomography.projector` and `tacit reconstruct`.",
+            "tiled",
+        ),
+        "tomography": (
+            "Options of reconstructions",
+            "Of `tacit.tomography.reconstruct` and `tacit reconstruct`; of its projector: [tiled matrices](tiled.md).",
+            "reconstruct",
+        ),
+        "inference": (
+            "Options of sparse networks",
+            "Of `tacit.inference.network`, `radixnet`, `read_network` and `Network.infer`, and of `tacit infer`.",
+            "inference",
+        ),
+        "machines": (
+            "Parameters of a simulated machine",
+            "Of `tacit.simulate.machine` and of the files of `tacit solve --machine`; then of an item of `levels`.",
+            "machine",
+            "machine_level",
+        ),
+    }
     found = {
         "python/tacit/_described.py": tables_file(described, choices),
-        "python/tacit/methods.py": classes_file(methods, described["solve"], names),
-        "python/tacit/_preconds.py": classes_file(preconds, described["precond"]),
-        "docs/reference/methods.md": reference_page("Methods and options of a solve", methods, described["solve"]),
-        "docs/reference/multigrid.md": reference_page("Options of multigrid", multigrid, described["multigrid"]),
-        "docs/reference/h-matrices.md": reference_page("Options of H-matrices", hmatrix, described["hmatrix"]),
-        "docs/reference/preconditioners.md": reference_page("Preconditioners", preconds, described["precond"]),
+        "python/tacit/methods.py": classes_file(methods, "Method", [described["solve"]], names),
+        "python/tacit/_preconds.py": classes_file(
+            preconds, "Preconditioner", [described["precond"], described["hmatrix_precond"]]
+        ),
     }
+    for name, (title, text, *tables) in pages.items():
+        found[f"docs/reference/{name}.md"] = reference_page(title, text, *(described[table] for table in tables))
     return {name: formatted(name, text) for name, text in found.items()}
 
 

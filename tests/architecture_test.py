@@ -229,6 +229,44 @@ def test_one_judge_of_convergence() -> None:
     assert not wrong, f"files that say `converged` by themselves (krylov::judge does): {wrong}"
 
 
+def long_functions(text: str, most: int) -> list[str]:
+    """First lines of functions (or blocks in them) of more than `most` lines, in text as clang-format leaves it.
+
+    A block begins at the last line that is indented as its closing brace is.
+    """
+    found = []
+    last: dict[int, tuple[int, str]] = {}  # by indentation
+    for number, line in enumerate(text.splitlines()):
+        code = line.lstrip()
+        if not code or code.startswith(("#", "//")):
+            continue
+        indent = len(line) - len(code)
+        if code == "}":
+            start, head = last[indent]
+            if number - start + 1 > most and not re.match(r"(namespace|class|struct|union|enum)\b", head):
+                found.append(f"{number - start + 1} lines: {head}")
+        last[indent] = number, code
+    return found
+
+
+def test_long_functions_are_found() -> None:
+    text = "namespace a {\nint f(int a,\n      int b) {\n  if (a) {\n    b = a;\n  }\n  return b;\n}\n}\n"
+    assert long_functions(text, 6) == ["7 lines: int f(int a,"]
+    assert not long_functions(text, 7)
+
+
+@pytest.mark.parametrize(("floor", "most"), [("krylov", 60), ("comm", 100), ("precond", 100)])
+def test_functions_can_be_read(floor: str, most: int) -> None:
+    """The loop of a method fits on a screen; no function of these floors is longer than two."""
+    wrong = [
+        f"{show(file)}: {function}"
+        for name, file in sources()
+        if name == floor
+        for function in long_functions(file.read_text(), most)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_public_headers_start_with_a_sentence() -> None:
     """A header says what it is for before it says anything else."""
     silent = [

@@ -1,5 +1,5 @@
-// Levels of a cube of cells with smooth coefficients, as multigrid on a device takes them: what precond::mg makes of an
-// operator, built here for programs that link neither operators nor communicators.
+// Levels of a cube of cells with smooth coefficients, as input for multigrid on a device: like those of precond::mg,
+// but built without operators and communicators.
 #pragma once
 
 #include "problems.hpp"

@@ -1,11 +1,11 @@
 // An H-matrix assembled on a device: device_assembly [--quick] [--check].
 //
 // The single layer on spheres of 10,580, 40,500 and 100,820 triangles at 1e-4: entries of the near field, crosses of
-// all far blocks, recompression and the way back, and the crosses of this machine's processor (all its threads; no
-// recompression) beside them. Floors: operations counted by hand (30 an entry far away, 100 near, and two for each
+// all far blocks, recompression and the way back, compared with the crosses of this machine's processor (all its
+// threads; no recompression). Floors: operations counted by hand (30 an entry far away, 100 near, and two for each
 // cross taken off it; 3 r^2 (m + n) and 100 r^3 a block to recompress) over what the device's double precision does at
-// its highest clock, bytes over the bandwidth of a copy measured in this run. --check: blocks of small meshes against
-// those of a device that the processor plays, and nothing else. Exit code 77: no GPU; 1: blocks differ.
+// its highest clock, bytes over the bandwidth of a copy measured in this run. --check: only compares blocks of small
+// meshes with those of a virtual device. Exit code 77: no GPU; 1: blocks differ.
 #include "host_crosses.hpp"
 #include "timing.hpp"
 

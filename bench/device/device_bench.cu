@@ -1,4 +1,5 @@
-// Every device kernel timed beside its library rival and its roofline: device_bench OUT.json [--commit TEXT] [--quick].
+// Times of every device kernel, compared with a library's and with the roofline: device_bench OUT.json [--commit TEXT]
+// [--quick].
 //
 // Roofline: the bytes that the kernel must move (inputs once, outputs once) over the bandwidth of a device-to-device
 // copy measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every

@@ -1,13 +1,13 @@
-// Multigrid on a device beside what its memory allows: device_multigrid [--quick].
+// Times of multigrid on a device, compared with the bound by its memory bandwidth: device_multigrid [--quick].
 //
-// Each pass of a level, whole V-cycles, and bottom solves of 8^3 to 64^3 cells in one launch beside the same iterations
-// as a kernel for each operation. Floors: bytes that a pass must move (fields and coefficients once) over the bandwidth
-// of a device-to-device copy measured in this run. Medians of CUDA events after a warm-up. Exit code 77: no GPU.
+// Each pass of a level, whole V-cycles, and coarsest-level solves of 8^3 to 64^3 cells, in one launch and with a kernel
+// for each operation. Floors: bytes that a pass must move (fields and coefficients once) over the bandwidth of a
+// device-to-device copy measured in this run. Medians of CUDA events after a warm-up. Exit code 77: no GPU.
+#include "../../src/krylov/methods/bicgstab.hpp"
 #include "cells_problem.hpp"
 #include "timing.hpp"
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/bicgstab.hpp>
 
 #include <cstdio>
 #include <cstring>

@@ -1,6 +1,6 @@
 // The same work in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS[,ITERATIONS...] REPEATS [PETSc options]
-// A JSON line for each number of iterations, as bench_solve prints it. Extra options let PETSc be set up as well as one
-// can (-mat_type aijsell ...).
+// A JSON line for each number of iterations, as bench_solve prints it; KSP "product": products alone. Extra options let
+// PETSc be set up as well as one can (-mat_type baij ...).
 #include <petscksp.h>
 
 #include "../model_problems.hpp"
@@ -19,15 +19,20 @@ int main(int argc, char** argv) {
   for (std::string one; std::getline(numbers, one, ',');) iterations.push_back(std::atoi(one.c_str()));
   const int repeats = std::atoi(argv[6]);
   constexpr PetscInt most = bench::Problem::most;
-  PetscInt total = PetscInt(problem.rows()), local = PETSC_DECIDE, begin, end;
-  PetscSplitOwnership(PETSC_COMM_WORLD, &local, &total);
+  const PetscInt block = problem.unknowns();
+  PetscInt nodes = PetscInt(problem.rows()) / block, local = PETSC_DECIDE, begin, end;
+  PetscSplitOwnership(PETSC_COMM_WORLD, &local, &nodes);
+  local *= block;
   Mat A;
   MatCreate(PETSC_COMM_WORLD, &A);
-  MatSetSizes(A, local, local, total, total);
+  MatSetSizes(A, local, local, nodes * block, nodes * block);
+  MatSetBlockSize(A, block);
   MatSetType(A, MATAIJ);
   MatSetFromOptions(A);
   MatSeqAIJSetPreallocation(A, most, nullptr);
   MatMPIAIJSetPreallocation(A, most, nullptr, most, nullptr);
+  MatSeqBAIJSetPreallocation(A, block, most / block, nullptr);
+  MatMPIBAIJSetPreallocation(A, block, most / block, nullptr, most / block, nullptr);
   MatSeqSELLSetPreallocation(A, most, nullptr);
   MatMPISELLSetPreallocation(A, most, nullptr, most, nullptr);
   MatGetOwnershipRange(A, &begin, &end);
@@ -45,21 +50,28 @@ int main(int argc, char** argv) {
   MatCreateVecs(A, &x, &b);
   VecDuplicate(b, &r);
   VecSet(b, 1.0);
+  const bool product = std::string(argv[3]) == "product";
   KSP ksp;
   PC pc;
   KSPCreate(PETSC_COMM_WORLD, &ksp);
-  KSPSetOperators(ksp, A, A);
-  KSPSetType(ksp, argv[3]);
-  KSPGetPC(ksp, &pc);
-  PCSetType(pc, argv[4]);
-  KSPSetFromOptions(ksp);
-  KSPSetUp(ksp);
+  if (product) {
+    for (PetscInt r = begin; r < end; ++r) VecSetValue(x, r, 1 + double(r % 7), INSERT_VALUES);
+    VecAssemblyBegin(x);
+    VecAssemblyEnd(x);
+  } else {
+    KSPSetOperators(ksp, A, A);
+    KSPSetType(ksp, argv[3]);
+    KSPGetPC(ksp, &pc);
+    PCSetType(pc, argv[4]);
+    KSPSetFromOptions(ksp);
+    KSPSetUp(ksp);
+  }
   PetscMPIInt ranks;
   MPI_Comm_size(PETSC_COMM_WORLD, &ranks);
   MatType type;
   MatGetType(A, &type);
-  PetscReal b_norm;
-  VecNorm(b, NORM_2, &b_norm);
+  PetscReal b_norm = 1;
+  if (!product) VecNorm(b, NORM_2, &b_norm);
   struct Result {
     std::string seconds;
     PetscInt done;
@@ -69,17 +81,21 @@ int main(int argc, char** argv) {
   for (int i = 0; i < repeats; ++i)
     for (std::size_t k = 0; k < iterations.size(); ++k) {
       auto& result = results[k];
-      KSPSetTolerances(ksp, 1e-300, 1e-300, 1e300, iterations[k]);
-      VecSet(x, 0);
+      if (!product) {
+        KSPSetTolerances(ksp, 1e-300, 1e-300, 1e300, iterations[k]);
+        VecSet(x, 0);
+      }
       MPI_Barrier(PETSC_COMM_WORLD);
       const double from = MPI_Wtime();
-      KSPSolve(ksp, b, x);
+      if (!product) KSPSolve(ksp, b, x);
+      for (result.done = 0; product && result.done < iterations[k]; ++result.done) MatMult(A, x, r);
       MPI_Barrier(PETSC_COMM_WORLD);
-      if (i > 0) result.seconds += ",";
-      result.seconds += std::to_string(MPI_Wtime() - from);
-      KSPGetIterationNumber(ksp, &result.done);
-      MatMult(A, x, r);
-      VecAYPX(r, -1, b);
+      result.seconds += (i > 0 ? "," : "") + std::to_string(MPI_Wtime() - from);
+      if (!product) {
+        KSPGetIterationNumber(ksp, &result.done);
+        MatMult(A, x, r);
+        VecAYPX(r, -1, b);
+      }
       VecNorm(r, NORM_2, &result.residual);
     }
   for (const auto& result : results)

@@ -1,5 +1,5 @@
 // tacit::app::bem for Python. A mesh is two arrays, of vertices (n, 3) and triangles (m, 3).
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/filesystem.h>
@@ -21,7 +21,6 @@ namespace {
 
 namespace bem = app::bem;
 using comm::Communicator;
-using release = WithoutGil;
 using Rows = nb::ndarray<const double, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 using Triples = nb::ndarray<const Local, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 using Plane = std::optional<std::pair<int, double>>;
@@ -51,65 +50,38 @@ std::optional<bem::GroundedPlane> plane_of(const Plane& given) {
 }
 
 nb::dict surface_of(const bem::Surface& s) {
-  nb::dict d;
-  d["unused_vertices"] = s.unused_vertices;
-  d["repeated_vertices"] = s.repeated_vertices;
-  d["first_repeated_vertex"] = s.first_repeated_vertex;
-  d["flat_triangles"] = s.flat_triangles;
-  d["first_flat_triangle"] = s.first_flat_triangle;
-  d["repeated_triangles"] = s.repeated_triangles;
-  d["first_repeated_triangle"] = s.first_repeated_triangle;
-  d["border_edges"] = s.border_edges;
-  d["crowded_edges"] = s.crowded_edges;
-  d["flipped_edges"] = s.flipped_edges;
-  d["closed"] = s.closed();
-  d["oriented"] = s.oriented();
-  d["components"] = s.components;
-  d["area"] = s.area;
-  d["volume"] = s.volume;
-  d["least_area"] = s.least_area;
-  d["most_area"] = s.most_area;
-  d["longest_edge"] = s.longest_edge;
-  d["low"] = std::make_tuple(s.box.low[0], s.box.low[1], s.box.low[2]);
-  d["high"] = std::make_tuple(s.box.high[0], s.box.high[1], s.box.high[2]);
-  return d;
+  const auto corner = [](const op::Point& p) { return std::make_tuple(p[0], p[1], p[2]); };
+  return dict_of("unused_vertices", s.unused_vertices, "repeated_vertices", s.repeated_vertices,
+                 "first_repeated_vertex", s.first_repeated_vertex, "flat_triangles", s.flat_triangles,
+                 "first_flat_triangle", s.first_flat_triangle, "repeated_triangles", s.repeated_triangles,
+                 "first_repeated_triangle", s.first_repeated_triangle, "border_edges", s.border_edges, "crowded_edges",
+                 s.crowded_edges, "flipped_edges", s.flipped_edges, "closed", s.closed(), "oriented", s.oriented(),
+                 "components", s.components, "area", s.area, "volume", s.volume, "least_area", s.least_area,
+                 "most_area", s.most_area, "longest_edge", s.longest_edge, "low", corner(s.box.low), "high",
+                 corner(s.box.high));
 }
 
 template <Scalar T>
 void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
-        [](const Communicator& comm, const Rows& vertices, const Triples& triangles, bool galerkin, double quadrature,
-           const Plane& plane, const std::string& assembly, const op::HMatrixRequest& request) {
-          check_ranges(op::hmatrix_options(), request);
-          const bem::SystemOptions o{galerkin ? bem::Discretisation::galerkin : bem::Discretisation::collocation,
-                                     quadrature,
-                                     plane_of(plane),
-                                     request.tree,
-                                     request.matrix,
-                                     assembly == "cuda"      ? bem::AssemblyOn::cuda
-                                     : assembly == "virtual" ? bem::AssemblyOn::virtual_device
-                                                             : bem::AssemblyOn::host};
-          std::optional<bem::System<T>> system;
-          {
-            release free;
-            system.emplace(comm, mesh_of(vertices, triangles), o);
-          }
-          return std::make_tuple(system->matrix(),
-                                 array_of(std::vector<Global>(system->order().begin(), system->order().end())),
-                                 array_of(std::vector<double>(system->weight().begin(), system->weight().end())));
+        [](const Communicator& comm, const Rows& vertices, const Triples& triangles, const Plane& plane,
+           bem::SystemOptions o, const op::HMatrixRequest& request) {
+          check_values(bem::system_options(), o);
+          check_values(op::hmatrix_options(), request);
+          o.plane = plane_of(plane), o.tree = request.tree, o.matrix = request.matrix;
+          const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
+          const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
+          return std::make_tuple(system.matrix(), copy(system.order()), copy(system.weight()));
         });
 }
 
 }  // namespace
 
 void bind_bem(nb::module_& m) {
+  bind_options<bem::SystemOptions>(m, "BemOptions", "bem", bem::system_options());
   m.def("bem_read", [](const std::filesystem::path& path) {
-    bem::Mesh mesh;
     std::vector<double> potential;
-    {
-      release free;
-      mesh = bem::read_mesh(path, &potential);
-    }
+    const auto mesh = unlocked([&] { return bem::read_mesh(path, &potential); });
     const auto [vertices, triangles] = arrays_of(mesh);
     return std::make_tuple(vertices, triangles, array_of(std::move(potential)));
   });
@@ -123,20 +95,12 @@ void bind_bem(nb::module_& m) {
           return arrays_of(bem::copies(mesh_of(vertices, triangles), counts, pitch));
         });
   m.def("bem_inspect", [](const Rows& vertices, const Triples& triangles) {
-    bem::Surface s;
-    {
-      release free;
-      s = bem::inspect(mesh_of(vertices, triangles));
-    }
+    auto s = unlocked([&] { return bem::inspect(mesh_of(vertices, triangles)); });
     const nb::dict facts = surface_of(s);
     return std::make_tuple(facts, array_of(std::move(s.component)));
   });
   m.def("bem_mend", [](const Rows& vertices, const Triples& triangles, double distance) {
-    bem::Mended made;
-    {
-      release free;
-      made = bem::mend(mesh_of(vertices, triangles), distance);
-    }
+    auto made = unlocked([&] { return bem::mend(mesh_of(vertices, triangles), distance); });
     const auto [points, corners] = arrays_of(made.mesh);
     return std::make_tuple(points, corners, array_of(std::move(made.kept)), made.merged_vertices,
                            made.dropped_triangles, made.turned_triangles);
@@ -144,28 +108,32 @@ void bind_bem(nb::module_& m) {
   bind_system<float>(m);
   bind_system<double>(m);
   // Potential (n) or field (n, 3) of a charge density at points.
-  m.def("bem_potential", [](const Rows& vertices, const Triples& triangles, const Plane& plane, double accuracy,
-                            const Elements<double>& density, const Rows& points, double factor) {
-    std::vector<double> out(points.shape(0));
-    {
-      release free;
-      const bem::SingleLayer layer(mesh_of(vertices, triangles), accuracy, factor, plane_of(plane));
-      layer.potential({density.data(), density.size()},
-                      {reinterpret_cast<const op::Point*>(points.data()), points.shape(0)}, out.data());
-    }
-    return array_of(std::move(out));
-  });
-  m.def("bem_field", [](const Rows& vertices, const Triples& triangles, const Plane& plane, double accuracy,
-                        const Elements<double>& density, const Rows& points, double factor) {
-    std::vector<op::Point> out(points.shape(0));
-    {
-      release free;
-      const bem::SingleLayer layer(mesh_of(vertices, triangles), accuracy, factor, plane_of(plane));
-      layer.field({density.data(), density.size()},
-                  {reinterpret_cast<const op::Point*>(points.data()), points.shape(0)}, out.data());
-    }
-    return rows_of<double>(out);
-  });
+  const auto bind_at = [&m](const char* name, auto sample, auto shown) {
+    m.def(name, [=](const Rows& vertices, const Triples& triangles, const Plane& plane, double accuracy,
+                    const Elements<double>& density, const Rows& points, double factor) {
+      return shown(unlocked([&] {
+        const bem::SingleLayer layer(mesh_of(vertices, triangles), accuracy, factor, plane_of(plane));
+        return sample(layer, std::span<const double>(density.data(), density.size()),
+                      std::span(reinterpret_cast<const op::Point*>(points.data()), points.shape(0)));
+      }));
+    });
+  };
+  bind_at(
+      "bem_potential",
+      [](const auto& layer, auto density, auto at) {
+        std::vector<double> out(at.size());
+        layer.potential(density, at, out.data());
+        return out;
+      },
+      [](std::vector<double> out) { return array_of(std::move(out)); });
+  bind_at(
+      "bem_field",
+      [](const auto& layer, auto density, auto at) {
+        std::vector<op::Point> out(at.size());
+        layer.field(density, at, out.data());
+        return out;
+      },
+      [](std::vector<op::Point> out) { return rows_of<double>(out); });
 }
 
 }  // namespace tacit::python

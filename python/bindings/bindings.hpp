@@ -9,6 +9,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/comm/communicator.hpp>
 
 #include <complex>
 #include <cstddef>
@@ -59,6 +60,37 @@ void for_each_scalar(F&& f) {
   f.template operator()<double>();
   f.template operator()<std::complex<float>>();
   f.template operator()<std::complex<double>>();
+}
+
+/// f() without the GIL.
+template <class F>
+auto unlocked(F&& f) {
+  WithoutGil free;
+  return f();
+}
+/// f() without the GIL, as a collective call.
+template <class F>
+auto together(const comm::Communicator& comm, F&& f) {
+  return unlocked([&] { return comm::collective(comm, f); });
+}
+
+/// dict_of("rows", 3, "columns", 4)
+template <class... Items>
+nb::dict dict_of(Items&&... items) {
+  nb::dict d;
+  const auto add = [&d](auto& self, const char* key, auto&& value, auto&&... rest) -> void {
+    d[key] = std::forward<decltype(value)>(value);
+    if constexpr (sizeof...(rest) > 0) self(self, std::forward<decltype(rest)>(rest)...);
+  };
+  add(add, std::forward<Items>(items)...);
+  return d;
+}
+
+/// Where the parts of a partition begin, and its end.
+template <class Partition>
+std::vector<Global> offsets_of(const Partition& partition) {
+  const auto all = partition.offsets();
+  return {all.begin(), all.end()};
 }
 
 /// A NumPy array over `data`, which belongs to `owner` (kept alive by the array).

@@ -15,12 +15,10 @@ void bind_clustering(nb::module_& m) {
   // Orders of a pattern's rows and columns, and how they were found.
   m.def("cluster", [](const Elements<Global>& start, const Elements<Local>& column, Local columns,
                       const std::string& how, Local block) {
-    layout::Clusters found;
-    {
-      WithoutGil free;
-      found = layout::cluster({{start.data(), start.size()}, {column.data(), column.size()}, columns},
-                              {layout::clustering_named(how).value_or(layout::Clustering::automatic), block});
-    }
+    auto found = unlocked([&] {
+      return layout::cluster({{start.data(), start.size()}, {column.data(), column.size()}, columns},
+                             {layout::clustering_named(how).value_or(layout::Clustering::automatic), block});
+    });
     return nb::make_tuple(array_of(std::move(found.rows)), array_of(std::move(found.columns)),
                           std::string(layout::name_of(found.how)));
   });

@@ -114,14 +114,9 @@ void bind_comm(nb::module_& m) {
       .def(
           "all_gather",
           [](const Communicator& c, nb::bytes mine) {
-            std::vector<std::vector<std::byte>> all;
             const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
-            {
-              WithoutGil free;
-              all = comm::collective(c, [&] { return c.all_gather_bytes(bytes); });
-            }
             nb::list parts;
-            for (const auto& part : all)
+            for (const auto& part : together(c, [&] { return c.all_gather_bytes(bytes); }))
               parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
             return parts;
           },
@@ -131,16 +126,13 @@ void bind_comm(nb::module_& m) {
           [](const Communicator& c, nb::object f) {
             nb::object result;
             if (c.size() == 1) return call_python(1, f);
-            {
-              WithoutGil free;
-              comm::collective(c, [&] { call_python(c.size(), [&] { result = f(); }); });
-            }
+            together(c, [&] { call_python(c.size(), [&] { result = f(); }); });
             return result;
           },
           nb::sig("def collective(self, f: Callable[[], T], /) -> T"),
           "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
 
-  m.def("path_names", &comm::path_names);
+  m.def("choices_paths", &comm::path_names);
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);
   m.def("mpi_launched", &comm::mpi_launched);

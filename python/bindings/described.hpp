@@ -27,18 +27,43 @@ OptionValue from_python(const Option<Options>& option, nb::handle value) {
     case Kind::flag:
       return nb::cast<bool>(value);
     case Kind::whole:
-      return nb::cast<int>(value);
+      return nb::cast<std::int64_t>(value);
     case Kind::real:
       return nb::cast<double>(value);
     case Kind::choice:
       return nb::cast<std::string>(value);
+    case Kind::wholes:
+      return nb::cast<std::vector<std::int64_t>>(value);
   }
   return {};
 }
 
-/// A class of these options; attributes are named as in the table.
+/// choices_<what>(): the names of an enumeration.
+template <Named E>
+void bind_choices(nb::module_& m, const char* what) {
+  m.def((std::string("choices_") + what).c_str(), &names<E>);
+}
+
+/// The table as a list of dicts; and `takers`: who takes which.
 template <class Options>
-nb::class_<Options> bind_options(nb::module_& m, const char* name, std::span<const Option<Options>> all) {
+nb::dict described(std::span<const Option<Options>> all, std::span<const Described> everybody) {
+  static constexpr const char* kinds[] = {"flag", "whole", "real", "choice", "wholes"};
+  nb::list options, takers;
+  const Options defaults;
+  for (const auto& o : all)
+    options.append(dict_of("name", o.name, "kind", kinds[int(o.kind)], "choices", o.choices, "needed", o.range.needed,
+                           "least", o.range.least, "most", o.range.most, "open_below", o.range.open_below, "step",
+                           o.range.step, "text", o.text, "absent", o.absent, "default", to_python(o.get(defaults)),
+                           "needs", o.needs, "inner", o.inner));
+  for (const auto& one : everybody)
+    takers.append(dict_of("name", one.name, "takes", one.takes, "text", one.text, "source", one.source));
+  return dict_of("options", options, "takers", takers);
+}
+
+/// A class of these options, its attributes named as in the table; and describe_<what>(), the table.
+template <class Options>
+nb::class_<Options> bind_options(nb::module_& m, const char* name, const char* what,
+                                 std::span<const Option<Options>> all, std::span<const Described> everybody = {}) {
   nb::class_<Options> made(m, name);
   made.def(nb::init<>());
   for (const auto& o : all)
@@ -52,30 +77,8 @@ nb::class_<Options> bind_options(nb::module_& m, const char* name, std::span<con
           }
         },
         nb::for_setter(nb::arg("value").none()));
+  m.def((std::string("describe_") + what).c_str(), [=] { return described(all, everybody); });
   return made;
-}
-
-/// The table as a list of dicts: name, kind, choices, needed, text, absent, default; and `takes`: who takes which.
-template <class Options>
-nb::dict described(std::span<const Option<Options>> all, std::span<const Described> everybody) {
-  static constexpr const char* kinds[] = {"flag", "whole", "real", "choice"};
-  nb::dict table;
-  nb::list options, takers;
-  const Options defaults;
-  for (const auto& o : all) {
-    nb::dict d;
-    d["name"] = o.name, d["kind"] = kinds[int(o.kind)], d["choices"] = o.choices, d["needed"] = o.range.needed;
-    d["least"] = o.range.least, d["most"] = o.range.most, d["open_below"] = o.range.open_below;
-    d["text"] = o.text, d["absent"] = o.absent, d["default"] = to_python(o.get(defaults));
-    options.append(d);
-  }
-  for (const auto& one : everybody) {
-    nb::dict d;
-    d["name"] = one.name, d["takes"] = one.takes, d["text"] = one.text, d["source"] = one.source;
-    takers.append(d);
-  }
-  table["options"] = options, table["takers"] = takers;
-  return table;
 }
 
 }  // namespace tacit::python

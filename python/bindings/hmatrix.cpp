@@ -27,72 +27,35 @@ op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& b
 }
 
 nb::dict report_of(const op::HMatrixReport& r) {
-  nb::dict d;
-  d["rows"] = r.rows;
-  d["columns"] = r.columns;
-  d["bytes"] = r.bytes;
-  d["bytes_float64"] = r.full_bytes;
-  d["bytes_float32"] = r.single_bytes;
-  d["bytes_int16"] = r.fixed_bytes;
-  d["index_bytes"] = r.index_bytes;
-  d["dense_fraction"] = r.dense_fraction;
-  d["dense_blocks"] = r.dense_blocks;
-  d["low_rank_blocks"] = r.low_rank_blocks;
-  d["ranks"] = r.ranks;
-  d["mean_rank"] = r.mean_rank;
-  d["max_rank"] = r.max_rank;
-  d["entries_evaluated"] = r.entries_evaluated;
-  d["norm"] = r.norm;
-  d["estimated_error"] = r.estimated_error;
-  d["measured_error"] = r.measured_error;
-  d["measured_error_ones"] = r.measured_error_ones;
-  d["seconds"] = r.set_up_seconds;
-  d["least_bytes"] = r.least_bytes;
-  d["most_bytes"] = r.most_bytes;
-  d["warnings"] = r.warnings;
-  return d;
+  return dict_of("rows", r.rows, "columns", r.columns, "bytes", r.bytes, "bytes_float64", r.full_bytes, "bytes_float32",
+                 r.single_bytes, "bytes_int16", r.fixed_bytes, "index_bytes", r.index_bytes, "dense_fraction",
+                 r.dense_fraction, "dense_blocks", r.dense_blocks, "low_rank_blocks", r.low_rank_blocks, "ranks",
+                 r.ranks, "mean_rank", r.mean_rank, "max_rank", r.max_rank, "entries_evaluated", r.entries_evaluated,
+                 "norm", r.norm, "estimated_error", r.estimated_error, "measured_error", r.measured_error,
+                 "measured_error_ones", r.measured_error_ones, "seconds", r.set_up_seconds, "least_bytes",
+                 r.least_bytes, "most_bytes", r.most_bytes, "warnings", r.warnings);
 }
 
 nb::dict batches_of(const op::BatchReport& r) {
-  nb::dict d;
-  d["tasks"] = r.tasks;
-  d["bytes"] = r.bytes;
-  d["padded_bytes"] = r.padded_bytes;
   nb::list batches;
-  for (const auto& b : r.batches) {
-    nb::dict one;
-    one["list"] = b.list;
-    one["tasks"] = b.last - b.first;
-    one["rows"] = nb::make_tuple(b.least_rows, b.most_rows);
-    one["columns"] = nb::make_tuple(b.least_columns, b.most_columns);
-    one["numbers"] = b.numbers;
-    one["stored"] = b.stored;
-    one["seconds"] = b.seconds;
-    one["thread_blocks"] = nb::make_tuple(b.working, b.started);
-    batches.append(one);
-  }
-  d["batches"] = batches;
-  return d;
+  for (const auto& b : r.batches)
+    batches.append(dict_of("list", b.list, "tasks", b.last - b.first, "rows", nb::make_tuple(b.least_rows, b.most_rows),
+                           "columns", nb::make_tuple(b.least_columns, b.most_columns), "numbers", b.numbers, "stored",
+                           b.stored, "seconds", b.seconds, "thread_blocks", nb::make_tuple(b.working, b.started)));
+  return dict_of("tasks", r.tasks, "bytes", r.bytes, "padded_bytes", r.padded_bytes, "batches", batches);
 }
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
-  using release = WithoutGil;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
   nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
       .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); })
       .def("use_batches",
-           [](HMatrix& a, const std::string& order, bool ranges, Local count, std::vector<Local> least, bool padded,
-              int queues) {
-             op::BatchOptions o;
-             o.order = order == "none"      ? op::TaskOrder::none
-                       : order == "rows"    ? op::TaskOrder::rows
-                       : order == "grouped" ? op::TaskOrder::grouped
-                                            : op::TaskOrder::columns;
-             o.cut = ranges ? op::BatchCut::ranges : op::BatchCut::count;
-             o.count = count, o.ranges = std::move(least), o.padded = padded, o.queues = queues;
-             a.use_batches(o);
+           [](HMatrix& a, const std::string& order, const std::string& cut, Local count, std::vector<Local> least,
+              bool padded, int queues) {
+             a.use_batches({value_of<op::TaskOrder>(order), value_of<op::BatchCut>(cut), count, std::move(least),
+                            padded, queues});
            })
       .def("use_own_product", &HMatrix::use_own_product)
       .def_prop_ro("batches", [](const HMatrix& a) -> nb::object {
@@ -105,9 +68,8 @@ void bind_scalar(nb::module_& m) {
            const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
            op::HMatrixRequest request) {
           request.matrix.concurrent = false;  // Python runs on one thread at a time
-          release free;
-          return comm::collective(comm, [&] {
-            check_ranges(op::hmatrix_options(), request);
+          return together(comm, [&] {
+            check_values(op::hmatrix_options(), request);
             const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
             const auto columns = sources.size() == 0 ? rows
                                                      : std::make_shared<const op::ClusterTree>(
@@ -132,8 +94,9 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_hmatrix(nb::module_& m) {
-  bind_options<op::HMatrixRequest>(m, "HMatrixOptions", op::hmatrix_options());
-  m.def("describe_hmatrix", [] { return described<op::HMatrixRequest>(op::hmatrix_options(), {}); });
+  bind_options<op::HMatrixRequest>(m, "HMatrixOptions", "hmatrix", op::hmatrix_options());
+  bind_choices<op::TaskOrder>(m, "task_orders");
+  bind_choices<op::BatchCut>(m, "batch_cuts");
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

@@ -1,25 +1,18 @@
 // Preconditioners of H-matrices, and inner methods, for Python: operators with a report.
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include <tacit/krylov/inner.hpp>
-#include <tacit/precond/hmatrix/block_diagonal.hpp>
-#include <tacit/precond/hmatrix/hlu.hpp>
+#include <tacit/precond/hmatrix/request.hpp>
 
 namespace tacit::python {
 namespace {
 
-precond::FactorPrecision precision_of(const std::string& name) {
-  return name == "single" ? precond::FactorPrecision::single
-         : name == "full" ? precond::FactorPrecision::full
-                          : precond::FactorPrecision::automatic;
-}
+using precond::HMatrixRequest;
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
-  using release = nb::call_guard<WithoutGil>;
   using Base = op::Operator<T>;
   using HMatrix = op::HMatrix<T>;
   using Hlu = precond::Hlu<T>;
@@ -28,67 +21,51 @@ void bind_scalar(nb::module_& m) {
 
   nb::class_<Hlu, Base>(m, named<T>("Hlu").c_str()).def_prop_ro("report", [](const Hlu& p) {
     const auto& r = p.report();
-    nb::dict d;
-    d["bytes"] = r.bytes;
-    d["dense_blocks"] = r.dense_blocks;
-    d["low_rank_blocks"] = r.low_rank_blocks;
-    d["mean_rank"] = r.mean_rank;
-    d["max_rank"] = r.max_rank;
-    d["replaced_pivots"] = r.perturbed;
-    d["precision"] = r.single ? "single" : "full";
-    d["seconds"] = r.seconds;
-    d["note"] = p.note();
-    return d;
+    return dict_of("bytes", r.bytes, "dense_blocks", r.dense_blocks, "low_rank_blocks", r.low_rank_blocks, "mean_rank",
+                   r.mean_rank, "max_rank", r.max_rank, "replaced_pivots", r.perturbed, "precision",
+                   r.single ? "single" : "full", "seconds", r.seconds, "note", p.note());
   });
   nb::class_<BlockDiagonal, Base>(m, named<T>("BlockDiagonal").c_str())
       .def_prop_ro("report", [](const BlockDiagonal& p) {
-        nb::dict d;
-        d["bytes"] = p.bytes();
-        d["blocks"] = p.blocks();
-        d["note"] = p.note();
-        return d;
+        return dict_of("bytes", p.bytes(), "blocks", p.blocks(), "note", p.note());
       });
   nb::class_<Inner, Base>(m, named<T>("Inner").c_str()).def_prop_ro("report", [](const Inner& p) {
     const auto& r = p.report();
-    nb::dict d;
-    d["solves"] = r.solves;
-    d["iterations"] = r.iterations;
-    d["stopped"] = r.stopped;
-    d["best_residual"] = r.best;
-    d["worst_residual"] = r.worst;
-    return d;
+    return dict_of("solves", r.solves, "iterations", r.iterations, "stopped", r.stopped, "best_residual", r.best,
+                   "worst_residual", r.worst);
   });
 
-  m.def(
-      named<T>("hlu").c_str(),
-      [](const HMatrix& a, double tolerance, Local rank, Local leaf_size, const std::string& precision) {
-        return std::make_shared<Hlu>(a, precond::HluOptions{tolerance, rank, leaf_size, precision_of(precision)});
-      },
-      release());
-  m.def(
-      named<T>("block_diagonal").c_str(),
-      [](const HMatrix& a, Local size, const std::string& precision) {
-        return std::make_shared<BlockDiagonal>(a, precond::BlockDiagonalOptions{size, precision_of(precision)});
-      },
-      release());
-  m.def(
-      named<T>("coarse_hmatrix").c_str(),
-      [](const HMatrix& a, Local rank, double tolerance) {
-        return std::make_shared<HMatrix>(a, op::CoarseOptions{rank, tolerance});
-      },
-      release());
+  m.def(named<T>("hlu").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
+    return unlocked([&] {
+      return std::make_shared<Hlu>(a, precond::HluOptions{o.tolerance, o.rank.value_or(0), o.leaf_size, o.precision});
+    });
+  });
+  m.def(named<T>("block_diagonal").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
+    return unlocked([&] {
+      return std::make_shared<BlockDiagonal>(a, precond::BlockDiagonalOptions{o.size, o.precision});
+    });
+  });
+  m.def(named<T>("coarse_hmatrix").c_str(), [](const HMatrix& a, Local rank, double tolerance) {
+    return unlocked([&] { return std::make_shared<HMatrix>(a, op::CoarseOptions{rank, tolerance}); });
+  });
   m.def(
       named<T>("inner").c_str(),
-      [](std::shared_ptr<Base> a, std::shared_ptr<Base> p, const krylov::Options& options, bool hermitian) {
-        const auto& comm = a->range().comm();
-        return comm::collective(comm, [&] { return std::make_shared<Inner>(a, p, options, hermitian); });
+      [](std::shared_ptr<Base> a, std::shared_ptr<Base> p, const HMatrixRequest& o, bool hermitian) {
+        return together(a->range().comm(), [&] { return std::make_shared<Inner>(a, p, o.inner(), hermitian); });
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), release());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }
 
 }  // namespace
 
 void bind_hmatrix_precond(nb::module_& m) {
+  bind_options<HMatrixRequest>(m, "HMatrixPrecondOptions", "hmatrix_precond", precond::hmatrix_options(),
+                               precond::hmatrix_kinds())
+      .def_prop_ro(
+          "method_options", [](HMatrixRequest& o) -> krylov::Options& { return o.solve; },
+          nb::rv_policy::reference_internal);
+  m.def("check_hmatrix_precond",
+        [](const HMatrixRequest& o, const std::string& name) { precond::check(o, name), (void)o.inner(); });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

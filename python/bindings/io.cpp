@@ -17,19 +17,8 @@ using File = std::filesystem::path;  // from Python any bytes that name a file, 
 using release = WithoutGil;
 
 const char* kind_name(io::FileKind kind) {
-  switch (kind) {
-    case io::FileKind::matrix_market:
-      return "matrix_market";
-    case io::FileKind::petsc_binary:
-      return "petsc_binary";
-    case io::FileKind::npz:
-      return "npz";
-    case io::FileKind::npy:
-      return "npy";
-    case io::FileKind::unknown:
-      break;
-  }
-  return "unknown";
+  static constexpr const char* names[] = {"matrix_market", "petsc_binary", "npz", "npy", "unknown"};
+  return names[int(kind)];
 }
 
 io::Header header_of(const File& path, bool petsc) {
@@ -52,22 +41,16 @@ template <Scalar T>
 void bind_scalar(nb::module_& m) {
   // (row, column, value, entries parsed) of the part-th of `parts` shares of the file.
   m.def(named<T>("read_triplets").c_str(), [](const File& path, bool petsc, int part, int parts) {
-    io::Triplets<T> t;
-    {
-      release free;
-      t = petsc ? io::read_petsc_matrix<T>(path, part, parts) : io::read_matrix_market<T>(path, part, parts);
-    }
+    auto t = unlocked([&] {
+      return petsc ? io::read_petsc_matrix<T>(path, part, parts) : io::read_matrix_market<T>(path, part, parts);
+    });
     const Global parsed = t.entries_parsed;
     return nb::make_tuple(array_of(std::move(t.row)), array_of(std::move(t.column)), array_of(std::move(t.value)),
                           parsed);
   });
   // Stored by columns.
   m.def(named<T>("read_dense").c_str(), [](const File& path, bool petsc) {
-    io::Dense<T> d;
-    {
-      release free;
-      d = petsc ? io::read_petsc_vector<T>(path) : io::read_matrix_market_array<T>(path);
-    }
+    auto d = unlocked([&] { return petsc ? io::read_petsc_vector<T>(path) : io::read_matrix_market_array<T>(path); });
     const Global rows = d.rows, columns = d.columns;
     return nb::make_tuple(rows, columns, array_of(std::move(d.value)));
   });

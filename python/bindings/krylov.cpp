@@ -13,13 +13,12 @@ using krylov::Options;
 using krylov::Report;
 
 void bind_krylov(nb::module_& m) {
-  bind_options<Options>(m, "Options", krylov::options())
+  bind_options<Options>(m, "Options", "solve", krylov::options(), krylov::methods())
       .def_prop_rw(
           "method", [](const Options& o) { return to_string(o.method); },
           [](Options& o, const std::string& name) { o.method = value_of<krylov::Method>(name); })
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
-  m.def("describe_solve", [] { return described<Options>(krylov::options(), krylov::methods()); });
 
   nb::class_<Report>(m, "Report")
       .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })
@@ -38,14 +37,9 @@ void bind_krylov(nb::module_& m) {
       .def_ro("seconds", &Report::seconds)
       .def_ro("warnings", &Report::warnings)
       .def_prop_ro("counts", [](const Report& r) {
-        nb::dict d;
-        d["reductions"] = r.counts.reductions;
-        d["operator_applies"] = r.counts.operator_applies;
-        d["preconditioner_applies"] = r.counts.preconditioner_applies;
-        d["exchanges"] = r.counts.exchanges;
-        d["messages"] = r.counts.messages;
-        d["bytes"] = r.counts.bytes;
-        return d;
+        const auto& c = r.counts;
+        return dict_of("reductions", c.reductions, "operator_applies", c.operator_applies, "preconditioner_applies",
+                       c.preconditioner_applies, "exchanges", c.exchanges, "messages", c.messages, "bytes", c.bytes);
       });
 }
 

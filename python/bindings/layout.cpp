@@ -29,11 +29,7 @@ template <Scalar T>
 void bind_scalar(nb::class_<Renumbering>& c) {
   // Values of this rank's new range from those of the old ones; and back. Collective.
   const auto move = [](const Communicator& comm, const Elements<T>& values, auto&& how) {
-    std::vector<T> moved;
-    {
-      WithoutGil free;
-      moved = how(comm, std::span<const T>(values.data(), values.size()));
-    }
+    auto moved = unlocked([&] { return how(comm, std::span<const T>(values.data(), values.size())); });
     return array_of(std::move(moved));
   };
   c.def(named<T>("forward").c_str(), [move](const Renumbering& r, const Communicator& comm, const Elements<T>& values) {
@@ -48,11 +44,7 @@ void bind_scalar(nb::class_<Renumbering>& c) {
 }  // namespace
 
 void bind_layout(nb::module_& m) {
-  m.def("block_offsets", [](Global n, int parts) {
-    const auto partition = Partition::blocks(n, parts);
-    const auto offsets = partition.offsets();
-    return Offsets(offsets.begin(), offsets.end());
-  });
+  m.def("block_offsets", [](Global n, int parts) { return offsets_of(Partition::blocks(n, parts)); });
   m.def("metis_built", &layout::metis_built);
   m.def("hilbert_rectangle", [](Local width, Local height) { return array_of(layout::hilbert_order(width, height)); });
   m.def("hilbert_box", [](Local width, Local height, Local depth) {
@@ -64,12 +56,7 @@ void bind_layout(nb::module_& m) {
 
   using release = nb::call_guard<WithoutGil>;
   nb::class_<Renumbering> renumbering(m, "Renumbering");
-  renumbering
-      .def_prop_ro("offsets",
-                   [](const Renumbering& r) {
-                     const auto offsets = r.after().offsets();
-                     return Offsets(offsets.begin(), offsets.end());
-                   })
+  renumbering.def_prop_ro("offsets", [](const Renumbering& r) { return offsets_of(r.after()); })
       .def(
           "then",
           [](const Renumbering& r, const Communicator& comm, const Renumbering& next) {

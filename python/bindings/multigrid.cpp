@@ -23,14 +23,6 @@ namespace tacit::python {
 namespace {
 
 using op::Boxes;
-using release = WithoutGil;
-
-op::Boundary boundary_of(const std::string& name) {
-  if (name == "dirichlet") return op::Boundary::dirichlet;
-  if (name == "neumann") return op::Boundary::neumann;
-  if (name == "periodic") return op::Boundary::periodic;
-  throw Error(ErrorKind::usage, message("unknown boundary \"", name, "\"; dirichlet, neumann or periodic is needed"));
-}
 
 /// A scalar function of Python, for the few places where functions are asked point by point.
 op::Field field_of(int ranks, const nb::object& f) {
@@ -43,31 +35,21 @@ op::Field field_of(int ranks, const nb::object& f) {
 using Request = app::MultigridRequest;
 
 nb::dict to_dict(const precond::MultigridReport& r) {
-  nb::dict d;
-  d["converged"] = r.converged(), d["reason"] = to_string(r.reason), d["advice"] = r.advice, d["norm"] = r.norm;
-  d["cycles"] = r.cycles, d["residual_norm"] = r.residual_norm, d["b_norm"] = r.b_norm, d["history"] = r.history;
-  d["bottom"] = r.bottom, d["bottom_choice"] = r.bottom_choice;
-  d["bottom_solves"] = r.bottom_solves, d["bottom_iterations"] = r.bottom_iterations;
-  d["bottom_failures"] = r.bottom_failures, d["seconds"] = r.seconds, d["warnings"] = r.warnings;
-  nb::dict counts;
-  counts["reductions"] = r.reductions, counts["exchanges"] = r.exchanges, counts["messages"] = r.messages;
-  counts["bytes"] = r.bytes;
-  d["counts"] = counts;
   nb::list levels;
   for (const auto& l : r.levels) {
-    nb::dict level, seconds;
-    level["cells"] = std::vector<Global>(l.cells.begin(), l.cells.end());
-    level["patches"] = l.boxes, level["ranks"] = l.ranks;
-    level["half_sweeps"] = l.half_sweeps, level["exchanges"] = l.exchanges;
-    seconds["smooth"] = l.smooth, seconds["residual_and_restriction"] = l.residual,
-    seconds["interpolation"] = l.interpolation;
-    seconds["exchange"] = l.exchange, seconds["bottom"] = l.bottom, seconds["move"] = l.move, seconds["down"] = l.down,
-    seconds["up"] = l.up;
-    level["seconds"] = seconds;
-    levels.append(level);
+    const nb::dict seconds =
+        dict_of("smooth", l.smooth, "residual_and_restriction", l.residual, "interpolation", l.interpolation,
+                "exchange", l.exchange, "bottom", l.bottom, "move", l.move, "down", l.down, "up", l.up);
+    levels.append(dict_of("cells", std::vector<Global>(l.cells.begin(), l.cells.end()), "patches", l.boxes, "ranks",
+                          l.ranks, "half_sweeps", l.half_sweeps, "exchanges", l.exchanges, "seconds", seconds));
   }
-  d["levels"] = levels;
-  return d;
+  return dict_of(
+      "converged", r.converged(), "reason", to_string(r.reason), "advice", r.advice, "norm", r.norm, "cycles", r.cycles,
+      "residual_norm", r.residual_norm, "b_norm", r.b_norm, "history", r.history, "bottom", r.bottom, "bottom_choice",
+      r.bottom_choice, "bottom_solves", r.bottom_solves, "bottom_iterations", r.bottom_iterations, "bottom_failures",
+      r.bottom_failures, "seconds", r.seconds, "warnings", r.warnings, "counts",
+      dict_of("reductions", r.reductions, "exchanges", r.exchanges, "messages", r.messages, "bytes", r.bytes), "levels",
+      levels);
 }
 
 // What a device's bottom takes of the options; others are refused.
@@ -116,36 +98,29 @@ void bind_scalar(nb::module_& m) {
           "boundary_terms",
           [](const A& a, const nb::object& value, const nb::object& flux) {
             const int ranks = a.range().comm().size();
-            std::vector<T> terms;
-            {
-              release free;
-              terms = comm::collective(a.range().comm(),
-                                       [&] { return a.boundary_terms(field_of(ranks, value), field_of(ranks, flux)); });
-            }
-            return array_of(std::move(terms));
+            return array_of(together(a.range().comm(),
+                                     [&] { return a.boundary_terms(field_of(ranks, value), field_of(ranks, flux)); }));
           },
           nb::arg().none(), nb::arg().none())
       .def("assemble", [](const A& a) {
-        release free;
-        return comm::collective(a.range().comm(),
-                                [&] { return std::make_shared<op::Csr<T>>(a.range(), a.domain(), a.rows()); });
+        return together(a.range().comm(),
+                        [&] { return std::make_shared<op::Csr<T>>(a.range(), a.domain(), a.rows()); });
       });
   m.def(
       named<T>("finite_volume").c_str(),
       [](const Boxes& boxes, double a, double b, std::optional<Elements<T>> alpha, const std::vector<Elements<T>>& beta,
          const std::string& mean, const std::string& stencil) {
-        release free;
-        return comm::collective(boxes.space().comm(), [&] {
+        return together(boxes.space().comm(), [&] {
           op::Coefficients<T> c{a, b, {}, {}, op::CellStencil::seven_point};
           if (alpha) c.alpha.assign(alpha->data(), alpha->data() + alpha->size());
           if (!mean.empty()) {
             c = op::coefficients_of_cells<T>(boxes, a, b, std::move(c.alpha), {beta[0].data(), beta[0].size()},
-                                             mean == "harmonic" ? op::Mean::harmonic : op::Mean::arithmetic);
+                                             value_of<op::Mean>(mean));
           } else {
             for (std::size_t i = 0; i < beta.size(); ++i)
               c.beta[i].assign(beta[i].data(), beta[i].data() + beta[i].size());
           }
-          c.stencil = op::cell_stencil_of(stencil);
+          c.stencil = value_of<op::CellStencil>(stencil);
           return std::make_shared<A>(boxes, c);
         });
       },
@@ -161,70 +136,52 @@ void bind_scalar(nb::module_& m) {
       .def("take_bottom",
            [](const M& s) {
              const auto r = s.take_bottom();
-             nb::dict d;
-             d["bottom"] = r.name, d["bottom_choice"] = r.choice, d["bottom_solves"] = r.solves,
-             d["bottom_iterations"] = r.iterations;
-             d["bottom_failures"] = r.failures, d["warnings"] = r.warnings;
-             return d;
+             return dict_of("bottom", r.name, "bottom_choice", r.choice, "bottom_solves", r.solves, "bottom_iterations",
+                            r.iterations, "bottom_failures", r.failures, "warnings", r.warnings);
            })
       // (this rank's part of x, report)
       .def(
           "solve",
-          [](const M& s, const Elements<T>& b, std::optional<Elements<T>> x0, double rtol, double atol, int max_cycles,
-             const std::string& norm) {
-            std::unique_ptr<Vector<T>> x;
+          [](const M& s, const Elements<T>& b, std::optional<Elements<T>> x0, const precond::MultigridSolve& o) {
             precond::MultigridReport report;
-            {
-              release free;
-              x = comm::collective(s.range().comm(), [&] {
-                auto solution = std::make_unique<Vector<T>>(s.domain());
-                if (x0) solution->assign({x0->data(), x0->size()});
-                Vector<T> right(s.range());
-                right.assign({b.data(), b.size()});
-                precond::MultigridSolve o;
-                o.rtol = rtol, o.atol = atol, o.max_cycles = max_cycles;
-                o.max_norm = value_of<krylov::Norm>(norm) == krylov::Norm::max;
-                report = s.solve(right, *solution, o);
-                return solution;
-              });
-            }
+            auto x = together(s.range().comm(), [&] {
+              check_values(app::multigrid_solve_options(), o);
+              auto solution = std::make_unique<Vector<T>>(s.domain());
+              if (x0) solution->assign({x0->data(), x0->size()});
+              Vector<T> right(s.range());
+              right.assign({b.data(), b.size()});
+              report = s.solve(right, *solution, o);
+              return solution;
+            });
             const std::size_t n = x->size();
             return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
           },
-          nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+          nb::arg(), nb::arg().none(), nb::arg());
   // On a device ("cuda"), or on one that the processor plays ("virtual").
   m.def(
       named<T>("multigrid_on_device").c_str(),
       [](std::shared_ptr<A> a, const Request& options, const std::string& device, const Elements<T>& b,
-         std::optional<Elements<T>> x0, double rtol, double atol, int max_cycles, const std::string& norm) {
-        check_ranges(app::multigrid_options(), options);
+         std::optional<Elements<T>> x0, const precond::MultigridSolve& s) {
+        check_values(app::multigrid_options(), options);
+        check_values(app::multigrid_solve_options(), s);
         const auto& o = options.levels;
         const auto bottom = resident_bottom(options);
-        precond::MultigridSolve s;
-        s.rtol = rtol, s.atol = atol, s.max_cycles = max_cycles,
-        s.max_norm = value_of<krylov::Norm>(norm) == krylov::Norm::max;
-        std::tuple<std::vector<T>, precond::MultigridReport, double> done;
-        {
-          release free;
-          done = comm::collective(a->range().comm(), [&] {
-            const std::span<const T> right(b.data(), b.size()),
-                guess = x0 ? std::span<const T>(x0->data(), x0->size()) : std::span<const T>();
+        auto [x, report, setup] = together(a->range().comm(), [&] {
+          const std::span<const T> right(b.data(), b.size()),
+              guess = x0 ? std::span<const T>(x0->data(), x0->size()) : std::span<const T>();
 #ifdef TACIT_HAVE_CUDA
-            if (device == "cuda") return solve_on_device<T, Device>(a, o, bottom, right, guess, s);
+          if (device == "cuda") return solve_on_device<T, Device>(a, o, bottom, right, guess, s);
 #else
             if (device == "cuda") exec::device_name();  // says that there is none
 #endif
-            return solve_on_device<T, Host>(a, o, bottom, right, guess, s);
-          });
-        }
-        auto& [x, report, setup] = done;
+          return solve_on_device<T, Host>(a, o, bottom, right, guess, s);
+        });
         return nb::make_tuple(array_of(std::move(x)), to_dict(report), setup);
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const Request& options) {
-    release free;
-    return comm::collective(a->range().comm(), [&] {
-      check_ranges(app::multigrid_options(), options);
+    return together(a->range().comm(), [&] {
+      check_values(app::multigrid_options(), options);
       require(!options.bottom_cells, "bottom_cells ", options.bottom_cells.value_or(0), " is an option of a device");
       return app::make_multigrid<T>(a, options.levels, options.bottom);
     });
@@ -272,7 +229,8 @@ void bind_multigrid(nb::module_& m) {
          const std::vector<std::pair<std::string, std::string>>& boundary, const std::vector<double>& lengths,
          const std::array<Global, 3>& edge, const nb::object& inside) {
         std::vector<std::array<op::Boundary, 2>> kinds;
-        for (const auto& [low, high] : boundary) kinds.push_back({boundary_of(low), boundary_of(high)});
+        for (const auto& [low, high] : boundary)
+          kinds.push_back({value_of<op::Boundary>(low), value_of<op::Boundary>(high)});
         std::function<bool(double, double, double)> f;
         if (!inside.is_none()) {
           nb::handle call = inside;
@@ -281,14 +239,16 @@ void bind_multigrid(nb::module_& m) {
             return call_python(ranks, [&] { return nb::cast<bool>(call(x, y, z)); });
           };
         }
-        release free;
-        return comm::collective(comm,
-                                [&] { return Boxes::within(comm, op::Domain::uniform(n, kinds, lengths), edge, f); });
+        return together(comm, [&] { return Boxes::within(comm, op::Domain::uniform(n, kinds, lengths), edge, f); });
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  bind_options<Request>(m, "MultigridOptions", app::multigrid_options());
-  m.def("describe_multigrid", [] { return described<Request>(app::multigrid_options(), {}); });
-  m.def("cell_stencil_names", &op::cell_stencil_names);
+  bind_options<Request>(m, "MultigridOptions", "multigrid", app::multigrid_options())
+      .def_prop_ro(
+          "bottom_options", [](Request& o) -> krylov::Options& { return o.bottom.krylov; },
+          nb::rv_policy::reference_internal);
+  bind_options<precond::MultigridSolve>(m, "MultigridSolveOptions", "multigrid_solve", app::multigrid_solve_options());
+  bind_choices<op::CellStencil>(m, "stencils");
+  bind_choices<op::Mean>(m, "means");
   bind_scalar<float>(m);
   bind_scalar<double>(m);
 }

@@ -1,5 +1,5 @@
 // tacit::op for Python: one handle for every operator of a scalar, and the operators themselves.
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -10,6 +10,7 @@
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/stencil.hpp>
 
@@ -132,13 +133,14 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
 
 /// An operator of the user's numbers, for vectors in other ones: its argument travels back, its result forth.
 template <Scalar T>
-class Renumbered final : public op::Operator<T, Host> {
+class Renumbered final : public op::Operator<T, Host>, public op::Varying {
  public:
   Renumbered(Space space, std::shared_ptr<const op::Operator<T, Host>> a,
              std::shared_ptr<const layout::Renumbering> numbers)
       : op::Operator<T, Host>(space, space), a_(std::move(a)), numbers_(std::move(numbers)) {}
   std::string name() const override { return a_->name(); }
   bool has_adjoint() const override { return a_->has_adjoint(); }
+  bool varies() const override { return op::varies(a_.get()); }
 
  protected:
   int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
@@ -199,10 +201,7 @@ PyType_Slot collected[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse<T>
 
 op::Grid grid_of(const std::vector<Global>& points, const std::vector<std::string>& boundary) {
   std::vector<op::Boundary> kinds;
-  for (const auto& name : boundary)
-    kinds.push_back(name == "dirichlet" ? op::Boundary::dirichlet
-                    : name == "neumann" ? op::Boundary::neumann
-                                        : op::Boundary::periodic);
+  for (const auto& name : boundary) kinds.push_back(value_of<op::Boundary>(name));
   return op::Grid(points, kinds);
 }
 
@@ -265,22 +264,13 @@ template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
   using Matrix = op::Csr<T, Host>;
-  using release = WithoutGil;
 
   nb::class_<Base>(m, named<T>("Operator").c_str(), nb::type_slots(collected<T>))
       .def_prop_ro("name", &Base::name)
       .def_prop_ro("rows", [](const Base& a) { return a.range().size(); })
       .def_prop_ro("columns", [](const Base& a) { return a.domain().size(); })
-      .def_prop_ro("range_offsets",
-                   [](const Base& a) {
-                     const auto o = a.range().partition().offsets();
-                     return Offsets(o.begin(), o.end());
-                   })
-      .def_prop_ro("domain_offsets",
-                   [](const Base& a) {
-                     const auto o = a.domain().partition().offsets();
-                     return Offsets(o.begin(), o.end());
-                   })
+      .def_prop_ro("range_offsets", [](const Base& a) { return offsets_of(a.range().partition()); })
+      .def_prop_ro("domain_offsets", [](const Base& a) { return offsets_of(a.domain().partition()); })
       .def_prop_ro("comm", [](const Base& a) { return a.range().comm(); })
       .def_prop_ro("has_adjoint", &Base::has_adjoint)
       .def_prop_ro("has_diagonal", &Base::has_diagonal)
@@ -292,32 +282,20 @@ void bind_scalar(nb::module_& m) {
              const auto c = a.cost();
              return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
            })
-      .def("diagonal",
-           [](const Base& a) {
-             std::vector<T> d;
-             {
-               release free;
-               d = a.diagonal();
-             }
-             return array_of(std::move(d));
-           })
+      .def("diagonal", [](const Base& a) { return array_of(unlocked([&] { return a.diagonal(); })); })
       // This rank's part of A x or A^H x; x is this rank's part, with k columns where it has two dimensions.
       .def("apply", [](const Base& a, const Columns<T>& x, bool adjoint) {
         const bool many = x.ndim() == 2;
-        std::unique_ptr<Vector<T>> y;
-        {
-          release free;
-          y = comm::collective(a.range().comm(), [&] {
-            const int k = many ? checked_cast<int>(x.shape(1), "the number of columns") : 1;
-            const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
-            Vector<T> in(from, k);
-            auto out = std::make_unique<Vector<T>>(to, k);
-            in.assign({x.data(), x.size()});
-            if (adjoint) a.apply_adjoint(in, *out);
-            else a.apply(in, *out);
-            return out;
-          });
-        }
+        auto y = together(a.range().comm(), [&] {
+          const int k = many ? checked_cast<int>(x.shape(1), "the number of columns") : 1;
+          const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+          Vector<T> in(from, k);
+          auto out = std::make_unique<Vector<T>>(to, k);
+          in.assign({x.data(), x.size()});
+          if (adjoint) a.apply_adjoint(in, *out);
+          else a.apply(in, *out);
+          return out;
+        });
         const std::size_t k = many ? std::size_t(y->columns()) : 0, n = std::size_t(y->space().local_size());
         return array_of<T>(std::move(*y), n, k);
       });
@@ -329,19 +307,14 @@ void bind_scalar(nb::module_& m) {
       // This rank's rows: (starts, global columns, values).
       .def("local_rows",
            [](const Matrix& a) {
-             op::Rows<T> rows;
-             {
-               release free;
-               rows = a.rows();
-             }
+             auto rows = unlocked([&] { return a.rows(); });
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
       .def("is_hermitian", [](const Matrix& a) {
         if (!(a.range() == a.domain())) return false;
-        release free;
-        return comm::collective(a.range().comm(),
-                                [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
+        return together(a.range().comm(),
+                        [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
       });
 
   using Stencil = op::Stencil<T>;
@@ -352,48 +325,41 @@ void bind_scalar(nb::module_& m) {
       .def("is_hermitian",
            [](const Stencil& a) {
              if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
-             release free;
-             return comm::collective(a.range().comm(), [&] {
-               return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows());
-             });
+             return together(a.range().comm(),
+                             [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
            })
       .def("assemble", [](const Stencil& a) {
-        release free;
-        return comm::collective(a.range().comm(),
-                                [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
+        return together(a.range().comm(), [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
       });
   m.def(named<T>("stencil").c_str(), [](const Communicator& comm, const std::vector<Global>& points,
                                         const std::vector<std::string>& boundary, const Elements<T>& table) {
-    release free;
-    return comm::collective(comm, [&] {
+    return together(comm, [&] {
       op::Weights<T> weights;
       require(table.size() == weights.value.size(), "a stencil has 27 weights; ", table.size(), " were given");
       std::copy_n(table.data(), table.size(), weights.value.begin());
       return std::make_shared<Stencil>(comm, grid_of(points, boundary), weights);
     });
   });
-  m.def(named<T>("poisson").c_str(), [](const Communicator& comm, const std::vector<Global>& points,
-                                        const std::vector<std::string>& boundary, const std::vector<double>& spacing,
-                                        const std::vector<double>& velocity, bool central, bool isotropic, T shift) {
-    release free;
-    return comm::collective(comm, [&] {
-      const op::Grid grid = grid_of(points, boundary);
-      const int d = grid.dimensions;
-      const auto h = three(spacing, 1);
-      auto weights = isotropic ? op::isotropic_laplacian<T>(d, h[0]) : op::laplacian<T>(d, h);
-      if (!velocity.empty())
-        weights = weights + op::convection<T>(d, three(velocity, 0),
-                                              central ? op::Convection::central : op::Convection::upwind, h);
-      return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
-    });
-  });
+  m.def(named<T>("poisson").c_str(),
+        [](const Communicator& comm, const std::vector<Global>& points, const std::vector<std::string>& boundary,
+           const std::vector<double>& spacing, const std::vector<double>& velocity, const std::string& how,
+           bool isotropic, T shift) {
+          return together(comm, [&] {
+            const op::Grid grid = grid_of(points, boundary);
+            const int d = grid.dimensions;
+            const auto h = three(spacing, 1);
+            auto weights = isotropic ? op::isotropic_laplacian<T>(d, h[0]) : op::laplacian<T>(d, h);
+            if (!velocity.empty())
+              weights = weights + op::convection<T>(d, three(velocity, 0), value_of<op::Convection>(how), h);
+            return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
+          });
+        });
 
   const auto from_rows = [&]<class Index>(Index) {
     m.def(named<T>("csr").c_str(),
           [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,
              const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value) {
-            release free;
-            return comm::collective(comm, [&] {
+            return together(comm, [&] {
               const auto [range, domain] = spaces(comm, rows, columns);
               return std::make_shared<Matrix>(range, domain,
                                               cut<T, Index>(start, column, value, first, range.begin(), range.end()));
@@ -406,8 +372,7 @@ void bind_scalar(nb::module_& m) {
   m.def(named<T>("assemble").c_str(),
         [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const Elements<Global>& row,
            const Elements<Global>& column, const Elements<T>& value) {
-          release free;
-          return comm::collective(comm, [&] {
+          return together(comm, [&] {
             const auto [range, domain] = spaces(comm, rows, columns);
             auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
                                         {column.data(), column.size()}, {value.data(), value.size()});
@@ -417,8 +382,7 @@ void bind_scalar(nb::module_& m) {
 
   using Handle = std::shared_ptr<Base>;
   const auto compose = [](auto&& make, const Base& a) {
-    release free;
-    return comm::collective(a.range().comm(), [&]() -> Handle { return make(); });
+    return together(a.range().comm(), [&]() -> Handle { return make(); });
   };
   m.def(named<T>("adjoint").c_str(),
         [compose](const Handle& a) { return compose([&] { return std::make_shared<op::Adjoint<T>>(a); }, *a); });
@@ -445,8 +409,7 @@ void bind_scalar(nb::module_& m) {
   });
 
   m.def(named<T>("renumbered").c_str(), [](const Matrix& a, const layout::Renumbering& numbers) {
-    release free;
-    return comm::collective(a.range().comm(), [&] { return renumbered<T>(a, numbers); });
+    return together(a.range().comm(), [&] { return renumbered<T>(a, numbers); });
   });
   // a, for vectors of `space_of`'s numbers.
   m.def(named<T>("in_numbers_of").c_str(),
@@ -468,6 +431,8 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_op(nb::module_& m) {
+  bind_choices<op::Boundary>(m, "boundaries");
+  bind_choices<op::Convection>(m, "convections");
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

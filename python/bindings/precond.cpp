@@ -36,9 +36,8 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_precond(nb::module_& m) {
-  bind_options<precond::Options>(m, "PrecondOptions", precond::options());
+  bind_options<precond::Options>(m, "PrecondOptions", "precond", precond::options(), precond::kinds());
   m.def("precond_is_symmetric", &precond::is_symmetric);
-  m.def("describe_precond", [] { return described<precond::Options>(precond::options(), precond::kinds()); });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

@@ -1,5 +1,5 @@
 // Solves on simulated ranks for Python: a matrix of one rank in, its solution on many out, and their clocks.
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -32,8 +32,7 @@ void bind_scalar(nb::module_& m) {
           std::vector<T> x(b.size());
           krylov::Report report;
           SimulatedTimes times;
-          {
-            WithoutGil free;
+          unlocked([&] {
             require(a.range().comm().size() == 1 && a.range() == a.domain() && a.range().size() == Global(b.size()),
                     "a simulated solve starts from a square matrix on one rank, and as many values");
             const op::Rows<T> all = a.rows();
@@ -59,7 +58,7 @@ void bind_scalar(nb::module_& m) {
               std::copy_n(solution.data(), solution.size(), x.data() + begin);
               if (comm.rank() == 0) report = std::move(mine), times = spent;
             });
-          }
+          });
           return nb::make_tuple(array_of(std::move(x)), std::move(report), std::move(times));
         });
 }
@@ -67,37 +66,9 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_simulate(nb::module_& m) {
-  nb::class_<MachineModel>(m, "MachineModel")
-      .def(nb::init<>())
-      .def_rw("latency", &MachineModel::latency)
-      .def_rw("overhead", &MachineModel::overhead)
-      .def_rw("gap", &MachineModel::gap)
-      .def_rw("noise", &MachineModel::noise)
-      .def_rw("bandwidth", &MachineModel::bandwidth)
-      .def_rw("flop_rate", &MachineModel::flop_rate)
-      .def_rw("kernel", &MachineModel::kernel)
-      .def_rw("cache", &MachineModel::cache)
-      .def_rw("cache_bandwidth", &MachineModel::cache_bandwidth)
-      .def_rw("poll_interval", &MachineModel::poll_interval)
-      .def_rw("seed", &MachineModel::seed)
-      .def_prop_rw(
-          "delivery", [](const MachineModel& a) { return std::string(to_string(a.delivery)); },
-          [](MachineModel& a, const std::string& name) { a.delivery = MachineModel::delivery_of(name); })
-      .def_prop_rw(
-          "progress", [](const MachineModel& a) { return std::string(to_string(a.progress)); },
-          [](MachineModel& a, const std::string& name) { a.progress = MachineModel::progress_of(name); })
-      .def_prop_rw(
-          "levels",
-          [](const MachineModel& a) {
-            std::vector<std::tuple<int, double, double, double>> levels;
-            for (const auto& l : a.levels) levels.emplace_back(l.ranks, l.latency, l.overhead, l.gap);
-            return levels;
-          },
-          [](MachineModel& a, const std::vector<std::tuple<int, double, double, double>>& levels) {
-            a.levels.clear();
-            for (const auto& [ranks, latency, overhead, gap] : levels)
-              a.levels.push_back({ranks, latency, overhead, gap});
-          })
+  bind_options<MachineModel::Level>(m, "MachineLevel", "machine_level", comm::level_options());
+  bind_options<MachineModel>(m, "MachineModel", "machine", comm::machine_options())
+      .def_rw("levels", &MachineModel::levels)
       .def("describe", &MachineModel::describe)
       .def("check", &MachineModel::check);
   m.def("machine_model", [](const std::string& name) { return MachineModel::named(name); });

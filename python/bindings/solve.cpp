@@ -36,10 +36,7 @@ std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::han
     return call_python(ranks, [&] {
       nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm, [&s, n] {
                                                   std::vector<T> x(n);
-                                                  {
-                                                    WithoutGil free;
-                                                    s.solution(x.data());
-                                                  }
+                                                  unlocked([&] { s.solution(x.data()); });
                                                   return array_of(std::move(x));
                                                 }});
       auto* const held = nb::inst_ptr<CallbackState>(state);
@@ -60,21 +57,17 @@ void bind_scalar(nb::module_& m) {
       named<T>("solve").c_str(),
       [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
          nb::object callback, bool hermitian) {
-        std::unique_ptr<Vector<T>> x;
         Report report;
-        {
-          WithoutGil free;
-          const auto& comm = a.range().comm();
-          x = comm::collective(comm, [&] {
-            auto solution = std::make_unique<Vector<T>>(a.domain());
-            if (x0) solution->assign({x0->data(), x0->size()});
-            Vector<T> right(a.range());
-            right.assign({b.data(), b.size()});
-            if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
-            report = krylov::solve<T, Host>(a, precond, right, *solution, options, hermitian);
-            return solution;
-          });
-        }
+        const auto& comm = a.range().comm();
+        auto x = together(comm, [&] {
+          auto solution = std::make_unique<Vector<T>>(a.domain());
+          if (x0) solution->assign({x0->data(), x0->size()});
+          Vector<T> right(a.range());
+          right.assign({b.data(), b.size()});
+          if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
+          report = krylov::solve<T, Host>(a, precond, right, *solution, options, hermitian);
+          return solution;
+        });
         const std::size_t n = x->size();
         return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
       },
@@ -88,23 +81,19 @@ void bind_scalar(nb::module_& m) {
         std::vector<T> x;
         Report report;
         double setup = 0;
-        {
-          WithoutGil free;
-          const auto& comm = host.range().comm();
-          comm::collective(comm, [&] {
-            const double from = wall_time();
-            const op::Csr<T, Device> a(host.range(), host.domain(), host.rows());
-            const auto precond = precond::make<T, Device>(name, a, precond_options);
-            Vector<T, Device> right(a.range()), solution(a.domain());
-            right.assign({b.data(), b.size()});
-            if (x0) solution.assign({x0->data(), x0->size()});
-            setup = comm.all_max(wall_time() - from);
-            if (!callback.is_none())
-              options.callback = trampoline<T>(comm.size(), host.domain().local_size(), callback);
-            report = krylov::solve<T, Device>(a, precond.get(), right, solution, options, hermitian);
-            x = solution.to_host();
-          });
-        }
+        const auto& comm = host.range().comm();
+        together(comm, [&] {
+          const double from = wall_time();
+          const op::Csr<T, Device> a(host.range(), host.domain(), host.rows());
+          const auto precond = precond::make<T, Device>(name, a, precond_options);
+          Vector<T, Device> right(a.range()), solution(a.domain());
+          right.assign({b.data(), b.size()});
+          if (x0) solution.assign({x0->data(), x0->size()});
+          setup = comm.all_max(wall_time() - from);
+          if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), host.domain().local_size(), callback);
+          report = krylov::solve<T, Device>(a, precond.get(), right, solution, options, hermitian);
+          x = solution.to_host();
+        });
         return nb::make_tuple(array_of(std::move(x)), std::move(report), setup);
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());

@@ -1,5 +1,5 @@
 // The tiled operator for Python, and the applications that stand on it: projectors, reconstruction, sparse networks.
-#include "bindings.hpp"
+#include "described.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -12,7 +12,7 @@
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/staged_matrix.hpp>
-#include <tacit/op/tiled_spmm.hpp>
+#include <tacit/op/tiled_request.hpp>
 
 #include <algorithm>
 #include <ctime>
@@ -26,38 +26,6 @@ using layout::Vector;
 using release = WithoutGil;
 template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-op::Values values_of(const std::string& name) {
-  return name == "float16"    ? op::Values::half
-         : name == "bfloat16" ? op::Values::bfloat16
-         : name == "float32"  ? op::Values::single
-                              : op::Values::full;
-}
-
-op::Vectors vectors_of(const std::string& name) {
-  return name == "float16" ? op::Vectors::half : name == "bfloat16" ? op::Vectors::bfloat16 : op::Vectors::full;
-}
-
-op::TiledSpmmOptions options_of(const nb::dict& d) {
-  op::TiledSpmmOptions o;
-  const auto format = nb::cast<std::string>(d["format"]);
-  o.matrix.values = values_of(nb::cast<std::string>(d["values"]));
-  o.matrix.format = format == "list"       ? op::TiledFormat::list
-                    : format == "bitmap"   ? op::TiledFormat::bitmap
-                    : format == "plain"    ? op::TiledFormat::plain
-                    : format == "computed" ? op::TiledFormat::computed
-                                           : op::TiledFormat::automatic;
-  o.matrix.block_rows = nb::cast<int>(d["block_rows"]);
-  o.matrix.columns = nb::cast<int>(d["columns"]);
-  o.matrix.tile = nb::cast<int>(d["tile"]);
-  o.groups = nb::cast<std::vector<int>>(d["groups"]);
-  o.minibatch = nb::cast<int>(d["minibatch"]);
-  o.matrix.tune = nb::cast<bool>(d["tune"]);
-  o.matrix.vectors = vectors_of(nb::cast<std::string>(d["vectors"]));
-  if (const auto how = layout::clustering_named(nb::cast<std::string>(d["order"])))
-    o.clusters = layout::ClusterOptions{*how, nb::cast<Local>(d["cluster_rows"])};
-  return o;
-}
 
 /// What stands at this rank's places of a space, from whole columns in natural order; and back, on every rank.
 template <class T>
@@ -93,49 +61,25 @@ struct Projection {
 };
 
 template <class T>
-nb::dict facts_of(const op::TiledSpmm<T>& a) {
-  nb::dict d;
-  d["storage"] = a.product(false).storage();
-  d["bytes"] = a.product(false).bytes() + a.product(true).bytes();
-  d["block_rows"] = a.stores_entries() ? a.forward().block_rows() : 0;
-  d["order"] = a.order();
-  return d;
-}
-
-template <class T>
-nb::list volumes_of(const op::TiledSpmm<T>& a) {
-  std::vector<comm::LevelVolume> total;
-  {
-    release free;
-    total = a.reduction().total_volume();
-  }
-  nb::list levels;
-  for (const auto& v : total) {
-    nb::dict d;
-    d["group"] = v.group, d["touched"] = v.touched, d["sent"] = v.sent, d["messages"] = v.messages;
-    levels.append(d);
-  }
-  return levels;
-}
-
-template <class T>
 void bind_real(nb::module_& m) {
   namespace tomography = app::tomography;
   using Tiled = op::TiledSpmm<T>;
   using Base = op::Operator<T, Host>;
   nb::class_<Tiled, Base>(m, named<T>("TiledSpmm").c_str())
       .def_prop_ro("entries", &Tiled::entries)
-      .def_prop_ro("facts", [](const Tiled& a) { return facts_of(a); })
+      .def_prop_ro("facts",
+                   [](const Tiled& a) {
+                     return dict_of("storage", a.product(false).storage(), "bytes",
+                                    a.product(false).bytes() + a.product(true).bytes(), "block_rows",
+                                    a.stores_entries() ? a.forward().block_rows() : 0, "order", a.order());
+                   })
       // This rank's part as it is stored: starts, local columns, values.
       .def("stored_rows",
            [](const Tiled& a, bool adjoint) {
              const auto& matrix = adjoint ? a.backward() : a.forward();
              op::RowBuffer<T> rows;
              rows.start = {0};
-             {
-               release free;
-               matrix.rows(0, matrix.rows(), rows);
-             }
+             unlocked([&] { matrix.rows(0, matrix.rows(), rows); });
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
@@ -165,29 +109,29 @@ void bind_real(nb::module_& m) {
              else a.apply(in, out);
              return now() - begin;
            })
-      .def("volumes", [](const Tiled& a) { return volumes_of(a); })
+      .def("volumes",
+           [](const Tiled& a) {
+             nb::list levels;
+             for (const auto& v : unlocked([&] { return a.reduction().total_volume(); }))
+               levels.append(dict_of("group", v.group, "touched", v.touched, "sent", v.sent, "messages", v.messages));
+             return levels;
+           })
       .def("staging",
            [](const Tiled& a, int block_rows, int capacity, bool adjoint) {
              const auto& matrix = adjoint ? a.backward() : a.forward();
-             op::Staging s;
-             {
-               release free;
-               s = op::staging_of<T>(
-                   matrix.rows(), matrix.columns(),
-                   [&](Local begin, Local end, op::RowBuffer<T>& rows) { matrix.rows(begin, end, rows); }, block_rows,
-                   capacity);
-             }
+             const auto rows = [&](Local begin, Local end, op::RowBuffer<T>& out) { matrix.rows(begin, end, out); };
+             const auto s = unlocked(
+                 [&] { return op::staging_of<T>(matrix.rows(), matrix.columns(), rows, block_rows, capacity); });
              return nb::make_tuple(s.reuse, s.stages, s.warp_padding);
            })
       .def("reuse", [](const Tiled& a, int rows, bool adjoint) {
-        release free;
-        return (adjoint ? a.backward() : a.forward()).reuse(rows);
+        return unlocked([&] { return (adjoint ? a.backward() : a.forward()).reuse(rows); });
       });
-  m.def(named<T>("tiled").c_str(), [](const op::Csr<T, Host>& a, const nb::dict& options) {
-    const auto o = options_of(options);
-    release free;
-    return comm::collective(a.range().comm(),
-                            [&] { return std::make_shared<Tiled>(a.range(), a.domain(), a.rows(), o); });
+  m.def(named<T>("tiled").c_str(), [](const op::Csr<T, Host>& a, const op::TiledRequest& request) {
+    return together(a.range().comm(), [&] {
+      op::check(request, "tiled");
+      return std::make_shared<Tiled>(a.range(), a.domain(), a.rows(), request.options());
+    });
   });
 
   using P = Projection<T>;
@@ -199,40 +143,25 @@ void bind_real(nb::module_& m) {
       .def("apply",
            [](const P& p, const Whole<T>& x, bool adjoint) {
              const int k = int(x.shape(0));
-             std::vector<T> whole;
-             {
-               release free;
-               whole = comm::collective(p.a->range().comm(), [&] {
-                 const Space &from = adjoint ? p.a->range() : p.a->domain(),
-                             &to = adjoint ? p.a->domain() : p.a->range();
-                 const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
-                            &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
-                 require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
-                         " are needed");
-                 Vector<T> y(to, k);
-                 const auto v = taken(from, in, x.data(), k);
-                 if (adjoint) p.a->apply_adjoint(v, y);
-                 else p.a->apply(v, y);
-                 return given(y, out);
-               });
-             }
+             auto whole = together(p.a->range().comm(), [&] {
+               const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
+               const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
+                          &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
+               require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
+                       " are needed");
+               Vector<T> y(to, k);
+               const auto v = taken(from, in, x.data(), k);
+               if (adjoint) p.a->apply_adjoint(v, y);
+               else p.a->apply(v, y);
+               return given(y, out);
+             });
              const std::size_t n = whole.size() / std::size_t(k);
              return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
            })
       .def(
           "reconstruct",
-          [](const P& p, const Whole<T>& b, const Whole<T>& start, const nb::dict& options,
+          [](const P& p, const Whole<T>& b, const Whole<T>& start, tomography::ReconstructOptions o,
              const nb::object& callback) {
-            tomography::ReconstructOptions o;
-            o.method = nb::cast<std::string>(options["method"]) == "sirt" ? tomography::Method::sirt
-                                                                          : tomography::Method::cgls;
-            o.iterations = nb::cast<int>(options["iterations"]);
-            o.discrepancy = nb::cast<double>(options["discrepancy"]);
-            o.tolerance = nb::cast<double>(options["tolerance"]);
-            o.l_curve = nb::cast<bool>(options["l_curve"]);
-            o.relaxation = nb::cast<double>(options["relaxation"]);
-            o.nonnegative = nb::cast<bool>(options["nonnegative"]);
-            o.reorthogonalise = nb::cast<int>(options["reorthogonalise"]);
             const Communicator& comm = p.a->range().comm();
             const int k = int(b.shape(0));
             if (!callback.is_none())
@@ -242,59 +171,64 @@ void bind_real(nb::module_& m) {
                 });
               };
             tomography::ReconstructResult result;
-            std::vector<T> images;
-            {
-              release free;
-              comm::collective(comm, [&] {
-                require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
-                        p.a->range().size(), " are needed");
-                require(start.shape(0) == 0 ||
-                            (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
-                        "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
-                        p.a->domain().size(), " are needed");
-                const auto v = taken(p.a->range(), p.projector.ray_order(), b.data(), k);
-                auto x = start.shape(0) ? taken(p.a->domain(), p.projector.pixel_order(), start.data(), k)
-                                        : Vector<T>(p.a->domain(), k);
-                result = tomography::reconstruct<T>(*p.a, v, x, o);
-                images = given(x, p.projector.pixel_order());
-              });
-            }
+            auto images = together(comm, [&] {
+              require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
+                      p.a->range().size(), " are needed");
+              require(start.shape(0) == 0 ||
+                          (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
+                      "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
+                      p.a->domain().size(), " are needed");
+              const auto v = taken(p.a->range(), p.projector.ray_order(), b.data(), k);
+              auto x = start.shape(0) ? taken(p.a->domain(), p.projector.pixel_order(), start.data(), k)
+                                      : Vector<T>(p.a->domain(), k);
+              result = tomography::reconstruct<T>(*p.a, v, x, o);
+              return given(x, p.projector.pixel_order());
+            });
             const std::size_t n = images.size() / std::size_t(k), rows = result.residual.size();
             const auto flat = [](const std::vector<std::vector<double>>& table) {
               std::vector<double> all;
               for (const auto& row : table) all.insert(all.end(), row.begin(), row.end());
               return all;
             };
-            nb::dict d;
-            d["images"] = array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n);
-            d["residual"] = array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k));
-            d["gradient"] = array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k));
-            d["iterations"] = result.iterations;
-            d["final_residual"] = result.final_residual;
-            d["seconds"] = result.seconds;
-            nb::list ends;
-            for (const auto e : result.end) ends.append(tomography::name_of(e));
-            d["end"] = ends;
-            return d;
+            std::vector<std::string> ends;
+            for (const auto e : result.end) ends.emplace_back(to_string(e));
+            return dict_of(
+                "images", array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n), "residual",
+                array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k)), "gradient",
+                array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k)), "iterations",
+                result.iterations, "final_residual", result.final_residual, "seconds", result.seconds, "end", ends);
           },
           nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   m.def(named<T>("projector").c_str(), [](const Communicator& comm, Local width, Local height, Local detectors,
-                                          const Elements<double>& angles, double centre, double pixel, bool natural,
-                                          const nb::dict& options) {
-    const auto o = options_of(options);
-    release free;
-    return comm::collective(comm, [&] {
+                                          const Elements<double>& angles, double centre, double pixel,
+                                          const op::TiledRequest& request) {
+    return together(comm, [&] {
+      op::check(request, "projector");
+      const bool curved = request.order.value_or(op::TiledOrder::hilbert) == op::TiledOrder::hilbert;
       tomography::Geometry g{width, height, detectors, {angles.data(), angles.data() + angles.size()}, centre, pixel};
-      tomography::Projector projector(std::move(g), natural ? tomography::Order::natural : tomography::Order::hilbert);
-      auto a = projector.template matrix<T>(comm, o);
+      tomography::Projector projector(std::move(g), curved ? tomography::Order::hilbert : tomography::Order::natural);
+      auto a = projector.template matrix<T>(comm, request.options());
       return std::make_shared<P>(P{std::move(projector), std::move(a)});
     });
   });
 }
 
+using Classes = nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+app::inference::LayerSource radixnet_of(const std::vector<int>& radices, int width, float weight,
+                                        const Classes& classes) {
+  std::vector<std::vector<Local>> blocks;
+  for (std::size_t g = 0; g < classes.shape(0); ++g)
+    blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
+  return app::inference::radixnet(radices, width, weight, std::move(blocks));
+}
+
 void bind_inference(nb::module_& m) {
   namespace inference = app::inference;
   using inference::Network;
+  using Request = inference::InferenceRequest;
+  bind_options<Request>(m, "InferenceOptions", "inference", inference::inference_options(),
+                        inference::inference_takers());
   nb::class_<Network>(m, "Network")
       .def_prop_ro("layers", &Network::layers)
       .def_prop_ro("inputs", &Network::inputs)
@@ -303,14 +237,8 @@ void bind_inference(nb::module_& m) {
       .def(
           "infer",
           [](const Network& n, const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& bits,
-             const Whole<float>& dense, const nb::dict& options, const nb::object& callback) {
-            inference::InferOptions o;
-            o.bias = nb::cast<float>(options["bias"]);
-            o.ceiling = nb::cast<float>(options["ceiling"]);
-            o.panel = nb::cast<int>(options["panel"]);
-            o.group = nb::cast<int>(options["group"]);
-            o.report_layers = nb::cast<bool>(options["report_layers"]);
-            o.keep_outputs = nb::cast<bool>(options["keep_outputs"]);
+             const Whole<float>& dense, const Request& request, const nb::object& callback) {
+            auto o = request.infer;
             if (!callback.is_none())
               o.callback = [&](int layers, Global alive) {
                 return call_python(1, [&] { return nb::cast<bool>(callback(layers, alive)); });
@@ -320,30 +248,21 @@ void bind_inference(nb::module_& m) {
                     " bytes for ", n.inputs(), " neurons");
             require(packed || dense.shape(0) == 0 || dense.shape(1) == std::size_t(n.inputs()), "images of ",
                     dense.shape(1), " numbers for ", n.inputs(), " neurons");
-            inference::InferResult r;
-            {
-              release free;
-              r = n.infer(Global(packed ? bits.shape(0) : dense.shape(0)), packed ? bits.data() : nullptr,
-                          packed ? nullptr : dense.data(), o);
-            }
-            nb::dict d;
+            auto r = unlocked([&] {
+              return n.infer(Global(packed ? bits.shape(0) : dense.shape(0)), packed ? bits.data() : nullptr,
+                             packed ? nullptr : dense.data(), o);
+            });
             std::vector<Global> alive;
             std::vector<double> sums;
             for (const auto& l : r.layers) alive.push_back(l.alive), sums.push_back(l.sum);
-            d["categories"] = array_of(std::move(r.categories));
-            d["outputs"] = array_of(std::move(r.outputs));
-            d["alive"] = array_of(std::move(alive));
-            d["sums"] = array_of(std::move(sums));
-            d["edges"] = r.edges;
-            d["edges_worked"] = r.edges_worked;
-            d["seconds"] = r.seconds;
-            d["weight_seconds"] = r.weight_seconds;
-            d["layers_done"] = r.layers_done;
-            return d;
+            return dict_of("categories", array_of(std::move(r.categories)), "outputs", array_of(std::move(r.outputs)),
+                           "alive", array_of(std::move(alive)), "sums", array_of(std::move(sums)), "edges", r.edges,
+                           "edges_worked", r.edges_worked, "seconds", r.seconds, "weight_seconds", r.weight_seconds,
+                           "layers_done", r.layers_done);
           },
           nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   // source(l) gives (inputs, starts, inputs of weights, weights), rows being output neurons.
-  m.def("network", [](int layers, nb::object source, const std::string& values, double weight_bytes) {
+  m.def("network", [](int layers, nb::object source, const Request& o) {
     // Held by whoever holds the source; given up under the lock.
     const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
       WithGil lock;
@@ -363,34 +282,37 @@ void bind_inference(nb::module_& m) {
         return layer;
       });
     };
-    release free;
-    return std::make_shared<Network>(layers, make, values_of(values), weight_bytes);
+    return unlocked([&] { return std::make_shared<Network>(layers, make, o.values, o.weight_bytes); });
   });
-  m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight,
-                       const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes,
-                       const std::string& values, double weight_bytes) {
-    std::vector<std::vector<Local>> blocks;
-    for (std::size_t g = 0; g < classes.shape(0); ++g)
-      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
-    release free;
-    return std::make_shared<Network>(layers, inference::radixnet(radices, width, weight, std::move(blocks)),
-                                     values_of(values), weight_bytes);
+  m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight, const Classes& classes,
+                       const Request& o) {
+    return unlocked([&] {
+      return std::make_shared<Network>(layers, radixnet_of(radices, width, weight, classes), o.values, o.weight_bytes);
+    });
   });
   // The rows of layer l of the same, for files and checks.
-  m.def("radixnet_layer", [](int layer, const std::vector<int>& radices, int width, float weight,
-                             const nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>& classes) {
-    std::vector<std::vector<Local>> blocks;
-    for (std::size_t g = 0; g < classes.shape(0); ++g)
-      blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
-    auto made = inference::radixnet(radices, width, weight, std::move(blocks))(layer);
-    return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
-                          array_of(std::move(made.weight)));
-  });
+  m.def("radixnet_layer",
+        [](int layer, const std::vector<int>& radices, int width, float weight, const Classes& classes) {
+          auto made = radixnet_of(radices, width, weight, classes)(layer);
+          return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
+                                array_of(std::move(made.weight)));
+        });
 }
 
 }  // namespace
 
 void bind_tiled(nb::module_& m) {
+  namespace tomography = app::tomography;
+  bind_options<op::TiledRequest>(m, "TiledOptions", "tiled", op::tiled_options(), op::tiled_takers());
+  m.def("check_tiled", [](const op::TiledRequest& o, const std::string& who) { op::check(o, who); });
+  bind_options<tomography::ReconstructOptions>(m, "ReconstructOptions", "reconstruct",
+                                               tomography::reconstruct_options(), tomography::methods())
+      .def_prop_rw(
+          "method", [](const tomography::ReconstructOptions& o) { return to_string(o.method); },
+          [](tomography::ReconstructOptions& o, const std::string& name) {
+            o.method = value_of<tomography::Method>(name);
+          });
+  m.def("check_reconstruct", &tomography::check);
   bind_real<float>(m);
   bind_real<double>(m);
   bind_inference(m);

@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .io import read_vector
-    from .krylov import (
-        CallbackState,
-        NotConverged,
-        Observer,
-        Result,
-        bicgstab,
-        cg,
-        chebyshev,
-        gmres,
-        richardson,
-        solve,
-    )
+    from .krylov import CallbackState, NotConverged, Observer, Result, bicgstab, cg, chebyshev, gmres, richardson, solve
     from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
 
     __version__: str

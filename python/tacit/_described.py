@@ -1,139 +1,220 @@
 """Made by scripts/describe.py from the tables of the compiled part; not to be edited."""
 
 # ruff: noqa: E501
+# fmt: off
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf as INFINITY
 from typing import Literal, TypedDict
 
-from ._options import Option
-
-# fmt: off
-SOLVE: Mapping[str, Option] = {
-    'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
-    'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 'a number >= 0', 'see rtol', '', ()),
-    'max_iterations': Option('whole', None, (), 0.0, INFINITY, False, 'at least 0 iterations', 'products with A at most (bicgstab: pairs of them)', '10 per unknown, from 1000 to 50000', ()),
-    'restart': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
-    'side': Option('choice', None, ('right', 'left', 'flexible'), -INFINITY, INFINITY, False, 'a number', 'of the preconditioner; flexible: it may change from call to call (taken by itself for "inner")', 'right', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
-    'orthogonalisation': Option('choice', None, ('auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'), -INFINITY, INFINITY, False, 'a number', 'how vectors are made orthogonal to those before them', 'auto: one-reduction; in ca-gmres bcgs-pip, twice where a block needs it', ('auto', 'gmres', 'ca-gmres')),
-    'shadow_dimension': Option('whole', None, (), 1.0, 100.0, False, 'from 1 to 100 vectors', 's: vectors of the shadow space; more of them save iterations and cost 3 vectors each', '4', ('idr',)),
-    'step': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 iterations', 's: iterations for one reduction', 'ca-gmres 10, ca-cg 8, ca-bicgstab 4', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
-    'depth': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 reductions', 'l: reductions in flight', '2; in pipelined-cg 1', ('pipelined-cg', 'pipelined-gmres', 'pipelined-ca-gmres')),
-    'block': Option('whole', None, (), 1.0, 1000.0, False, 'from 1 to 1000 vectors', 't: vectors for one reduction', '5', ('pipelined-ca-gmres',)),
-    'tau': Option('real', None, (), 0.0, 1.0, False, 'a number in [0, 1)', "entries of the change of basis below tau times the subdiagonal one are left out (the paper's choice corresponds to 8e-3)", '0', ('pipelined-gmres', 'pipelined-ca-gmres')),
-    'basis': Option('choice', None, ('auto', 'newton', 'chebyshev', 'monomial'), -INFINITY, INFINITY, False, 'a number', 'the polynomials of the basis', 'newton once Ritz values are known; in ca-cg and ca-bicgstab chebyshev', ('pipelined-cg', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres')),
-    'block_qr': Option('choice', None, ('cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'), -INFINITY, INFINITY, False, 'a number', 'with bcgs or bcgs2: how the vectors of a block are made orthonormal', 'cholqr', ('ca-gmres',)),
-    'storage': Option('choice', None, ('full', 'float32', 'bfloat16'), -INFINITY, INFINITY, False, 'a number', 'the precision that the basis is kept in; arithmetic is that of the scalar', 'full', ('ca-gmres',)),
-    'powers': Option('choice', None, ('products', 'kernel'), -INFINITY, INFINITY, False, 'a number', 'how the vectors of a block are made: one product after the other with an exchange each, or a matrix powers kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a warning tells where there is none)', 'products', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
-    'replacement': Option('whole', None, (), 0.0, INFINITY, False, 'at least 0 iterations (0: never)', 'residual replacement every so many iterations', 'when an estimate of its error asks for it', ('pipelined-cg', 'pipelined-bicgstab', 'ca-cg', 'ca-bicgstab')),
-    'relaxation': Option('real', None, (), -INFINITY, INFINITY, True, 'a finite number other than 0', 'omega', '1', ('richardson',)),
-    'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 step', 'with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where the operator has a kernel for it; the same iterates', 'what the operator does; 1 with a callback', ('richardson',)),
-    'lambda_min': Option('real', None, (), 0.0, INFINITY, True, 'a number > 0', 'lower bound of the spectrum of P A', 'estimated by a few steps of Lanczos', ('chebyshev',)),
-    'lambda_max': Option('real', None, (), 0.0, INFINITY, True, 'a number > 0', 'upper bound of the spectrum of P A', 'estimated by a few steps of Lanczos', ('chebyshev',)),
-    'engine': Option('choice', 'polling', ('polling', 'thread', 'tasks'), -INFINITY, INFINITY, False, 'a number', "what pushes messages on during computation: the compute loops poll, a thread of its own, or kernels as tasks that wait for each other's blocks; the numbers are the same", '', ()),
-    'norm': Option('choice', '2', ('2', 'max'), -INFINITY, INFINITY, False, 'a number', 'of the residual, in what decides and in the report: 2, or max (largest magnitude)', '', ()),
-    'schedule': Option('choice', 'auto', ('auto', 'overlapped', 'synchronous', 'split', 'jobs'), -INFINITY, INFINITY, False, 'a number', 'how products with A are dealt to the threads of a rank; auto: the fastest, timed; the numbers are the same', '', ()),
-    'remote_threads': Option('whole', 1, (), 1.0, INFINITY, False, 'at least 1 thread', 'schedule split: threads that wait for the halo', '', ()),
-    'job_rows': Option('whole', 0, (), 0.0, INFINITY, False, 'at least 0 rows', 'schedule jobs: rows of a job; 0: some 16 jobs a thread', '', ()),
-    'divergence': Option('real', 10000000000.0, (), 1.0, INFINITY, True, 'a factor > 1', '"diverged" when ||r|| exceeds this multiple of max(||b||, ||r_0||)', '', ()),
-    'history': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'keep the residual of every iteration', '', ()),
-    'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
-}
-SOLVE_NAMES = ('auto', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
+from ._options import Method, Option
 
 PRECOND: Mapping[str, Option] = {
-    'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi',)),
-    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial'), -INFINITY, INFINITY, False, 'a number', "of each rank's block", 'ilu0', ('block-jacobi',)),
-    'blocks': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 block', 'blocks that the rows of a rank are cut into, one a thread', '1', ('block-jacobi', 'ilu0', 'ic0')),
-    'local': Option('flag', None, (), -INFINITY, INFINITY, False, 'a number', 'couplings between ranks are dropped: an apply sends nothing', 'false', ('spai', 'fsai')),
-    'kind': Option('choice', None, ('chebyshev', 'neumann'), -INFINITY, INFINITY, False, 'a number', 'of the polynomial: least error over an interval, or a geometric series', 'chebyshev', ('polynomial',)),
-    'degree': Option('whole', None, (), 0.0, INFINITY, False, 'at least 0 product', 'products with A in an apply', '4', ('polynomial',)),
-    'lambda_min': Option('real', None, (), -INFINITY, INFINITY, False, 'a number', 'chebyshev: lower end of the interval of D^-1 A', 'estimated', ('polynomial',)),
-    'lambda_max': Option('real', None, (), -INFINITY, INFINITY, False, 'a number', 'chebyshev: upper end of the interval of D^-1 A', 'estimated', ('polynomial',)),
-    'relaxation': Option('real', None, (), -INFINITY, INFINITY, False, 'a number', 'neumann: omega', '1', ('polynomial',)),
+    'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi', 'schwarz')),
+    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
+    'blocks': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 block', 'blocks that the rows of a rank are cut into, one a thread', '1', ('block-jacobi', 'ilu0', 'ic0', 'schwarz')),
+    'local': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'couplings between ranks are dropped: an apply sends nothing', 'false', ('spai', 'fsai')),
+    'kind': Option('choice', None, ('chebyshev', 'neumann'), -INFINITY, INFINITY, False, 0, 'a number', 'of the polynomial: least error over an interval, or a geometric series', 'chebyshev', ('polynomial', 'schwarz')),
+    'degree': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 products', 'products with A in an apply', '4', ('polynomial', 'schwarz')),
+    'lambda_min': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: lower end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
+    'lambda_max': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: upper end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
+    'relaxation': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'neumann: omega', '1', ('polynomial', 'schwarz')),
+    'overlap': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'levels of neighbours in the graph of A that a block is extended by', '1', ('schwarz',)),
+    'restricted': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', "a block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap their solutions are added, which cg needs", 'true', ('schwarz',)),
 }
-PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial',)
-
-MULTIGRID: Mapping[str, Option] = {
-    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'U'), -INFINITY, INFINITY, False, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
-    'smoother': Option('choice', 'gauss-seidel', ('gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi'), -INFINITY, INFINITY, False, 'a number', 'gauss-seidel is red-black', '', ()),
-    'interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 'a number', 'of corrections; above linear exact for averages over cells', 'constant; quadratic with the fourth-order stencil', ()),
-    'restriction': Option('choice', 'constant', ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 'a number', 'of residuals: the adjoint of this interpolation; constant sums them over the children', '', ()),
-    'full_interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 'a number', 'of solutions, by the F-cycle', 'linear; quartic with the fourth-order stencil', ()),
-    'pre': Option('whole', 2, (), 0.0, 1000.0, False, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
-    'post': Option('whole', 2, (), 0.0, 1000.0, False, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
-    'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 'a number', 'sweeps after mirror those before: for cg', '', ()),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', ()),
-    'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
-    'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 'a number', 'of that residual', '', ()),
-    'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
-    'step': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 iteration', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
-    'basis': Option('choice', None, ('auto', 'newton', 'chebyshev', 'monomial'), -INFINITY, INFINITY, False, 'a number', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
-    'powers': Option('choice', None, ('products', 'kernel'), -INFINITY, INFINITY, False, 'a number', 'of a bottom that names a Krylov method: as in solve', 'products', ()),
-    'depth': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 reduction', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
-    'smallest_box': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 cell', 'an axis is coarsened while its boxes have at least twice as many cells', '2; 4 for U', ()),
-    'agglomerate_below': Option('whole', None, (), 0.0, INFINITY, False, 'at least 0 cells', 'levels with fewer cells a rank move to fewer ranks; 0: none moves', '4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to be cheaper', ()),
-    'levels': Option('whole', 0, (), 0.0, INFINITY, False, 'at least 0 levels (0: as many as go)', 'at most', '', ()),
-    'single_levels': Option('flag', False, (), -INFINITY, INFINITY, False, 'a number', 'levels in float32, residuals and solutions in float64', '', ()),
-    'relaxation': Option('real', None, (), 0.0, 2.0, True, 'a number in (0, 2)', 'of the smoother jacobi', '6/7', ()),
-    'chebyshev_range': Option('real', None, (), 1.0, INFINITY, True, 'a number > 1', 'the smoother chebyshev smooths [lambda_max / range, lambda_max]', '4', ()),
-    'bottom_cells': Option('whole', None, (), 1.0, INFINITY, False, 'at least 1 cell', 'of a device: the bottom is the first level of at most so many cells', '4096', ()),
+PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz',)
+SOLVE: Mapping[str, Option] = {
+    'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
+    'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
+    'max_iterations': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'products with A at most (bicgstab: pairs of them)', '10 per unknown, from 1000 to 50000', ()),
+    'restart': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
+    'side': Option('choice', None, ('right', 'left', 'flexible'), -INFINITY, INFINITY, False, 0, 'a number', 'of the preconditioner; flexible: it may change from call to call (taken by itself for "inner")', 'right', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
+    'orthogonalisation': Option('choice', None, ('auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'), -INFINITY, INFINITY, False, 0, 'a number', 'how vectors are made orthogonal to those before them', 'auto: one-reduction; in ca-gmres bcgs-pip, twice where a block needs it', ('auto', 'gmres', 'ca-gmres')),
+    'shadow_dimension': Option('whole', None, (), 1.0, 100.0, False, 0, 'from 1 to 100 vectors', 's: vectors of the shadow space; more of them save iterations and cost 3 vectors each', '4', ('idr',)),
+    'step': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 iterations', 's: iterations for one reduction', 'ca-gmres 10, ca-cg 8, ca-bicgstab 4', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
+    'depth': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 reductions', 'l: reductions in flight', '2; in pipelined-cg 1', ('pipelined-cg', 'pipelined-gmres', 'pipelined-ca-gmres')),
+    'block': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 vectors', 't: vectors for one reduction', '5', ('pipelined-ca-gmres',)),
+    'tau': Option('real', None, (), 0.0, 1.0, False, 0, 'a number in [0, 1)', "entries of the change of basis below tau times the subdiagonal one are left out (the paper's choice corresponds to 8e-3)", '0', ('pipelined-gmres', 'pipelined-ca-gmres')),
+    'basis': Option('choice', None, ('auto', 'newton', 'chebyshev', 'monomial'), -INFINITY, INFINITY, False, 0, 'a number', 'the polynomials of the basis', 'newton once Ritz values are known; in ca-cg and ca-bicgstab chebyshev', ('pipelined-cg', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres')),
+    'block_qr': Option('choice', None, ('cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'), -INFINITY, INFINITY, False, 0, 'a number', 'with bcgs or bcgs2: how the vectors of a block are made orthonormal', 'cholqr', ('ca-gmres',)),
+    'storage': Option('choice', None, ('full', 'float32', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', 'the precision that the basis is kept in; arithmetic is that of the scalar', 'full', ('ca-gmres',)),
+    'powers': Option('choice', None, ('products', 'kernel'), -INFINITY, INFINITY, False, 0, 'a number', 'how the vectors of a block are made: one product after the other with an exchange each, or a matrix powers kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a warning tells where there is none)', 'products', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
+    'replacement': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 iterations (0: never)', 'residual replacement every so many iterations', 'when an estimate of its error asks for it', ('pipelined-cg', 'pipelined-bicgstab', 'ca-cg', 'ca-bicgstab')),
+    'relaxation': Option('real', None, (), -INFINITY, INFINITY, True, 0, 'a finite number other than 0', 'omega', '1', ('richardson',)),
+    'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 step', 'with a diagonal preconditioner of equal entries (or none): steps in one pass through memory, where the operator has a kernel for it; the same iterates', 'what the operator does; 1 with a callback', ('richardson',)),
+    'lambda_min': Option('real', None, (), 0.0, INFINITY, True, 0, 'a number > 0', 'lower bound of the spectrum of P A', 'estimated by a few steps of Lanczos', ('chebyshev',)),
+    'lambda_max': Option('real', None, (), 0.0, INFINITY, True, 0, 'a number > 0', 'upper bound of the spectrum of P A', 'estimated by a few steps of Lanczos', ('chebyshev',)),
+    'engine': Option('choice', 'polling', ('polling', 'thread', 'tasks'), -INFINITY, INFINITY, False, 0, 'a number', "what pushes messages on during computation: the compute loops poll, a thread of its own, or kernels as tasks that wait for each other's blocks; the numbers are the same", '', ()),
+    'norm': Option('choice', '2', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of the residual, in what decides and in the report: 2, or max (largest magnitude)', '', ()),
+    'schedule': Option('choice', 'auto', ('auto', 'overlapped', 'synchronous', 'split', 'jobs'), -INFINITY, INFINITY, False, 0, 'a number', 'how products with A are dealt to the threads of a rank; auto: the fastest, timed; the numbers are the same', '', ()),
+    'remote_threads': Option('whole', 1, (), 1.0, INFINITY, False, 0, 'at least 1 thread', 'schedule split: threads that wait for the halo', '', ()),
+    'job_rows': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 rows', 'schedule jobs: rows of a job; 0: some 16 jobs a thread', '', ()),
+    'divergence': Option('real', 10000000000.0, (), 1.0, INFINITY, True, 0, 'a factor > 1', '"diverged" when ||r|| exceeds this multiple of max(||b||, ||r_0||)', '', ()),
+    'history': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'keep the residual of every iteration', '', ()),
+    'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
 }
-
+SOLVE_NAMES = ('auto', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
+BEM: Mapping[str, Option] = {
+    'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
+    'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
+    'assembly': Option('choice', 'host', ('host', 'cuda', 'virtual'), -INFINITY, INFINITY, False, 0, 'a number', "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with the host's crosses but for rounding, recompressed there too; virtual: the same kernels, played by the processor", '', ()),
+}
 HMATRIX: Mapping[str, Option] = {
-    'tolerance': Option('real', 0.0001, (), 0.0, INFINITY, True, 'a number > 0', 'relative error of the matrix, in the Frobenius norm', '', ()),
-    'measure': Option('choice', 'matrix', ('matrix', 'block'), -INFINITY, INFINITY, False, 'a number', 'the error is that of the whole matrix, or of every block by itself, which is stricter', '', ()),
-    'storage': Option('choice', 'automatic', ('automatic', 'single', 'full'), -INFINITY, INFINITY, False, 'a number', "automatic: the lowest of float64, float32 and 16 bits that keeps the tolerance, block by block and column by column; single: without 16 bits; full: the scalar's own", '', ()),
-    'compression': Option('choice', 'aca+', ('aca+', 'aca', 'svd'), -INFINITY, INFINITY, False, 'a number', 'crosses (aca+, aca) or the singular values of all entries (svd)', '', ()),
-    'admissibility': Option('choice', 'smaller', ('smaller', 'larger', 'weak', 'none'), -INFINITY, INFINITY, False, 'a number', 'blocks are far where the smaller or the larger diameter is at most eta times the distance; weak: where they do not overlap; none: nowhere', '', ()),
-    'eta': Option('real', 3.0, (), 0.0, INFINITY, True, 'a number > 0', 'of the admissibility smaller and larger', '', ()),
-    'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 'at least 1 point', 'points of a cluster that is not cut any more', '', ()),
-    'bisection': Option('choice', 'median', ('median', 'midpoint'), -INFINITY, INFINITY, False, 'a number', 'clusters are cut into halves of equal number, or of equal size', '', ()),
-    'recompress': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'ranks become those of the singular values of each low-rank block', '', ()),
-    'verify': Option('flag', True, (), -INFINITY, INFINITY, False, 'a number', 'rows and columns that the crosses left out are looked at', '', ()),
-    'max_rank': Option('whole', 0, (), 0.0, INFINITY, False, 'at least 0 (0: no limit)', 'blocks that need a higher rank stay dense', '', ()),
-    'cut_rank': Option('whole', 0, (), 0.0, INFINITY, False, 'at least 0 (0: no limit)', 'low-rank blocks are cut to this rank, whatever the error: a matrix to precondition with', '', ()),
-    'symmetry': Option('choice', 'none', ('none', 'symmetric', 'hermitian'), -INFINITY, INFINITY, False, 'a number', 'symmetric (A = A^T) or hermitian: blocks above the diagonal are neither evaluated nor kept', '', ()),
-    'sampled_rows': Option('whole', 32, (), 1.0, INFINITY, False, 'at least 1 row', 'rows by which the norm is estimated and the error measured', '', ()),
+    'tolerance': Option('real', 0.0001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative error of the matrix, in the Frobenius norm', '', ()),
+    'measure': Option('choice', 'matrix', ('matrix', 'block'), -INFINITY, INFINITY, False, 0, 'a number', 'the error is that of the whole matrix, or of every block by itself, which is stricter', '', ()),
+    'storage': Option('choice', 'automatic', ('automatic', 'single', 'full'), -INFINITY, INFINITY, False, 0, 'a number', "automatic: the lowest of float64, float32 and 16 bits that keeps the tolerance, block by block and column by column; single: without 16 bits; full: the scalar's own", '', ()),
+    'compression': Option('choice', 'aca+', ('aca+', 'aca', 'svd'), -INFINITY, INFINITY, False, 0, 'a number', 'crosses (aca+, aca) or the singular values of all entries (svd)', '', ()),
+    'admissibility': Option('choice', 'smaller', ('smaller', 'larger', 'weak', 'none'), -INFINITY, INFINITY, False, 0, 'a number', 'blocks are far where the smaller or the larger diameter is at most eta times the distance; weak: where they do not overlap; none: nowhere', '', ()),
+    'eta': Option('real', 3.0, (), 0.0, INFINITY, True, 0, 'a number > 0', 'admissibility smaller, larger: a block is far where its diameter is at most so many times the distance', '', ()),
+    'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 point', 'largest number of points of a leaf cluster', '', ()),
+    'bisection': Option('choice', 'median', ('median', 'midpoint'), -INFINITY, INFINITY, False, 0, 'a number', 'clusters are cut into halves of equal number, or of equal size', '', ()),
+    'recompress': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'ranks become those of the singular values of each low-rank block', '', ()),
+    'verify': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'rows and columns that no cross has used are sampled before a block is accepted', '', ()),
+    'max_rank': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 (0: no limit)', 'blocks that need a higher rank stay dense', '', ()),
+    'cut_rank': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 (0: no limit)', 'low-rank blocks are truncated to this rank, whatever the error: for preconditioning', '', ()),
+    'symmetry': Option('choice', 'none', ('none', 'symmetric', 'hermitian'), -INFINITY, INFINITY, False, 0, 'a number', 'symmetric (A = A^T) or hermitian: blocks above the diagonal are neither evaluated nor stored', '', ()),
+    'sampled_rows': Option('whole', 32, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'rows by which the norm is estimated and the error measured', '', ()),
 }
-
-# fmt: on
-
+HMATRIX_PRECOND: Mapping[str, Option] = {
+    'absolute': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'by the magnitude of the diagonal', '', ('jacobi',)),
+    'size': Option('whole', 400, (), 1.0, INFINITY, False, 0, 'at least 1 point', 'points of a cluster whose block is inverted, at most', '', ('block-jacobi',)),
+    'tolerance': Option('real', 0.01, (), 0.0, INFINITY, False, 0, 'a number >= 0', "hlu: low-rank blocks are cut here at each step, relative to their norm, in (0, 1); inner: the coarse copy's keep what is above this part of their norm", '', ('hlu', 'inner')),
+    'rank': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 term (0: any number)', 'low-rank blocks are taken with at most so many terms', 'hlu: as they are; inner: 1', ('hlu', 'inner')),
+    'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'clusters of at most so many rows are not cut', '', ('hlu',)),
+    'precision': Option('choice', 'auto', ('auto', 'single', 'full'), -INFINITY, INFINITY, False, 0, 'a number', 'of the factors, which are approximate anyway; auto: single where the tolerance allows it', '', ('block-jacobi', 'hlu')),
+    'method': Option('choice', 'bicgstab', ('cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
+    'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
+    'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
+    'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
+}
+HMATRIX_PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'hlu', 'inner',)
+INFERENCE: Mapping[str, Option] = {
+    'values': Option('choice', 'full', ('full', 'float32', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', 'how weights are stored; full: float32', '', ('network',)),
+    'weight_bytes': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'memory for weights; where they need more they are made anew in every inference, those of the next layers while others are worked on; 0: all are kept', '', ('network',)),
+    'bias': Option('real', -0.30000001192092896, (), -INFINITY, 0.0, False, 0, 'a number <= 0', 'added to every sum; inputs without outputs are dropped, which takes one that is not above 0', "the challenge's for this number of neurons", ('infer',)),
+    'ceiling': Option('real', 32.0, (), 0.0, INFINITY, True, 0, 'a number > 0', 'of outputs', '', ('infer',)),
+    'panel': Option('whole', 0, (), 0.0, INFINITY, False, 16, 'a multiple of 16 (0: by the number of neurons)', 'images that are worked on together; the results are the same', '', ('infer',)),
+    'group': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 layers (0: 6)', 'layers between putting together what is alive; the results are the same', '', ('infer',)),
+    'report_layers': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'counts and sums by layer; costs a pass over the outputs each', '', ('infer',)),
+    'keep_outputs': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'the outputs, and not only what has any', '', ('infer',)),
+}
+INFERENCE_NAMES = ('network', 'infer',)
+MACHINE: Mapping[str, Option] = {
+    'latency': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'L: seconds of a message on the wire', '', ()),
+    'overhead': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'o: seconds of the processor for a message, at each end', '', ()),
+    'gap': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'G: seconds a byte on the wire', '', ()),
+    'noise': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'mean of an exponentially distributed delay of each kernel on each rank', '', ()),
+    'bandwidth': Option('real', 0.0, (), 0.0, 1.7976931348623157e+308, False, 0, '0, or a number above 1e-15', 'bytes a second that a rank moves in kernels; 0: they cost nothing', '', ()),
+    'flop_rate': Option('real', 0.0, (), 0.0, 1.7976931348623157e+308, False, 0, '0, or a number above 1e-15', 'operations a second of a rank; 0: they cost nothing', '', ()),
+    'kernel': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'what every kernel costs beside', '', ()),
+    'cache': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'bytes; a kernel that moves at most so many runs from the cache', '', ()),
+    'cache_bandwidth': Option('real', 0.0, (), 0.0, 1.7976931348623157e+308, False, 0, '0, or a number above 1e-15', 'bytes a second from there', '', ()),
+    'poll_interval': Option('real', 5e-05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'with progress poll: seconds between two', '', ()),
+    'seed': Option('whole', 1, (), 0.0, 9007199254740992.0, False, 0, 'from 0 to 9007199254740992 (2^53)', 'of the noise', '', ()),
+    'delivery': Option('choice', 'eager', ('eager', 'meeting'), -INFINITY, INFINITY, False, 0, 'a number', 'meeting: a message leaves when its receiver asks for it, too (rendezvous); eager: a late receiver finds it there', '', ()),
+    'progress': Option('choice', 'ideal', ('ideal', 'in_wait', 'poll'), -INFINITY, INFINITY, False, 0, 'a number', 'how the rounds of a started sum go on: by themselves (ideal), while the rank waits for something (in_wait), also from kernels (poll)', '', ()),
+}
+MACHINE_LEVEL: Mapping[str, Option] = {
+    'ranks': Option('whole', 1, (), 1.0, INFINITY, False, 0, 'at least 1 rank', 'neighbouring ranks of a group (a socket, a node)', '', ()),
+    'latency': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'L within the group', '', ()),
+    'overhead': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'o within the group', '', ()),
+    'gap': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'G within the group', '', ()),
+}
+MULTIGRID: Mapping[str, Option] = {
+    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
+    'smoother': Option('choice', 'gauss-seidel', ('gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi'), -INFINITY, INFINITY, False, 0, 'a number', 'gauss-seidel is red-black', '', ()),
+    'interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of corrections; above linear exact for averages over cells', 'constant; quadratic with the fourth-order stencil', ()),
+    'restriction': Option('choice', 'constant', ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of residuals: the adjoint of this interpolation; constant sums them over the children', '', ()),
+    'full_interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of solutions, by the F-cycle', 'linear; quartic with the fourth-order stencil', ()),
+    'pre': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
+    'post': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
+    'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'sweeps after mirror those before: for cg', '', ()),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', (), SOLVE),
+    'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
+    'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of that residual', '', ()),
+    'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
+    'step': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
+    'basis': Option('choice', None, ('auto', 'newton', 'chebyshev', 'monomial'), -INFINITY, INFINITY, False, 0, 'a number', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
+    'powers': Option('choice', None, ('products', 'kernel'), -INFINITY, INFINITY, False, 0, 'a number', 'of a bottom that names a Krylov method: as in solve', 'products', ()),
+    'depth': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 reduction', 'of a bottom that names a Krylov method: as in solve', 'by method', ()),
+    'smallest_box': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 cell', 'an axis is coarsened while its boxes have at least twice as many cells', '2; 4 for U', ()),
+    'agglomerate_below': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 cells', 'levels with fewer cells a rank move to fewer ranks; 0: none moves', '4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to be cheaper', ()),
+    'levels': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 levels (0: as many as go)', 'at most', '', ()),
+    'single_levels': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'levels in float32, residuals and solutions in float64', '', ()),
+    'relaxation': Option('real', None, (), 0.0, 2.0, True, 0, 'a number in (0, 2)', 'of the smoother jacobi', '6/7', ()),
+    'chebyshev_range': Option('real', None, (), 1.0, INFINITY, True, 0, 'a number > 1', 'the smoother chebyshev smooths [lambda_max / range, lambda_max]', '4', ()),
+    'bottom_cells': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 cell', 'of a device: the bottom is the first level of at most so many cells', '4096', ()),
+}
+MULTIGRID_SOLVE: Mapping[str, Option] = {
+    'rtol': Option('real', 1e-10, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed', '', ()),
+    'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
+    'max_cycles': Option('whole', 50, (), 0.0, INFINITY, False, 0, 'at least 0 cycles', 'at most', '', ()),
+    'norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of the residual: the largest magnitude (max), or 2', '', ()),
+}
+RECONSTRUCT: Mapping[str, Option] = {
+    'iterations': Option('whole', 30, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'at most', '', ()),
+    'discrepancy': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'ends a slice at |b - A x| <= discrepancy: the norm of its noise; 0: not', '', ()),
+    'tolerance': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'ends a slice at |A^T (b - A x)| <= tolerance |A^T b|; 0: not', '', ()),
+    'l_curve': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'ends a slice when the corner of its L-curve has been passed, with the image at the corner', '', ()),
+    'relaxation': Option('real', 1.0, (), 0.0, 2.0, True, 0, 'a number in (0, 2)', 'w', '', ('sirt',)),
+    'nonnegative': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'no pixel below 0', '', ('sirt',)),
+    'reorthogonalise': Option('whole', 1, (), 0.0, INFINITY, False, 0, 'at least 0 gradients', "every gradient is kept orthogonal to the first so many, each of which takes an image's memory; with none rounding costs an iteration or two in float32, more with 16-bit values or vectors", '', ('cgls',)),
+}
+RECONSTRUCT_NAMES = ('cgls', 'sirt',)
+TILED: Mapping[str, Option] = {
+    'values': Option('choice', 'full', ('full', 'float32', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', "how entries are stored: as the matrix's own scalar (full), or rounded (scaled by a power of two for each block of rows); sums are formed in the scalar", '', ('tiled', 'projector')),
+    'vectors': Option('choice', 'full', ('full', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', 'what products of a float32 matrix read: the vectors, or a copy in 16 bits, each column scaled by a power of two of its own; what rounding takes from a number the next ones of its column get, up to half a unit of their own last place; sums are formed in float32', '', ('tiled', 'projector')),
+    'order': Option('choice', None, ('natural', 'hilbert', 'clustered', 'spectral', 'greedy', 'metis'), -INFINITY, INFINITY, False, 0, 'a number', 'how rows and columns are stored; vectors keep their numbers. natural: as they come; hilbert: rays and pixels along curves; clustered: rows that read the same columns together, and columns likewise, where nothing is known of their geometry, by spectral (long rows), greedy (short ones) or metis where these are named', 'natural; of a projector hilbert', ('tiled', 'projector')),
+    'cluster_rows': Option('whole', 1024, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'order clustered, spectral, greedy, metis: rows of a cluster', '', ('tiled',)),
+    'format': Option('choice', 'automatic', ('automatic', 'list', 'bitmap', 'plain', 'computed'), -INFINITY, INFINITY, False, 0, 'a number', "list (fastest), bitmap (fewer bytes where neighbouring columns come together), plain (as a csr matrix; where rows are short and columns many); computed: entries are made in every product, no memory and next to no time to build, quickest up to 4 columns (8 where building counts), of values and vectors in full; automatic: by the columns and the rows' lengths, of a projector computed up to 8 columns and where a stored matrix would not fit the memory, unless options say how it is stored", '', ('tiled', 'projector')),
+    'columns': Option('whole', 1, (), 1.0, INFINITY, False, 0, 'at least 1 column', 'columns at once (slices of a reconstruction), as expected; decides the automatic format', '', ('tiled', 'projector')),
+    'block_rows': Option('whole', 0, (), 0.0, 65536.0, False, 0, 'from 0 to 65536 rows', "rows of a block; 0: Tacit's choice", '', ('tiled', 'projector')),
+    'tile': Option('whole', 0, (), 0.0, 128.0, False, 8, 'a multiple of 8 up to 128', "columns whose sums are kept in registers; 0: Tacit's choice", '', ('tiled', 'projector')),
+    'groups': Option('wholes', (), (), 1.0, INFINITY, False, 0, 'at least 1 rank', 'ranks of nested groups within which partial sums are added before they travel farther, inside out: 3,6 for sockets of 3, nodes of 6', '', ('tiled', 'projector')),
+    'minibatch': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 columns', 'columns to a message, whose sums the product of the next ones hides; 0: all', '', ('tiled', 'projector')),
+    'tune': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where they were left open (of a projector computed entries, too); what was found is kept in ~/.cache/tacit/tiled.tsv', '', ('tiled', 'projector')),
+}
+TILED_NAMES = ('tiled', 'projector',)
 # What may be chosen elsewhere.
-PATHS = ("auto", "messages", "persistent", "neighbour", "put", "shared", "gather", "gaspi")
+BATCH_CUTS = ('count', 'ranges')
+BOUNDARIES = ('dirichlet', 'neumann', 'periodic')
+CONVECTIONS = ('upwind', 'central')
+MEANS = ('harmonic', 'arithmetic')
+PARTS = ('slices', 'boxes')
+PATHS = ('auto', 'messages', 'persistent', 'neighbour', 'put', 'shared', 'gather', 'gaspi')
+SOLUTIONS = ('bump', 'sine')
+STENCILS = ('7-point', '27-point', 'fourth-order')
+TASK_ORDERS = ('none', 'rows', 'grouped', 'columns')
 
 
 class SolveOptions(TypedDict, total=False):
-    """Options of solve, for type checkers."""
+    """Options of Solve, for type checkers."""
 
     rtol: float
     atol: float
     max_iterations: int | None
     restart: int | None
-    side: Literal["right", "left", "flexible"] | None
-    orthogonalisation: (
-        Literal["auto", "one-reduction", "cgs", "cgs2", "mgs", "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"]
-        | None
-    )
+    side: Literal['right', 'left', 'flexible'] | None
+    orthogonalisation: Literal['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'] | None
     shadow_dimension: int | None
     step: int | None
     depth: int | None
     block: int | None
     tau: float | None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None
-    block_qr: Literal["cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr"] | None
-    storage: Literal["full", "float32", "bfloat16"] | None
-    powers: Literal["products", "kernel"] | None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None
+    block_qr: Literal['cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'] | None
+    storage: Literal['full', 'float32', 'bfloat16'] | None
+    powers: Literal['products', 'kernel'] | None
     replacement: int | None
     relaxation: float | None
     sweeps: int | None
     lambda_min: float | None
     lambda_max: float | None
-    engine: Literal["polling", "thread", "tasks"]
-    norm: Literal["2", "max"]
-    schedule: Literal["auto", "overlapped", "synchronous", "split", "jobs"]
+    engine: Literal['polling', 'thread', 'tasks']
+    norm: Literal['2', 'max']
+    schedule: Literal['auto', 'overlapped', 'synchronous', 'split', 'jobs']
     remote_threads: int
     job_rows: int
     divergence: float
@@ -141,55 +222,69 @@ class SolveOptions(TypedDict, total=False):
     fallbacks: bool
 
 
-class PrecondOptions(TypedDict, total=False):
-    """Options of precond, for type checkers."""
+class BemOptions(TypedDict, total=False):
+    """Options of Bem, for type checkers."""
 
-    absolute: bool | None
-    solver: Literal["none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial"] | None
-    blocks: int | None
-    local: bool | None
-    kind: Literal["chebyshev", "neumann"] | None
-    degree: int | None
-    lambda_min: float | None
-    lambda_max: float | None
-    relaxation: float | None
+    discretisation: Literal['collocation', 'galerkin']
+    quadrature: float
+    assembly: Literal['host', 'cuda', 'virtual']
+
+
+class HmatrixOptions(TypedDict, total=False):
+    """Options of Hmatrix, for type checkers."""
+
+    tolerance: float
+    measure: Literal['matrix', 'block']
+    storage: Literal['automatic', 'single', 'full']
+    compression: Literal['aca+', 'aca', 'svd']
+    admissibility: Literal['smaller', 'larger', 'weak', 'none']
+    eta: float
+    leaf_size: int
+    bisection: Literal['median', 'midpoint']
+    recompress: bool
+    verify: bool
+    max_rank: int
+    cut_rank: int
+    symmetry: Literal['none', 'symmetric', 'hermitian']
+    sampled_rows: int
+
+
+class NetworkOptions(TypedDict, total=False):
+    """Options of Network, for type checkers."""
+
+    values: Literal['full', 'float32', 'float16', 'bfloat16']
+    weight_bytes: float
+
+
+class InferOptions(TypedDict, total=False):
+    """Options of Infer, for type checkers."""
+
+    bias: float | None
+    ceiling: float
+    panel: int
+    group: int
+    report_layers: bool
+    keep_outputs: bool
 
 
 class MultigridOptions(TypedDict, total=False):
-    """Options of multigrid, for type checkers."""
+    """Options of Multigrid, for type checkers."""
 
-    cycle: Literal["V", "W", "F", "U"]
-    smoother: Literal["gauss-seidel", "chebyshev", "jacobi", "l1-jacobi"]
-    interpolation: Literal["constant", "linear", "quadratic", "cubic", "quartic"] | None
-    restriction: Literal["constant", "linear", "quadratic", "cubic", "quartic"]
-    full_interpolation: Literal["constant", "linear", "quadratic", "cubic", "quartic"] | None
+    cycle: Literal['V', 'W', 'F', 'U']
+    smoother: Literal['gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi']
+    interpolation: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic'] | None
+    restriction: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic']
+    full_interpolation: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic'] | None
     pre: int
     post: int
     symmetric: bool
-    bottom: Literal[
-        "automatic",
-        "direct",
-        "smoother",
-        "cg",
-        "bicgstab",
-        "gmres",
-        "idr",
-        "richardson",
-        "chebyshev",
-        "pipelined-cg",
-        "pipelined-bicgstab",
-        "pipelined-gmres",
-        "ca-cg",
-        "ca-bicgstab",
-        "ca-gmres",
-        "pipelined-ca-gmres",
-    ]
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
     bottom_reduction: float
-    bottom_norm: Literal["2", "max"]
+    bottom_norm: Literal['2', 'max']
     bottom_max_iterations: int | None
     step: int | None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None
-    powers: Literal["products", "kernel"] | None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None
+    powers: Literal['products', 'kernel'] | None
     depth: int | None
     smallest_box: int | None
     agglomerate_below: int | None
@@ -200,20 +295,53 @@ class MultigridOptions(TypedDict, total=False):
     bottom_cells: int | None
 
 
-class HmatrixOptions(TypedDict, total=False):
-    """Options of hmatrix, for type checkers."""
+class MultigridSolveOptions(TypedDict, total=False):
+    """Options of MultigridSolve, for type checkers."""
 
+    rtol: float
+    atol: float
+    max_cycles: int
+    norm: Literal['2', 'max']
+
+
+class ReconstructOptions(TypedDict, total=False):
+    """Options of Reconstruct, for type checkers."""
+
+    iterations: int
+    discrepancy: float
     tolerance: float
-    measure: Literal["matrix", "block"]
-    storage: Literal["automatic", "single", "full"]
-    compression: Literal["aca+", "aca", "svd"]
-    admissibility: Literal["smaller", "larger", "weak", "none"]
-    eta: float
-    leaf_size: int
-    bisection: Literal["median", "midpoint"]
-    recompress: bool
-    verify: bool
-    max_rank: int
-    cut_rank: int
-    symmetry: Literal["none", "symmetric", "hermitian"]
-    sampled_rows: int
+    l_curve: bool
+    relaxation: float
+    nonnegative: bool
+    reorthogonalise: int
+
+
+class TiledOptions(TypedDict, total=False):
+    """Options of Tiled, for type checkers."""
+
+    values: Literal['full', 'float32', 'float16', 'bfloat16']
+    vectors: Literal['full', 'float16', 'bfloat16']
+    order: Literal['natural', 'clustered', 'spectral', 'greedy', 'metis'] | None
+    cluster_rows: int
+    format: Literal['automatic', 'list', 'bitmap', 'plain']
+    columns: int
+    block_rows: int
+    tile: int
+    groups: Sequence[int]
+    minibatch: int
+    tune: bool
+
+
+class ProjectorOptions(TypedDict, total=False):
+    """Options of Projector, for type checkers."""
+
+    values: Literal['full', 'float32', 'float16', 'bfloat16']
+    vectors: Literal['full', 'float16', 'bfloat16']
+    order: Literal['natural', 'hilbert', 'clustered', 'spectral', 'greedy', 'metis'] | None
+    format: Literal['automatic', 'list', 'bitmap', 'plain', 'computed']
+    columns: int
+    block_rows: int
+    tile: int
+    groups: Sequence[int]
+    minibatch: int
+    tune: bool

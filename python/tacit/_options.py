@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import numbers
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 
 class Option(NamedTuple):
@@ -17,17 +19,19 @@ class Option(NamedTuple):
     Attributes
     ----------
     kind : str
-        "flag", "whole", "real" or "choice".
+        "flag", "whole", "real", "choice" or "wholes" (several whole numbers).
     default
         None where it may be absent.
     choices : tuple of str
         Of a choice.
-    least, most, open_below
-        Of a number.
+    least, most, open_below, step
+        Of a number; `step`: multiples of it, where it is not 0.
     needed, text, absent : str
         The numbers that it may be; what it is; what holds where it is absent.
     takers : tuple of str
         The methods (preconditioners, ..) that take it; empty: all do.
+    inner : mapping, optional
+        Of a choice that has options of its own: their table. An object with options may be given as well.
     """
 
     kind: str
@@ -36,36 +40,75 @@ class Option(NamedTuple):
     least: float
     most: float
     open_below: bool
+    step: int
     needed: str
     text: str
     absent: str
     takers: tuple[str, ...]
+    inner: Mapping[str, Option] | None = None
+
+    def has(self, value: float) -> bool:
+        """Is the number in its range? (An open upper end is left to the compiled part.)"""
+        low = value > self.least if self.open_below else value >= self.least
+        return low and value <= self.most and math.isfinite(value) and not (self.step and value % self.step)
 
 
 Table = Mapping[str, Option]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Described:
     """A choice with its options, such as a method: ``tacit.methods.CaGmres(step=10)``."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  #: as the class is called: "ca-gmres" of CaGmres
+    #: What it is, and the argument that takes it.
+    _role: ClassVar[tuple[str, str]]
+
+    def __init_subclass__(cls) -> None:
+        cls.name = re.sub("(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
+        dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
 
     def given(self) -> dict[str, Any]:
         """The options that were given."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in values.items() if value is not None}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
+
+
+class Method(Described):
+    """A method of :func:`tacit.solve` with its options; see :mod:`tacit.methods`."""
+
+    _role = ("a method of a solve", "method=, or the method of tacit.precond.Inner")
+
+
+class Preconditioner(Described):
+    """A preconditioner with its options; see :mod:`tacit.precond`."""
+
+    _role = ("a preconditioner", "precond=")
+
+
+def of_its_kind(what: str, given: Any, kind: type[Described]) -> Any:
+    """`given`; TypeError, with its own place, where it is an object of another kind."""
+    if isinstance(given, Described) and not isinstance(given, kind):
+        raise TypeError(f"{what} is {given!r}, {given._role[0]}; its place is {given._role[1]}")
+    return given
 
 
 def named(what: str, given: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A name, or an object with options, as a name and all options. TypeError where an option comes twice."""
-    if not isinstance(given, Described):
+    """A method's name, or an object with options, as a name and all options. TypeError where an option comes twice."""
+    if not isinstance(of_its_kind(what, given, Method), Described):
         return given, dict(options)
     own = given.given()
     for name in own:
         if options.get(name) is not None:
-            raise TypeError(f"{name} is given twice: in {what}={given!r} and as {name}={options[name]!r}")
+            raise TypeError(_twice(name, what, given, options[name]))
     return given.name, {**options, **own}
+
+
+def _twice(name: str, what: str, given: Described, value: Any) -> str:
+    return f"{name} is given twice: in {what}={given!r} and as {name}={value!r}"
 
 
 def of_kind(option: Option, name: str, value: Any) -> Any:
@@ -79,24 +122,52 @@ def of_kind(option: Option, name: str, value: Any) -> Any:
         if not (whole or type(value).__name__ in ("bool_", "bool")):
             raise TypeError(f"{name} is {value!r}; True or False is needed")
         return bool(value)
-    return whole_number(value, name) if option.kind == "whole" else real_number(value, name)
+    if option.kind == "wholes":
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise TypeError(f"{name} is {value!r}; a sequence of whole numbers is needed")
+        return [whole_number(one, name) for one in value]
+    return whole_number(value, name, option.most) if option.kind == "whole" else real_number(value, name)
 
 
-def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside: tuple[str, ...] = ()) -> None:
-    """Sets what is given on the options of the compiled part. `beside`: other names that `where` knows, for its
-    messages. Ranges are checked by the compiled part.
+def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside: tuple[str, ...] = ()) -> Any:
+    """Sets what is given on the options of the compiled part, and returns them. `beside`: other names that `where`
+    knows, for its messages. Ranges are checked by the compiled part.
     """
     from ._support import refuse_unknown
 
     refuse_unknown(where, {name: 0 for name in given if name not in table}, [*beside, *table])
+    inside: dict[str, str] = {}
     for name, value in given.items():
-        if value is not None:
-            setattr(target, name, of_kind(table[name], name, value))
+        if isinstance(value, Described) and table[name].inner is not None:
+            own = of_its_kind(name, value, Method).given()
+            fill(getattr(target, f"{name}_options"), f"{name}={value!r}", table[name].inner or {}, own)
+            setattr(target, name, of_kind(table[name], name, value.name))
+            inside |= dict.fromkeys(own, name)
+    for name, value in given.items():
+        option = table[name]
+        if isinstance(value, Described) and option.inner is not None:
+            continue
+        if name in inside and value is not None and getattr(target, name) is not None:
+            raise TypeError(_twice(name, inside[name], given[inside[name]], value))
+        if value is not None or not option.absent:
+            setattr(target, name, of_kind(option, name, value))
+    return target
+
+
+def _with_inner(target: Any, table: Table) -> list[tuple[str, Any, Table]]:
+    """The options and those of what they name, with what each is told by."""
+    found = [("", target, table)]
+    for name, option in table.items():
+        if option.inner is not None and hasattr(target, f"{name}_options"):
+            found.append((f"{name}'s ", getattr(target, f"{name}_options"), option.inner))
+    return found
 
 
 def told(target: Any, table: Table) -> dict[str, float | str]:
     """The options as ranks compare them: numbers, and the rest as text."""
-    return {name: told_value(getattr(target, name)) for name in table}
+    return {
+        whose + name: told_value(getattr(part, name)) for whose, part, own in _with_inner(target, table) for name in own
+    }
 
 
 def told_value(value: Any) -> float | str:
@@ -107,31 +178,22 @@ def told_value(value: Any) -> float | str:
 
 def take_numbers(target: Any, table: Table, first: Mapping[str, float | str]) -> None:
     """Takes over another rank's real numbers, which differ from those here by rounding at most."""
-    for name, option in table.items():
-        value = first[name]
-        if option.kind == "real" and not isinstance(value, str):
-            setattr(target, name, value)
+    for whose, part, own in _with_inner(target, table):
+        for name, option in own.items():
+            value = first[whose + name]
+            if option.kind == "real" and not isinstance(value, str):
+                setattr(part, name, value)
 
 
-def agree(on: Any, target: Any, table: Table, **more: float | str) -> None:
-    """ValueError on every rank where options, or `more`, differ between ranks; takes rank 0's real numbers. Collective,
-    one message round.
+def agree(on: Any, target: Any, table: Table, **more: float | str) -> Mapping[str, Any]:
+    """ValueError on every rank where options, or `more`, differ between ranks; takes rank 0's real numbers, and returns
+    its `more`. Collective, one message round.
     """
     if on.size == 1:
-        return
+        return more
     from ._support import refuse_differences
 
     alike = [json.loads(part) for part in on.all_gather(json.dumps({**told(target, table), **more}).encode())]
     refuse_differences(alike)
     take_numbers(target, table, alike[0])
-
-
-def from_text(option: Option, name: str, text: str) -> Any:
-    """What a text of the command line stands for; ValueError naming the option where it is none of its values."""
-    try:
-        if option.kind == "flag":
-            return {"true": True, "false": False}[text.lower()]
-        return text if option.kind == "choice" else int(text) if option.kind == "whole" else float(text)
-    except (KeyError, ValueError):
-        needed = {"flag": "true or false", "whole": "a whole number"}.get(option.kind, "a number")
-        raise ValueError(f'{name} is "{text}"; {needed} is needed') from None
+    return {name: alike[0][name] for name in more}

@@ -1,18 +1,19 @@
-"""Preconditioners of stored matrices as objects: ``precond=tacit.precond.Ilu0(blocks=4)``.
+"""Preconditioners as objects: ``precond=tacit.precond.Ilu0(blocks=4)``.
 
 Made by scripts/describe.py from the tables of the compiled part; not to be edited.
 """
 
+# ruff: noqa: E501
+# fmt: off
+
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
-from ._options import Described
+from ._options import Method, Preconditioner
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Jacobi(Described):
+class Jacobi(Preconditioner):
     """Divides by the diagonal.
 
     Parameters
@@ -21,29 +22,31 @@ class Jacobi(Described):
         By the magnitude of the diagonal. Default: false.
     """
 
-    name: ClassVar[str] = "jacobi"
     absolute: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BlockJacobi(Described):
-    """Works on each rank's diagonal block, without messages.
+class BlockJacobi(Preconditioner):
+    """Works on each rank's diagonal block, without messages; of an H-matrix: inverts the near field of clusters.
 
     Parameters
     ----------
+    size : int, optional
+        Points of a cluster whose block is inverted, at most. At least 1 point. Default: 400.
+    precision : one of ['auto', 'single', 'full'], optional
+        Of the factors, which are approximate anyway; auto: single where the tolerance allows it. Default: auto.
     solver : one of ['ilu0', 'ic0', 'spai', 'fsai'], optional
         Of each rank's block. Default: ilu0.
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
     """
 
-    name: ClassVar[str] = "block-jacobi"
-    solver: Literal["ilu0", "ic0", "spai", "fsai"] | None = None
+    size: int | None = None
+    precision: Literal['auto', 'single', 'full'] | None = None
+    solver: Literal['ilu0', 'ic0', 'spai', 'fsai'] | None = None
     blocks: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Ilu0(Described):
+class Ilu0(Preconditioner):
     """Incomplete LU factors of each rank's diagonal block, without fill.
 
     Parameters
@@ -56,12 +59,10 @@ class Ilu0(Described):
     Saad, Iterative methods for sparse linear systems (2003), section 10.3.
     """
 
-    name: ClassVar[str] = "ilu0"
     blocks: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Ic0(Described):
+class Ic0(Preconditioner):
     """Incomplete Cholesky factors of each rank's diagonal block, without fill: Hermitian definite A.
 
     Parameters
@@ -74,12 +75,10 @@ class Ic0(Described):
     Meijerink, van der Vorst (1977), doi 10.1090/S0025-5718-1977-0438681-4.
     """
 
-    name: ClassVar[str] = "ic0"
     blocks: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Spai(Described):
+class Spai(Preconditioner):
     """A sparse approximate inverse on the pattern of A: an apply is a product.
 
     Parameters
@@ -92,12 +91,10 @@ class Spai(Described):
     Grote, Huckle (1997), doi 10.1137/S1064827594276552.
     """
 
-    name: ClassVar[str] = "spai"
     local: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Fsai(Described):
+class Fsai(Preconditioner):
     """A factorised sparse approximate inverse on the pattern of A, for cg.
 
     Parameters
@@ -110,12 +107,10 @@ class Fsai(Described):
     Kolotilina, Yeremin (1993), doi 10.1137/0614004.
     """
 
-    name: ClassVar[str] = "fsai"
     local: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Polynomial(Described):
+class Polynomial(Preconditioner):
     """A polynomial in the matrix: no reductions, as parallel as the matrix.
 
     Parameters
@@ -123,7 +118,7 @@ class Polynomial(Described):
     kind : one of ['chebyshev', 'neumann'], optional
         Of the polynomial: least error over an interval, or a geometric series. Default: chebyshev.
     degree : int, optional
-        Products with A in an apply. At least 0 product. Default: 4.
+        Products with A in an apply. At least 0 products. Default: 4.
     lambda_min : float, optional
         Chebyshev: lower end of the interval of D^-1 A. A number. Default: estimated.
     lambda_max : float, optional
@@ -137,12 +132,118 @@ class Polynomial(Described):
     (1979), doi 10.1007/BF02243566.
     """
 
-    name: ClassVar[str] = "polynomial"
-    kind: Literal["chebyshev", "neumann"] | None = None
+    kind: Literal['chebyshev', 'neumann'] | None = None
     degree: int | None = None
     lambda_min: float | None = None
     lambda_max: float | None = None
     relaxation: float | None = None
 
 
-__all__ = ["BlockJacobi", "Fsai", "Ic0", "Ilu0", "Jacobi", "Polynomial", "Spai"]
+class Schwarz(Preconditioner):
+    """Additive Schwarz: a local solver on each rank's rows and `overlap` levels of their neighbours.
+
+    Parameters
+    ----------
+    overlap : int, optional
+        Levels of neighbours in the graph of A that a block is extended by. At least 0 levels. Default: 1.
+    restricted : bool, optional
+        A block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap
+        their solutions are added, which cg needs. Default: true.
+    solver : one of ['ilu0', 'ic0', 'jacobi', 'spai', 'fsai', 'polynomial'], optional
+        Of each rank's block. Default: ilu0.
+    blocks : int, optional
+        Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    absolute : bool, optional
+        By the magnitude of the diagonal. Default: false.
+    kind : one of ['chebyshev', 'neumann'], optional
+        Of the polynomial: least error over an interval, or a geometric series. Default: chebyshev.
+    degree : int, optional
+        Products with A in an apply. At least 0 products. Default: 4.
+    lambda_min : float, optional
+        Chebyshev: lower end of the interval of D^-1 A. A number. Default: estimated.
+    lambda_max : float, optional
+        Chebyshev: upper end of the interval of D^-1 A. A number. Default: estimated.
+    relaxation : float, optional
+        Neumann: omega. A number. Default: 1.
+
+    References
+    ----------
+    Cai, Sarkis (1999), doi 10.1137/S106482759732678X; Dryja, Widlund (1987).
+    """
+
+    overlap: int | None = None
+    restricted: bool | None = None
+    solver: Literal['ilu0', 'ic0', 'jacobi', 'spai', 'fsai', 'polynomial'] | None = None
+    blocks: int | None = None
+    absolute: bool | None = None
+    kind: Literal['chebyshev', 'neumann'] | None = None
+    degree: int | None = None
+    lambda_min: float | None = None
+    lambda_max: float | None = None
+    relaxation: float | None = None
+
+
+class Hlu(Preconditioner):
+    """Approximate triangular factors in hierarchical form: the strong one, a direct solver where its tolerance is
+    small; on several ranks of each rank's diagonal block.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Hlu: low-rank blocks are cut here at each step, relative to their norm, in (0, 1); inner: the coarse copy's
+        keep what is above this part of their norm. A number >= 0. Default: 0.01.
+    rank : int, optional
+        Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
+        are; inner: 1.
+    leaf_size : int, optional
+        Clusters of at most so many rows are not cut. At least 1 row. Default: 64.
+    precision : one of ['auto', 'single', 'full'], optional
+        Of the factors, which are approximate anyway; auto: single where the tolerance allows it. Default: auto.
+
+    References
+    ----------
+    Grasedyck, Hackbusch (2003), doi 10.1007/s00607-003-0019-1.
+    """
+
+    tolerance: float | None = None
+    rank: int | None = None
+    leaf_size: int | None = None
+    precision: Literal['auto', 'single', 'full'] | None = None
+
+
+class Inner(Preconditioner):
+    """A few iterations of a method, of an H-matrix on a coarse copy (by default of rank one, as in the paper,
+    scaled by its diagonal): for bicgstab, and gmres with side flexible; also of any other operator, which is not
+    copied.
+
+    Parameters
+    ----------
+    method : one of ['cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
+        Of the iterations. Default: bicgstab.
+    iterations : int, optional
+        At most so many for each solve. At least 1 iteration. Default: 20.
+    rtol : float, optional
+        A solve ends earlier where its residual has fallen by this. A number >= 0 and below 1. Default: 0.
+    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
+        Of the iterations. Default: jacobi for an H-matrix, else none.
+    rank : int, optional
+        Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
+        are; inner: 1.
+    tolerance : float, optional
+        Hlu: low-rank blocks are cut here at each step, relative to their norm, in (0, 1); inner: the coarse copy's
+        keep what is above this part of their norm. A number >= 0. Default: 0.01.
+
+    References
+    ----------
+    Ida, Iwashita, Mifune, Takahashi (2016), doi 10.1109/TMAG.2015.2464104.
+    """
+
+    method: Literal['cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
+    iterations: int | None = None
+    rtol: float | None = None
+    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] | Any | None = None
+    rank: int | None = None
+    tolerance: float | None = None
+
+
+__all__ = ['BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ilu0', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_option(where: str, name: str, known: Iterable[str]) -> str:
-    known = sorted(known)
+    known = sorted(set(known))
     if not known:
         return f"{where} has no option {name!r}; it takes none"
     return f"{where} has no option {name!r}{_hint(name, known)} ({', '.join(known)})"
@@ -176,12 +177,13 @@ def real_number(value: Any, what: str) -> float:
         raise ValueError(f"{what} is {value!r}; a number that a double can hold is needed") from None
 
 
-def whole_number(value: Any, what: str) -> int:
-    """`value` as an int; ValueError naming it where it is a fraction or too large."""
+def whole_number(value: Any, what: str, most: float = math.inf) -> int:
+    """`value` as an int; ValueError naming it where it is a fraction or too large: 2^31 and more, unless `most` is
+    more."""
     number = real_number(value, what)
     if not number.is_integer():
         raise ValueError(f"{what} is {value!r}; a whole number is needed")
-    if abs(number) >= 2**31:
+    if abs(number) >= 2**31 and not 2**31 <= most < math.inf:
         raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
     return int(number)
 
@@ -195,6 +197,11 @@ def thread_count(threads: Any) -> int | None:
         raise ValueError(f"threads is {threads}; at least 1 is needed")
     launch.refuse_crowds(1, number)
     return number
+
+
+def checksum(array: Array) -> str:
+    """What ranks compare of an array that all of them have."""
+    return f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
 
 
 def _alike(a: float | str, b: float | str) -> bool:

@@ -3,21 +3,22 @@
 Made by scripts/describe.py from the tables of the compiled part; not to be edited.
 """
 
+# ruff: noqa: E501
+# fmt: off
+
 from __future__ import annotations
 
-import dataclasses
-from typing import ClassVar, Literal
+from typing import Literal
 
-from ._options import Described
+from ._options import Method
 
 
 def names() -> list[str]:
     """The names that ``method=`` knows."""
-    return [method.name for method in Described.__subclasses__() if method.__module__ == __name__]
+    return [method.name for method in Method.__subclasses__() if method.__module__ == __name__]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Auto(Described):
+class Auto(Method):
     """Cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for the
     rest; a pipelined or s-step variant where it is predicted to be clearly faster.
 
@@ -34,14 +35,12 @@ class Auto(Described):
         twice where a block needs it.
     """
 
-    name: ClassVar[str] = "auto"
     restart: int | None = None
-    side: Literal["right", "left", "flexible"] | None = None
-    orthogonalisation: Literal["auto", "one-reduction", "cgs", "cgs2", "mgs"] | None = None
+    side: Literal['right', 'left', 'flexible'] | None = None
+    orthogonalisation: Literal['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'] | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Cg(Described):
+class Cg(Method):
     """Conjugate gradients, for Hermitian positive definite A (negative definite: -A x = -b is solved).
 
     References
@@ -49,11 +48,8 @@ class Cg(Described):
     Hestenes, Stiefel (1952), doi 10.6028/jres.049.044.
     """
 
-    name: ClassVar[str] = "cg"
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Bicgstab(Described):
+class Bicgstab(Method):
     """Stabilised bi-conjugate gradients, for any square A.
 
     References
@@ -61,11 +57,8 @@ class Bicgstab(Described):
     van der Vorst (1992), doi 10.1137/0913035.
     """
 
-    name: ClassVar[str] = "bicgstab"
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Gmres(Described):
+class Gmres(Method):
     """Restarted GMRES, for any square A; with side flexible the preconditioner may change from call to call.
 
     Parameters
@@ -85,14 +78,12 @@ class Gmres(Described):
     Saad, Schultz (1986), doi 10.1137/0907058; flexible: Saad (1993), doi 10.1137/0914028.
     """
 
-    name: ClassVar[str] = "gmres"
     restart: int | None = None
-    side: Literal["right", "left", "flexible"] | None = None
-    orthogonalisation: Literal["auto", "one-reduction", "cgs", "cgs2", "mgs"] | None = None
+    side: Literal['right', 'left', 'flexible'] | None = None
+    orthogonalisation: Literal['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'] | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Idr(Described):
+class Idr(Method):
     """IDR(s), induced dimension reduction, for any square A: short recurrences, fewer iterations than bicgstab.
 
     Parameters
@@ -107,12 +98,10 @@ class Idr(Described):
     reduction: Collignon, van Gijzen (2011), doi 10.1002/nla.764.
     """
 
-    name: ClassVar[str] = "idr"
     shadow_dimension: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Richardson(Described):
+class Richardson(Method):
     """Richardson's iteration x += omega P (b - A x).
 
     Parameters
@@ -129,13 +118,11 @@ class Richardson(Described):
     Saad, Iterative methods for sparse linear systems (2003), section 4.1.
     """
 
-    name: ClassVar[str] = "richardson"
     relaxation: float | None = None
     sweeps: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Chebyshev(Described):
+class Chebyshev(Method):
     """Chebyshev's iteration, for Hermitian positive definite A: no reductions but those that watch the residual.
 
     Parameters
@@ -150,13 +137,11 @@ class Chebyshev(Described):
     Saad, Iterative methods for sparse linear systems (2003), Algorithm 12.1.
     """
 
-    name: ClassVar[str] = "chebyshev"
     lambda_min: float | None = None
     lambda_max: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelinedCg(Described):
+class PipelinedCg(Method):
     """Cg with its reduction hidden behind the product; depth > 1: p(l)-CG.
 
     Parameters
@@ -175,14 +160,12 @@ class PipelinedCg(Described):
     Ghysels, Vanroose (2014), doi 10.1016/j.parco.2013.06.001, Algorithm 4.
     """
 
-    name: ClassVar[str] = "pipelined-cg"
     depth: int | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
     replacement: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelinedBicgstab(Described):
+class PipelinedBicgstab(Method):
     """Bicgstab with two reductions an iteration, each hidden behind a product.
 
     Parameters
@@ -196,12 +179,10 @@ class PipelinedBicgstab(Described):
     Cools, Vanroose (2017), doi 10.1016/j.parco.2017.04.005, Algorithm 3.
     """
 
-    name: ClassVar[str] = "pipelined-bicgstab"
     replacement: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelinedGmres(Described):
+class PipelinedGmres(Method):
     """GMRES with one reduction a vector, hidden behind `depth` products.
 
     Parameters
@@ -226,16 +207,14 @@ class PipelinedGmres(Described):
     Ghysels, Ashby, Meerbergen, Vanroose (2013), doi 10.1137/12086563X.
     """
 
-    name: ClassVar[str] = "pipelined-gmres"
     restart: int | None = None
-    side: Literal["right", "left"] | None = None
+    side: Literal['right', 'left'] | None = None
     depth: int | None = None
     tau: float | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CaCg(Described):
+class CaCg(Method):
     """S-step cg: one reduction for `step` iterations.
 
     Parameters
@@ -258,15 +237,13 @@ class CaCg(Described):
     Carson, Knight, Demmel (2013), doi 10.1137/120881191.
     """
 
-    name: ClassVar[str] = "ca-cg"
     step: int | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
-    powers: Literal["products", "kernel"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
+    powers: Literal['products', 'kernel'] | None = None
     replacement: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CaBicgstab(Described):
+class CaBicgstab(Method):
     """S-step bicgstab: one reduction for `step` iterations.
 
     Parameters
@@ -290,15 +267,13 @@ class CaBicgstab(Described):
     Algorithm 2.
     """
 
-    name: ClassVar[str] = "ca-bicgstab"
     step: int | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
-    powers: Literal["products", "kernel"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
+    powers: Literal['products', 'kernel'] | None = None
     replacement: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CaGmres(Described):
+class CaGmres(Method):
     """S-step GMRES: `step` vectors are made and orthogonalised at once.
 
     Parameters
@@ -331,19 +306,17 @@ class CaGmres(Described):
     Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65, Fig. 3.
     """
 
-    name: ClassVar[str] = "ca-gmres"
     restart: int | None = None
-    side: Literal["right", "left"] | None = None
-    orthogonalisation: Literal["auto", "bcgs", "bcgs2", "bcgs-pip", "bcgs-pip2", "two-stage"] | None = None
-    block_qr: Literal["cholqr", "cholqr2", "shifted-cholqr3", "mixed-cholqr", "tsqr"] | None = None
+    side: Literal['right', 'left'] | None = None
+    orthogonalisation: Literal['auto', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'] | None = None
+    block_qr: Literal['cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'] | None = None
     step: int | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
-    powers: Literal["products", "kernel"] | None = None
-    storage: Literal["full", "float32", "bfloat16"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
+    powers: Literal['products', 'kernel'] | None = None
+    storage: Literal['full', 'float32', 'bfloat16'] | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelinedCaGmres(Described):
+class PipelinedCaGmres(Method):
     """Pipelined GMRES with one reduction for a `block` of vectors.
 
     Parameters
@@ -370,29 +343,12 @@ class PipelinedCaGmres(Described):
     Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65.
     """
 
-    name: ClassVar[str] = "pipelined-ca-gmres"
     restart: int | None = None
-    side: Literal["right", "left"] | None = None
+    side: Literal['right', 'left'] | None = None
     depth: int | None = None
     block: int | None = None
     tau: float | None = None
-    basis: Literal["auto", "newton", "chebyshev", "monomial"] | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
 
 
-__all__ = [
-    "Auto",
-    "Bicgstab",
-    "CaBicgstab",
-    "CaCg",
-    "CaGmres",
-    "Cg",
-    "Chebyshev",
-    "Gmres",
-    "Idr",
-    "PipelinedBicgstab",
-    "PipelinedCaGmres",
-    "PipelinedCg",
-    "PipelinedGmres",
-    "Richardson",
-    "names",
-]
+__all__ = ['Auto', 'Bicgstab', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Gmres', 'Idr', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

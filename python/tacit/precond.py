@@ -28,10 +28,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core, _preconds
-from ._described import PRECOND, PRECOND_NAMES, SOLVE_NAMES
-from ._options import Described, fill
+from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
+from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
-from ._support import agreed, choose, core, real_number, refuse_unknown, utf8, whole_number
+from ._support import agreed, choose, core, refuse_unknown, utf8
 from .op import Csr, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
@@ -76,6 +76,7 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     if given is None:
         return "none", {}
     if isinstance(given, Described):
+        of_its_kind("precond", given, Preconditioner)
         return given.name, given.given()
     if isinstance(given, str):
         given = {"name": given}
@@ -86,11 +87,17 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     return utf8(name.replace("_", "-")), options
 
 
-def _filled(name: str, options: dict[str, Any]) -> _core.PrecondOptions:
+def _filled(name: str, options: dict[str, Any]) -> Any:
     """The options as the compiled part has them."""
-    o = _core.PrecondOptions()
-    taken = {key: option for key, option in PRECOND.items() if name in option.takers}
-    fill(o, f"precond {name!r}", taken if name in PRECOND_NAMES else PRECOND, options)
+    taken = {key: option for key, option in PRECOND.items() if name in option.takers or name not in PRECOND_NAMES}
+    return fill(_core.PrecondOptions(), f"precond {name!r}", taken, options)
+
+
+def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
+    """The same of a preconditioner of H-matrices."""
+    taken = {key: option for key, option in HMATRIX_PRECOND.items() if name in option.takers}
+    o = fill(core("HMatrixPrecondOptions")(), f"precond {name!r}", taken, options)
+    _core.check_hmatrix_precond(o, name)
     return o
 
 
@@ -125,94 +132,56 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     True
     """
 
-    def check() -> str:
+    on = A.comm
+
+    def look() -> tuple[str, Any, Any]:
         if not isinstance(name, str):
             raise TypeError(f"the name of a preconditioner is {name!r}; a string is needed")
-        return utf8(name.replace("_", "-"))
+        chosen = utf8(name.replace("_", "-"))
+        if chosen == "none":
+            refuse_unknown("precond 'none'", options, ())
+        if chosen in ("none", "inner"):
+            return chosen, None, {}
+        if chosen == "hlu" and not isinstance(A, HMatrix):
+            raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
+        if isinstance(A, HMatrix) and chosen != "jacobi":
+            choose("preconditioner of an H-matrix", chosen, HMATRIX_PRECOND_NAMES)
+            return chosen, _of_hmatrix(chosen, options), HMATRIX_PRECOND
+        return chosen, _filled(chosen, options), PRECOND
 
-    chosen = agreed(A.comm, check)
+    chosen, o, table = agreed(on, look)
+    agree(on, o, table, precond=chosen)
     scalar = A.dtype.name
     if chosen == "none":
-        agreed(A.comm, lambda: refuse_unknown("precond 'none'", options, ()))
         return None
-    if chosen == "jacobi" and not isinstance(A, Csr):
-        others = {key: value for key, value in options.items() if key != "absolute"}
-
-        def absolute() -> bool:
-            refuse_unknown("precond 'jacobi'", others, ["absolute"])
-            return bool(_filled("jacobi", options).absolute)
-
-        return Operator(core("jacobi", scalar)(A._handle, agreed(A.comm, absolute)), A.comm, A.dtype)
     if chosen == "inner":
-        known = ("method", "iterations", "rtol", "precond", "rank", "tolerance")
-        agreed(
-            A.comm,
-            lambda: refuse_unknown("precond 'inner'", {k: v for k, v in options.items() if k not in known}, known),
-        )
         return inner(A, **options)
+    if chosen == "jacobi" and not isinstance(A, Csr):
+        return Operator(core("jacobi", scalar)(A._handle, bool(o.absolute)), on, A.dtype)
     if isinstance(A, HMatrix):
-        return _of_hmatrix(A, chosen, options)
-    if chosen == "hlu":
-        raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
+        return Reporting(core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o), A)
     A = stored(A, f"the preconditioner {chosen!r}")
-    filled = agreed(A.comm, lambda: _filled(chosen, options))
-    return Operator(core("precondition", scalar)(A._handle, chosen, filled), A.comm, A.dtype)
+    return Operator(core("precondition", scalar)(A._handle, chosen, o), on, A.dtype)
 
 
-def _of_hmatrix(A: HMatrix, name: str, options: dict[str, Any]) -> Operator:
-    known: dict[str, dict[str, Any]] = {
-        "hlu": {"tolerance": 1e-2, "rank": None, "leaf_size": 64},
-        "block-jacobi": {"size": 400},
-    }
-
-    def look() -> list[Any]:
-        choose("preconditioner of an H-matrix", name, ["jacobi", "inner", *known])
-        values: dict[str, Any] = {**known[name], "precision": "auto"}
-        refuse_unknown(f"precond {name!r}", {k: v for k, v in options.items() if k not in values}, values)
-        values |= options
-        values["precision"] = choose("precision", values["precision"], ("auto", "single", "full"))
-        for key in ("rank", "leaf_size", "size"):
-            if key not in values:
-                continue
-            given = values[key]
-            values[key] = 0 if key == "rank" and given is None else whole_number(given, key)
-            if values[key] < 1 and not (key == "rank" and given is None):
-                raise ValueError(f"{key} is {given}; a positive number is needed")
-        if "tolerance" in values:
-            values["tolerance"] = real_number(values["tolerance"], "tolerance")
-        return list(values.values())
-
-    values = agreed(A.comm, look)
-    made = core("hlu" if name == "hlu" else "block_diagonal", A.dtype.name)(A._handle, *values)
-    return Reporting(made, A)
-
-
-def inner(
-    A: Operator,
-    *,
-    method: str = "bicgstab",
-    iterations: int = 20,
-    rtol: float = 0.0,
-    precond: Any = None,
-    rank: int | None = 1,
-    tolerance: float = 1e-2,
-) -> Reporting:
+def inner(A: Operator, **options: Any) -> Reporting:
     """A few iterations of a method as a preconditioner (inner-outer iteration, variable preconditioning).
 
     Parameters
     ----------
     A : Operator
         What the iterations solve with. Of an H-matrix a coarse copy is made first.
-    method : str
-        Any of :mod:`tacit.methods` but "auto".
+    method : str or object of :mod:`tacit.methods`
+        Any of these but "auto". Default: "bicgstab".
     iterations : int
-        At most so many for each solve.
+        At most so many for each solve. Default: 20.
     rtol : float
-        A solve ends earlier where its residual has fallen by this.
+        A solve ends earlier where its residual has fallen by this. Default: 0.
     precond : optional
         Of the inner iterations. Default: "jacobi" for an H-matrix, else none.
     rank, tolerance
-        Of the coarse copy, see :meth:`tacit.HMatrix.coarse`; rank=None and tolerance=0: the matrix itself.
+        Of the coarse copy, see :meth:`tacit.HMatrix.coarse`; rank=None and tolerance=0: the matrix itself. Default: 1,
+        1e-2.
 
     Returns
     -------
@@ -234,24 +203,20 @@ def inner(
     (True, True)
     """
 
-    def look() -> tuple[_core.Options, float]:
-        o = _core.Options()
-        o.method = choose("method", method, [m for m in SOLVE_NAMES if m != "auto"])
-        o.max_iterations = whole_number(iterations, "iterations")
-        if iterations < 1:
-            raise ValueError(f"iterations is {iterations}; a positive number is needed")
-        o.rtol = real_number(rtol, "rtol")
-        if not 0 <= o.rtol < 1:
-            raise ValueError(f"rtol is {rtol}; a number >= 0 and below 1 is needed")
-        o.history, o.fallbacks = False, False
-        return o, real_number(tolerance, "tolerance")
+    def look() -> Any:
+        given = {key: value for key, value in options.items() if key != "precond"}
+        if given.get("rank", 1) is None:
+            given["rank"] = 0
+        return _of_hmatrix("inner", given)
 
-    o, kept = agreed(A.comm, look)
-    matrix = A
-    if isinstance(A, HMatrix) and not (rank is None and kept == 0):
-        matrix = A.coarse(rank, kept)
-    if precond is None and isinstance(A, HMatrix):
-        precond = "jacobi"
+    o = agreed(A.comm, look)
+    agree(A.comm, o, HMATRIX_PRECOND)
+    matrix, precond = A, options.get("precond")
+    if isinstance(A, HMatrix):
+        rank = 1 if o.rank is None else o.rank
+        if rank or o.tolerance:
+            matrix = A.coarse(rank or None, o.tolerance)
+        precond = "jacobi" if precond is None else precond
     M, symmetric = build(matrix, precond)
     hermitian = symmetric and matrix.is_hermitian()
     handle = core("inner", A.dtype.name)(matrix._handle, None if M is None else M._handle, o, hermitian)

@@ -175,18 +175,21 @@ def write_json(document: Any, target: str) -> None:
             temporary.write_text(text, encoding="utf-8")
 
 
+def header(schema: str, words: list[str]) -> dict[str, Any]:
+    """What every document begins with; `words`: the command's."""
+    return {"schema": schema, "version": version(), "command": ["tacit", *words], "machine": machine()}
+
+
 # --- the document of a solve ------------------------------------------------------------------------------------------
 
 COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes")
 
 
-def document(result: Any, *, command: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
+def document(result: Any, *, words: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
     """What `--json` writes about a tacit.Result. `more`: further facts (file, rtol, atol, ...)."""
     seconds = {"read": read_seconds, "setup": result.seconds["setup"], "solve": result.seconds["solve"]}
     facts: dict[str, Any] = {
-        "schema": SCHEMA,
-        "version": version(),
-        "command": command,
+        **header(SCHEMA, words),
         "method": result.method,
         "precond": result.precond or "none",
         "converged": bool(result.converged),
@@ -208,7 +211,6 @@ def document(result: Any, *, command: list[str], read_seconds: float, **more: An
         "scalar": result.scalar,
         "seconds": {name: float(value) for name, value in seconds.items()},
         "counts": {name: int(result.counts[name]) for name in COUNTS},
-        "machine": machine(),
     }
     return plain(facts | more)  # type: ignore[no-any-return]
 
@@ -253,13 +255,14 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             raise  # who reads no further (| head) is no failure: cli.guarded() ends quietly, rich with exit code 1
 
+    style: dict[str, Any] = {"highlight": False, "soft_wrap": True, "quiet": quiet}
     width = os.environ.get(launch.TERMINAL)
     if width and not stderr:
-        return Output(force_terminal=True, width=int(width), highlight=False, quiet=quiet)
+        return Output(force_terminal=True, width=int(width), **style)
     if launch.launched() is not None and launch.RANKS in os.environ:
-        return Output(force_terminal=False, stderr=stderr, highlight=False, quiet=quiet, width=100)
+        return Output(force_terminal=False, stderr=stderr, width=100, **style)
     wide = None if (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ else 100
-    return Output(stderr=stderr, highlight=False, quiet=quiet, width=wide)
+    return Output(stderr=stderr, width=wide, **style)
 
 
 def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
@@ -267,7 +270,7 @@ def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
     from rich.text import Text
 
     for name, value in rows:
-        out.print(Text.assemble((f"{name:<15}", "dim"), value), soft_wrap=True)
+        out.print(Text.assemble((f"{name:<15}", "dim"), value))
 
 
 def show(facts: dict[str, Any], out: Console) -> None:
@@ -283,10 +286,7 @@ def show(facts: dict[str, Any], out: Console) -> None:
     rows: list[tuple[str, str | Text]] = [
         ("system", system),
         ("method", facts["method"] + ("" if precond == "none" else f", preconditioned by {precond}")),
-        (
-            "ran on",
-            f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}",
-        ),
+        ("ran on", f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"),
         ("verdict", Text(verdict, style="bold green" if good else "bold red")),
     ]
     if facts["detail"]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
-from ._described import SOLVE, SOLVE_NAMES
-from ._options import Described, fill, named
+from ._described import MACHINE, MACHINE_LEVEL, SOLVE, SOLVE_NAMES, SolveOptions
+from ._options import Method, fill, named
 from ._support import (
     as_array,
     as_vector,
@@ -36,9 +36,6 @@ from .op import as_operator, scalar_of, stored
 
 __all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
 
-_NUMBERS = ["latency", "overhead", "gap", "noise", "bandwidth", "flop_rate", "kernel", "cache", "cache_bandwidth"]
-_KEYS = [*_NUMBERS, "poll_interval", "seed", "delivery", "progress", "levels"]
-_LEVEL = ["ranks", "latency", "overhead", "gap"]
 # Of the options of a solve: what is about threads and messages that simulated ranks have not.
 _REAL = ("engine", "schedule", "remote_threads", "job_rows")
 _OPTIONS = {name: option for name, option in SOLVE.items() if name not in _REAL}
@@ -60,7 +57,7 @@ def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]
         kernel), "bandwidth" and "flop_rate" of a rank, "kernel" (what each kernel costs beside), "cache" (bytes) and
         "cache_bandwidth", "delivery" ("eager", "meeting"), "progress" ("ideal", "in_wait", "poll" every
         "poll_interval"), "seed", and "levels", from the inside out: [{"ranks": 12, "latency": ..., "overhead": ...,
-        "gap": ...}].
+        "gap": ...}]. docs/reference/machines.md says what each is.
 
     Raises
     ------
@@ -77,9 +74,8 @@ def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]
 
 
 def _as_dict(model: _core.MachineModel) -> dict[str, Any]:
-    facts = {key: getattr(model, key) for key in _KEYS}
-    facts["levels"] = [dict(zip(_LEVEL, level, strict=True)) for level in model.levels]
-    return facts
+    facts = {key: getattr(model, key) for key in MACHINE}
+    return facts | {"levels": [{part: getattr(level, part) for part in MACHINE_LEVEL} for level in model.levels]}
 
 
 def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineModel:
@@ -105,22 +101,19 @@ def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
     model: _core.MachineModel = (
         core("MachineModel")() if base is None else core("machine_model")(choose("machine", base, machines()))
     )
-    for key, value in values.items():
-        if key not in _KEYS:
-            raise ValueError(unknown_option(where, key, [*_KEYS, "base"]))
-        if key == "levels":
-            if not isinstance(value, (list, tuple)) or not all(isinstance(level, Mapping) for level in value):
-                raise TypeError(f"{where}: levels is {value!r}; a list of objects is needed")
-            for level in value:
-                if sorted(level) != sorted(_LEVEL):
-                    raise ValueError(f"{where}: a level has {', '.join(_LEVEL)}; found {', '.join(map(str, level))}")
-            value = [tuple(level[part] for part in _LEVEL) for level in value]
-        try:
-            if isinstance(value, bool):
-                raise TypeError
-            setattr(model, key, value)
-        except TypeError:
-            raise TypeError(f"{where}: {key} is {value!r}") from None
+    known = [*MACHINE, "levels", "base"]
+    for key in values:
+        if key not in known:
+            raise ValueError(unknown_option(where, key, known))
+    levels = values.pop("levels", None)
+    if levels is not None:
+        if not isinstance(levels, (list, tuple)) or not all(isinstance(level, Mapping) for level in levels):
+            raise TypeError(f"{where}: levels is {levels!r}; a list of objects is needed")
+        for level in levels:
+            if sorted(level) != sorted(MACHINE_LEVEL):
+                raise ValueError(f"{where}: a level has {', '.join(MACHINE_LEVEL)}; found {', '.join(map(str, level))}")
+        model.levels = [fill(core("MachineLevel")(), f"{where}'s level", MACHINE_LEVEL, level) for level in levels]
+    fill(model, where, MACHINE, values)
     model.check()
     return model
 
@@ -200,11 +193,11 @@ def solve(
     *,
     ranks: int,
     machine: str | os.PathLike[str] | Mapping[str, Any] = "modern",
-    method: str | Described = "auto",
+    method: str | Method = "auto",
     precond: Any = None,
     scalar: Any = None,
     trace: bool = False,
-    **options: Any,
+    **options: Unpack[SolveOptions],
 ) -> Simulated:
     """Solves A x = b on simulated ranks, rows dealt out in order.
 

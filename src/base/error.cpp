@@ -12,7 +12,7 @@ void append(std::string& text, Number number) {
   char digits[24];
   text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
-// Written out where Python would, from 0.0001 to below 1e16.
+// Fixed notation where Python uses it, from 0.0001 to below 1e16.
 template <std::floating_point Number>
 void append(std::string& text, Number number) {
   char digits[32];  // the longest are -2.2250738585072014e-308 and -0.00012345678901234567

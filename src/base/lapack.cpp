@@ -12,8 +12,7 @@
 #include <link.h>
 #endif
 
-// PyPI's OpenBLAS has a prefix before every name. Two steps: the prefix is a macro, and ## takes its operands as they
-// stand.
+// PyPI's OpenBLAS has a prefix before every name. Two macros, because ## does not expand its operands.
 #ifdef TACIT_LAPACK_PREFIX
 #define TACIT_JOIN(prefix, name) prefix##name##_
 #define TACIT_WITH_PREFIX(prefix, name) TACIT_JOIN(prefix, name)
@@ -86,7 +85,7 @@ TACIT_BLAS(double, dgemm, dtrsm, dgetrf)
 TACIT_BLAS(std::complex<float>, cgemm, ctrsm, cgetrf)
 TACIT_BLAS(std::complex<double>, zgemm, ztrsm, zgetrf)
 
-// There where the BLAS is OpenBLAS, in the system's and in PyPI's names.
+// Weak symbols, defined where the BLAS is OpenBLAS, under the system's and PyPI's names.
 extern "C" {
 __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) int openblas_get_num_threads(void);
@@ -107,7 +106,7 @@ std::string kernels() {
 
 namespace {
 #if defined(__x86_64__) && defined(__linux__)
-// Which of the program's objects an address lies in, in the order in which they were loaded.
+// The index of the shared object that holds an address, in the order of loading.
 int object_of(const void* address) {
   struct Search {
     std::uintptr_t address;
@@ -129,7 +128,7 @@ int object_of(const void* address) {
 }
 #endif
 
-// Before main(), or while this module is loaded: where the BLAS was there before it, somebody may be at work in it.
+// Runs before main(), or while this module is loaded. Where the BLAS was loaded earlier, other code may be using it.
 const char one_here = 0;  // an address in this module
 [[maybe_unused]] const bool kernels_of_this_processor = [] {
 #if defined(__x86_64__) && defined(__linux__)
@@ -176,7 +175,7 @@ TACIT_INSTANTIATE(std::complex<double>)
 
 namespace {
 std::mutex one_thread_mutex;
-int one_thread_users = 0, one_thread_before = 0;  // users at once; what the first of them found
+int one_thread_users = 0, one_thread_before = 0;  // concurrent users; the number of threads before the first of them
 
 int blas_threads() {
   if (openblas_get_num_threads) return openblas_get_num_threads();
@@ -276,7 +275,7 @@ bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
   const int k = std::min(m, n), l = std::max(m, n);
   if (k == 0) return true;
   if (!std::all_of(a, a + std::size_t(m) * n, [](const T& v) { return is_finite(v); })) return false;
-  // What LAPACK's documentation asks for with job S, the larger of the real and the complex forms.
+  // The work size of LAPACK's documentation for job S, the maximum of the real and the complex forms.
   const std::size_t length = 4 * std::size_t(k) * k + 7 * std::size_t(k) + std::size_t(l) + 64 * std::size_t(l),
                     reals = std::size_t(k) * std::max(5 * k + 7, 2 * l + 2 * k + 1);
   std::vector<T> work(length);

@@ -34,7 +34,7 @@ void Trace::use(VirtualClock* clock) noexcept {
   if (!clock != !this_clock) on_.fetch_add(clock ? 2 : -2);
   this_clock = clock;
 }
-void Trace::tell_clock(const char* name, double bytes, double flops) {
+void Trace::advance_clock(const char* name, double bytes, double flops) {
   if (this_clock) this_clock->work(name, bytes, flops);
 }
 void Trace::finish(const Event& event, double flops) {

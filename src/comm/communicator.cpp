@@ -32,7 +32,7 @@ const VirtualClock* Communicator::clock() const noexcept {
   return state_->simulated;
 }
 Communicator Communicator::duplicate() const {
-  // The transport's own call can wait for ever: nobody begins it before all are here.
+  // The transport's own call may block for ever, so ranks first agree that all will enter it.
   meet();
   const auto lock = state_->transport_lock->take();
   Communicator copy(state_->transport->duplicate());
@@ -72,10 +72,10 @@ void Communicator::progress() const {
   const auto lock = state_->transport_lock->take();
   try {
     state_->progress();
-    // Long messages go on only while MPI is called.
+    // Long messages progress only while MPI is called.
     if (state_->exchanges.under_way > 0)
       for (Exchange* exchange : state_->exchanges.all) exchange->push_on();
-  } catch (...) {  // thrown by the next wait: here we may be inside a parallel loop
+  } catch (...) {  // kept for the next wait: this may be inside a parallel loop
     state_->agreement.swallow();
   }
 }
@@ -159,7 +159,7 @@ void Communicator::agree() const {
 
 void Communicator::all_least(std::span<std::int64_t> values) const {
   if (size_ == 1) return;
-  state_->wait_until([] { return true; });  // who is in trouble turns back now
+  state_->wait_until([] { return true; });  // throws here if some rank has failed
   const detail::Agreement::While committed(state_->agreement, detail::Agreement::Ignores::user_and_others);
   start(values.data(), values.size(), Number::int64, Operation::min, false).wait(values.data());
 }

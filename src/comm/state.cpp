@@ -17,7 +17,7 @@ State::State(std::shared_ptr<Transport> t)
 void State::progress() {
   const auto lock = transport_lock->take();
   if (in_progress_) return;
-  struct Guard {  // also when a message fails
+  struct Guard {  // also after an exception
     bool& flag;
     explicit Guard(bool& f) : flag(f) { flag = true; }
     ~Guard() { flag = false; }
@@ -81,7 +81,7 @@ void State::give_up() {
   sums.give_up();
   for (Exchange* exchange : exchanges.all) exchange->give_up();
   sparse_started = 0;
-  // What ranks find out together, some may have found when others had not.
+  // Measurements may have been completed on some ranks only.
   exchanges.fastest.clear();
   if (!topology_given) topology = nullptr;
 }

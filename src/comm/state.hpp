@@ -1,4 +1,4 @@
-// What the copies of a communicator share.
+// The state shared by the copies of a communicator.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -21,8 +21,8 @@ namespace tacit::comm::detail {
 // The halo exchanges of a communicator.
 struct Exchanges {
   std::vector<Exchange*> all;
-  // Parts of them that neighbours wait for and only this rank can move: those whose windows were not free when they
-  // were posted, and those that it has to fetch. It does so whenever it polls or waits, on whatever communicator.
+  // The number of parts that neighbours wait for and only this rank can move: those whose windows were not granted when
+  // they were posted, and those that it has to fetch. Done when it polls or waits on any communicator.
   int deferred = 0;
   int under_way = 0;  // posted and not closed
   Path path = Path::automatic;
@@ -35,7 +35,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
 
   std::shared_ptr<Transport> transport;
   SimulatedRank* const simulated;
-  // Taken around everything below that an engine's thread touches too: sums, exchanges, the transport.
+  // Protects what a progress thread also touches: sums, exchanges, the transport.
   const std::shared_ptr<TransportLock> transport_lock;
   const int rank, size;
   Agreement agreement;
@@ -45,10 +45,10 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   std::shared_ptr<const Topology> topology;
   bool topology_given = false;
   std::uint32_t sparse_started = 0;
-  // The thread that starts sums and messages: the rank's own. Others that poll do nothing.
+  // The rank's own thread, which starts sums and messages; poll() does nothing on others.
   std::atomic<const void*> owner = nullptr;
   std::weak_ptr<void> engine;
-  std::atomic<std::uint32_t> posted = 0;  // an engine without work sleeps until this changes
+  std::atomic<std::uint32_t> posted = 0;  // a progress thread without work sleeps until this changes
   void post() {
     if (transport_lock->engines.load(std::memory_order_relaxed) == 0) return;
     posted.fetch_add(1, std::memory_order_release);
@@ -59,7 +59,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   static constexpr int channels = 4096, sum_channels = Sums::channels, sparse_channel = 512, gather_channel = 640,
                        exchange_channel = 704, exchange_channels = 3300;
 
-  /// What every operation begins with.
+  /// Called at the beginning of every operation.
   void begin() {
     if (size == 1) return;
     agreement.begin();
@@ -70,7 +70,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
     return &here;
   }
   void progress();
-  /// One round of an engine: sums and exchanges. True while something is pending.
+  /// Advances sums and exchanges once, for a progress thread. True while something is pending.
   bool push_on();
   void defer(int parts);
   void help_others();
@@ -86,16 +86,16 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
           if (condition()) return;
           progress();
           if (simulated && !agreement.has_error() && condition())
-            return;  // or nothing can change before another rank runs
+            return;  // on one thread nothing changes before another rank runs
         }
         if (simulated) {
           agreement.look_around();
           simulated->wait();
           continue;
         }
-        if (spins % 4 == 3) help_others();  // on a busy machine a turn of this loop may take long
+        if (spins % 4 == 3) help_others();  // on a busy machine an iteration of this loop may take long
         if (spins % 64 == 63) agreement.look_around();
-        // With tasks there is something to do meanwhile.
+        // Under the task engine, execute tasks meanwhile.
         if (auto* const tasks = exec::Tasks::current(); tasks && tasks->help()) {
           idle = {};
           continue;
@@ -123,8 +123,8 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   bool in_progress_ = false;
 };
 
-// Messages with their buffers. What is still under way when the messages goes (an exception unwinds) is given up
-// together with its buffer, which the transport may still read or write.
+// Messages with their buffers. Messages still in flight at destruction (while an exception unwinds) are given up
+// together with their buffers, which the transport may still read or write.
 class PendingMessages {
  public:
   using Bytes = std::vector<std::byte>;

@@ -17,7 +17,7 @@ namespace tacit::comm {
 namespace {
 
 #ifndef TACIT_HAVE_HWLOC
-// "0-3,8" as numbers.
+// Parses "0-3,8".
 std::vector<int> numbers_of(const std::string& text) {
   std::vector<int> all;
   std::istringstream in(text);
@@ -92,7 +92,7 @@ Topology Topology::given(int ranks, std::span<const int> sizes) {
 
 Topology Topology::given(int ranks, const std::string& text) {
   std::vector<int> sizes;
-  require(text.empty() || text.back() != ',', "levels \"", text, "\" end in a comma");
+  require(text.empty() || text.back() != ',', "levels \"", text, "\" end with a comma");
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) {
     std::size_t end = 0;
@@ -111,7 +111,7 @@ Topology Topology::given(int ranks, const std::string& text) {
 }
 
 Topology Topology::detect(const Communicator& comm) {
-  // Ranks may have been started with different environments: the first one's counts.
+  // Ranks may have been started with different environments, so that of rank 0 is used.
   const char* const mine = std::getenv("TACIT_LEVELS");
   const std::string levels = comm.broadcast(mine ? mine : "", 0);
   if (!levels.empty()) return given(comm.size(), levels);
@@ -166,7 +166,8 @@ Topology::Place Topology::here() {
   if (hwloc_topology_init(&machine) != 0) return place;
   const hwloc_bitmap_t bound = hwloc_bitmap_alloc();
   if (hwloc_topology_load(machine) == 0 && bound && hwloc_get_cpubind(machine, bound, HWLOC_CPUBIND_THREAD) == 0) {
-    // The only object of this type that it may run on. Memories of one domain (fast and slow) count as one.
+    // The object of this type, if the thread is bound to exactly one. Fast and slow memories of one domain count as
+    // one.
     const auto only = [&](hwloc_obj_type_t type) {
       hwloc_obj_t found = nullptr;
       for (hwloc_obj_t o = nullptr; (o = hwloc_get_next_obj_by_type(machine, type, o));) {

@@ -6,7 +6,7 @@
 namespace tacit::exec {
 namespace {
 using namespace std::chrono_literals;
-// Until when this thread takes it that others want its processor.
+// Until then this thread assumes that other threads want its processor.
 thread_local std::chrono::steady_clock::time_point crowded_until{};
 }  // namespace
 

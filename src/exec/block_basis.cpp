@@ -1,11 +1,10 @@
 // Gram-Schmidt on blocks of vectors: [Q V]^H V and (V - Q C) W, each one pass over memory.
-//
-// Everything is done on real numbers, piece after piece of a few hundred, so that a piece of the block stays in the
-// first cache while the basis passes. Sums: tiles of `rows` basis vectors by up to `most_cols` columns are held in
-// registers. Combinations: a few SIMD registers of up to `most_cols` columns are held while all basis vectors pass, so
-// that the block is written once and in place. Who reads a line asks for the same line of the next piece. A complex
-// column v stands as two real ones: v and -i v, whose real dot products with q are the real and the imaginary part of
-// q^H v; the combination Q c is Q Re c + i (Q Im c).
+// All work is on real numbers, in pieces of a few hundred, so that a piece of the block stays in the first-level cache
+// while all basis vectors are read. Sums: tiles of `rows` basis vectors by up to `most_cols` columns are kept in
+// registers. Combinations: a few SIMD registers of up to `most_cols` columns are kept while all basis vectors are read,
+// so that the block is written once and in place. Reading a line prefetches the same line of the next piece. A complex
+// column v is stored as two real ones: v and -i v, whose real dot products with q are the real and the imaginary part
+// of q^H v; the combination Q c is Q Re c + i (Q Im c).
 #include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
@@ -28,13 +27,13 @@ constexpr int vector_bytes = 32, most_cols = 5;
 #else
 constexpr int vector_bytes = 16, most_cols = 5;
 #endif
-/// Registers of accumulators are rows (or vectors) times columns.
+/// Accumulators use rows (or vectors) times columns registers.
 constexpr int rows_of(int K) {
   return most_cols == 10 ? (K > 5 ? 2 : 4) : 2;
 }
 template <class R>
 constexpr int width = vector_bytes / int(sizeof(R));
-/// Numbers of a column in a piece of a block of so many columns.
+/// The length of a piece of a block with the given number of columns.
 template <class R>
 constexpr std::size_t piece_of(int columns) {
   return std::size_t(columns > 12 ? 16 : 32) * width<R>;
@@ -124,7 +123,7 @@ inline Packed<R> turned(const Packed<R>& v) {
   for (int l = 0; l < width<R>; ++l) sign[l] = R(l % 2 ? -1 : 1);
   return shuffled<[](int l) { return l ^ 1; }>(v, v) * sign;
 }
-/// v, loaded once: as an operand of every sum that takes it, it would be loaded as often.
+/// v, loaded once: otherwise it would be loaded again for every sum.
 template <class R>
 inline Packed<R> once(Packed<R> v) {
 #if defined(__AVX512F__)
@@ -132,19 +131,20 @@ inline Packed<R> once(Packed<R> v) {
 #endif
   return v;
 }
-/// The line of the next piece that stands where this one is read. Inlined at once: gcc takes a function that only
-/// prefetches for one without an effect, and drops the calls that are left.
+/// Prefetches the same line of the next piece. Always inlined: gcc treats a function that only prefetches as one
+/// without effect, and drops calls of it.
 template <class S>
 [[gnu::always_inline]] inline void ask(const S* p) {
   __builtin_prefetch(p, 0, 2);
 }
 
-/// sums[g ld + k] += q_g v_k, lane by lane, over m numbers. Per = 2: K / 2 complex columns, as v and -i v. `next`: how
-/// far ahead the next piece's lines of q are asked for; 0: not at all.
+/// sums[g ld + k] += q_g v_k, lane by lane, over m numbers. Per = 2: K / 2 complex columns, as v and -i v. `next`: the
+/// distance at which q is prefetched; 0: not at all.
 template <int G, int K, int Per, class R, class S>
 void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t next, Packed<R>* sums, int ld) {
   constexpr int w = width<R>;
-  Packed<R> acc[G][K] = {};  // from zero: a sum of short sums rounds less than one long sum
+  Packed<R> acc[G][K] =
+      {};  // starts from zero, since a sum of short sums has smaller rounding errors than one long sum
   const std::size_t full = m / w * w;
   for (std::size_t i = 0; i < full; i += w) {
     if (next)
@@ -169,7 +169,7 @@ void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t 
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 16
     for (int k = 0; k < K; ++k) sums[g * ld + k] += acc[g][k];
-  if (full < m) {  // what is left, with zeros behind it
+  if (full < m) {  // the rest, padded with zeros
     S some_q[G][w] = {};
     R some_v[K / Per][w] = {};
     const S* at_q[G];
@@ -181,7 +181,8 @@ void dots_tile(const S* const* q, const R* const* v, std::size_t m, std::size_t 
   }
 }
 
-/// What is made of a block's columns: `in` + sum over rows of c[row] q_row, and for a block times W, over its own.
+/// A combination for the columns of a block: `in` + sum over rows of c[row] q_row and, for a block times W, over its
+/// own columns.
 template <class T, class S>
 struct Combination {
   using R = real_t<T>;
@@ -195,7 +196,7 @@ struct Combination {
   int kept = -1;
 };
 
-/// Columns [first, first + K) (real ones) of a combination, E registers of each from `i` on; the last holds `count`
+/// Real columns [first, first + K) of a combination, E registers of each from `i` on; the last register has `count`
 /// numbers.
 template <int E, int K, int Per, class T, class S>
 inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, std::size_t count, std::size_t next) {
@@ -269,7 +270,8 @@ void combine_columns(const Combination<T, S>& to, int first, std::size_t begin, 
 
 template <int N>
 using Int = std::integral_constant<int, N>;
-/// Real columns that a tile takes of `left`: 10, 8, 6, 5 .. 1; pairs of complex columns stay together.
+/// The number of real columns of the next tile, of `left` remaining: 10, 8, 6, 5 .. 1; the two of a complex column stay
+/// together.
 template <int Per>
 constexpr int cols_of(int left) {
   if (Per == 2) return std::min(left, most_cols / 2 * 2);
@@ -321,7 +323,7 @@ void with_rows(int g, F&& f) {
   }
 }
 
-/// How n numbers are shared out: parts of whole runs; depends on n alone.
+/// The division of n numbers into parts of whole runs, which depends on n only.
 struct Cut {
   static constexpr std::size_t run = 8192, most = 256;
   std::size_t n, length, count;
@@ -333,7 +335,7 @@ struct Cut {
   bool parallel() const { return n > detail::parallel_from; }
 };
 
-/// A thread's scratch, kept from call to call.
+/// Scratch memory of a thread, kept between calls.
 template <class R>
 R* scratch(std::size_t numbers) {
   static thread_local std::vector<Packed<R>> memory;
@@ -342,7 +344,7 @@ R* scratch(std::size_t numbers) {
   return reinterpret_cast<R*>(memory.data());
 }
 
-/// Coefficients C (j x s of T, leading dimension ld) times `sign`, as reals row after row.
+/// Coefficients C (j x s of T, leading dimension ld) times `sign`, as real numbers by rows.
 template <class T, class R>
 void spread_coefficients(const T* C, int j, int ld, int s, R sign, std::vector<R>& rows_of_reals) {
   for (int i = 0; i < j; ++i)
@@ -353,7 +355,7 @@ void spread_coefficients(const T* C, int j, int ld, int s, R sign, std::vector<R
     }
 }
 
-/// The sums of all parts, part after part, as [Q V]^H V.
+/// Adds the sums of all parts, in order, to [Q V]^H V.
 template <class T>
 void collect(const real_t<T>* partial, std::size_t count, int j, bool own, int s, T* G) {
   constexpr int per = is_complex<T> ? 2 : 1;
@@ -375,7 +377,7 @@ void collect(const real_t<T>* partial, std::size_t count, int j, bool own, int s
   }
 }
 
-/// What every kernel here is: pieces of V are combined and multiplied, as asked for.
+/// The common form of all kernels here: combine and / or multiply pieces of V.
 template <class T, class S>
 struct Task {
   using R = real_t<T>;
@@ -396,7 +398,7 @@ struct Task {
     if (s == 0) return;
     const int columns = s * per;
     const Cut cut(n * per);
-    // Kept from call to call: a loop of blocks does not allocate.
+    // Kept between calls, so that a loop of blocks does not allocate.
     static thread_local std::vector<const Q*> basis_store;
     static thread_local std::vector<R*> block_store;
     static thread_local std::vector<Q*> stored_store;
@@ -423,7 +425,7 @@ struct Task {
     }
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
-    // What the threads see are these pointers: the stores are the calling thread's.
+    // Threads use these pointers, since the stores are thread-local to the caller.
     R* const partial = partial_store.data();
     const Combination<T, S> made{basis_store.data(),
                                  j,
@@ -448,7 +450,7 @@ struct Task {
         });
         collect<T>(partial, cut.count, j, own, s, G);
       } else {
-        // Done later, when what the caller has lent is gone.
+        // A task may run after the caller's arguments are destroyed, so they are copied.
         tasks->start("block update", n, touched,
                      [task = *this, cut, share, columns, triangular = update && W, basis = basis_store, outside = outer,
                       inside = inner, block = block_store, narrow = stored_store](std::size_t begin, std::size_t end) {
@@ -470,7 +472,7 @@ struct Task {
   }
 
  private:
-  /// Part p of the elements.
+  /// Processes part p of the elements.
   void part(std::size_t p, const Cut& cut, std::size_t sums, const Combination<T, S>& made, R* partial) const {
     Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));
     for (std::size_t i = 0; i < sums; ++i) acc[i] = Packed<R>{};
@@ -486,11 +488,11 @@ struct Task {
       partial[p * sums + i] = sum;
     }
   }
-  /// From the last columns to the first: W is upper triangular, so what a column needs of the block is there still.
+  /// From the last columns to the first: W is upper triangular, so the columns needed are not overwritten yet.
   void combine_piece(const Combination<T, S>& made, std::size_t begin, std::size_t m, std::size_t next) const {
     const int columns = s * per, most = cols_of<per>(columns);
     const auto tile = [&](int k, int count) {
-      // The last to pass asks for what comes; with sums to follow, those do.
+      // The last columns prefetch the next piece, unless sums follow, which do so.
       with_columns<per>(count,
                         [&](auto K) { combine_columns<K(), per>(made, k, begin, m, k == 0 && !gram ? next : 0); });
     };
@@ -501,7 +503,7 @@ struct Task {
     }
     while (k > 0) k -= most, tile(k, most);
   }
-  /// acc (j + s rows of `columns`) += [Q V]^T (columns); of V^T V nothing left of the diagonal's tile.
+  /// acc (j + s rows of `columns`) += [Q V]^T (columns); of V^T V only the tiles on and right of the diagonal.
   void dots_piece(const Q* const* basis, R* const* block, std::size_t begin, std::size_t m, std::size_t next,
                   Packed<R>* acc) const {
     const int columns = s * per;
@@ -527,7 +529,7 @@ struct Task {
     };
     tiles_from(0, [&](auto K, int k) { rows(basis, 0, j, 0, k, K, k == 0 ? next : 0); });
     if (!own) return;
-    // Rows of the block itself, two by two, from their own column on.
+    // Rows of the block itself, two at a time, from their own column on.
     for (int r = 0; r < s; r += 2)
       tiles_from(r * per, [&](auto K, int k) { rows(block, r, std::min(r + 2, s), j, k, K, k == r * per ? next : 0); });
   }

@@ -1,4 +1,4 @@
-// Gram-Schmidt on blocks of device vectors, for the four scalars and what they are stored as.
+// Gram-Schmidt on blocks of device vectors, for the four scalars and their storage types.
 #include <tacit/base/double_double.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
@@ -15,10 +15,10 @@
 namespace tacit::exec {
 namespace {
 
-// Vectors that one launch takes: their pointers are its arguments.
+// The most vectors of one launch, whose pointers are its arguments.
 constexpr int most_rows = 64, most_columns = 32;
 constexpr int tile = 4, groups = 8;
-// Launches of the sums: slices, so that with the teams on a slice there are about most_blocks of them.
+// The number of slices is chosen so that there are about most_blocks blocks.
 constexpr Global partial_values = most_blocks * groups * tile * tile;
 
 template <int W, class S>
@@ -26,8 +26,8 @@ bool all_aligned(const S* const* p, int count) {
   return std::all_of(p, p + count, [](const S* x) { return !x || is_aligned<W>(x); });
 }
 
-/// result[c height + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns; to host memory that the
-/// device writes, complete after wait_for_device().
+/// result[c height + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns; in host memory that the
+/// device writes, valid after wait_for_device().
 template <int W, class U, class Q>
 void launch_tiles(Global n, const Q* const* q, int rows, const U* const* v, int columns, U* partial, U* result) {
   using Kernel = BlockDots<U, Q, most_rows, most_columns, tile, tile, W, groups>;
@@ -40,7 +40,7 @@ void launch_tiles(Global n, const Q* const* q, int rows, const U* const* v, int 
   launch_cuda(Global(rows) * columns, SumParts<U, 128>{kernel.slices, Global(rows) * columns, partial, result});
 }
 
-/// G(first + r, c) for all r < rows, c < columns, in pieces that a launch takes.
+/// G(first + r, c) for all r < rows, c < columns, by launches of limited size.
 template <class T, class Q, class U = kernel_scalar_t<T>>
 void dots(const Q* const* q, int rows, const U* const* v, int columns, std::size_t n, T* G, int height, int first) {
   constexpr int wide = packet_width<U>;
@@ -64,7 +64,7 @@ void launch_combination(Global n, const Q* const* q, int narrow, const U* const*
                         bool add, U* const* out, Q* const* stored, int columns) {
   using Kernel = BlockCombine<U, Q, most_rows, most_columns, C, W, 256>;
   const ReductionSpace space = reduction_space((most_rows + most_columns) * 16 * sizeof(U), 0);
-  // The coefficients stand where sums leave their parts: in the order of the stream.
+  // The coefficients share the memory of partial sums, which is safe in the order of the stream.
   copy_to_device(space.partial, a.data(), a.size() * sizeof(U));
   const Global blocks = blocks_for(n, Global(Kernel::threads) * Kernel::width);
   Kernel kernel{n, blocks, narrow, wide, add, static_cast<const U*>(space.partial), {}, {}, {}, {}};
@@ -74,13 +74,13 @@ void launch_combination(Global n, const Q* const* q, int narrow, const U* const*
   launch_cuda(blocks, kernel);
 }
 
-/// out_c (+)= sum over q of C(i, c) q_i + sum over v of W(i, c) v_i, coefficients by f(row, c) with the v's rows behind
-/// the q's.
+/// out_c (+)= sum over q of C(i, c) q_i + sum over v of W(i, c) v_i, with coefficients f(row, c), the rows of the v's
+/// after those of the q's.
 template <class U, class Q, class F>
 void combine(const Q* const* q, int j, const U* const* v, int wide, U* const* out, Q* const* stored, int columns,
              std::size_t n, bool add, F&& f) {
   constexpr int width = packet_width<U>;
-  // All the v's go first: later launches add to what stands in their place.
+  // The first launch reads all v's; later ones add to the results that overwrite them.
   for (int r = 0; r == 0 || r < j; r += most_rows) {
     const int narrow = std::min(most_rows, j - r), mine = r == 0 ? wide : 0;
     const bool last = r + most_rows >= j;
@@ -147,7 +147,7 @@ void update(const S* const* q, int j, const T* C, T* const* v, int s, const T* W
     columns.push_back(kernel_pointer(v[c]));
     if (stored) narrow.push_back(kernel_pointer(stored[c]));
   }
-  // (V - Q C) W = Q (-C W) + V W. The last columns first: a column needs those before it as they were.
+  // (V - Q C) W = Q (-C W) + V W. The last columns first, since a column needs the old values of those before it.
   const auto coefficient = [&](int row, int c) {
     T sum(0);
     if (row >= j) {
@@ -166,7 +166,7 @@ void update(const S* const* q, int j, const T* C, T* const* v, int s, const T* W
     std::vector<U*> out(columns.begin() + first, columns.begin() + first + count);
     std::vector<Q*> to;
     if (stored) to.assign(narrow.begin() + first, narrow.begin() + first + count);
-    // Where all is done in one launch, the columns that are stored elsewhere need not be written here.
+    // With a single launch, columns that are stored elsewhere need not be written here.
     if (stored && j <= most_rows)
       for (int c = 0; c < count; ++c)
         if (first + c != s - 1) out[std::size_t(c)] = nullptr;
@@ -175,7 +175,7 @@ void update(const S* const* q, int j, const T* C, T* const* v, int s, const T* W
   }
 }
 
-/// high + low of products added up; each operation rounded by itself.
+/// A sum of products as high + low; each operation must be rounded separately.
 struct Twofold {
   double high, low;
   __device__ void add(double a, double b) {

@@ -8,7 +8,7 @@
 namespace tacit::exec::detail {
 namespace {
 
-// Stands on the stack of the thread that waits for it.
+// A branch, on the stack of the thread that waits for it.
 struct Branch {
   void (*f)(void*);
   void* of;
@@ -17,7 +17,7 @@ struct Branch {
   Branch *older = nullptr, *newer = nullptr;
 };
 
-// The branches that nobody has begun, in the order in which they came: the oldest are the largest.
+// The branches not begun yet, in the order of creation: the oldest are the largest.
 class Tree {
  public:
   void run(void (*f)(void*), void* of) {
@@ -28,7 +28,7 @@ class Tree {
     mine.older = newest_;
     (newest_ ? newest_->newer : oldest_) = &mine;
     newest_ = &mine;
-    crew_.work.announce(true);  // to those as well who wait for a branch of theirs
+    crew_.work.announce(true);  // also to threads that wait for a branch
     lock.unlock();
     mine.caught([&] { h(of_h); });
     lock.lock();

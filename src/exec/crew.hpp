@@ -1,4 +1,4 @@
-// What tasks and branches share: the threads of a team, which take pieces of work under one lock.
+// The threads of a team that take pieces of work under one lock; used by tasks and branches.
 #pragma once
 
 #include <tacit/exec/backoff.hpp>
@@ -17,7 +17,7 @@
 
 namespace tacit::exec::detail {
 
-/// Where threads wait for something that is announced under the lock.
+/// A condition that threads wait for, and that is announced under the lock.
 class Gate {
  public:
   using Lock = std::unique_lock<std::mutex>;
@@ -28,8 +28,8 @@ class Gate {
     if (to_all) changed_.notify_all();
     else changed_.notify_one();
   }
-  /// Until the next announcement; the lock is given up meanwhile. Watches for a tenth of a millisecond, letting others
-  /// run, and then sleeps: true if it has.
+  /// Waits for the next announcement, with the lock released. Spins and yields for 0.1 ms, then sleeps; true if it
+  /// slept.
   bool wait(Lock& lock) {
     using namespace std::chrono_literals;
     const std::uint32_t seen = news_.load(std::memory_order_relaxed);
@@ -55,11 +55,11 @@ class Gate {
   std::condition_variable changed_;
 };
 
-/// Tells a thread when others have taken its processor: what it begins then is late, and is better left to the rest of
-/// the team for a while, longer each time that it happens soon again.
+/// Detects that other programs use this thread's processor. The thread then takes no work for a while, which the rest
+/// of the team does sooner; the pause grows each time that it happens soon again.
 class Disturbance {
  public:
-  /// To be asked after each piece of work: how long to do none.
+  /// Called after each piece of work; returns how long to take none.
   std::chrono::nanoseconds rest() {
     using namespace std::chrono_literals;
     const auto now = Clock::now();
@@ -73,7 +73,7 @@ class Disturbance {
     rested_ = now + rest_;
     return rest_;
   }
-  /// What it has not had up to now is not lost: it has slept.
+  /// Ignores the processor time missed up to now, after sleeping.
   void forget() { last_ = begin_ = Clock::now(), had_ = processor_time(); }
 
  private:
@@ -91,10 +91,10 @@ class Disturbance {
 struct Crew {
   using Lock = Gate::Lock;
   std::mutex mutex;
-  Gate work;  // there is some, or the end has come
+  Gate work;  // there is work, or the end
 
-  /// f() on the calling thread, and meanwhile the others of its team do pieces: take(lock) does one, with the lock
-  /// given up meanwhile, and says whether there was one. What f throws is thrown when all have come back.
+  /// Runs f() on the calling thread while the others of its team do pieces: take(lock) does one with the lock released,
+  /// and returns whether there was one. An exception of f is rethrown when all have returned.
   template <class F, class Take>
   void run(F&& f, Take&& take) {
     Caught caught;
@@ -117,7 +117,7 @@ struct Crew {
       if (!take(lock)) {
         if (work.wait(lock)) disturbance.forget();
       } else if (const auto rest = disturbance.rest(); rest.count() > 0) {
-        // What was announced to this thread is another's.
+        // Pass on an announcement that this thread does not use.
         work.announce(false);
         ended_.wait_for(lock, rest, [&] { return over_; });
         disturbance.forget();

@@ -1,4 +1,4 @@
-// The device's memory, its streams, and the one place where CUDA's codes are looked at.
+// The device's memory, its streams, and the check of CUDA's error codes.
 #include <tacit/base/error.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/memory.hpp>
@@ -24,7 +24,7 @@ struct Buffers {
 struct BuffersOfThread {
   std::vector<Buffers> all;
   ~BuffersOfThread() {
-    // Codes are ignored: the CUDA runtime may have left before this thread does.
+    // Errors are ignored: the CUDA runtime may have been unloaded before this thread ends.
     for (const Buffers& b : all) cudaFree(b.partial), cudaFreeHost(b.result);
   }
 };
@@ -35,7 +35,7 @@ thread_local BuffersOfThread buffers_of_thread;
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // the next call starts clean, unless the device itself is lost
+  cudaGetLastError();  // clears the error, unless the device itself is lost
   throw Error(ErrorKind::environment, message(call, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code),
                                               ", CUDA error ", int(code), ")"));
 }

@@ -1,4 +1,4 @@
-// A build without CUDA: no device, and a clear word to whoever asks for one.
+// A build without CUDA: device functions throw Error(environment).
 #include <tacit/base/error.hpp>
 #include <tacit/exec/memory.hpp>
 

@@ -17,7 +17,7 @@ struct Queues<Device>::Impl {
   std::size_t staging_bytes = 0;
 
   ~Impl() {
-    // Codes are ignored: the CUDA runtime may have left before this does.
+    // Errors are ignored: the CUDA runtime may have been unloaded before.
     int before = 0;
     cudaGetDevice(&before);
     for (const Queue& q : queues) {
@@ -104,7 +104,7 @@ void Queues<Device>::between(int from_device, int to_device, void* to, const voi
     check_cuda(cudaMemcpyPeerAsync(to, target.id, from, source.id, bytes, target.stream), "cudaMemcpyPeerAsync");
   else
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, target.stream), "cudaMemcpyAsync between devices");
-  // What the source's queue does next may write over what is still being read.
+  // The source's later work may overwrite what is being read, so it waits.
   check_cuda(cudaEventRecord(target.reached, target.stream), "cudaEventRecord");
   const auto back = use(from_device);
   check_cuda(cudaStreamWaitEvent(source.stream, target.reached, 0), "cudaStreamWaitEvent");

@@ -28,9 +28,9 @@ struct Block {
   std::size_t bytes;
 };
 
-/// Large blocks that were given back, for the next one of their size: a solve makes the vectors that the solve before
-/// it had, and pages from the system are cleared first (measured: a third of the time of 120 iterations of gmres). At
-/// most a quarter of what a core has of the machine's memory.
+/// Keeps large freed blocks for later allocations of the same size: consecutive solves allocate equal vectors, and the
+/// system clears new pages (measured: a third of the time of 120 iterations of gmres). At most a quarter of the memory
+/// for each core.
 class Kept {
  public:
   char* take(std::size_t bytes) {
@@ -80,10 +80,10 @@ class Kept {
 };
 }  // namespace
 
-// What the caller gets lies behind a line that remembers the block.
+// The returned memory follows a cache line that stores the block's address and size.
 void* host_allocate(std::size_t bytes) {
   const bool large = bytes >= 2 * huge;
-  // Vectors that all begin at the same place of a page meet in the same sets of the cache: each begins elsewhere.
+  // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
   const std::size_t shift = alignment + (large ? count++ % 32 * 5 * alignment : 0);
   const std::size_t unit = large ? huge : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
@@ -95,13 +95,13 @@ void* host_allocate(std::size_t bytes) {
   }
   if (!block) throw Error(ErrorKind::environment, message("out of memory: ", bytes, " bytes were asked for"));
 #ifdef MADV_HUGEPAGE
-  // With small pages the translation of addresses limits what one core can read (measured: 21 instead of 33 GB/s).
+  // With small pages, TLB misses limit the bandwidth of one core (measured: 21 instead of 33 GB/s).
   if (large && fresh) madvise(block, whole, MADV_HUGEPAGE);
 #endif
   char* const p = block + shift;
   const Block remembered{block, large ? whole : 0};
   std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
-  // Pages land where the thread that first writes them runs; loops of one length are shared out alike.
+  // First touch: a page is placed near the thread that first writes it; loops of one length are distributed alike.
   constexpr std::size_t page = 1 << 16;
   const std::size_t pages = (bytes + page - 1) / page;
   parallel_for(pages, pages > 16,
@@ -111,7 +111,7 @@ void* host_allocate(std::size_t bytes) {
 
 void host_free(void* p) noexcept {
   if (!p) return;
-  settle();  // tasks may be at work on it
+  settle();  // tasks may still use it
   Block block;
   std::memcpy(&block, static_cast<char*>(p) - sizeof block, sizeof block);
   if (block.bytes == 0 || !Kept::of_process().keep(block)) std::free(block.begin);

@@ -1,4 +1,4 @@
-// What the trace says of the kernels on pairs, the same wherever they run.
+// The trace spans of the kernels on pairs, the same on host and device.
 #pragma once
 
 #include <tacit/base/trace.hpp>

@@ -17,23 +17,23 @@ namespace {
 using detail::chunk_elements;
 using detail::lanes;
 using detail::parallel_from;
-constexpr std::size_t chunk_rows = 4096;  // rows whose sums are added up in one go: the order depends on n alone
-constexpr std::size_t block_rows = 64;    // rows that are laid out by columns in the first cache
-constexpr int tile = 4;                   // columns by columns whose sums stay in registers
+constexpr std::size_t chunk_rows = 4096;  // rows whose sums are formed together; the order depends on n only
+constexpr std::size_t block_rows = 64;    // rows that are stored by columns in the first-level cache
+constexpr int tile = 4;                   // columns of a tile of sums in registers
 
 template <class R>
 struct Lanes {
   typedef R type __attribute__((vector_size(lanes * sizeof(R))));
 };
-using LaneSums = Lanes<double>::type;  // of the rows of each lane
+using LaneSums = Lanes<double>::type;  // a sum for each lane
 
 #if defined(__AVX512F__)
-constexpr int at_once = 4;  // rows of a tile: what the registers hold
+constexpr int at_once = 4;  // rows of a tile, limited by the registers
 #else
 constexpr int at_once = 1;
 #endif
 
-// sums[i][j] += a_i b_j, j < J, over block_rows rows, lane by lane; columns stand block_rows apart. Real numbers only.
+// sums[i][j] += a_i b_j, j < J, over block_rows rows, lane by lane; columns are block_rows apart. Real numbers only.
 template <int I, int J, class R>
 void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
   using V = typename Lanes<R>::type;
@@ -67,7 +67,7 @@ void lay_out(const R* const* v, int width, int columns, std::size_t begin, std::
     const int here = std::min(width, columns - first);
     R* const block = out + std::size_t(first) * block_rows;
     if (width == 2 && here == 2) {
-      // Strides that the compiler knows: whole registers are loaded and taken apart.
+      // Compile-time strides, so that whole registers are loaded and split.
 #pragma GCC ivdep
       for (std::size_t i = 0; i < m; ++i) block[i] = pair[2 * i], block[block_rows + i] = pair[2 * i + 1];
     } else {
@@ -83,8 +83,8 @@ constexpr int up_to_tile(int columns) {
   return (columns + tile - 1) / tile * tile;
 }
 
-// Of N whole pairs of real columns, m rows: (p, r) += (a0 y0 + a1 y1, c0 y0 + c1 y1) of each pair (y0, y1), and
-// e0 y0, e1 y1 side by side onto xs. Pairs stay as they stand in memory: registers are only swapped within pairs.
+// For m rows of N whole pairs (y0, y1) of real columns: (p, r) += (a0 y0 + a1 y1, c0 y0 + c1 y1), and e0 y0, e1 y1 are
+// added to xs. Pairs keep their order in memory: registers are only swapped within pairs.
 template <int N, class R>
 void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, const R* e, R* pair, R* xs) {
   using V = typename Lanes<R>::type;
@@ -231,7 +231,7 @@ void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, 
       const T* const y = v[k] + 2 * begin;
       const bool both = 2 * k + 1 < columns;
       for (std::size_t i = 0; i < m; ++i) {
-        // The second of a pair that is not asked for may be anything.
+        // The second column of the last pair may be undefined.
         const T p = y[2 * i], r = both ? y[2 * i + 1] : T(0);
         if (a) {
           pair[2 * i] += a[2 * k] * p + (both ? a[2 * k + 1] * r : T(0));
@@ -262,7 +262,7 @@ double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
   parallel_for(chunks, n > parallel_from, [&](std::size_t chunk) {
     const std::size_t begin = chunk * chunk_elements, end = std::min(n, begin + chunk_elements);
     double most = 0;
-    int wrong = 0;  // not a number
+    int wrong = 0;  // NaN
     if constexpr (is_complex<T>) {
       for (std::size_t i = begin; i < end; ++i) {
         const double a = std::abs(v[i * stride]);

@@ -11,9 +11,9 @@
 namespace tacit::exec {
 namespace {
 
-// Pairs that one launch takes: their pointers, and coefficients, are its arguments.
+// The most pairs of one launch, whose pointers and coefficients are its arguments.
 constexpr int pairs_at_once = 32;
-constexpr std::size_t most_argument_bytes = 4096;  // of a launch, by CUDA's older drivers
+constexpr std::size_t most_argument_bytes = 4096;  // the limit of older CUDA drivers
 
 const auto launch = [](Global blocks, const auto& kernel) {
   static_assert(sizeof kernel <= most_argument_bytes);

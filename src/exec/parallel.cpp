@@ -38,18 +38,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// How long a helper without work watches for the next loop before it sleeps, and the caller for the last helper. A
-/// wake costs the caller some 5 microseconds and comes 50 later.
+/// How long a helper without work spins before it sleeps, and the caller while it waits for the last helper. Waking a
+/// thread costs the caller about 5 microseconds and takes 50.
 constexpr auto watches = 100us;
-/// Whoever has not run for so long while it watched has lost its processor to another program.
+/// A spinning thread that has not run for this long has lost its processor to another program.
 constexpr auto preempted_after = 300us;
-/// A team that has lost a processor is smaller for so long, and longer each time that it finds it lost again soon.
+/// How long a team that has lost a processor is smaller; longer each time that it is lost again soon.
 constexpr auto shortest_rest = 10ms, longest_rest = 160ms;
 
 std::atomic<int> heedless{0};
 thread_local bool helper = false, within = false;
 thread_local int requested = 0;  // by set_threads()
-// What this thread has last known OpenMP to give it, and after how many forks.
+// The last known number of OpenMP threads of this thread, and the number of forks at that time.
 [[maybe_unused]] thread_local int counted = 0;
 [[maybe_unused]] thread_local unsigned counted_after = 0;
 
@@ -68,7 +68,7 @@ void wake(std::atomic<std::uint32_t>& word) {
 #endif
 }
 
-/// Processor time that a thread has had.
+/// The processor time used by a thread.
 std::chrono::nanoseconds ran(clockid_t clock) {
   timespec t{};
   if (clock_gettime(clock, &t) != 0) return {};
@@ -77,7 +77,7 @@ std::chrono::nanoseconds ran(clockid_t clock) {
 
 int processors() {
 #ifdef _OPENMP
-  return omp_get_num_procs();  // as they were before OMP_PROC_BIND bound this thread
+  return omp_get_num_procs();  // the affinity before OMP_PROC_BIND bound this thread
 #elif defined(__linux__)
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(std::thread::hardware_concurrency());
@@ -86,8 +86,8 @@ int processors() {
 #endif
 }
 
-/// Processors that other programs leave at this moment to a team, `own` threads of which run; -1 where that cannot be
-/// told: the kernel counts the whole machine, which may be more than this process may use.
+/// The processors that other programs leave at this moment to a team of which `own` threads run; -1 where this is
+/// unknown, since the kernel's count is of the whole machine, which may be more than this process may use.
 int free_processors(int own) {
   static const int all = int(sysconf(_SC_NPROCESSORS_ONLN)), mine = processors();
   if (mine < all) return -1;
@@ -101,7 +101,7 @@ int free_processors(int own) {
 }
 
 std::atomic<unsigned> forks{0};
-// Threads do not survive a fork(): the child has the one that called it.
+// After a fork() the child has only the calling thread.
 [[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
 
 }  // namespace
@@ -128,9 +128,9 @@ struct Loop {
   }
 };
 
-// Helpers enter a loop through the gate: how many are inside (12 bits), whether it is open, whether the caller sleeps
-// until they have left, and the number of the loop (18 bits). What describes the loop changes while it is closed and
-// nobody is in.
+// Helpers enter a loop through the gate, an atomic word: the number of helpers inside (12 bits), whether it is open,
+// whether the caller sleeps until they have left, and the number of the loop (18 bits). The description of the loop
+// changes only while the gate is closed and no helper is inside.
 class Team {
   static constexpr std::uint32_t inside = (1U << 12) - 1, open = 1U << 12, awaited = 1U << 13, one_loop = 1U << 14;
   static std::uint32_t number(std::uint32_t gate) { return gate / one_loop; }
@@ -144,7 +144,7 @@ class Team {
   }
   bool of_this_process() const { return forks_ == forks.load(std::memory_order_relaxed); }
 
-  /// Threads that a loop may have now, of those wanted.
+  /// The number of threads of a loop begun now, at most `wanted`.
   int width(int wanted) {
     if (heedless.load(std::memory_order_relaxed) > 0) return wanted;
     if (most_ < wanted) {
@@ -156,10 +156,10 @@ class Team {
       disturbed_.store(false, std::memory_order_relaxed);
       lose(Clock::now(), wanted, 1);
     } else if (!helpers_.empty() && helpers_[0]->parked.load(std::memory_order_relaxed)) {
-      // They have to be waked, so it is not much more to look first whether there is room for them.
+      // Helpers have to be woken, so the check for free processors adds little.
       if (const auto now = Clock::now(); now - looked_ > 10ms) {
         looked_ = now;
-        // Twice: what the kernel does for some microseconds does not count.
+        // Checked twice, since threads that run for microseconds only should not count.
         if (const int room = free_processors(awake()); 0 < room && room < wanted) {
           const int again = free_processors(awake());
           if (0 < again && again < wanted) rest(now, again);
@@ -200,10 +200,10 @@ class Team {
     std::thread thread;
   };
 
-  /// Helpers for so many threads, and a queue for each thread; how many threads there are.
+  /// Starts helpers for `width` threads, with a queue for each; returns the number of threads.
   int prepare(int width) {
     if (int(helpers_.size()) + 1 < width && !no_more_) {
-      sigset_t all, before;  // signals are the program's own threads' business
+      sigset_t all, before;  // helpers block all signals: the program's own threads handle them
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, &before);
       try {
@@ -223,7 +223,7 @@ class Team {
           pthread_getcpuclockid(added.thread.native_handle(), &added.clock);
           bind(added.thread.native_handle(), int(helpers_.size()), width);
         }
-      } catch (const std::exception&) {  // the system gives no more: loops go on with those there are
+      } catch (const std::exception&) {  // the system refuses more threads: use those there are
         no_more_ = true;
       }
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -231,8 +231,7 @@ class Team {
     if (queues_ < width) loop_.queue = std::make_unique<Queue[]>(std::size_t(width)), queues_ = width;
     return int(helpers_.size()) + 1;
   }
-  /// Where OMP_PROC_BIND says that threads stay on their places, so do these. It has bound the caller, which they come
-  /// from.
+  /// Binds a helper where OMP_PROC_BIND binds threads, since it has bound the caller, whose affinity helpers inherit.
   static void bind([[maybe_unused]] pthread_t thread, [[maybe_unused]] int id, [[maybe_unused]] int width) {
 #if defined(_OPENMP) && defined(__linux__)
     const auto how = omp_get_proc_bind();
@@ -272,7 +271,7 @@ class Team {
       if ((gate & inside) == 1 && (gate & awaited)) wake(gate_);
     }
   }
-  /// Until there is another loop: spins, then sleeps.
+  /// Waits for another loop: spins, then sleeps.
   void watch(Helper& me, std::uint32_t seen) {
     const auto begin = Clock::now();
     for (auto last = begin;;) {
@@ -291,7 +290,7 @@ class Team {
     me.parked.store(0);
   }
 
-  /// The loop is closed; some helpers are still at work.
+  /// Waits for helpers that still work after the loop was closed.
   void wait_for_helpers() {
     const auto begin = Clock::now();
     auto last = begin;
@@ -300,7 +299,7 @@ class Team {
       std::chrono::nanoseconds ran;
       bool late;
     };
-    std::vector<Watched> watched;  // once it has taken long
+    std::vector<Watched> watched;  // filled only after a long wait
     for (;;) {
       for (int i = 0; i < 64; ++i) {
         if ((gate_.load(std::memory_order_acquire) & inside) == 0)
@@ -322,7 +321,7 @@ class Team {
       }
       last = now;
       if (!late && now - begin < 2ms) continue;
-      // It has work for long, or no processor: perhaps this one is of use to it.
+      // A helper has a long piece of work, or no processor: sleep, so that it may use this one.
       for (std::uint32_t gate = gate_.fetch_or(awaited) | awaited; (gate & inside) != 0; gate = gate_.load())
         sleep_while(gate_, gate);
       gate_.fetch_and(~awaited);
@@ -336,8 +335,7 @@ class Team {
     const auto now = Clock::now();
     if (now - begin > preempted_after) lose(now, loop_.width, lost);
   }
-  /// Other programs have taken so many processors from the team. Where the kernel says that they are free again, that
-  /// is all.
+  /// Reduces the team after other programs took `lost` processors, unless the kernel reports them free again.
   void lose(Clock::time_point now, int width, int lost) {
     const int room = free_processors(awake());
     if (room < width) rest(now, std::max(1, room < 0 ? width - lost : room));
@@ -348,7 +346,7 @@ class Team {
     rests_until_ = now + rest_;
     tried_ = now;
   }
-  /// Threads of this team that run or watch, the caller among them.
+  /// The number of threads of this team that run or spin, including the caller.
   int awake() const {
     int n = 1;
     for (const auto& h : helpers_) n += h->parked.load(std::memory_order_relaxed) == 0;
@@ -363,7 +361,7 @@ class Team {
   bool no_more_ = false;
   unsigned forks_;
   std::vector<std::unique_ptr<Helper>> helpers_;
-  // The caller's: threads at most, and until when.
+  // Used by the caller: the most threads, and until when this limit holds.
   int most_ = std::numeric_limits<int>::max();
   Clock::time_point rests_until_{}, tried_{}, looked_{};
   Clock::duration rest_ = shortest_rest;
@@ -375,14 +373,14 @@ struct Own {
   bool over = false;  // this thread ends
   ~Own() {
     over = true;
-    if (team && team->of_this_process()) delete team;  // or its helpers are the parent's
+    if (team && team->of_this_process()) delete team;  // after a fork the helpers are the parent's
     team = nullptr;
   }
 };
 thread_local Own own;
 
 Team& team() {
-  // After a fork() the parent's team is left as it is: its helpers may have stood anywhere in it.
+  // After a fork() the parent's team is leaked, since its state is undefined.
   if (!own.team || !own.team->of_this_process()) own.team = new Team;
   return *own.team;
 }
@@ -410,7 +408,7 @@ double quota(const std::string& groups, const std::string& root) {
   const auto take = [&](double limit, double period) {
     if (limit > 0 && period > 0) least = least > 0 ? std::min(least, limit / period) : limit / period;
   };
-  // A group's limit holds for those within it. A container may not see the groups around its own.
+  // A limit also holds for nested groups. A container may not see the enclosing groups.
   const auto upwards = [&](const std::string& mount, std::string path, auto&& look) {
     for (;; path.erase(path.rfind('/'))) {
       look(mount + path);
@@ -449,7 +447,7 @@ double quota(const std::string& groups, const std::string& root) {
 bool Claims::take(std::size_t& begin, std::size_t& end) {
   detail::Loop& loop = *loop_;
   if (loop.caught->any()) return false;
-  // Its own first, then what others have not come to.
+  // First the thread's own share, then unclaimed pieces of others.
   for (int tried = 0; tried < loop.queues; ++tried, ++queue_) {
     if (queue_ >= loop.queues) queue_ %= loop.queues;
     detail::Queue& q = loop.queue[std::size_t(queue_)];
@@ -479,7 +477,7 @@ int threads() noexcept {
 #ifdef _OPENMP
   const unsigned forks = detail::forks.load(std::memory_order_relaxed);
 #ifdef KMP_VERSION_MAJOR
-  // In the child of a fork() this library (clang's) begins anew, and has forgotten what was set before.
+  // In the child of a fork() clang's OpenMP library is initialised again, and has lost the setting.
   if (detail::counted > 0 && detail::counted_after != forks) omp_set_num_threads(detail::counted);
 #endif
   detail::counted = omp_get_max_threads(), detail::counted_after = forks;

@@ -1,5 +1,5 @@
-// Gram matrices in twice the digits of the vectors. Compiled without contraction to fused products: the error terms
-// below are exact only where each operation is rounded by itself.
+// Gram matrices in twice the precision of the vectors. Compiled without contraction, since the error terms below are
+// exact only where each operation is rounded separately.
 #include <tacit/base/double_double.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
@@ -14,7 +14,7 @@ namespace {
 constexpr int lanes = 8;
 constexpr std::size_t chunk = 1024;
 
-/// Lane by lane sums of products, as a number and what it lacks.
+/// Sums of products in each lane, as a number and its error term.
 struct Wide {
   double high[lanes] = {}, low[lanes] = {};
   void add(const double* a, const double* b) {
@@ -32,7 +32,7 @@ struct Wide {
     return sum;
   }
 };
-/// The same for products of floats, which a double holds.
+/// The same for products of floats, which are exact in double.
 struct Plain {
   double sum[lanes] = {};
   void add(const double* a, const double* b) {
@@ -59,7 +59,7 @@ void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real
   std::vector<DoubleDouble> partial(chunks * sums);
   each(chunks, n > detail::parallel_from, [&](std::size_t p) {
     const std::size_t begin = p * chunk, m = std::min(chunk, n - begin), padded = (m + lanes - 1) / lanes * lanes;
-    // Real and imaginary parts apart, as doubles, with zeros up to a whole number of lanes.
+    // Real and imaginary parts separately, as doubles, padded with zeros to whole registers.
     std::vector<double> parts(std::size_t(s) * per * padded, 0.0);
     for (int c = 0; c < s; ++c)
       for (std::size_t i = 0; i < m; ++i) {

@@ -20,22 +20,22 @@ struct Tasks::Record {
   std::size_t begin = 0, end = 0;
   bool urgent = false;
   int rank = 0;
-  std::uint64_t serial = 0;  // the calling thread's: a record serves several tasks, one after the other
+  std::uint64_t serial = 0;  // used by the calling thread, since records are reused
   // Under the lock.
-  std::size_t missing = 0;  // tasks that it waits for
+  std::size_t missing = 0;  // number of tasks that it waits for
   std::vector<Record*> followers;
   Record* next = nullptr;  // that is ready
 };
 
-// Who reads and writes what is known to the calling thread alone; what is ready, and who follows whom, is under the
-// lock.
+// Reads and writes of addresses are known to the calling thread only; the ready list and dependences are protected by
+// the lock.
 class Tasks::Graph {
   using Lock = detail::Crew::Lock;
 
  public:
   Graph(const std::function<void()>& poll, Caught& caught) : poll_(poll), caught_(caught) {}
 
-  /// f() with the other threads of the team at work.
+  /// Runs f() while the other threads of the team execute tasks.
   template <class F>
   void run(F&& f) {
     crew_.run(f, [this](Lock& lock) { return run_one(lock, false); });
@@ -47,7 +47,7 @@ class Tasks::Graph {
     record->name = name, record->body = std::move(body), record->begin = begin, record->end = end,
     record->urgent = urgent;
     record->rank = Trace::rank();
-    record->missing = 1;  // until it is known what it waits for
+    record->missing = 1;  // held back until its dependences are known
     try {
       before_.clear();
       const Ref self{record, record->serial};
@@ -65,7 +65,7 @@ class Tasks::Graph {
         place.readers.clear();
         place.writer = self;
       }
-    } catch (...) {  // without memory; what was entered so far says too little
+    } catch (...) {  // out of memory: the dependences are incomplete
       record->body.reset();
       record->state.store(Record::done, std::memory_order_release);
       settle();
@@ -85,13 +85,13 @@ class Tasks::Graph {
     release(record);
     return record;
   }
-  /// Until it is done; runs others meanwhile.
+  /// Waits until a task is done; executes others meanwhile.
   void wait(const Record* record) {
     if (record->state.load(std::memory_order_acquire) == Record::done) return;
     Lock lock(crew_.mutex);
     wait(lock, *record);
   }
-  /// Until what writes there is done.
+  /// Waits for the tasks that write these addresses.
   void wait_for(std::span<const void* const> addresses) {
     for (const void* p : addresses)
       if (const auto place = places_.find(p); place != places_.end() && place->second.writer.is_open())
@@ -100,7 +100,7 @@ class Tasks::Graph {
   void settle() noexcept {
     Lock lock(crew_.mutex);
     until(lock, nullptr, [&] { return open_ == 0; });
-    if (places_.size() > 4096) places_.clear();  // of memory that is long given back
+    if (places_.size() > 4096) places_.clear();  // drops addresses of freed memory
   }
   bool help() {
     if (ready_.load(std::memory_order_relaxed) == 0) return false;
@@ -118,7 +118,7 @@ class Tasks::Graph {
   };
   struct Place {
     Ref writer;
-    std::vector<Ref> readers;  // since
+    std::vector<Ref> readers;  // since then
   };
 
   Record* make() {
@@ -138,7 +138,7 @@ class Tasks::Graph {
     if (other.is_open()) before_.push_back(other.record);
   }
 
-  // The rest with the lock held.
+  // The functions below need the lock.
   void release(Record* record) {
     if (--record->missing > 0) return;
     record->next = nullptr;
@@ -160,7 +160,7 @@ class Tasks::Graph {
     ready_.fetch_sub(1, std::memory_order_relaxed);
     lock.unlock();
     caught_([&] {
-      // A kernel within would be one of the engine's own.
+      // Kernels called within a task must not start tasks.
       Tasks* const before = std::exchange(current_, nullptr);
       struct Restore {
         Tasks* before;
@@ -176,7 +176,7 @@ class Tasks::Graph {
     record->followers.clear();
     --open_;
     if (caller_waits_ && (record == awaited_ || open_ == 0)) caller_.announce(false);
-    record->state.store(Record::done, std::memory_order_release);  // from here on it may serve another task
+    record->state.store(Record::done, std::memory_order_release);  // from here on the record may be reused
     if (on_caller && poll_) {
       lock.unlock();
       caught_(poll_);
@@ -200,7 +200,7 @@ class Tasks::Graph {
   const std::function<void()>& poll_;
   Caught& caught_;
   std::deque<Record> all_;
-  std::deque<Record*> unfinished_, free_;  // in the order of their start
+  std::deque<Record*> unfinished_, free_;  // in order of starting
   std::unordered_map<const void*, Place> places_;
   std::vector<Record*> before_;
   detail::Crew crew_;
@@ -208,7 +208,7 @@ class Tasks::Graph {
   bool caller_waits_ = false;
   const Record* awaited_ = nullptr;
   std::size_t open_ = 0;
-  Record *first_ = nullptr, *last_ = nullptr;  // that are ready
+  Record *first_ = nullptr, *last_ = nullptr;  // list of ready tasks
   std::atomic<std::size_t> ready_ = 0;
 };
 
@@ -233,8 +233,8 @@ void Tasks::run(const std::function<void()>& f, std::function<void()> poll) {
 }
 
 std::size_t Tasks::block_of(std::size_t n) noexcept {
-  // Chunks of vector kernels are of 2048 and 8192 elements; those of block kernels grow once there are 256 of 8192
-  // numbers, of which a complex element has two. Some 32 blocks of at least 16384 elements.
+  // Vector kernels have chunks of 2048 and 8192 elements; those of block kernels grow once there are 256 of 8192
+  // numbers (a complex element has two). About 32 blocks of at least 16384 elements.
   constexpr std::size_t run = 8192, most = 256, wanted = 32;
   const auto parts = [](std::size_t numbers) {
     return std::max<std::size_t>(((numbers + run - 1) / run + most - 1) / most, 1);
@@ -266,7 +266,7 @@ void Tasks::put_first(std::size_t n, std::span<const std::size_t> blocks) {
 Tasks::Record* Tasks::start_record(const char* name, std::shared_ptr<const Body> body, std::size_t begin,
                                    std::size_t end, std::span<const void* const> reads,
                                    std::span<const void* const> writes, bool urgent) {
-  tell();
+  rethrow_caught();
   return graph_->spawn(name, std::move(body), begin, end, reads, writes, urgent);
 }
 
@@ -280,7 +280,7 @@ void Tasks::blocks(const char* name, std::size_t n, std::span<const Touched> tou
     reads_.clear(), writes_.clear();
     for (const auto& t : touched)
       (t.written ? writes_ : reads_).push_back(static_cast<const char*>(t.data) + begin * t.bytes);
-    // An array stands once, and as written if it is.
+    // List each array once, as written if it is.
     std::sort(writes_.begin(), writes_.end());
     writes_.erase(std::unique(writes_.begin(), writes_.end()), writes_.end());
     std::sort(reads_.begin(), reads_.end());
@@ -297,11 +297,11 @@ void Tasks::start(const char* name, std::size_t n, std::span<const Touched> touc
 }
 
 void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> touched, Body body) {
-  auto mine = std::exchange(started_, {});  // kept for the next time
+  auto mine = std::exchange(started_, {});  // keeps the allocation
   mine.clear();
   try {
     blocks(name, n, touched, std::move(body), &mine);
-  } catch (...) {  // they may read what the caller is about to leave
+  } catch (...) {  // they may read memory that the caller is about to free
     settle();
     throw;
   }
@@ -311,12 +311,12 @@ void Tasks::finish(const char* name, std::size_t n, std::span<const Touched> tou
 
 void Tasks::wait_for_all(std::span<Record* const> records) {
   for (const auto* record : records) graph_->wait(record);
-  tell();
+  rethrow_caught();
 }
 
-void Tasks::tell() {
-  if (!caught_.any() || told_) return;
-  told_ = true;  // once: the second time might be within a destructor, on the way out
+void Tasks::rethrow_caught() {
+  if (!caught_.any() || rethrown_) return;
+  rethrown_ = true;  // once: a second throw might come from a destructor during unwinding
   settle();
   caught_.rethrow();
 }
@@ -331,14 +331,14 @@ void Tasks::start(const char* name, std::span<const void* const> reads, std::spa
 
 void Tasks::wait_for(std::span<const void* const> addresses) {
   graph_->wait_for(addresses);
-  tell();
+  rethrow_caught();
 }
 
 void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
   settle();
   auto mine = std::exchange(started_, {});
   mine.clear();
-  // Few tasks of neighbouring pieces.
+  // A few tasks, each of consecutive pieces.
   const std::size_t pieces = std::min<std::size_t>(count, 32);
   const auto body = std::make_shared<const Body>([&](std::size_t begin, std::size_t end) {
     for (std::size_t c = begin; c < end; ++c) f(c);
@@ -356,7 +356,7 @@ void Tasks::each(std::size_t count, const std::function<void(std::size_t)>& f) {
 
 void Tasks::wait(Record* record) {
   graph_->wait(record);
-  tell();
+  rethrow_caught();
 }
 void Tasks::settle() noexcept {
   graph_->settle();

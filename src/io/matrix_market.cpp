@@ -99,13 +99,13 @@ void parse_banner(std::string_view line, Header& header) {
     fail_at_line(header.path, 1, "values in a skew-symmetric matrix", quoted(word[3]));
 }
 
-// Fewest bytes that an entry takes with its line end.
+// The least bytes of an entry with its line end.
 Global shortest_entry(const Header& header) {
   const int values = header.field == Field::complex ? 2 : header.field == Field::pattern ? 0 : 1;
   return 2 * (values + (header.format == Format::coordinate ? 2 : 0));
 }
 
-// Entries of an array file; the largest number where that overflows.
+// The number of entries of an array file; the largest number on overflow.
 Global array_entries(Global rows, Global columns, Symmetry symmetry) {
   Global product = 0;
   if (__builtin_mul_overflow(rows, columns, &product) || product > std::numeric_limits<Global>::max() - rows)
@@ -114,7 +114,7 @@ Global array_entries(Global rows, Global columns, Symmetry symmetry) {
   return symmetry == Symmetry::skew_symmetric ? (product - rows) / 2 : (product + rows) / 2;
 }
 
-// `room`: bytes there may be from the beginning of the text to its end.
+// `room`: the most bytes of the text from its beginning.
 Header parse_header(LineReader& lines, const std::string& path, Global room) {
   Header header;
   header.path = path;
@@ -151,7 +151,7 @@ Header parse_header(LineReader& lines, const std::string& path, Global room) {
   header.entries =
       header.format == Format::array ? array_entries(header.rows, header.columns, header.symmetry) : number[2];
   const Global rest = std::max<Global>(0, room - lines.offset());
-  const Global most = (rest + 1) / shortest_entry(header);  // the last line may lack its end
+  const Global most = (rest + 1) / shortest_entry(header);  // the last line may have no line end
   if (header.entries > most)
     fail(message("at most ", most, " entries, for which there are ", rest, " bytes"), quoted(line));
   if (std::max(header.rows, header.columns) > largest_dimension(header.entries))
@@ -161,18 +161,18 @@ Header parse_header(LineReader& lines, const std::string& path, Global room) {
 
 // ---------------------------------------------------------------- entries
 
-// What is wrong with a line of the text that is being parsed.
+// An error in a line of the text.
 struct Fault {
   const char* line;
   std::string expected, found;
 };
 
-// Entries of some lines, indices from 0. No zeros are written that would be overwritten at once.
+// The entries of some lines, indices from 0. The arrays are not initialised, since they are overwritten at once.
 template <Scalar T>
 struct Batch {
   std::unique_ptr<Global[]> row, column;
   std::unique_ptr<T[]> value;
-  std::unique_ptr<Global[]> line;  // where the line of an entry begins; of hermitian arrays only
+  std::unique_ptr<Global[]> line;  // offset of an entry's line; for hermitian arrays only
   Global size = 0, capacity = 0;
 
   void clear(Global room, const Header& header) {
@@ -191,14 +191,14 @@ struct Batch {
   }
 };
 
-// Parses whole lines. Never reads at or behind `end_`; there is no terminator.
+// Parses whole lines. Never reads at or after `end_`; there is no terminator.
 template <Scalar T>
 class LineParser {
  public:
   LineParser(const Header& header, std::string_view text)
       : header_(header), begin_(text.data()), end_(text.data() + text.size()) {}
 
-  // batch.capacity entries must be enough.
+  // batch.capacity must be large enough.
   void parse(Batch<T>& batch) {
     const bool coordinate = header_.format == Format::coordinate;
     for (at_ = begin_; at_ != end_;) {
@@ -255,7 +255,7 @@ class LineParser {
     const char* stop = std::find(at_, end_, '\n');
     return quoted({at_, std::size_t(stop - at_)});
   }
-  // What stands at `begin`, up to the next blank.
+  // Fails on the word at `begin`, up to the next blank.
   [[noreturn]] void fail_on_word(std::string expected, const char* begin) {
     at_ = begin;
     if (at_line_end()) fail(std::move(expected), "the end of the line");
@@ -263,7 +263,7 @@ class LineParser {
     for (; at_ != end_ && !is_blank(*at_) && !at_line_end(); ++at_) stop = at_ + 1;
     fail(std::move(expected), quoted({begin, std::size_t(stop - begin)}));
   }
-  // The end of a number: a blank, which is skipped with those behind it, or the end of the line.
+  // Whether a number ends here: at the end of the line, or at blanks, which are skipped.
   bool end_of_word() {
     if (at_ != end_ && is_blank(*at_)) {
       skip_blanks();
@@ -357,7 +357,7 @@ class LineParser {
     return negative ? -Real(0) : Real(0);
   }
 
-  // A number whose exponent begins with d or D, which from_chars takes for the end of the number.
+  // A number with an exponent d or D, at which from_chars stops.
   Real fortran_number(const char* begin, const char* first) {
     std::string text(first, at_);
     text += 'e';
@@ -390,8 +390,8 @@ class LineParser {
   const char* line_ = nullptr;
 };
 
-// The lines that start in [begin, end) as one text, whole; `first` becomes the offset of the first. The entries of the
-// source start at `section`, with a line.
+// The whole lines that start in [begin, end) as one text; `first` becomes the offset of the first. The entries of the
+// source start at `section`, with a new line.
 std::string_view lines_from(const Source& source, Global section, Global begin, Global end, std::vector<char>& buffer,
                             Global& first) {
   if (begin >= end) return {};
@@ -411,7 +411,7 @@ std::string_view lines_from(const Source& source, Global section, Global begin, 
     start = text.find('\n') + 1;
     if (start == 0 || start > last) return {};
   }
-  const std::size_t line = last == 0 ? 0 : text.rfind('\n', last - 1) + 1;  // where the last one starts
+  const std::size_t line = last == 0 ? 0 : text.rfind('\n', last - 1) + 1;  // start of the last line
   if (Global(stop - line) > longest_line)
     fail_at_line(source.path(), source.line_of(end - 1), message("lines of at most ", longest_line, " bytes"),
                  "a longer one");
@@ -424,8 +424,9 @@ std::string_view lines_from(const Source& source, Global section, Global begin, 
 }
 
 // Parses the lines that start in [begin, end) and calls take(batch, offset of its first line) in their order. Of
-// several faults the first is thrown. Chunks are parsed by whichever thread is free and taken by the one that completes
-// the row, so that no thread waits for its turn; only who would get a whole round ahead of the oldest chunk does.
+// several errors the first is thrown. Any free thread parses a chunk, and the thread that completes the sequence takes
+// all consecutive finished chunks, so that threads do not wait, except one that would get a whole round ahead of the
+// oldest chunk.
 template <Scalar T, class Take>
 void parse_lines(const Source& source, const Header& header, Global section, Global begin, Global end, Take&& take) {
   struct Slot {
@@ -488,7 +489,7 @@ void parse_lines(const Source& source, const Header& header, Global section, Glo
   if (problem) std::rethrow_exception(problem);
 }
 
-// A file opened behind its size line.
+// A file opened after its size line.
 class Entries {
  public:
   explicit Entries(const Source& source)
@@ -559,7 +560,7 @@ void check_field(const Header& header) {
                  "\"complex\"");
 }
 
-// `run()`, with an Error where memory runs out.
+// Calls run(); running out of memory becomes an Error.
 template <class Run>
 auto with_memory_for(const Header& header, Run&& run) {
   try {
@@ -576,7 +577,7 @@ T mirrored(Symmetry symmetry, const T& value) {
   return symmetry == Symmetry::skew_symmetric ? -value : symmetry == Symmetry::hermitian ? conj(value) : value;
 }
 
-// Appends entries, with their mirror images, and keeps to the share [first, last) of the entries of the file.
+// Appends the entries [first, last) of the file, with their mirror images.
 template <Scalar T>
 class Collector {
  public:
@@ -592,7 +593,7 @@ class Collector {
     const Global to = std::clamp<Global>(last_ - seen_, from, batch.size);
     seen_ += batch.size;
     result_.entries_parsed += to - from;
-    if (seen_ > header_.entries || to == from) return;  // too many are an error in the end
+    if (seen_ > header_.entries || to == from) return;  // too many entries are reported at the end
     make_room(to - from);
     if (!expand_) {
       result_.row.insert(result_.row.end(), &batch.row[from], &batch.row[from] + (to - from));
@@ -667,7 +668,7 @@ Triplets<T> triplets_of(const Source& source, int part, int parts, bool expand) 
   return read_triplets<T>(entries, part, parts, expand);
 }
 
-// Puts the elements of an array where they belong, one after the other, by columns.
+// Stores the elements of an array, which come by columns.
 template <Scalar T>
 class Filler {
  public:

@@ -22,10 +22,10 @@ struct Output::Deflate {
 
 namespace {
 
-// Where a file appears that is written to `path`: behind symbolic links, also those that lead to nothing yet.
+// The real path of a file written to `path`: follows symbolic links, also dangling ones.
 std::string behind_links(const std::string& path) {
   std::filesystem::path at = path;
-  for (int links = 0; links < 40; ++links) {  // no system follows more
+  for (int links = 0; links < 40; ++links) {  // the limit of Linux
     std::error_code none;
     const auto target = std::filesystem::read_symlink(at, none);
     if (none) break;
@@ -34,8 +34,8 @@ std::string behind_links(const std::string& path) {
   return at;
 }
 
-// A file that nobody had before, beside `path`: neither one that is there nor a link is opened. Its permissions are
-// those of any new file. Negative, and errno, where there can be none.
+// Opens a new file in the folder of `path`, never an existing file or a link, with default permissions. Negative, with
+// errno set, on failure.
 int open_beside(const std::string& path, std::string& name) {
   std::random_device random;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -62,7 +62,7 @@ Output::Output(const std::string& path, bool compress) : path_(path) {
   const bool there = ::stat(path.c_str(), &found) == 0;
   if (there && !S_ISREG(found.st_mode)) {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  } else if (there || errno == ENOENT) {  // not a link that may not be followed
+  } else if (there || errno == ENOENT) {  // and it is not a link that cannot be followed
     final_ = behind_links(path);
     file_ = open_beside(final_, fresh_);
   }

@@ -1,4 +1,4 @@
-// A file that appears at its path only once it is complete.
+// A file that replaces its path only when it is complete.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -9,9 +9,9 @@
 
 namespace tacit::io::detail {
 
-/// Writes to a new file in the same folder; finish() gives it the name `path`. Destroyed before that it removes the new
-/// file and leaves `path` as it was. Where `path` is a symbolic link, the file that it leads to is replaced, and the
-/// link stays. A device or a pipe is written to as it is. Errors are Error(environment).
+/// Writes to a new file in the same folder; finish() renames it to `path`. If it is destroyed before, it removes the
+/// new file and leaves `path` unchanged. Where `path` is a symbolic link, its target is replaced. A device or a pipe is
+/// written directly. Errors are Error(environment).
 class Output {
  public:
   Output(const std::string& path, bool compress);
@@ -31,8 +31,8 @@ class Output {
   void put(const char* bytes, std::size_t n);
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_;   // as it was given; what errors name
-  std::string final_;  // behind links
+  std::string path_;   // as given, for error messages
+  std::string final_;  // after following links
   std::string fresh_;  // the new file; empty for a device or a pipe
   std::string text_;
   std::unique_ptr<Deflate> deflate_;

@@ -50,7 +50,7 @@ void store(Output& output, Number number) {
   throw Error(ErrorKind::input, message(path, ": at byte ", at, ": expected ", expected, ", found ", found));
 }
 
-// Where things are in the file.
+// The offsets of the sections of the file.
 struct Opening {
   Header header;
   int width = 4;                                // bytes of an integer
@@ -65,7 +65,7 @@ Global integer_at(const Source& source, Global at, int width) {
   return width == 4 ? Global(load<std::int32_t>(bytes)) : load<std::int64_t>(bytes);
 }
 
-// Bytes of an integer, which the class number at the beginning shows.
+// The bytes of an integer, from the class number at the beginning.
 int integer_width(const Source& source, std::int32_t expected, const char* what) {
   Global found = 0;
   if (source.size() >= 4) {
@@ -80,7 +80,7 @@ int integer_width(const Source& source, std::int32_t expected, const char* what)
                source.size() < 4 ? "the end of the file" : message(found));
 }
 
-// The field follows from the bytes there are for the values.
+// The field follows from the number of bytes of the values.
 Field field_of(const Source& source, Global values, Global entries) {
   const Global bytes = source.size() - values;
   if (bytes / 8 == entries && bytes % 8 == 0) return Field::real;
@@ -133,7 +133,7 @@ Opening open_vector(const Source& source) {
   return it;
 }
 
-// use(k, bytes of number k, its offset) for `count` numbers of `width` bytes that follow each other from `at`.
+// Calls use(k, bytes of number k, its offset) for `count` consecutive numbers of `width` bytes from `at`.
 template <class Use>
 void for_each_number(const Source& source, Global at, Global count, int width, Use&& use) {
   std::vector<char> buffer;
@@ -319,7 +319,7 @@ void write_petsc_matrix(const std::string& path, const Triplets<T>& matrix) {
   for (const Global row : matrix.row) ++begin[std::size_t(row)];
   std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), std::size_t(0));
   for (std::size_t k = 0; k < n; ++k) order[begin[std::size_t(matrix.row[k])]++] = k;
-  std::rotate(begin.begin(), begin.end() - 1, begin.end());  // each now holds its end: one place to the right
+  std::rotate(begin.begin(), begin.end() - 1, begin.end());  // each now holds its row's end: shift by one
   begin.front() = 0;
   for (std::size_t row = 0; row + 1 < begin.size(); ++row) {
     const auto from = order.begin() + std::ptrdiff_t(begin[row]), to = order.begin() + std::ptrdiff_t(begin[row + 1]);

@@ -39,7 +39,7 @@ class Plain final : public Stream {
   Global at_ = 0;
 };
 
-// A gzip file is one or more members behind each other, each with its own check sum.
+// A gzip file consists of one or more members, each with its own checksum.
 class Inflate final : public Stream {
  public:
   explicit Inflate(const Source& source) : source_(source), limit_(largest_expansion(source.size())) {
@@ -50,7 +50,7 @@ class Inflate final : public Stream {
   Inflate(const Inflate&) = delete;
 
   std::size_t read(char* to, std::size_t n) override {
-    n = std::min(n, block);  // what zlib counts with has 32 bits
+    n = std::min(n, block);  // zlib's counters have 32 bits
     state_.next_out = reinterpret_cast<Bytef*>(to);
     state_.avail_out = uInt(n);
     while (state_.avail_out == n) {
@@ -116,7 +116,7 @@ void fail_at_line(const std::string& path, Global line, const std::string& expec
 
 Source Source::open(const std::string& path) {
   if (path.find('\0') != std::string::npos) fail(quoted(path), "cannot be opened: its name has a NUL byte");
-  // Without O_NONBLOCK the opening of a pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) fail(path, "cannot be opened: " + reason());
   Source source;

@@ -1,4 +1,4 @@
-// Bytes of a file, plain or compressed, and errors that name the place in it.
+// Reading the bytes of plain or compressed files, with errors that name the position.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -14,7 +14,7 @@ namespace tacit::io::detail {
 
 inline constexpr Global longest_line = Global(1) << 24;
 
-/// Rows and columns a matrix with so many entries may have: whoever assembles it takes memory for each.
+/// The most rows and columns of a matrix with this many entries; limited because assembly allocates memory for each.
 constexpr Global largest_dimension(Global entries) {
   return (Global(1) << 24) + 64 * entries;
 }
@@ -23,7 +23,7 @@ constexpr Global largest_expansion(Global size) {
   return 1000 * size + (Global(1) << 20);
 }
 
-/// `text` in quotes, fit for one line of a terminal: at most 40 characters of it, unprintable bytes as \xNN.
+/// `text` in quotes for one line of a message: at most 40 characters of it, unprintable bytes as \xNN.
 std::string quoted(std::string_view text);
 
 /// "PATH:LINE: expected ..., found ...".
@@ -65,17 +65,17 @@ class Stream {
   /// Up to `n` > 0 bytes; 0 only at the end.
   virtual std::size_t read(char* to, std::size_t n) = 0;
 };
-/// The bytes themselves, or what they expand to if they are a gzip file. `source` must outlive the stream.
+/// The bytes of the source, expanded if it is a gzip file. `source` must outlive the stream.
 std::unique_ptr<Stream> open_stream(const Source& source);
 
-/// The lines of a stream one by one, and what is left behind them.
+/// Reads a stream line by line.
 class LineReader {
  public:
   LineReader(Stream& stream, std::string path) : stream_(stream), path_(std::move(path)) {}
   /// The next line without its line end, valid until the next call; false at the end of the stream.
   bool next(std::string_view& line);
   Global number() const { return number_; }  ///< of the line last read, from 1
-  Global offset() const { return offset_; }  ///< of the first byte behind it
+  Global offset() const { return offset_; }  ///< of the first byte after it
   /// Bytes taken from the stream but not yet read as lines.
   std::string_view rest() const { return std::string_view(buffer_.data() + begin_, end_ - begin_); }
 

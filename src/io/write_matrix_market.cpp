@@ -15,7 +15,7 @@ class Line {
   explicit Line(detail::Output& output) : output_(output) {}
   template <class Number>
   Line& operator<<(Number number) {
-    char text[40] = " ";  // 24 characters are the longest
+    char text[40] = " ";  // the longest number has 24 characters
     const char* end = std::to_chars(text + 1, text + sizeof text, number).ptr;
     const char* begin = text + empty_;
     output_.write({begin, std::size_t(end - begin)});

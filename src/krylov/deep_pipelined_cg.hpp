@@ -9,7 +9,8 @@
 // The residual is replaced when an estimate of its gap says so.
 #pragma once
 
-#include "gaps.hpp"
+#include "cycle.hpp"
+#include "safeguards/replacement.hpp"
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -61,11 +62,6 @@ struct LanczosOfResidual {  // v_{a+1} = r / zeta, v_a = A p_a - lambda v_{a+1};
 template <class T>
 struct ResidualSquare {
   TACIT_HD exec::Sums<1, T> operator()(T f, T v) const { return {{T(abs2(f - v))}}; }
-};
-template <class T>
-struct Multiple {
-  T alpha;
-  TACIT_HD void operator()(T x, T& y) const { y = alpha * x; }
 };
 }  // namespace formula
 
@@ -172,14 +168,14 @@ class DelayedLanczos {
 template <Scalar T, Memory M>
 class DeepPipelinedCg {
  public:
-  /// largest: an estimate of the largest eigenvalue of P A. period: of the replacement; 0 never, < 0 by the estimate.
-  /// heals: ends as `slow` when the residual has to be replaced too often.
-  DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, int period, bool heals)
+  /// largest: an estimate of the largest eigenvalue of P A. heals: ends as `too_bold` when the residual has to be
+  /// replaced too often.
+  DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, Replacement replacement, bool heals)
       : run_(run),
         sigma_(std::move(shifts)),
         l_(int(sigma_.size())),
         largest_(largest),
-        period_(period),
+        replacement_(replacement),
         heals_(heals),
         lanczos_(sigma_),
         pending_(sigma_.size()),
@@ -189,45 +185,37 @@ class DeepPipelinedCg {
   /// True when the basis broke down.
   bool run(Monitor& monitor) {
     using namespace exec;
-    auto& A = run_.A;
     auto& P = run_.P;
-    auto& d = run_.d;
-    auto& W = run_.w;
-    auto &y = W[0], &p = W[1];
+    auto &d = run_.d, &y = run_.w[0], &p = run_.w[1];
     monitor.solution_by([&](void* x) { solution(d, T(1), y, x); });
     layout::fill(y, T(0));
     layout::fill(p, T(0));
     if (!begin(monitor)) return false;
+    CgGuard guard(monitor);
+    replacement_.begin();
     bool broken = false;
-    int replaced = 0, since = 0;
-    double energy = 0, seen = 0, delta = 0, eta = 1;
+    const auto breaks = [&](double value) {
+      broken = !monitor.breakdown("delta^2", value, "the vectors of the pipeline depend on each other");
+    };
+    double delta = 0, eta = 1;
     for (int a = 0; go_on(monitor); ++a) {
       auto& next = hat(l_, a + 1);
-      A.apply(U(l_, a), next);
+      run_.A.apply(U(l_, a), next);
       // The first columns from inner products of now: an error at the start delays all that follows.
       if (a <= l_ || a >= 2 * l_) receive();
-      const auto step = lanczos_.next(a);
+      const auto step = lanczos_.next(a);  // A v_a = delta v_{a+1} + gamma v_a + tau v_{a-1}
       eta = step.gamma - delta / eta * step.tau;
       delta = step.delta;
-      if (!std::isfinite(eta)) {
-        // The powers of A in the basis may leave the range of the scalar before anything else does.
-        broken = !monitor.breakdown("delta^2", heals_ ? 0 : eta, "the vectors of the pipeline depend on each other");
-        break;
-      }
-      if (!(eta > 0)) {
-        monitor.breakdown("(p, A p)", eta, "the matrix is not positive definite");
-        break;
-      }
-      auto norms = sweep(reads(U(0, a)), updates(p, y), writes(),
+      // The powers of A in the basis may leave the range of the scalar before anything else does.
+      if (!std::isfinite(eta)) breaks(heals_ ? 0 : eta);
+      if (!std::isfinite(eta) || !guard.allows_step(zeta_, eta)) break;
+      auto norms = sweep(reads(U(0, a)), updates(p, y), writes(),  // p = (v_a - tau p) / eta;  y += zeta p
                          formula::LanczosCgStep<T>{number(step.tau), number(1 / eta), number(zeta_)});
-      energy += zeta_ * zeta_ / eta;
-      if (energy > 1.01 * seen) seen = energy, monitor.progress();
       if (!(step.left > 20 * unit)) {  // this is the solution, or all that can be told in this basis
-        if (monitor.go_on(std::abs(zeta_) * factor_))
-          broken = !monitor.breakdown("delta^2", step.left, "the vectors of the pipeline depend on each other");
+        if (monitor.go_on(std::abs(zeta_) * factor_)) breaks(step.left);
         break;
       }
-      // All bases one vector on.
+      // All bases one vector on: delta U_{k,a+1} = U_{k+1,a} - (gamma - sigma_k) U_k,a - tau U_{k,a-1}
       const T tau = number(step.tau), scale = number(1 / delta);
       for (int k = 0; k < l_; ++k) {
         const formula::LanczosStep<T> on{number(step.gamma - sigma_[std::size_t(k)]), tau, scale};
@@ -237,31 +225,23 @@ class DeepPipelinedCg {
       sweep(reads(hat(l_, a), hat(l_, a - 1)), updates(next), writes(),
             formula::LanczosTop<T>{number(step.gamma), tau, scale});
       if (P) P->apply(next, U(l_, a + 1));
-      const double before = zeta_;
-      zeta_ *= -delta / eta;
+      const double before = std::exchange(zeta_, zeta_ * (-delta / eta));  // r_{a+1} = zeta P^-1 v_{a+1}
       follow_gaps(step, eta, before);
-      if (++since; period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group && drifted()) {
+      if (replacement_.due([&] { return drifted(); })) {
         replace(a, delta / eta);
         norms[1] = T(0);
-        if (++replaced > 1 && period_ < 0 && since < healthy_group && heals_) {
-          if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::too_bold);
-          break;
-        }
-        since = 0;
+        if (replaced_too_often(monitor)) break;
       }
       post(a + 1, norms);
     }
     layout::axpy(T(1), y, d);
-    if (replaced > 0)
-      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) +
-                   (replaced > 1 ? " times" : " time"));
+    replacement_.tell(monitor, "pipelined-cg");
     return broken;
   }
 
  private:
   static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
   static constexpr double tolerance = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
-  static constexpr int least_group = 10;
   static constexpr int healthy_group = 30;  // replaced sooner again, the bases gain nothing
   static T number(double value) { return T(real_t<T>(value)); }
 
@@ -335,7 +315,7 @@ class DeepPipelinedCg {
     lanczos_.arrive(sums_.data());
     p_norm_ = std::sqrt(sums_[count]), y_norm_ = std::sqrt(sums_[count + 1]);
     if (run_.P) v_norm_ = std::sqrt(sums_[count + 2]);
-    if (p_norm_ > 0) norm_A_ = std::max(norm_A_, v_norm_ / p_norm_);
+    norm_A_.see(v_norm_, p_norm_);
     factor_ = v_norm_ * correction_;
   }
 
@@ -409,6 +389,14 @@ class DeepPipelinedCg {
     estimate_roundings();
     gaps_.step(L_, rounding_);
   }
+  /// A replacement has been made: has the pipeline gained nothing by it? The run is then over.
+  bool replaced_too_often(Monitor& monitor) {
+    const bool soon = replacement_.since() < healthy_group;
+    replacement_.done();
+    if (!(heals_ && soon && replacement_.by_gaps() && replacement_.count() > 1)) return false;
+    if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::too_bold);
+    return true;
+  }
   bool drifted() const {
     bool small = gaps_[2 * l_ + 1] <= tolerance * std::abs(zeta_) * v_norm_;
     for (int k = 0; k < l_; ++k) small = small && gaps_[k] <= tolerance * lanczos_.size(k + 1) * v_norm_;
@@ -419,14 +407,14 @@ class DeepPipelinedCg {
   const std::vector<double> sigma_;
   const int l_;
   const double largest_;
-  const int period_;
+  Replacement replacement_;
   const bool heals_;
   DelayedLanczos lanczos_;
   std::vector<comm::PendingSum> pending_;  // of b at b % l
   double zeta_ = 0, factor_ = 1, correction_ = 1;
-  double norm_A_;  // from below
+  NormFromBelow norm_A_;
   double v_norm_ = 1, p_norm_ = 0, y_norm_ = 0;
-  VariableGaps gaps_;
+  Gaps<double> gaps_;
   // Kept from one iteration to the next for their memory.
   std::vector<const T*> Y_, now_;
   std::vector<T> G_;

@@ -34,11 +34,9 @@ std::span<const Described> methods() {
 
 std::span<const Option<Options>> options() {
   using O = Options;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const Range not_negative{.least = 0, .most = infinity, .open_above = true, .needed = "a number >= 0"};
   static const std::vector<Option<O>> all{
-      option<O>("rtol", &O::rtol, not_negative, "converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed"),
-      option<O>("atol", &O::atol, not_negative, "see rtol"),
+      option<O>("rtol", &O::rtol, not_negative(), "converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed"),
+      option<O>("atol", &O::atol, not_negative(), "see rtol"),
       option<O>("max_iterations", &O::max_iterations, at_least(0, "iterations"),
                 "products with A at most (bicgstab: pairs of them)", "10 per unknown, from 1000 to 50000"),
 #define TACIT_OPTION(member, type, range, text, absent) option<O>(#member, &O::member, range, text, absent),
@@ -47,16 +45,15 @@ std::span<const Option<Options>> options() {
                 "what pushes messages on during computation: the compute loops poll, a thread of its own, or kernels "
                 "as tasks that wait for each other's blocks; the numbers are the same"),
       option<O>("norm", &O::norm, "of the residual, in what decides and in the report: 2, or max (largest magnitude)"),
-      option<O>(
-          "schedule", [](O & o) -> auto& { return o.schedule.how; },
-          "how products with A are dealt to the threads of a rank; auto: the fastest, timed; the numbers are the "
-          "same"),
-      option<O>(
-          "remote_threads", [](O & o) -> auto& { return o.schedule.remote_threads; }, at_least(1, "thread"),
-          "schedule split: threads that wait for the halo"),
-      option<O>(
-          "job_rows", [](O & o) -> auto& { return o.schedule.job_rows; }, at_least(0, "rows"),
-          "schedule jobs: rows of a job; 0: some 16 jobs a thread"),
+      option<O>("schedule", within(&O::schedule, &op::Schedule::how),
+                "how products with A are dealt to the threads of a rank; auto: the fastest, timed; the numbers are the "
+                "same"),
+      option<O>("remote_threads", within(&O::schedule, &op::Schedule::remote_threads), at_least(1, "thread"),
+                "threads that wait for the halo")
+          .needing("schedule=split"),
+      option<O>("job_rows", within(&O::schedule, &op::Schedule::job_rows), at_least(0, "rows"),
+                "rows of a job; 0: some 16 jobs a thread")
+          .needing("schedule=jobs"),
       option<O>("divergence", &O::divergence, Range{.least = 1, .open_below = true, .needed = "a factor > 1"},
                 "\"diverged\" when ||r|| exceeds this multiple of max(||b||, ||r_0||)"),
       option<O>("history", &O::history, "keep the residual of every iteration"),
@@ -78,7 +75,7 @@ bool takes(Method method, std::string_view option) {
 }
 
 void check(const Options& o) {
-  check_ranges(options(), o);
+  check_values(options(), o);
   check_taken(options(), o, methods(), to_string(o.method));
   if (o.block_qr)
     require(o.orthogonalisation == Orthogonalisation::bcgs || o.orthogonalisation == Orthogonalisation::bcgs2,

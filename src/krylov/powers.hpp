@@ -1,11 +1,21 @@
-// The vectors of an s-step basis, by products or by the operator's matrix powers kernel.
+// Products with the preconditioned operator, one at a time or as the vectors of an s-step basis.
 #pragma once
 
+#include <tacit/krylov/workspace.hpp>
 #include <tacit/op/operator.hpp>
 
 #include <span>
 
 namespace tacit::krylov {
+
+/// y := A P x with P x in z, with `left` P A x with A x in z; without P y := A x, and z is not used.
+template <Scalar T, Memory M>
+void multiply(const Run<T, M>& run, bool left, const layout::Vector<T, M>& x, layout::Vector<T, M>& z,
+              layout::Vector<T, M>& y) {
+  if (!run.P) return run.A.apply(x, y);
+  left ? run.A.apply(x, z) : run.P->apply(x, z);
+  left ? run.P->apply(z, y) : run.A.apply(z, y);
+}
 
 /// Whether the powers of A with this P are made by a matrix powers kernel: A has one, and P is a diagonal.
 template <Scalar T, Memory M>
@@ -17,9 +27,11 @@ bool by_kernel(const op::Operator<T, M>& A, const op::Operator<T, M>* P, op::Pow
 /// c, or images[0] where there is only one; `first_is_there`: P v[0] stands there already. steps.size() applies of A
 /// and of P, one exchange each, or one for all of them.
 template <Scalar T, Memory M>
-void make_powers(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left, op::Powers how,
-                 std::span<layout::Vector<T, M>* const> v, std::span<const op::RecurrenceStep<T>> steps,
-                 std::span<layout::Vector<T, M>* const> images, bool first_is_there = false) {
+void make_powers(const Run<T, M>& run, bool left, op::Powers how, std::span<layout::Vector<T, M>* const> v,
+                 std::span<const op::RecurrenceStep<T>> steps, std::span<layout::Vector<T, M>* const> images,
+                 bool first_is_there = false) {
+  auto& A = run.A;
+  auto& P = run.P;
   // The one step of a block needs one exchange anyhow.
   if (steps.size() > 1 && by_kernel(A, P, how)) {
     op::Diagonals<T, M> around;
@@ -31,13 +43,8 @@ void make_powers(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool 
   if (!P) return A.powers(v, steps);
   for (std::size_t c = 0; c < steps.size(); ++c) {
     auto& z = *images[images.size() == 1 ? 0 : c];
-    if (left) {
-      A.apply(*v[c], z);
-      P->apply(z, *v[c + 1]);
-    } else {
-      if (c > 0 || !first_is_there) P->apply(*v[c], z);
-      A.apply(z, *v[c + 1]);
-    }
+    if (c == 0 && first_is_there) A.apply(z, *v[1]);
+    else multiply(run, left, *v[c], z, *v[c + 1]);
     op::extend<T, M>(steps[c], c > 0 ? v[c - 1] : nullptr, *v[c], *v[c + 1]);
   }
 }

@@ -1,19 +1,20 @@
 // What the s-step methods share: coordinates in a basis of pairs, the Gram matrix that gives them lengths and angles,
-// the step that the arithmetic allows, and Ritz values from the coefficients of the iterations done so far.
+// Ritz values from the coefficients of the iterations done so far, and the loop over blocks.
 #pragma once
 
+#include "powers.hpp"
+#include "safeguards/block_step.hpp"
+
+#include <tacit/base/trace.hpp>
 #include <tacit/exec/pairs.hpp>
 #include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/monitor.hpp>
-#include <tacit/krylov/options.hpp>
-#include <tacit/krylov/workspace.hpp>
+#include <tacit/krylov/iteration.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <deque>
 #include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,54 +104,6 @@ class Coordinates {
   int n_ = 0, used_ = 0;
 };
 
-/// How many iterations the next block does. It telescopes: 1, 2, 4 .. up to the most; so easy solves pay little. With
-/// `adapts` it is halved where a block lost its digits, and doubled where they allow it.
-class Step {
- public:
-  /// `unit` is the rounding of the scalar, `clear` the relative rounding of an inner product that is small enough.
-  Step(int most, bool adapts, double unit, double clear)
-      : most_(most), limit_(most), adapts_(adapts), unit_(unit), clear_(clear) {}
-
-  int most() const { return most_; }
-  int limit() const { return limit_; }
-  void begin() { now_ = 1; }
-  int next(int left) const { return std::min(now_, left); }
-  /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding of a scalar in
-  /// it. Returns true when the limit has come down to where it has not been before.
-  bool after(int step, int done, double noise) {
-    if (!adapts_) {
-      now_ = std::min(2 * now_, most_);
-      return false;
-    }
-    if (done < step) {
-      limit_ = std::max(1, step / 2);
-      while (limit_ > std::max(done, 1)) limit_ /= 2;
-      now_ = limit_;
-      good_ = 0;
-      patience_ = std::min(2 * patience_, 16);
-      return std::exchange(least_, std::min(least_, limit_)) > limit_;
-    }
-    if (limit_ < most_ && ++good_ >= patience_) limit_ = std::min(2 * limit_, most_), good_ = 0;
-    // The condition of a basis grows exponentially: twice the step squares it.
-    if (noise * (noise / unit_) < 10 * clear_) now_ = std::min(2 * now_, limit_);
-    now_ = std::min(now_, limit_);
-    return false;
-  }
-  /// What made blocks short is gone.
-  void forgive() { patience_ = 1; }
-  /// One rung down for good.
-  bool halve() {
-    if (limit_ == 1) return false;
-    most_ = limit_ = limit_ / 2;
-    return true;
-  }
-
- private:
-  int most_, limit_, now_ = 1, good_ = 0, patience_ = 1, least_ = std::numeric_limits<int>::max();
-  bool adapts_;
-  double unit_, clear_;
-};
-
 /// Ritz values from the coefficients alpha, beta of a two-term recurrence (CG, BiCG, and so BiCGStab): the eigenvalues
 /// of the tridiagonal matrix that it makes. They are renewed whenever there are twice as many.
 template <Scalar T>
@@ -228,44 +181,6 @@ class Bases {
   op::Recurrence<T> short_, long_;
 };
 
-/// How far the residual of a run may have drifted from f - op u, by a bound of the rounding of what forms both; and so
-/// when it is time to compute it anew. Carson, Demmel (2014), doi 10.1137/120902677; van der Vorst, Ye (2000), doi
-/// 10.1137/S1064827599353865.
-class Drift {
- public:
-  /// period: every so many iterations; 0: never; none: by the bound.
-  Drift(std::optional<int> period, double unit) : period_(period), unit_(unit) {}
-
-  bool on() const { return !period_ || *period_ > 0; }
-  void begin(double r_norm) { *this = Drift(period_, unit_), r_norm_ = r_norm; }
-  /// A vector of the block that rounding is relative to.
-  void residual(double size) { drift_ += unit_ * size; }
-  /// Iterations and the step of a block: `size` of its coordinates, `length` of the vector.
-  void step(int iterations, double size, double length, double A_norm) {
-    A_norm_ = std::max(A_norm_, A_norm);
-    group_ += length;
-    drift_ += unit_ * A_norm_ * (size + group_);
-    since_ += iterations;
-  }
-  /// Is it time, with a residual of this norm?
-  bool due(double r_norm) {
-    if (period_) return *period_ > 0 && since_ >= *period_;
-    const double much = std::sqrt(unit_);
-    const bool now = drift_ > much * r_norm && before_ <= much * r_norm_ && drift_ > 1.1 * least_;
-    before_ = drift_, r_norm_ = r_norm;
-    return now;
-  }
-  void replaced() {
-    whole_ += group_, group_ = 0, since_ = 0;
-    least_ = before_ = drift_ = unit_ * A_norm_ * whole_;
-  }
-
- private:
-  std::optional<int> period_;
-  double unit_, drift_ = 0, before_ = 0, least_ = 0, r_norm_ = 0, A_norm_ = 0, whole_ = 0, group_ = 0;
-  int since_ = 0;
-};
-
 /// Pairs of vectors, made when first asked for and kept.
 template <Scalar T, Memory M>
 class Pairs {
@@ -286,6 +201,200 @@ class Pairs {
   std::deque<layout::Vector<T, M>> pairs_;
   std::vector<layout::Vector<T, M>*> pointers_;
   std::vector<T*> data_;
+};
+
+/// The loop over blocks of s iterations, each in the coordinates of its basis Y = [p, r, op p, op r, ..]:
+///
+///   p = Y a,  r = Y c,  step of x = Y e (with P: P Y e),  (Y x, Y y) = x^H G y,  G = Y^H Y
+///
+/// A block is `reach` s products of two columns, and 1 reduction (2 with norm max). A residual whose norm is below the
+/// rounding of the Gram matrix costs one reduction more, a replacement of the residual one product.
+template <Scalar T, Memory M>
+class SStepIteration : public Iteration<T, M> {
+ public:
+  void run(const Run<T, M>& run, Monitor& monitor) final {
+    begin(run, monitor);
+    bool more = monitor.go_on(monitor.norm());
+    while (more) more = block(run, monitor);
+    monitor.solution_by(nullptr);
+    if (drift_.on()) layout::axpy(T(1), group(run), run.d);
+    end(run, monitor);
+  }
+
+  std::string step_down() override {
+    if (!std::exchange(lost_, false) || !step_.halve()) return {};
+    return message("from there its blocks are of ", step_.most(), step_.most() == 1 ? " iteration" : " iterations");
+  }
+
+ protected:
+  using W = exec::wide_t<T>;
+  using Vector = layout::Vector<T, M>;
+  enum class Ending {
+    whole,    // r, p, and what is known of them
+    half,     // r - alpha A p is the residual, and small enough
+    blurred,  // r, but its norm or its angle to r0 is below rounding: both are to be computed from r itself
+    lost,     // nowhere: this basis says no more
+    broken    // a scalar vanished
+  };
+  static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
+
+  /// reach: products of an iteration. clear: relative rounding of an inner product that a step may rest on. spare: what
+  /// a replacement may use of the workspace, whose first vector is the group's.
+  SStepIteration(const char* name, const Options& options, int step, int reach, double clear, std::size_t spare)
+      : name_(name),
+        reach_(reach),
+        spare_(spare),
+        powers_(options.powers.value_or(op::Powers::products)),
+        adapts_(options.fallbacks),
+        max_norm_(options.norm == Norm::max),
+        step_(options.step.value_or(step), options.fallbacks, unit, clear),
+        shifts_(reach * step_.most()),
+        bases_(options.basis.value_or(Basis::automatic), reach * step_.most()),
+        drift_(options.replacement, unit) {
+    const int most = columns(step_.most());
+    y_.reserve(most);
+    for (auto* v : {&a_, &c_, &e_, &Ta_}) v->resize(most);
+    for (auto& v : out_) v.resize(most);
+  }
+
+  /// A run begins with p = r.
+  virtual void begin(const Run<T, M>& run, Monitor& monitor) {
+    step_.begin();
+    shifts_.begin();
+    start_ = norm_ = monitor.norm();
+    drift_.begin(norm_);
+    ratio_ = 1;
+    first_ = e_is_zero_ = true;
+    auto& v = *pairs_.first(run.r.space(), 1)[0];
+    for (const int c : {0, 1}) exec::pair_put<T, M>(run.r.data(), c, v.data(), run.r.size());
+    if (drift_.on()) layout::fill(group(run), T(0));
+    monitor.solution_by([&](void* x) {
+      auto whole = run.d;
+      if (drift_.on()) layout::axpy(T(1), group(run), whole);
+      if (!e_is_zero_) take_step(run, whole);
+      solution(whole, T(0), whole, x);
+    });
+  }
+  virtual void end(const Run<T, M>&, const Monitor&) {}
+  virtual void make_basis(const Run<T, M>& run, int s) = 0;
+  /// The sums of a block. False where one of them is not finite.
+  virtual bool gram(const Run<T, M>& run, int s) = 0;
+  /// The numbers that the first iteration of a block begins with.
+  virtual void enter(const Run<T, M>& run, Monitor& monitor) = 0;
+  /// Iteration j of a block, in coordinates.
+  virtual Ending iterate(const Run<T, M>& run, Monitor& monitor, int j) = 0;
+  /// x += Y e
+  virtual void take_step(const Run<T, M>& run, Vector& x) = 0;
+  /// From coordinates to vectors. more: the run goes on, as far as is known.
+  virtual void leave(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more) = 0;
+  /// The vectors are there, with a residual of norm_.
+  virtual void look(const Run<T, M>&) {}
+  /// After a block with `done` iterations, which lost its digits or not: is it worth going on?
+  virtual bool pays(Monitor&, int /*done*/, bool /*lost*/) { return true; }
+
+  int columns(int s) const { return 2 * reach_ * s + 1; }
+  /// What has been added to d since the residual was last computed anew.
+  Vector& group(const Run<T, M>& run) const { return drift_.on() ? run.w[0] : run.d; }
+  const T* narrow(const std::vector<W>& x, int which) {
+    std::transform(x.begin(), x.begin() + y_.columns(), out_[which].begin(), [](W v) { return T(v); });
+    return out_[which].data();
+  }
+  /// The pairs of Y for s iterations, and the recurrence that they obey.
+  auto renew_basis(const Run<T, M>& run, int s) {
+    const double largest = run.P ? 0 : run.A.largest();
+    bases_.renew(run.r.space(), shifts_, A_norm_, largest > 0 ? largest : 1);
+    return pairs_.first(run.r.space(), reach_ * s + 1);
+  }
+  auto steps(int s) const { return bases_.steps(s, reach_ * s); }
+
+  /// Is the rounding of a value, made of numbers of this size, above the limit?
+  bool blurs(double size, double value, double limit) {
+    const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
+    if (noise <= limit) noise_ = std::max(noise_, noise);
+    return !(noise <= limit);
+  }
+  /// The step e of a block has been taken. Where it is time r := b - A d takes the place of r. True if so.
+  bool replace_residual(const Run<T, M>& run, Coordinates<T>& plain, int done, bool may) {
+    const double size = plain.size(e_), length = std::sqrt(std::max(plain.square(e_), 0.0));
+    e_is_zero_ = true;
+    drift_.step(done, size, length, std::max(A_norm_, shifts_.largest()));
+    if (!may || !drift_.due(norm_)) return false;
+    layout::axpy(T(1), group(run), run.d);
+    layout::fill(group(run), T(0));
+    auto& Ax = run.w[spare_];
+    run.A.apply(run.d, Ax);
+    layout::subtract(run.r, Ax, Ax);
+    exec::pair_put<T, M>(Ax.data(), 1, pairs_[0].data(), Ax.size());
+    drift_.replaced();
+    return true;
+  }
+
+  const char* name_;
+  const int reach_;
+  const std::size_t spare_;
+  op::Powers powers_;
+  bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true;
+  Step step_;
+  Shifts<T> shifts_;
+  Bases<T> bases_;
+  Drift drift_;
+  Pairs<T, M> pairs_, images_;
+  Coordinates<T> y_;
+  std::vector<W> sums_, a_, c_, e_, Ta_;
+  std::vector<T> out_[3];
+  double norm_ = 0, start_ = 0, noise_ = 0, A_norm_ = 0, ratio_ = 1;
+
+ private:
+  bool block(const Run<T, M>& run, Monitor& monitor) {
+    const int s = step_.next(monitor.max_iterations() - monitor.iterations());
+    make_basis(run, s);   // Y
+    if (!gram(run, s)) {  // G
+      if (!adapts_ || s == 1)
+        return monitor.breakdown("(r, r)", std::numeric_limits<double>::quiet_NaN(), "the Krylov basis is not finite");
+      change_step(monitor, s, 0, 1);
+      return true;
+    }
+    for (auto* v : {&a_, &c_, &e_}) std::fill_n(v->begin(), columns(s), W(0));
+    a_[0] = c_[1] = W(1);  // p = Y a, r = Y c
+    A_norm_ = std::max(A_norm_, y_.stretch());
+    enter(run, monitor);
+    if (std::exchange(first_, false) && max_norm_ && norm_ > 0) ratio_ = start_ / norm_;
+    noise_ = 0;
+    bool more = true, late = false;  // late: the monitor is asked when the vectors are there
+    Ending ending = Ending::whole;
+    int done = 0;
+    for (; done < s && more && !late; ++done) {
+      if (max_norm_) monitor.scale_norms(ratio_);
+      ending = iterate(run, monitor, done);
+      if (ending == Ending::lost) break;
+      if (ending == Ending::broken) more = false;
+      else if (ending == Ending::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal())))
+        late = true;
+      else more = monitor.go_on(norm_);
+    }
+    const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
+    lost_ = lost && s > 1;
+    leave(run, monitor, done, ending, more);
+    if (late) more = monitor.go_on(max_norm_ ? largest_of_residual(run, monitor) : norm_);
+    if (more && ending == Ending::half)
+      more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
+    look(run);
+    if (!more) return false;
+    change_step(monitor, s, lost ? done : s, noise_);
+    return pays(monitor, done, lost);
+  }
+  double largest_of_residual(const Run<T, M>& run, Monitor& monitor) {
+    double norm = exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+    monitor.scale_norms(1);
+    if (norm_ > 0) ratio_ = norm / norm_;
+    return norm;
+  }
+  void change_step(Monitor& monitor, int s, int done, double noise) {
+    if (!step_.after(s, done, noise)) return;
+    monitor.tell(message("a basis for ", s, " iterations lost its digits; from iteration ", monitor.iterations(), " ",
+                         name_, "'s blocks are shorter, ", step_.limit(), " at first"));
+  }
 };
 
 }  // namespace tacit::krylov

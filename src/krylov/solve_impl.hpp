@@ -1,9 +1,8 @@
 // The driver over both memory spaces; instantiated by solve.cpp (host) and solve.cu (device).
 #pragma once
 
-#include "diagonal_inverse.hpp"
 #include "powers.hpp"
-#include "scales.hpp"
+#include "safeguards/scales.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -12,6 +11,7 @@
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
+#include <tacit/op/diagonal.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/scaled.hpp>
 
@@ -114,7 +114,24 @@ class Solve final : public OuterIteration {
     undo_scales();
   }
 
+  /// A preconditioner that is no linear map. Methods that change x and r by the same vectors stay exact with it. GMRES
+  /// returns P V y where it has applied P to the columns of V, which is the same of a linear map only; variants have
+  /// recurrences for products with P that they do not make.
+  void expect_varying() {
+    if (!op::varies(given_P_)) return;
+    if (options_.method == Method::automatic) options_.method = Method::gmres;
+    const bool gmres = options_.method == Method::gmres;
+    if (gmres && !options_.side) options_.side = Side::flexible;
+    if (gmres ? options_.side == Side::flexible : classical_of(options_.method) == options_.method) return;
+    std::string who = to_string(options_.method);
+    if (takes(options_.method, "side")) who += message(" with side ", to_string(options_.side.value_or(Side::right)));
+    report_.warnings.push_back(message(given_P_->name(), " changes from call to call, and ", who,
+                                       " takes it for a linear map: the residual that it predicts is not that of x, "
+                                       "and it may stagnate; gmres with side flexible, and bicgstab, stay exact"));
+  }
+
   void choose_method() {
+    expect_varying();
     method_ = options_.method;
     const bool automatic = method_ == Method::automatic;
     const bool may_be_cg =
@@ -505,7 +522,7 @@ class Solve final : public OuterIteration {
     iteration_.reset();
   }
 
-  // What is tried where the method gets no further: fallbacks.hpp.
+  // What is tried where the method gets no further: safeguards/fallbacks.hpp.
   bool fall_back(Monitor& monitor);
   int longest_cycle() const;
   void lengthen_cycle(double gain, double norm, const Monitor& monitor);
@@ -513,7 +530,7 @@ class Solve final : public OuterIteration {
   bool scale_by_diagonal();
   bool change_method(Monitor& monitor);
 
-  // What is said of failures, and the sign of a definite matrix: explain.hpp.
+  // What is said of failures, and the sign of a definite matrix: safeguards/explain.hpp.
   int sign_of_diagonal();
   void scale_operators();
   bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
@@ -544,8 +561,8 @@ class Solve final : public OuterIteration {
                   "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision."};
         return {Reason::breakdown, failure.detail,
                 kind == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
-                : kind == Method::bicgstab ? "Use gmres, which cannot break down this way."
-                                           : "Check whether the matrix is singular."};
+                : kind == Method::bicgstab || kind == Method::idr ? "Use gmres, which cannot break down this way."
+                                                                  : "Check whether the matrix is singular."};
       case Outcome::diverged:
         return {Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
                 method_ == Method::richardson  ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
@@ -594,13 +611,13 @@ class Solve final : public OuterIteration {
   const op::Noted* noted_;  // what is to be told of given_P_, or null
   Vector<T, M>& x_;
   layout::Space space_;
-  const Options& options_;
+  Options options_;
   bool hermitian_;
   Vector<T, M> b_;  // a copy: it is scaled
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
   std::unique_ptr<Iteration<T, M>> iteration_;
   std::vector<T> inverse_;  // of the diagonal, where it may serve
-  std::unique_ptr<DiagonalInverse<T, M>> diagonal_;
+  std::unique_ptr<op::Diagonal<T, M>> diagonal_;
   struct Failure {
     Outcome outcome;
     std::string detail;
@@ -630,8 +647,8 @@ class Solve final : public OuterIteration {
 }  // namespace
 }  // namespace tacit::krylov
 
-#include "explain.hpp"
-#include "fallbacks.hpp"
+#include "safeguards/explain.hpp"
+#include "safeguards/fallbacks.hpp"
 
 namespace tacit::krylov {
 

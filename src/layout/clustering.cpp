@@ -16,7 +16,7 @@
 namespace tacit::layout {
 namespace {
 
-constexpr int dim = 16;  // of the points
+constexpr int dim = 16;  // dimension of the points
 constexpr Local leaf = 32;
 using Point = std::array<float, dim>;
 
@@ -118,7 +118,7 @@ void column_means(const Pattern& a, const std::vector<Point>& of, std::vector<Po
   });
 }
 
-// Points with weights: their mean becomes 0, their coordinates orthonormal; what depends on others becomes 0.
+// Centres weighted points and makes their coordinates orthonormal; linearly dependent coordinates become 0.
 void orthonormalise(std::vector<Point>& points, const std::vector<float>& weight) {
   constexpr std::size_t piece = 4096;
   const std::size_t n = points.size(), pieces = (n + piece - 1) / piece;
@@ -239,8 +239,9 @@ float distance2(const Point& p, const Point& q) {
   return sum;
 }
 
-// Cuts the points in two, and each part again: parts of whole blocks, then of whole leaves. Of some directions in the
-// plane of the longest extents, the one that leaves the fewest columns (of the pattern, a sample) to both parts.
+// Recursive bisection of the points into parts of whole blocks, then of whole leaves. Of several directions in the
+// plane of the two longest extents, it chooses the one whose parts share the fewest columns (of a sample of the
+// pattern).
 class Bisection {
  public:
   Bisection(const std::vector<Point>& points, const Pattern& some, Local block)
@@ -262,7 +263,7 @@ class Bisection {
         std::size_t at = c.at;
         const auto [begin, end] = parts[p];
         if (at == begin) continue;  // a leaf
-        // The half that is nearer to what stands before comes first, where sizes allow.
+        // The half that is nearer to the preceding part comes first, where sizes allow.
         const std::size_t unit = unit_of(end - begin);
         if (before && (end - at) % unit == 0 && distance2(*before, c.second) < distance2(*before, c.first)) {
           std::rotate(order_.begin() + std::ptrdiff_t(begin), order_.begin() + std::ptrdiff_t(at),
@@ -285,7 +286,7 @@ class Bisection {
   };
   struct Cut {
     std::size_t at = 0;
-    Point first{}, second{};  // the middles
+    Point first{}, second{};  // the centres
   };
   struct Scratch {
     std::vector<std::pair<float, Local>> key, best;
@@ -294,7 +295,7 @@ class Bisection {
   };
   std::size_t unit_of(std::size_t n) const { return n > block_ ? block_ : std::size_t(leaf); }
 
-  // Columns that the points read, of every step-th point.
+  // The number of distinct columns that every step-th point reads.
   Global distinct(Scratch& s, std::size_t first, std::size_t last, std::size_t step) const {
     Global n = 0;
     if (++s.epoch == 0) std::fill(s.seen.begin(), s.seen.end(), 0u), s.epoch = 1;
@@ -344,7 +345,7 @@ class Bisection {
 };
 
 std::pair<std::vector<Local>, std::vector<Local>> spectral(const Pattern& a, Local block) {
-  // A sample of the rows that meets every column some times, and one of the columns.
+  // Samples of the rows, dense enough to contain every column several times, and of the columns.
   const double wanted = std::max(double(1 << 21), 32.0 * a.columns);
   const auto step = std::max<std::uint64_t>(1, std::uint64_t(double(a.column.size()) / wanted));
   const auto taken = [step](std::uint64_t i) { return step == 1 || mixed(i) % step == 0; };
@@ -374,7 +375,7 @@ std::pair<std::vector<Local>, std::vector<Local>> spectral(const Pattern& a, Loc
     means(a, of_columns, of_rows);
     column_means(a, of_rows, of_columns);
   }
-  // Of every row, the columns in the sample.
+  // For each row, its columns in the sample.
   std::vector<Local> number(std::size_t(a.columns), -1);
   Local numbered = 0;
   for (std::size_t c = 0; c < number.size(); ++c)
@@ -391,7 +392,7 @@ std::pair<std::vector<Local>, std::vector<Local>> spectral(const Pattern& a, Loc
 
 // --- greedy ---------------------------------------------------------------------------------------------------------
 
-// Rows by how large a share of their columns the block has, in 256 grades; the latest of a grade comes first.
+// Rows are graded, from 0 to 255, by the share of their columns in the block; among equals the latest comes first.
 std::vector<Local> greedy(const Pattern& a, const Pattern& columns, Local block) {
   constexpr int grades = 256;
   const Local n = a.rows();
@@ -456,7 +457,7 @@ std::pair<std::vector<Local>, std::vector<Local>> by_metis(const Pattern& a, Loc
   for (Local r = 0; r < a.rows(); ++r) {
     const Global first = a.start[std::size_t(r)], length = a.start[std::size_t(r) + 1] - first;
     const Global taken = std::min(most, length);
-    // Evenly over the row, from a place of its own.
+    // Evenly over the row, from an offset that depends on the row.
     const auto shift = Global(mixed(std::uint64_t(r)) % std::uint64_t(std::max<Global>(1, length)));
     for (Global i = 0; i < taken; ++i)
       column.push_back(n + a.column[std::size_t(first + (shift + i * length / taken) % length)]);
@@ -524,7 +525,7 @@ Clusters cluster(const Pattern& a, const ClusterOptions& options) {
   Clusters found;
   found.how = options.how;
   if (options.how == Clustering::automatic) {
-    // Entries of the column that an entry stands in, on average: what a staged column costs the greedy way.
+    // The mean number of entries in the column of an entry, which is the cost of a column in the greedy algorithm.
     std::vector<Global> degree(std::size_t(a.columns), 0);
     double squares = 0;
     for (const Local c : a.column) ++degree[std::size_t(c)];

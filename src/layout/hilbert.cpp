@@ -25,7 +25,7 @@ Global hilbert_place(Global side, Global x, Global y) {
 
 namespace {
 
-// Cell (u, v) of a square stands at (x + xu u + xv v, y + yu u + yv v).
+// Cell (u, v) of a square is at (x + xu u + xv v, y + yu u + yv v).
 struct Square {
   Global x, y, xu, xv, yu, yv;
 };
@@ -65,11 +65,13 @@ std::vector<Local> hilbert_order(Local width, Local height, Global side) {
   return order;
 }
 
-// --- in space -------------------------------------------------------------------------------------------------------
+// --- three dimensions
+// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// How the curve goes through a cube: from the corner `entry` (a bit for each axis) to its neighbour along `axis`.
+// The direction of the curve through a cube: from the corner `entry` (a bit for each axis) to its neighbour along
+// `axis`.
 struct Way {
   unsigned entry = 0, axis = 0;
 };
@@ -82,7 +84,7 @@ unsigned gray(unsigned w) {
   return w ^ w >> 1;
 }
 
-// The half (a bit for each axis) in which the w-th eighth lies, and the way through it.
+// The position (a bit for each axis) of the w-th octant.
 unsigned eighth(const Way& way, unsigned w) {
   return rotated(gray(w), way.axis + 1) ^ way.entry;
 }
@@ -152,7 +154,7 @@ std::vector<Local> hilbert_order(std::span<const double> at, int dimensions) {
       require(std::isfinite(v), "point ", i, " has the coordinate ", v);
       least = std::min(least, v), most = std::max(most, v);
     }
-    if (n > 0) low[a] = least, extent = std::max(extent, most / 2 - least / 2);  // half of it: no overflow
+    if (n > 0) low[a] = least, extent = std::max(extent, most / 2 - least / 2);  // halved to avoid overflow
   }
   constexpr Global side = Global(1) << 20;
   const double scale = extent > 0 ? double(side - 1) : 0;

@@ -84,7 +84,7 @@ std::vector<Local> reverse_cuthill_mckee(const LocalGraph& g) {
   Levels levels(g);
   for (Local first = 0; first < n; ++first) {
     if (numbered[first]) continue;
-    // From the far end of the levels of the far end, until they grow no longer.
+    // Pseudo-peripheral vertex: repeat from the farthest vertex until the number of levels does not grow.
     Local root = first, depth = levels.grow(root, numbered);
     for (;;) {
       const Local far = levels.farthest(), deeper = levels.grow(far, numbered);

@@ -31,7 +31,7 @@ Partition weighted_blocks(const Communicator& comm, const Partition& partition, 
     Global sum = before;
     std::size_t p = 0;
     const auto share = [&](std::size_t part) { return double(total) * double(part + 1) / comm.size(); };
-    while (p < ends.size() && share(p) <= double(before) && before > 0) ++p;  // theirs who come before
+    while (p < ends.size() && share(p) <= double(before) && before > 0) ++p;  // ends within the indices of lower ranks
     for (std::size_t i = 0; i < weight.size(); ++i) {
       const Global next = sum + weight[i];
       while (p < ends.size() && share(p) <= double(next)) {
@@ -72,7 +72,7 @@ void check_graph(const Communicator& comm, const Partition& partition, const Gra
             partition.size() - 1);
 }
 
-// Everybody's bytes on rank 0, in the order of ranks.
+// Gathers the bytes of all ranks on rank 0, in the order of ranks.
 template <class T>
 std::vector<T> on_root(const Communicator& comm, const std::vector<T>& mine) {
   std::vector<Communicator::Parcel> parcels;
@@ -87,7 +87,7 @@ std::vector<T> on_root(const Communicator& comm, const std::vector<T>& mine) {
   return all;
 }
 
-// Rank r's range of `all`, which stands on rank 0.
+// Sends rank r its range of `all`, which is on rank 0.
 template <class T>
 std::vector<T> from_root(const Communicator& comm, const Partition& partition, const std::vector<T>& all) {
   std::vector<Communicator::Parcel> parcels;
@@ -118,7 +118,7 @@ LocalGraph gathered(const Communicator& comm, const Partition& partition, const 
   return symmetrised(whole);
 }
 
-// Cuts the order of a set of vertices in two, and each part again, until there are `parts`.
+// Recursive bisection of the order of a set of vertices, until there are `parts`.
 void bisect(const LocalGraph& g, const std::vector<Local>& vertices, int first, int parts, std::vector<Local>& place,
             std::vector<int>& owner) {
   if (parts == 1 || vertices.empty()) {
@@ -184,7 +184,7 @@ std::vector<int> graph_parts(const Communicator& comm, const Partition& partitio
     const LocalGraph whole = gathered(comm, partition, graph);
     std::vector<int> owner;
     if (comm.rank() == 0) {
-      // METIS leaves parts empty, or fails, where there are hardly more vertices than parts, or no edges.
+      // METIS fails, or leaves parts empty, for graphs with few vertices for each part or without edges.
       const bool suits = whole.vertices() >= 16 * Global(parts) && !whole.column.empty();
 #ifdef TACIT_HAVE_METIS
       if (parts > 1 && how != Partitioner::bisection && suits) owner = by_metis(whole, parts);
@@ -216,7 +216,7 @@ Global edge_cut(const Communicator& comm, const Partition& partition, GraphView 
 
 std::vector<Global> Renumbering::look_up(const Communicator& comm, const Partition& owners,
                                          std::span<const Global> table, std::span<const Global> indices) {
-  // Ask every owner for its indices, each once; answers come back in the order of the questions.
+  // Request each index once from its owner; answers come in the order of the requests.
   std::vector<Global> wanted(indices.begin(), indices.end());
   for (Global i : wanted) require(i >= 0 && i < owners.size(), "index ", i, " of a renumbering of ", owners.size());
   std::sort(wanted.begin(), wanted.end());

@@ -24,7 +24,7 @@ double median(std::array<double, N> seconds) {
   return seconds[N / 2];
 }
 
-// What a rank may spend on touching an array's pages. The passes over it take less.
+// The most seconds a rank spends on touching the pages of the array. The passes over it take less.
 constexpr double most_seconds = 0.05;
 
 double read_bandwidth(const comm::Communicator& comm) {
@@ -47,7 +47,7 @@ double read_bandwidth(const comm::Communicator& comm) {
 }  // namespace
 
 Machine measure(const comm::Communicator& comm) {
-  // Ranks that are threads share the table; what they find there was agreed upon.
+  // Ranks that are threads share the table; its entries are the same on all ranks of a group.
   static std::mutex lock;
   static std::map<std::pair<std::string, int>, Machine> known;
   const VirtualClock* const clock = comm.clock();
@@ -59,9 +59,10 @@ Machine measure(const comm::Communicator& comm) {
     if (found != known.end()) machine = found->second;
     return found != known.end();
   }();
-  // A rank may have been here with other partners, and threads may look while others write: all know, or all measure.
+  // Some ranks may have an entry from another group, or see one that another thread just wrote. So either all ranks use
+  // it, or all measure.
   if (comm.all(seen)) {
-    // What each remembers may come from different groups.
+    // Entries of different ranks may come from different groups.
     return {-comm.all_max(-machine.bandwidth), comm.all_max(machine.sum_latency)};
   }
   std::array<double, 15> sums{};

@@ -18,10 +18,10 @@
 namespace tacit::model {
 namespace {
 
-constexpr std::size_t piece = std::size_t(2) << 20;  // a huge page: what a thread touches, and reads, at a time
+constexpr std::size_t piece = std::size_t(2) << 20;  // a huge page, the unit in which a thread touches and reads
 
-// Four doubles a load and four sums: no processor's additions are slower than its memory then, and the sums fit the
-// registers of every kind.
+// Loads of four doubles into four sums: additions are then faster than memory on every processor, and the sums fit its
+// registers.
 using Four [[gnu::vector_size(32)]] = double;
 
 double sum_of(const Four* p, std::size_t n) {
@@ -63,7 +63,7 @@ char* first_page(void* room) {
   return reinterpret_cast<char*>((std::uintptr_t(room) + piece - 1) / piece * piece);
 }
 
-// What a control group of version 2 leaves; its files are at the root of what a container sees.
+// The memory left by control groups of version 2, whose files are at the root of a container's view.
 std::size_t left_by_group() {
   const std::string most = first_word("/sys/fs/cgroup/memory.max");
   if (most.empty() || most == "max") return SIZE_MAX;
@@ -122,7 +122,7 @@ MemoryReader::MemoryReader(std::size_t bytes, double most_seconds) {
 #ifdef MADV_HUGEPAGE
   madvise(begin_, room_, MADV_HUGEPAGE);
 #endif
-  // A piece for each thread, then the next ones, until all are there or time is up; read() deals them in the same way.
+  // Threads touch pieces in turn until all are touched or time is up; read() distributes them in the same way.
   const double begin = wall_time();
   char* const first = first_page(begin_);
   threads_ = std::size_t(exec::threads());

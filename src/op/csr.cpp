@@ -2,6 +2,7 @@
 
 #include <tacit/op/hermitian.hpp>
 
+#include <cstring>
 #include <numeric>
 
 namespace tacit::op {
@@ -86,8 +87,8 @@ bool is_hermitian(const comm::Communicator& comm, const layout::Partition& parti
       if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
     }
   const Rows<T> transposed = assemble<T>(comm, partition, partition.size(), row, column, value);
-  // With a_jj as partner(k) says for entry k. Each pair is looked at by the owners of both entries, so that a rank
-  // needs no more than the entries it stores.
+  // Compares mirror entries, with |a_jj| given by partner(k) for entry k. The owners of both entries check each pair,
+  // so that a rank needs only entries like those it stores.
   const auto all_mirror = [&](auto&& partner) {
     bool same = true;
     for (Local r = 0; same && r < rows.count(); ++r) {
@@ -100,14 +101,14 @@ bool is_hermitian(const comm::Communicator& comm, const layout::Partition& parti
     }
     return comm.all(same);
   };
-  // Nearly all matrices are decided without other ranks' diagonals: same entry by entry, or not the same even where all
-  // diagonal entries are taken for the largest.
+  // Nearly all matrices are decided without the diagonals of other ranks: mirror entries agree without them, or do not
+  // even with the largest diagonal entry for all.
   if (all_mirror([](Global) { return 0.0; })) return true;
   double largest = 0;
   for (const double d : diagonal) largest = std::max(largest, d);
   largest = comm.all_max(largest);
   if (!all_mirror([&](Global) { return largest; })) return false;
-  // The owner of row j tells a_jj to all who store an entry in column j.
+  // The owner of row j sends a_jj to all ranks that store an entry in column j.
   row.clear(), column.clear(), value.clear();
   for (Local r = 0; r < transposed.count(); ++r)
     for (Global k = transposed.start[r]; k < transposed.start[r + 1]; ++k) {
@@ -119,10 +120,63 @@ bool is_hermitian(const comm::Communicator& comm, const layout::Partition& parti
   return all_mirror([&](Global k) { return double(real(told.value[std::size_t(k)])); });
 }
 
+template <Scalar T>
+Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const Global> needed) {
+  using Parcel = comm::Communicator::Parcel;
+  const auto& comm = space.comm();
+  std::vector<Parcel> wanted;
+  for (std::size_t i = 0; i < needed.size();) {
+    const int owner = space.partition().owner(needed[i]);
+    std::size_t end = i;
+    while (end < needed.size() && needed[end] < space.partition().end(owner)) ++end;
+    const auto bytes = std::as_bytes(needed.subspan(i, end - i));
+    wanted.push_back({owner, {bytes.begin(), bytes.end()}});
+    i = end;
+  }
+  // A reply: for each row its length, its columns and its values.
+  std::vector<Parcel> replies;
+  for (const auto& asked : comm.sparse_exchange(wanted)) {
+    Parcel reply{asked.rank, {}};
+    const auto put = [&](const auto* from, Global n) {
+      const auto bytes = std::as_bytes(std::span(from, std::size_t(n)));
+      reply.bytes.insert(reply.bytes.end(), bytes.begin(), bytes.end());
+    };
+    for (std::size_t i = 0; i < asked.bytes.size() / sizeof(Global); ++i) {
+      Global row;
+      std::memcpy(&row, asked.bytes.data() + i * sizeof row, sizeof row);
+      const Global begin = own.start[row - space.begin()], length = own.start[row - space.begin() + 1] - begin;
+      put(&length, 1);
+      put(own.column.data() + begin, length);
+      put(own.value.data() + begin, length);
+    }
+    replies.push_back(std::move(reply));
+  }
+  Rows<T> rows;
+  for (const auto& reply : comm.sparse_exchange(replies)) {  // by owners, as `needed` is
+    const std::byte* from = reply.bytes.data();
+    const auto take = [&](auto& to, Global n) {
+      using Value = typename std::remove_reference_t<decltype(to)>::value_type;
+      const std::size_t before = to.size();
+      to.resize(before + std::size_t(n));
+      if (n > 0) std::memcpy(static_cast<void*>(to.data() + before), from, std::size_t(n) * sizeof(Value));
+      from += std::size_t(n) * sizeof(Value);
+    };
+    while (from < reply.bytes.data() + reply.bytes.size()) {
+      std::vector<Global> length;
+      take(length, 1);
+      take(rows.column, length[0]);
+      take(rows.value, length[0]);
+      rows.start.push_back(rows.start.back() + length[0]);
+    }
+  }
+  return rows;
+}
+
 #define TACIT_INSTANTIATE(T)                                                                                         \
   template class Csr<T, Host>;                                                                                       \
   template Rows<T> assemble<T>(const comm::Communicator&, const layout::Partition&, Global, std::span<const Global>, \
                                std::span<const Global>, std::span<const T>);                                         \
+  template Rows<T> rows_of_others<T>(const Space&, const Rows<T>&, std::span<const Global>);                         \
   template bool is_hermitian<T>(const comm::Communicator&, const layout::Partition&, const Rows<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

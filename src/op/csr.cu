@@ -1,4 +1,4 @@
-// Csr<T, Device>: one rank's part of a sparse matrix in device memory, and the packing of halos from and to it.
+// Csr<T, Device>: a rank's part of a sparse matrix in device memory, and the packing of its halo.
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/device_kernels.hpp>
 #include <tacit/op/kernels/device_products.hpp>
@@ -42,7 +42,7 @@ class DeviceMatrix {
       for (Local r = s * C; r < std::min(rows_, (s + 1) * C); ++r) {
         width = std::max(width, a.start[r + 1] - a.start[r]);
         for (Global e = a.start[r]; e < a.start[r + 1]; ++e)
-          // The least 16-bit number marks padding.
+          // The smallest 16-bit number marks padding.
           narrow_ = narrow_ && std::abs(a.column[e] - r) <= std::numeric_limits<std::int16_t>::max();
       }
       slice_begin.push_back(slice_begin.back() + width * C);
@@ -118,7 +118,7 @@ class DeviceMatrix {
 
   Local rows_, columns_;
   bool sell_ = false, narrow_ = false;
-  exec::Array<Global, Device> row_begin_;    // of rows; what SELL pads is told apart by it
+  exec::Array<Global, Device> row_begin_;    // row offsets, also used to skip the padding of SELL
   exec::Array<Global, Device> slice_begin_;  // SELL
   exec::Array<std::int16_t, Device> narrow_columns_;
   exec::Array<Local, Device> wide_columns_;
@@ -142,7 +142,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
 
 }  // namespace
 
-// The members that differ from the host's are specialised for each scalar: a template may be defined once only.
+// The members that differ from the host's are specialised for each scalar.
 #define TACIT_SPECIALISE(T)                                                                                        \
   template <>                                                                                                      \
   struct LocalMatrix<T, Device>::Storage : DeviceMatrix<T> {                                                       \
@@ -184,7 +184,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
   template <>                                                                                                      \
   void RowList<T, Device>::multiply_add(const T* x, T* y, int columns) const {                                     \
     if (count() == 0) return;                                                                                      \
-    /* A list knows neither the length of x nor of y, and the product looks at neither: views of no elements. */   \
+    /* The lengths of x and y are not known here and not used by the product: views of no elements. */             \
     device_product(DeviceCsr<T, Global>{start_.view(), column_.view(), value_.view(), row_.view()},                \
                    exec::View<const T, Device>(x, 0), exec::View<T, Device>(y, 0), columns, Into::add);            \
   }                                                                                                                \

@@ -1,4 +1,4 @@
-// Compressed-row products on the device, for the four scalars and the ways to store offsets and columns.
+// Compressed-row products on the device, for the four scalars and all types of offsets and columns.
 #include <tacit/base/error.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/op/kernels/csr.hpp>

@@ -43,6 +43,8 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
   const auto& comm = this->range().comm();
   comm::collective(comm, [&] {
     const Space &to = this->range(), &from = this->domain();
+    require(std::same_as<M, Host> || format != Format::bsr,
+            "storage format \"bsr\" is of host memory; in device memory there are \"automatic\", \"csr\" and \"sell\"");
     require(!to.is_replicated() && !from.is_replicated(), "a csr matrix works on distributed spaces");
     require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
             rows.count());
@@ -71,6 +73,7 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
     own.columns = from.local_size();
+    own.row_begin = to.begin(), own.column_begin = from.begin();
     ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
     for (Local r = 0; r < rows.count(); ++r) {
       for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {

@@ -1,3 +1,4 @@
+#include "block_rows.hpp"
 #include "recurrence_impl.hpp"
 
 #include <tacit/base/lanes.hpp>
@@ -35,17 +36,21 @@ constexpr int column_tile = 8;  // columns of x that are multiplied at once
 template <Scalar T, Memory M>
 struct LocalMatrix<T, M>::Storage {
   Local rows = 0, columns = 0;
-  Global entries = 0;
-  bool sell = false, narrow = false;
-  exec::Array<Global, Host> start;         // CSR: of rows, in entries
-  exec::Array<std::int16_t, Host> offset;  // column - row (CSR) or column - first row of the slice (SELL, general)
-  exec::Array<Local, Host> column;         // the same where 16 bits do not reach
+  Global row_begin = 0, column_begin = 0, entries = 0;
+  Format format = Format::csr;
+  bool narrow = false;
+  exec::Array<Global, Host> start;  // CSR: of rows, in entries; BSR: of block rows, in blocks
+  // Column - row (CSR), column - first row of the slice (SELL, general), block column - block row (BSR).
+  exec::Array<std::int16_t, Host> offset;
+  exec::Array<Local, Host> column;  // the same, absolute, where 16 bits do not reach
   exec::Array<T, Host> value;
   exec::Array<std::uint32_t, Host> shape;  // SELL: of slices, 2 steps + (1 if diagonal)
   exec::Array<Local, Host> diagonal;       // SELL, diagonal: column - row of each step
   exec::Array<std::uint8_t, Host> mask;    // rows that have an entry there
   std::vector<Local> width;                // SELL, general: entries of each row that are not padding
   std::vector<Local> empty;                // SELL, general: rows without entries among others that have some
+  BlockGrid grid;                          // BSR
+  RowList<T, Host> rest{LocalRows<T>()};   // BSR: what is in no full block
   struct Block {                           // of about block_entries
     Local row;                             // the first
     Global value, index, diagonal;         // where its slices begin (SELL)
@@ -62,8 +67,31 @@ struct LocalMatrix<T, M>::Storage {
       block[b].reach = reach;
     }
   }
+  /// Blocks of rows that end with a unit, which begin at row `first`, or where a block of tasks does.
+  void cut(const LocalRows<T>& a, Local first, Local unit) {
+    Global since = 0;
+    block.push_back({0, 0, 0, 0});
+    for (Local r = 0; r < rows; ++r) {
+      since += a.start[r + 1] - a.start[r] + 1;
+      const bool full = since >= block_entries && (r + 1 - first) % unit == 0;
+      if ((full || (r + 1) % task_rows == 0) && r + 1 < rows) block.push_back({r + 1, 0, 0, 0}), since = 0;
+    }
+    block.push_back({rows, 0, 0, 0});
+  }
+  void store_blocks(const LocalRows<T>& a);
+
+  Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }
+  /// y = A x for block rows [from, to), y their first row.
+  void multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;
+  /// f(row, column, value) for the rows of blocks [from, to), as they ascend.
+  template <class F>
+  void each(int from, int to, F&& f) const;
+  double bytes() const {
+    return double(value.size()) * sizeof(T) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
+           double(mask.size()) + double(shape.size()) * 4 + double(start.size()) * sizeof(Global) + rest.bytes();
+  }
 };
 
 namespace {
@@ -226,8 +254,8 @@ template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::make_unique<Storage>()) {
   Storage& s = *s_;
   const Local n = a.count();
-  s.rows = n;
-  s.columns = a.columns;
+  s.rows = n, s.columns = a.columns;
+  s.row_begin = a.row_begin, s.column_begin = a.column_begin;
   s.entries = a.start.back();
   const Local slices = (n + slice - 1) / slice;
 
@@ -262,10 +290,26 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
   // Offsets are taken from the row (or the slice's first row), which must be a column too.
   narrow_rows &= n <= a.columns;
   narrow_slices &= n <= a.columns;
-  s.sell = format == Format::sell || (format == Format::automatic && padded <= s.entries + s.entries / 10);
-  s.narrow = s.sell ? narrow_slices : narrow_rows;
+  const bool sell = format == Format::sell || (format == Format::automatic && padded <= s.entries + s.entries / 10);
+  if (format == Format::automatic || format == Format::bsr) {
+    const double otherwise =
+        sell ? double(padded) * sizeof(T) + double(general) * (narrow_slices ? 2 : 4) + double(diagonals.size()) * 5
+             : double(s.entries) * (sizeof(T) + (narrow_rows ? 2 : 4));
+    const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
+    double of_entry;
+    s.grid = BlockGrid::best(a, of_entry);
+    if (pays(of_entry * double(s.entries))) {
+      s.store_blocks(a);
+      s.find_reach(a);
+      if (pays(s.bytes())) return;  // the rows looked at were like the others
+      s.start = {}, s.offset = {}, s.column = {}, s.block.clear();
+      s.rest = RowList<T, Host>(LocalRows<T>());
+    }
+  }
+  s.format = sell ? Format::sell : Format::csr;
+  s.narrow = sell ? narrow_slices : narrow_rows;
 
-  if (!s.sell) {
+  if (!sell) {
     s.start = array(a.start);
     s.value = array(a.value);
     if (s.narrow) {
@@ -275,14 +319,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     } else {
       s.column = array(a.column);
     }
-    Global since = 0;
-    s.block.push_back({0, 0, 0, 0});
-    for (Local r = 0; r < n; ++r) {
-      since += a.start[r + 1] - a.start[r] + 1;
-      if ((since >= block_entries || (r + 1) % task_rows == 0) && r + 1 < n)
-        s.block.push_back({r + 1, 0, 0, 0}), since = 0;
-    }
-    s.block.push_back({n, 0, 0, 0});
+    s.cut(a, 0, 1);
     s.find_reach(a);
     return;
   }
@@ -332,9 +369,67 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
 }
 
 template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_blocks(const LocalRows<T>& a) {
+  format = Format::bsr;
+  const int b = grid.b;
+  std::vector<Global> starts{0};
+  std::vector<Local> found, all;
+  narrow = true;
+  for (Local r = 0; r < grid.block_rows; ++r) {
+    grid.find(a, r, found);
+    for (const Local c : found) narrow &= c - r >= INT16_MIN && c - r <= INT16_MAX;
+    all.insert(all.end(), found.begin(), found.end());
+    starts.push_back(Global(all.size()));
+  }
+  start = array(starts);
+  value = exec::Array<T, Host>(all.size() * std::size_t(b * b) + BlockGrid::slack / sizeof(T));
+  if (narrow) offset = exec::Array<std::int16_t, Host>(all.size());
+  else column = array(all);
+  LocalRows<T> outside;
+  outside.columns = columns;
+  for (Local row = 0; row < rows; ++row) {
+    const Local r = grid.block_row(row), i = row - grid.first_row(r);
+    Global k = r < 0 ? 0 : starts[r];
+    const Global end = r < 0 ? 0 : starts[r + 1];
+    for (Global e = a.start[row]; e < a.start[row + 1]; ++e) {
+      const Local c = a.column[e] - grid.column;
+      while (k < end && c >= (all[k] + 1) * b) ++k;
+      if (k < end && c >= all[k] * b) {
+        value[k * b * b + (c - all[k] * b) * b + i] = a.value[e];
+      } else {
+        outside.column.push_back(a.column[e]);
+        outside.value.push_back(a.value[e]);
+      }
+    }
+    outside.start.push_back(Global(outside.column.size()));
+  }
+  if (narrow)
+    for (Local r = 0; r < grid.block_rows; ++r)
+      for (Global k = starts[r]; k < starts[r + 1]; ++k) offset[k] = std::int16_t(all[k] - r);
+  rest = RowList<T, Host>(outside);
+  cut(a, grid.row, b);
+}
+
+template <Scalar T, Memory M>
 LocalMatrix<T, M>::~LocalMatrix() = default;
 template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(LocalMatrix&&) noexcept = default;
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const {
+  x += std::ptrdiff_t(grid.column) * columns;
+  with_block_size(grid.b, [&](auto b) {
+    const auto tile = [&](auto rows_of_blocks, int c) {
+      decltype(rows_of_blocks)::multiply(from, to, start.data(), value.data(), narrow ? offset.data() : nullptr,
+                                         column.data(), x + c, y + c, columns);
+    };
+    if (columns == 1) return tile(BlockRows<b, 1, T, true>(), 0);
+    int c = 0;
+    for (; c + 4 <= columns; c += 4) tile(BlockRows<b, 4, T>(), c);
+    if (columns - c >= 2) tile(BlockRows<b, 2, T>(), c), c += 2;
+    if (columns - c == 1) tile(BlockRows<b, 1, T>(), c);
+  });
+}
 
 template <Scalar T, Memory M>
 TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
@@ -377,9 +472,31 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
       else index += std::ptrdiff_t(steps) * slice;
     }
   };
+  const auto bsr = [&](Local begin, Local end) {
+    const Local size = s.grid.b, from = std::max(begin, s.grid.row),
+                to = std::min(end, s.grid.first_row(s.grid.block_rows));
+    std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(std::min(from, end)) * columns, T{});
+    std::fill(y + std::ptrdiff_t(std::max(to, begin)) * columns, y + std::ptrdiff_t(end) * columns, T{});
+    for (Local row = from; row < to;) {
+      const Local r = (row - s.grid.row) / size, i = row - s.grid.first_row(r);
+      Local rows = std::min(size - i, to - row);
+      if (rows == size) {
+        rows = (to - row) / size * size;
+        s.multiply_blocks(r, r + rows / size, x, y + std::ptrdiff_t(row) * columns, columns);
+      } else {  // of a block that rows [begin, end) cut
+        std::vector<T> whole(std::size_t(size) * std::size_t(columns));
+        s.multiply_blocks(r, r + 1, x, whole.data(), columns);
+        std::copy_n(whole.data() + std::ptrdiff_t(i) * columns, std::ptrdiff_t(rows) * columns,
+                    y + std::ptrdiff_t(row) * columns);
+      }
+      row += rows;
+    }
+    s.rest.multiply_add(begin, end, x, y, columns);
+  };
   const Local begin = s.block[b].row, end = s.block[b + 1].row;
-  if (s.sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
-  else if (s.sell) sell(s.block[b], end, s.column.data(), false);
+  if (s.format == Format::bsr) bsr(begin, end);
+  else if (s.format == Format::sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
+  else if (s.format == Format::sell) sell(s.block[b], end, s.column.data(), false);
   else if (s.narrow) csr(begin, end, s.offset.data(), true);
   else csr(begin, end, s.column.data(), false);
   for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
@@ -396,7 +513,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   if (Trace::on()) {
     const double k = columns;
     Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
-                (is_complex<T> ? 8 : 2) * k * double(s_->value.size()));
+                (is_complex<T> ? 8 : 2) * k * double(s_->value.size() + std::size_t(s_->rest.entries())));
   }
 }
 
@@ -428,31 +545,8 @@ void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
     std::vector<char> seen(std::size_t(s.columns) / wide + 1);
     for (std::size_t b = 0; b < count; ++b) {
       std::fill(seen.begin(), seen.end(), 0);
-      const auto sees = [&](Global column) {
-        seen[std::size_t(std::clamp<Global>(column, 0, std::max(s.columns - 1, 0))) / wide] = 1;
-      };
       const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
-      for (int k = from; k < to; ++k) {
-        const auto& block = s.block[k];
-        const Local end = s.block[k + 1].row;
-        if (!s.sell) {
-          for (Local r = block.row; r < end; ++r)
-            for (Global e = s.start[r]; e < s.start[r + 1]; ++e)
-              sees(s.narrow ? Global(r) + s.offset[e] : Global(s.column[e]));
-          continue;
-        }
-        Global index = block.index, diagonal = block.diagonal;
-        for (Local base = block.row; base < end; base += slice) {
-          const Local steps = Local(s.shape[base / slice] / 2);
-          if (s.shape[base / slice] & 1) {
-            for (Local j = 0; j < steps; ++j, ++diagonal)
-              sees(Global(base) + s.diagonal[diagonal]), sees(Global(base) + slice - 1 + s.diagonal[diagonal]);
-          } else {
-            for (Global e = 0; e < Global(steps) * slice; ++e, ++index)
-              sees(s.narrow ? Global(base) + s.offset[index] : Global(s.column[index]));
-          }
-        }
-      }
+      s.each(from, to, [&](Local, Local column, T) { seen[std::size_t(column) / wide] = 1; });
       for (std::size_t c = 0; c < seen.size(); ++c)
         if (seen[c] && std::size_t(s.columns) > c * wide) s.needs[b].push_back(Local(c));
     }
@@ -496,52 +590,64 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
 }
 
 template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each(int from, int to, F&& f) const {
+  for (int b = from; b < to; ++b) {
+    Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
+    for (Local row = block[b].row; row < block[b + 1].row; ++row) {
+      if (format == Format::csr) {
+        for (Global k = start[row]; k < start[row + 1]; ++k) f(row, column_of(row, k), value[k]);
+      } else if (format == Format::sell) {
+        const Local base = row / slice * slice, l = row - base, steps = Local(shape[base / slice] / 2);
+        const bool diagonals = shape[base / slice] & 1;
+        for (Local j = 0; j < (diagonals ? steps : width[row]); ++j) {
+          const Global at = Global(j) * slice + l;
+          if (!diagonals) f(row, column_of(base, index + at), value[v + at]);
+          else if (mask[d + j] >> l & 1) f(row, row + diagonal[d + j], value[v + at]);
+        }
+        if (l + 1 < slice) continue;
+        v += Global(steps) * slice;
+        (diagonals ? d : index) += diagonals ? steps : Global(steps) * slice;
+      } else {
+        const Local r = grid.block_row(row), i = row - grid.first_row(r), size = grid.b, p = rest.place(row);
+        const bool more = p < rest.count() && rest.row(p) == row;
+        const auto columns_outside = more ? rest.columns_of(p) : std::span<const Local>();
+        const auto values_outside = more ? rest.values_of(p) : std::span<const T>();
+        std::size_t t = 0;
+        const auto outside_until = [&](Local column) {
+          for (; t < columns_outside.size() && columns_outside[t] < column; ++t)
+            f(row, columns_outside[t], values_outside[t]);
+        };
+        for (Global k = r < 0 ? 0 : start[r]; k < (r < 0 ? 0 : start[r + 1]); ++k) {
+          const Local first = grid.column + column_of(r, k) * size;
+          outside_until(first);
+          for (Local j = 0; j < size; ++j) f(row, first + j, value[(k * size + j) * size + i]);
+        }
+        outside_until(columns);
+      }
+    }
+  }
+}
+
+template <Scalar T, Memory M>
 LocalRows<T> LocalMatrix<T, M>::rows() const {
   const Storage& s = *s_;
-  LocalRows<T> a;
-  a.columns = s.columns;
+  LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
   a.start.reserve(s.rows + 1);
   a.column.reserve(s.entries);
   a.value.reserve(s.entries);
-  if (!s.sell) {
-    for (Local r = 0; r < s.rows; ++r) {
-      for (Global k = s.start[r]; k < s.start[r + 1]; ++k) {
-        a.column.push_back(s.narrow ? Local(r + s.offset[k]) : s.column[k]);
-        a.value.push_back(s.value[k]);
-      }
-      a.start.push_back(Global(a.column.size()));
-    }
-    return a;
-  }
-  Global value = 0, index = 0, diagonal = 0;
-  for (Local base = 0; base < s.rows; base += slice) {
-    const std::uint32_t shape = s.shape[base / slice];
-    const Local steps = Local(shape / 2);
-    for (int l = 0; l < slice && base + l < s.rows; ++l) {
-      const Local r = base + l;
-      for (Local j = 0; j < (shape & 1 ? steps : s.width[r]); ++j) {
-        const Global k = index + Global(j) * slice + l;
-        if ((shape & 1) && !(s.mask[diagonal + j] >> l & 1)) continue;
-        a.column.push_back(shape & 1  ? r + s.diagonal[diagonal + j]
-                           : s.narrow ? Local(base + s.offset[k])
-                                      : s.column[k]);
-        a.value.push_back(s.value[value + Global(j) * slice + l]);
-      }
-      a.start.push_back(Global(a.column.size()));
-    }
-    value += Global(steps) * slice;
-    if (shape & 1) diagonal += steps;
-    else index += Global(steps) * slice;
-  }
+  s.each(0, blocks(), [&](Local row, Local column, T value) {
+    a.start.resize(std::size_t(row) + 1, Global(a.column.size()));
+    a.column.push_back(column);
+    a.value.push_back(value);
+  });
+  a.start.resize(std::size_t(s.rows) + 1, s.entries);
   return a;
 }
 
 template <Scalar T, Memory M>
 double LocalMatrix<T, M>::bytes() const {
-  const Storage& s = *s_;
-  return double(s.value.size()) * sizeof(T) + double(s.offset.size()) * 2 +
-         double(s.column.size() + s.diagonal.size()) * 4 + double(s.mask.size()) + double(s.shape.size()) * 4 +
-         double(s.start.size()) * sizeof(Global);
+  return s_->bytes();
 }
 
 template <Scalar T, Memory M>
@@ -550,7 +656,11 @@ std::string LocalMatrix<T, M>::storage() const {
   std::string notes = s.diagonal.size() ? "diagonals" : "";
   if (s.offset.size()) notes += notes.empty() ? "16-bit offsets" : ", 16-bit offsets";
   else if (s.column.size() && !notes.empty()) notes += ", 32-bit columns";
-  return (s.sell ? "sell-" + std::to_string(slice) : "csr") + (notes.empty() ? "" : " (" + notes + ")");
+  if (s.rest.count())
+    notes = message(notes, notes.empty() ? "" : ", ", 100 * (s.entries - s.rest.entries()) / s.entries,
+                    " % of entries in blocks");
+  const std::string size = s.format == Format::csr ? "" : message("-", s.format == Format::sell ? slice : s.grid.b);
+  return message(to_string(s.format), size, notes.empty() ? "" : " (" + notes + ")");
 }
 
 template <Scalar T, Memory M>
@@ -605,6 +715,12 @@ void RowList<T, M>::multiply_add(const T* x, T* y, int columns) const {
 }
 
 template <Scalar T, Memory M>
+void RowList<T, M>::multiply_add(Local begin, Local end, const T* x, T* y, int columns) const {
+  for (Local i = place(begin); i < count() && row_[i] < end; ++i)
+    for (int c = 0; c < columns; ++c) y[std::ptrdiff_t(row_[i]) * columns + c] += row_sum(i, x + c, columns);
+}
+
+template <Scalar T, Memory M>
 void RowList<T, M>::start_add(exec::Tasks& tasks, std::shared_ptr<const std::vector<T>> x, T* y, std::size_t n) const {
   const std::size_t rows = exec::Tasks::block_of(n);
   const Local* const begin = row_.data();
@@ -653,8 +769,7 @@ void receive(const T* in, std::size_t n, exec::Array<T, M>& out) {
 
 template <Scalar T>
 LocalRows<T> adjoint(const LocalRows<T>& a) {
-  LocalRows<T> t;
-  t.columns = a.count();
+  LocalRows<T> t{a.count(), a.column_begin, a.row_begin};
   t.start.assign(std::size_t(a.columns) + 1, 0);
   for (Local c : a.column) ++t.start[c + 1];
   std::partial_sum(t.start.begin(), t.start.end(), t.start.begin());

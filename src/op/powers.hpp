@@ -1,4 +1,4 @@
-// What a rank knows of the rows around its own, so that it can make several powers of a matrix from one exchange.
+// The ghost rows of a matrix powers kernel, with which a rank computes several powers of a matrix after one exchange.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -7,7 +7,6 @@
 #include <tacit/op/csr.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,17 +15,16 @@
 
 namespace tacit::op {
 
-/// Ghosts by levels: level 1 are the columns that own rows have elsewhere, level l + 1 those that rows of level l have
-/// and nobody before. Ghost i's row is summed like its owner sums it: the columns of the owner first, the others after
-/// them.
+/// Ghosts by levels: level 1 are the columns of own rows that other ranks own, level l + 1 the new columns of the rows
+/// of level l. A ghost row is summed in its owner's order: first the columns that the owner owns, then the others.
 template <Scalar T>
 class Surroundings {
  public:
-  /// The ghosts of `steps` levels, as one exchange brings them.
+  /// The exchange of the ghosts of `steps` levels.
   struct Reach {
     std::shared_ptr<const comm::Pattern> pattern;
-    std::vector<Local> place;                                  // of what arrives, among the ghosts by levels
-    std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by values an element
+    std::vector<Local> place;  // position of each received element among the ghosts by levels
+    std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by values for each element
   };
 
   Surroundings(const layout::Space& space, const comm::Pattern& near) : space_(space) {
@@ -36,12 +34,12 @@ class Surroundings {
 
   Local ghosts(int level) const { return level_end_[std::size_t(level)]; }  ///< up to this level
 
-  /// Null where it is not made yet.
+  /// The Reach for a number of steps; null where it is not made yet.
   Reach* find(int steps) {
     const auto found = reaches_.find(steps);
     return found == reaches_.end() ? nullptr : &found->second;
   }
-  /// Collective. `rows` gives this rank's rows.
+  /// Makes it. Collective. `rows` returns this rank's rows.
   template <class Own>
   Reach& make(int steps, Own&& rows) {
     Reach& r = reaches_[steps];
@@ -105,7 +103,7 @@ class Surroundings {
   }
 
  private:
-  /// One level more; `found` ascends.
+  /// Appends a level; `found` is ascending.
   void append(const std::vector<Global>& found) {
     for (const Global g : found) {
       position_.emplace(g, Local(ghosts_.size()));
@@ -114,98 +112,38 @@ class Surroundings {
     level_end_.push_back(checked_cast<Local>(ghosts_.size(), "the number of ghosts"));
   }
 
-  /// The rows of the outermost level from their owners, and so the level behind it. Collective.
+  /// Fetches the rows of the outermost level from their owners, which gives the next level. Collective.
   void fetch(const Rows<T>& own) {
-    using Parcel = comm::Communicator::Parcel;
-    const auto& comm = space_.comm();
-    const auto offsets = space_.partition().offsets();
-    const std::size_t first = std::size_t(level_end_[level_end_.size() - 2]), last = ghosts_.size();
-    const auto owner = [&](Global g) {
-      return int(std::upper_bound(offsets.begin(), offsets.end(), g) - offsets.begin()) - 1;
-    };
-    std::vector<Parcel> wanted;
-    for (std::size_t i = first; i < last;) {
-      const int rank = owner(ghosts_[i]);
-      std::size_t end = i;
-      while (end < last && ghosts_[end] < offsets[std::size_t(rank) + 1]) ++end;
-      const auto bytes = std::as_bytes(std::span(ghosts_).subspan(i, end - i));
-      wanted.push_back({rank, {bytes.begin(), bytes.end()}});
-      i = end;
-    }
-    // A reply: the lengths of the rows, then all columns, then all values.
-    std::vector<Parcel> replies;
-    for (const auto& asked : comm.sparse_exchange(wanted)) {
-      std::vector<Global> lengths, columns;
-      std::vector<T> values;
-      for (std::size_t i = 0; i < asked.bytes.size() / sizeof(Global); ++i) {
-        Global row;
-        std::memcpy(&row, asked.bytes.data() + i * sizeof row, sizeof row);
-        const Global begin = own.start[row - space_.begin()], end = own.start[row - space_.begin() + 1];
-        lengths.push_back(end - begin);
-        columns.insert(columns.end(), own.column.begin() + begin, own.column.begin() + end);
-        values.insert(values.end(), own.value.begin() + begin, own.value.begin() + end);
-      }
-      Parcel reply{asked.rank, {}};
-      for (const auto part :
-           {std::as_bytes(std::span(lengths)), std::as_bytes(std::span(columns)), std::as_bytes(std::span(values))})
-        reply.bytes.insert(reply.bytes.end(), part.begin(), part.end());
-      replies.push_back(std::move(reply));
-    }
-    const auto arrived = comm.sparse_exchange(replies);  // by owners, as the ghosts of a level are
-    const auto each_row = [&](auto&& f) {                // (its owner, columns, values)
-      std::size_t ghost = first;
-      for (const auto& parcel : arrived) {
-        std::size_t rows = 0;
-        while (ghost + rows < last && ghosts_[ghost + rows] < offsets[std::size_t(parcel.rank) + 1]) ++rows;
-        std::vector<Global> lengths(rows);
-        std::memcpy(lengths.data(), parcel.bytes.data(), rows * sizeof(Global));
-        Global entries = 0;
-        for (const Global length : lengths) entries += length;
-        std::vector<Global> columns(static_cast<std::size_t>(entries));
-        std::vector<T> values(static_cast<std::size_t>(entries));
-        const std::byte* at = parcel.bytes.data() + rows * sizeof(Global);
-        if (entries > 0) {
-          std::memcpy(columns.data(), at, columns.size() * sizeof(Global));
-          std::memcpy(static_cast<void*>(values.data()), at + columns.size() * sizeof(Global),
-                      values.size() * sizeof(T));
-        }
-        Global from = 0;
-        for (const Global length : lengths) {
-          f(parcel.rank, std::span(columns).subspan(std::size_t(from), std::size_t(length)),
-            std::span(values).subspan(std::size_t(from), std::size_t(length)));
-          from += length;
-        }
-        ghost += rows;
-      }
-    };
+    const auto first = std::size_t(level_end_[level_end_.size() - 2]);
+    const std::vector<Global> level(ghosts_.begin() + std::ptrdiff_t(first), ghosts_.end());
+    const Rows<T> rows = rows_of_others(space_, own, std::span<const Global>(level));
     std::vector<Global> found;
-    each_row([&](int, std::span<const Global> columns, std::span<const T>) {
-      for (const Global c : columns)
-        if ((c < space_.begin() || c >= space_.end()) && !position_.contains(c)) found.push_back(c);
-    });
+    for (const Global c : rows.column)
+      if ((c < space_.begin() || c >= space_.end()) && !position_.contains(c)) found.push_back(c);
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
     append(found);
-    each_row([&](int rank, std::span<const Global> columns, std::span<const T> values) {
-      const Global begin = offsets[std::size_t(rank)], end = offsets[std::size_t(rank) + 1];
+    const auto& partition = space_.partition();
+    for (std::size_t i = 0; i < level.size(); ++i) {
+      const int owner = partition.owner(level[i]);
       for (const bool near : {true, false}) {
-        for (std::size_t k = 0; k < columns.size(); ++k) {
-          const Global c = columns[k];
-          if ((c >= begin && c < end) != near) continue;
+        for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
+          const Global c = rows.column[k];
+          if ((c >= partition.begin(owner) && c < partition.end(owner)) != near) continue;
           const bool mine = c >= space_.begin() && c < space_.end();
           column_.push_back(mine ? ~Local(c - space_.begin()) : position_.at(c));
-          value_.push_back(values[k]);
+          value_.push_back(rows.value[k]);
         }
         start_.push_back(Global(column_.size()));
       }
-    });
+    }
   }
 
   layout::Space space_;
   std::vector<Global> ghosts_;    // level after level, ascending in each
   std::vector<Local> level_end_;  // [l]: ghosts up to level l
   std::unordered_map<Global, Local> position_;
-  std::vector<Global> start_{0};  // two parts a row
+  std::vector<Global> start_{0};  // two parts for each row
   std::vector<Local> column_;     // a ghost, or ~(an own column)
   std::vector<T> value_;
   std::map<int, Reach> reaches_;  // by steps

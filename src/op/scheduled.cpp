@@ -22,7 +22,7 @@ void share(const Pieces::Run& run, std::size_t units, int part, int parts) {
 
 void split(int remote_threads, comm::Exchange& exchange, int number, const Pieces& p) {
   const int threads = exec::team_size(), waiting = std::min(remote_threads, threads - 1);
-  std::atomic<int> state{0};  // 1: all has come; 2: something has gone wrong
+  std::atomic<int> state{0};  // 1: all ghosts have arrived; 2: an error occurred
   exec::run_team([&](int thread) {
     try {
       if (waiting == 0 || thread >= waiting) {
@@ -44,7 +44,7 @@ void split(int remote_threads, comm::Exchange& exchange, int number, const Piece
 }
 
 void jobs(int job_rows, comm::Exchange& exchange, int number, const Pieces& p) {
-  // Few jobs cost nothing to take; many of them even out what threads do beside.
+  // Few jobs have less overhead; many balance the load better.
   const double rows = double(p.interior) * p.rows_of_unit;
   const double wanted = job_rows > 0 ? job_rows : std::clamp(rows / (16.0 * exec::team_size()), 512.0, 16384.0);
   exec::Jobs list;
@@ -81,8 +81,8 @@ void jobs(int job_rows, comm::Exchange& exchange, int number, const Pieces& p) {
 
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces) {
   require(exchange.comm().has_threads(), "the schedule \"", to_string(schedule.how),
-          "\" deals a product to threads, which ", exchange.comm().kind(),
-          " ranks have not; take overlapped or synchronous");
+          "\" shares a product among threads, which ", exchange.comm().kind(),
+          " ranks do not have; use overlapped or synchronous");
   if (schedule.how == Schedule::How::split) split(schedule.remote_threads, exchange, number, pieces);
   else jobs(schedule.job_rows, exchange, number, pieces);
   if (pieces.finishing > 4096) {
@@ -95,7 +95,7 @@ void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int numbe
 
 Tuner::Clock::Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows)
     : schedule_(asked), runs_(tuner != nullptr) {
-  // Below that products take microseconds, and are over before a clock can tell.
+  // Smaller products take microseconds, too short to be measured.
   constexpr std::ptrdiff_t least = 20000;
   if (!tuner || asked.how != Schedule::How::automatic) return;
   schedule_.how = Schedule::How::overlapped;
@@ -112,7 +112,7 @@ Tuner::Clock::~Clock() {
 }
 
 namespace {
-// The mean of the faster half. What else the machine does makes only the others longer.
+// The mean of the faster half, which other load of the machine affects least.
 double typical(std::vector<double> seconds) {
   const auto half = seconds.begin() + std::ptrdiff_t((seconds.size() + 1) / 2);
   std::nth_element(seconds.begin(), half - 1, seconds.end());
@@ -125,8 +125,8 @@ double middle(std::vector<double> values) {
   const auto first = values.begin() + quarter, last = values.end() - quarter;
   return std::accumulate(first, last, 0.0) / double(last - first);
 }
-// By how much one way is slower than another, pass by pass (what changes from pass to pass is no difference of theirs),
-// relative to the other; and how well that is known: twice its standard error, by the deviations of the middle half.
+// The relative difference of the times of two schedules, compared pass by pass (so that changes between passes cancel),
+// and its uncertainty: twice the standard error, from the deviations of the middle half.
 struct Difference {
   double size, doubt;
 };
@@ -137,10 +137,10 @@ Difference difference(const std::vector<double>& one, const std::vector<double>&
   for (double& e : each) e = std::abs(e - size);
   return {size, 2 * 1.1 * 1.48 * middle(each) / std::sqrt(double(each.size()))};
 }
-// A way that is slower by so much, for certain, is not tried again after so many passes.
+// A schedule that is significantly slower by this fraction after so many passes is not measured again.
 constexpr double too_slow[] = {3, 1, 0.25, 0.25, 0.1, 0.1, 0.04, 0.04, 0.02};
 constexpr int least_passes = 6, most_passes = 16;
-// Less is no difference.
+// Smaller differences are ignored.
 constexpr double alike = 0.01;
 }  // namespace
 
@@ -157,7 +157,7 @@ Schedule Tuner::next(int threads) {
 
 void Tuner::took(double seconds) {
   if (decided_) return;
-  // The first of a few: the ranks that are waited for have just done theirs in another way.
+  // The first product of a series is not counted: other ranks have just done theirs with another schedule.
   if (!std::exchange(counts_, true)) return;
   products_.push_back(seconds);
   if (int(products_.size()) < in_a_row) return;

@@ -1,4 +1,5 @@
-// Scheduled: a product dealt to the threads of a rank while its halo travels, and which way is the fastest.
+// Scheduled: products shared among the threads of a rank while the halo exchange is in flight, and the choice of the
+// fastest schedule.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -16,7 +17,7 @@ struct Pieces {
   using Run = std::function<void(std::size_t from, std::size_t to)>;
   struct Remote {
     std::size_t units;
-    std::vector<int> needs;  // neighbours (places in receive_ranks) that must have arrived
+    std::vector<int> needs;  // neighbours (positions in receive_ranks) whose ghosts are needed
     Run run;
   };
   std::size_t interior = 0;  // units that need no ghost
@@ -24,29 +25,28 @@ struct Pieces {
   double rows_of_remote = 1;
   Run run_interior;
   std::vector<Remote> remote;
-  Run finish;  // after all, over `finishing` units; may be empty
+  Run finish;  // runs after all others, over `finishing` units; may be empty
   std::size_t finishing = 0;
 };
 
 /// Does the product by Schedule::How::split or jobs; all ghosts have arrived on return. Where the team has one thread,
-/// split waits last. Throws what waiting throws.
+/// split waits last. Errors: those of waiting.
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces);
 
-/// Finds the fastest schedule while products of one number of columns are made, by the clock of this rank. Every way
-/// makes a few products in turn; those that are slower for certain are tried no more. Of ways that cannot be told apart
-/// the plainest is taken.
+/// Finds the fastest schedule for products of one number of columns, by the clock of this rank. Each schedule is used
+/// for a few products in turn; those that are significantly slower are dropped. Among equals the simplest is chosen.
 class Tuner {
  public:
-  /// How the next product is to be made.
+  /// The schedule of the next product.
   Schedule next(int threads);
-  /// What it took.
+  /// Records its time.
   void took(double seconds);
   bool decided() const { return decided_; }
 
-  /// One product: what is asked for, or, automatic and worth the while, what the tuner wants to be tried, timed.
+  /// One product: the schedule asked for or, where automatic and large enough to measure, the tuner's, with its time.
   class Clock {
    public:
-    /// Null: the product is made in the one way that it has.
+    /// Null: the product has one schedule only.
     Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows);
     Clock(const Clock&) = delete;
     ~Clock();
@@ -62,12 +62,12 @@ class Tuner {
   };
 
  private:
-  static constexpr int in_a_row = 3;  // after one that is not counted
+  static constexpr int in_a_row = 3;  // counted products of a series, after one that is not counted
   struct Way {
     Schedule schedule;
-    std::vector<double> seconds;  // a pass each
+    std::vector<double> seconds;  // one for each pass
   };
-  std::vector<Way> ways_;  // plain ones first
+  std::vector<Way> ways_;  // simple ones first
   std::vector<double> products_;
   std::size_t way_ = 0;
   int passes_ = 0;

@@ -1,4 +1,4 @@
-// SELL-32-sigma products on the device, for the four scalars and both ways to store columns.
+// SELL-32-sigma products on the device, for the four scalars and both column formats.
 #include <tacit/base/error.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/op/kernels/device_products.hpp>

@@ -16,8 +16,8 @@ namespace tacit::op {
 
 namespace {
 
-/// A number in [-1, 1) made from an index: the mixing steps of SplitMix64 (Steele, Lea, Flood 2014,
-/// doi 10.1145/2660193.2660195).
+/// A pseudo-random number in [-1, 1) from an index: the mixing steps of SplitMix64 (Steele, Lea, Flood 2014, doi
+/// 10.1145/2660193.2660195).
 inline double scatter(std::uint64_t index) {
   std::uint64_t z = (index + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -26,8 +26,7 @@ inline double scatter(std::uint64_t index) {
   return double(z >> 11) * 0x1p-52 - 1;
 }
 
-/// How many eigenvalues of the symmetric tridiagonal matrix (diagonal a, squares b2 of what stands beside it) lie below
-/// x.
+/// The number of eigenvalues below x of the symmetric tridiagonal matrix with diagonal a and squared off-diagonal b2.
 inline int count_below(const std::vector<double>& a, const std::vector<double>& b2, double x) {
   int below = 0;
   double pivot = 1;
@@ -78,7 +77,7 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
     }
     r.assign(start);
 
-    // Conjugate gradients on r; their alpha and beta are the Lanczos matrix in disguise.
+    // Conjugate gradients on r, whose alpha and beta give the Lanczos matrix.
     std::vector<double> diagonal, beside2;
     const auto product_rz = [&] {
       if (P) P->apply(r, z);
@@ -103,7 +102,7 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
       layout::axpy(T(real_t<T>(-alpha)), v, r);
       const double next = product_rz();
       if (!std::isfinite(next) || next < -exhausted) return {};
-      if (next <= exhausted) break;  // the Krylov space is invariant: what is known is exact
+      if (next <= exhausted) break;  // the Krylov space is invariant: the Ritz values are exact
       beta = next / rz;
       rz = next;
     }

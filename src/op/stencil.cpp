@@ -182,10 +182,11 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     }
     p.pattern = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
-    // Made here and not at the first product, which a rank that fails may never come to: ranks count alike.
+    // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
+    // all ranks.
     if (comm.size() > 1) exchange(1);
 
-    // The entries of any grid are those of one with at most four points an axis.
+    // The entries of any grid occur in one with at most four points along each axis.
     Grid small = grid;
     for (Global& n : small.points) n = std::min<Global>(n, 4);
     const Rows<T> rows = stencil_rows(small, weights, 0, small.size());
@@ -302,7 +303,7 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
   };
   std::ptrdiff_t threads = 1;
   if (slabs * slab >= parallel_elements) threads = exec::threads_now();
-  // Slabs that a step goes on by, and steps that go together.
+  // The slabs by which a step advances, and the number of steps that advance together.
   const std::ptrdiff_t group = std::max<std::ptrdiff_t>(1, wave_elements / slab);
   const std::ptrdiff_t window = (group + 2) * slab * std::ptrdiff_t(sizeof(T));
   const int most = int(std::clamp<std::ptrdiff_t>(wave_bytes / window - 1, 1, levels));

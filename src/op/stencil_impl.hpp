@@ -1,4 +1,4 @@
-// What stencils are made of: the coefficients at each kind of place, and the loops over lines.
+// Implementation of stencils: the coefficients for each kind of position, and the loops over lines.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -18,14 +18,14 @@
 namespace tacit::op {
 namespace stencils {
 
-// Where a point stands on an axis; an axis of one point has both ends there.
+// Flags for the ends of an axis at a point; both are set on an axis of one point.
 inline constexpr int low_end = 1, high_end = 2;
 inline int end_of(Global i, Global n) {
   return (i == 0 ? low_end : 0) | (i == n - 1 ? high_end : 0);
 }
 
-// The grid with its slowest axis third and, but for a line, its fastest first: a plane is a box of one point in the
-// middle.
+// The grid as a box with its slowest axis third and, in two or three dimensions, its fastest first; a plane has one
+// point along the middle axis.
 struct Axes {
   std::array<Global, 3> n{1, 1, 1};
   std::array<Boundary, 3> boundary{};
@@ -47,7 +47,7 @@ struct Axes {
   }
 };
 
-// 27 coefficients of the points at (sx, sy, sz) from a point's own, with what stands for outer points folded in.
+// The 27 coefficients of the neighbours at offset (sx, sy, sz), with those of points outside the grid folded in.
 template <class S>
 using Table = std::array<S, 27>;
 constexpr int slot(int sx, int sy, int sz) {
@@ -100,8 +100,8 @@ class Coefficients {
   bool star_ = true;
 };
 
-// f(column, coefficient) for the points of the shape around (ix, iy, iz), a point that periodic axes make appear twice
-// named twice.
+// Calls f(column, coefficient) for the points of the shape around (ix, iy, iz); a point that occurs twice on a periodic
+// axis is passed twice.
 template <class T, class F>
 void each_entry(const Axes& axes, const Coefficients<T>& c, Global ix, Global iy, Global iz, F&& f) {
   const auto& table = c.at(end_of(ix, axes.n[0]), end_of(iy, axes.n[1]), end_of(iz, axes.n[2]));
@@ -145,19 +145,20 @@ inline void full_line(const S* const* lines, const S* w, std::ptrdiff_t step, st
   for (std::size_t l = 0; l < count; ++l) p[l] = lines[l], a[l] = w[3 * l], b[l] = w[3 * l + 1], c[l] = w[3 * l + 2];
 #pragma GCC ivdep
   for (std::ptrdiff_t i = 0; i < n; ++i) {
-    S left{}, middle{}, right{};  // three chains of additions, not one that waits for itself
+    S left{}, middle{}, right{};  // three independent chains of additions
     ((left += a[L] * p[L][i - step], middle += b[L] * p[L][i], right += c[L] * p[L][i + step]), ...);
     out[i] = middle + (left + right);
   }
 }
 
-// A rank's part of the box: lines of nx points, ny lines a slab, slabs [z0, z0 + nz). On a line, points [x0, x0 + nx).
+// A rank's part of the box: lines of nx points, ny lines in each slab, slabs [z0, z0 + nz). In one dimension, points
+// [x0, x0 + nx).
 struct Part {
   Axes axes;
   bool on_line;
   Global x0 = 0, z0 = 0;
   std::ptrdiff_t nx, ny, nz;
-  // Where the slab before the first (after the last) stands: in the ghosts, among this rank's own, or nowhere.
+  // The location of the slab before the first (after the last): a ghost, this rank's own, or none.
   enum class Where { nowhere, own, ghost };
   struct Beyond {
     Where where = Where::nowhere;
@@ -165,14 +166,15 @@ struct Part {
   } below, above;
 };
 
-// Most elements of a line that are worked on at once, so that a few lines stay in the first caches.
+// The bytes of a line that are processed at once, so that a few lines stay in the first-level caches.
 inline constexpr std::ptrdiff_t piece_bytes = 1 << 16;
-// Three slabs of a tile stay in the second cache.
+// Three slabs of a tile fit the second-level cache.
 inline constexpr std::ptrdiff_t tile_bytes = 3 << 17;
 // Elements between two polls.
 inline constexpr std::ptrdiff_t poll_elements = 1 << 16;
 inline constexpr std::ptrdiff_t parallel_elements = 1 << 15;
-// Of powers(): elements that a step goes on by, and what the steps that go together may hold of the second cache.
+// Of powers(): the elements by which a step advances, and the bytes of second-level cache for the steps that advance
+// together.
 inline constexpr std::ptrdiff_t wave_elements = 1 << 12, wave_bytes = 3 << 19;
 
 template <class S>
@@ -190,8 +192,7 @@ class Kernel {
     }
   }
 
-  // Slabs [from, to) of y = A x; x and y hold k interleaved columns of S. `ghosts`: the halo's slabs, if they are
-  // needed.
+  // Slabs [from, to) of y = A x; x and y hold k interleaved columns of S. `ghosts`: the slabs of the halo, if needed.
   void run(const S* x, const S* ghosts, S* y, std::ptrdiff_t k, std::ptrdiff_t from, std::ptrdiff_t to,
            const comm::Communicator& comm) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
@@ -252,7 +253,7 @@ class Kernel {
     return table(end_of(i, part_.axes.n[0]), end_of(l, part_.axes.n[1]), end_of(z, part_.axes.n[2]));
   }
   bool star() const { return star_; }
-  /// What line_of() and run_lines() of k columns need before threads call them.
+  /// Prepares line_of() and run_lines() of k columns for calls from threads.
   void prepare(std::ptrdiff_t k = 1) const { zero(std::size_t((part_.nx + 2) * k)); }
   const S* nothing() const { return zero_.data() + 1; }
 
@@ -260,7 +261,7 @@ class Kernel {
   static void poll(const comm::Communicator& comm) {
     if (exec::may_poll()) comm.poll();
   }
-  // What a missing line is read from.
+  // A line of zeros, in place of missing lines.
   void zero(std::size_t n) const {
     if (zero_.size() < n) zero_.assign(n, S(0));
   }
@@ -297,7 +298,7 @@ class Kernel {
     if (i1 == part_.nx && part_.nx > 1) end_point(x, ghosts, lines, k, part_.nx - 1, ey, ez, out);
   }
 
-  // n elements of a line from `first` on, which has neighbours on its own line.
+  // n inner elements of a line from `first` on.
   void inner(const S* const* lines, const Table<S>& t, std::ptrdiff_t k, std::ptrdiff_t first, std::ptrdiff_t n,
              S* to) const {
     const S* from[9];
@@ -317,7 +318,7 @@ class Kernel {
     }
   }
 
-  // A line's first or last point, whose neighbours may stand at the other end or in the ghosts.
+  // The first or last point of a line, whose neighbours may be at the other end or in the ghosts.
   void end_point(const S* x, const S* ghosts, const S* const* lines, std::ptrdiff_t k, std::ptrdiff_t i, int ey, int ez,
                  S* out) const {
     const auto& axes = part_.axes;
@@ -364,20 +365,20 @@ struct Stencil<T>::Parts {
   std::unique_ptr<stencils::Kernel<Real>> real_kernel[2];
   std::shared_ptr<const comm::Pattern> pattern;
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
-  // Ghosts of as many slabs as sweeps() takes steps: x comes anew each time, f (and a diagonal that varies) when it is
-  // another one.
+  // Ghosts of as many slabs as sweeps() does steps: x is exchanged each time, f and a varying diagonal only when they
+  // change.
   struct Deep {
     int steps = 0;
     std::unique_ptr<comm::Exchange> values, sides;
-    std::vector<T> f, d;                        // of the ghosts: those below this rank's slabs, then those above
-    const void* known[2] = {nullptr, nullptr};  // whose ghosts f and d are
+    std::vector<T> f, d;                        // ghosts below this rank's slabs, then those above
+    const void* known[2] = {nullptr, nullptr};  // the vectors whose ghosts f and d hold
   };
   std::map<std::pair<int, bool>, Deep> deep;           // by steps, and whether the diagonal varies
-  std::ptrdiff_t slabs = 0;                            // that this rank owns; on a line, one made of its points
+  std::ptrdiff_t slabs = 0;                            // owned slabs; in one dimension, one slab of all points
   std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs between them read no ghost
 
   std::map<int, Tuner> tuners;  // by number of columns
-  double operations = 0;        // a point
+  double operations = 0;        // for each point
   Deep* last_deep = nullptr;    // of the last sweeps()
 
   /// f(kernel, x, ghosts, y, columns), with complex columns as twice as many real ones where the weights are real.

@@ -20,12 +20,12 @@ namespace {
 
 using namespace stencils;
 
-// Lines of a tile, slabs of a chunk. They depend on the grid and the steps alone, so that sums of squares have one
-// order.
+// Lines of a tile and slabs of a chunk. They depend on the grid and the steps only, so that the order of sums of
+// squares is fixed.
 struct Blocking {
   std::ptrdiff_t lines = 1, slabs = 1;
 };
-// More steps than these read less memory, and do more twice where tiles meet: both are small then.
+// More steps would save little memory traffic, and compute more twice in the overlaps of tiles.
 constexpr int most_steps = 6;
 
 std::ptrdiff_t second_cache() {
@@ -38,7 +38,7 @@ std::ptrdiff_t second_cache() {
 
 Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   const std::ptrdiff_t ny = std::ptrdiff_t(axes.n[1]), line = std::ptrdiff_t(axes.n[0]) * std::ptrdiff_t(element);
-  // Of what each step reads three slabs, of f one a step, and of both the next one.
+  // Each step needs three slabs of its input and one of f, and the next one of both.
   const std::ptrdiff_t fit = second_cache() * 3 / 4 / ((4 * steps + 2) * line) - steps;
   Blocking b;
   b.lines = std::clamp<std::ptrdiff_t>(fit, std::min<std::ptrdiff_t>(ny, 8), ny);
@@ -48,7 +48,7 @@ Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   return b;
 }
 
-// Registers of 64 bytes, loaded from anywhere.
+// Registers of 64 bytes with unaligned loads.
 template <class S>
 struct Wide {
   static constexpr std::ptrdiff_t lanes = 64 / sizeof(S);
@@ -68,9 +68,8 @@ struct Wide {
   }
 };
 
-// A line between two points that count as zero: out = x + omega (scale (f - A x)) on its n points, at least a
-// register's; the squares of f - A x are added to `squares`. Lines do not overlap. Varying: the scale of each point
-// stands in `scales`.
+// A line with zeros before and after it: out = x + omega (scale (f - A x)) on its n points, at least one register; the
+// squares of f - A x are added to `squares`. Lines must not overlap. Varying: `scales` has the scale of each point.
 template <bool Middle, bool Varying, class S>
 __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp, const S* zm, const S* zp,
                                          const Table<S>& t, const S* f, S omega, S scale, const S* scales,
@@ -93,7 +92,7 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
     else W::store(out + i, x + omega * (scale * r));
     return r;
   };
-  // Neighbours on the line come from the registers before and after, as far as these lie on it.
+  // Neighbours on the line come from the previous and next register, where these lie on it.
   V all{};
   std::ptrdiff_t i = 0;
   V left = W::load(line - 1), x = W::load(line);
@@ -105,7 +104,7 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
   }
   const V r = at(i, left, x, W::load(line + i + 1));
   all += r * r;
-  if (i + w < n) {  // the last register stands over the one before it
+  if (i + w < n) {  // the last register overlaps the one before it
     const std::ptrdiff_t last = n - w;
     const V again = at(last, W::load(line + last - 1), W::load(line + last), W::load(line + last + 1));
     all += again * again * last_lanes;
@@ -136,11 +135,11 @@ double step(const S* x, const S* v, const S* f, S omega, S scale, const S* scale
   return squares;
 }
 
-// Slabs of an array: own ones, and ghosts before and after them. Numbers are those of the whole grid.
+// Slabs of an array: own ones, and ghosts before and after them, numbered as in the whole grid.
 template <class S>
 struct Slabs {
   const S *below, *own, *above;
-  Global low, first, last;  // where `below` begins; own ones
+  Global low, first, last;  // first slab of `below`; own slabs
   std::ptrdiff_t slab;
   const S* at(Global z) const {
     if (z < first) return below + std::ptrdiff_t(z - low) * slab;
@@ -148,11 +147,11 @@ struct Slabs {
   }
 };
 
-// Ghosts that are waited for when a thread of the team first needs them. Thread 0 waits, the others for it.
+// Waits for ghosts when a thread of the team first needs them. Thread 0 waits for messages, the others for thread 0.
 class Arrival {
  public:
   Arrival(const comm::Communicator& comm, std::function<void()> wait) : comm_(comm), wait_(std::move(wait)) {}
-  /// False: something has gone wrong, and thread 0 has thrown it.
+  /// False after an error, which thread 0 has thrown.
   bool operator()(int thread) {
     if (thread == 0 && state_.load(std::memory_order_relaxed) == pending) {
       try {
@@ -167,12 +166,12 @@ class Arrival {
     while ((state = state_.load(std::memory_order_acquire)) == pending) std::this_thread::yield();
     return state == here;
   }
-  /// Thread 0 will not come: nobody waits for it.
+  /// Releases the other threads after an error of thread 0.
   void give_up() {
     int expected = pending;
     state_.compare_exchange_strong(expected, failed, std::memory_order_release, std::memory_order_relaxed);
   }
-  /// Messages go on.
+  /// Advances messages.
   void poll(int thread) const {
     if (thread == 0) comm_.poll();
   }
@@ -190,17 +189,17 @@ class Wave {
   Wave(const Part& part, const Kernel<S>& kernel, int steps, S omega, S scale)
       : part_(part), kernel_(kernel), steps_(steps), omega_(omega), scale_(scale) {}
 
-  /// Lines [y0, y1) of slabs [z0, z1) take all steps, the first slabs first, or, downward, the last ones; result to
-  /// `to` (own slabs); squares of each step. `d`: the diagonal, where it varies. `ghosts` is asked before the first of
-  /// them is read.
+  /// Does all steps on lines [y0, y1) of slabs [z0, z1), from the first slab or (downward) from the last; writes the
+  /// result to `to` (own slabs) and the squares of each step. `d`: the diagonal, where it varies. Waits on `ghosts`
+  /// before the first ghost is read.
   void run(const Slabs<S>& x, const Slabs<S>& f, const Slabs<S>* d, S* to, std::ptrdiff_t y0, std::ptrdiff_t y1,
            Global z0, Global z1, bool downward, Arrival& ghosts, int thread, double* squares) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const Global all = part_.axes.n[2];
-    // Slabs in the order in which they are gone through.
+    // Slabs in the order of processing.
     const Global from = downward ? all - z1 : z0, end = downward ? all - z0 : z1;
     const auto slab_of = [&](Global w) { return downward ? all - 1 - w : w; };
-    // Of step c: what the steps after it read.
+    // The lines of step c that later steps read.
     const auto first_line = [&](int c) { return std::max<std::ptrdiff_t>(0, y0 - (steps_ - 1 - c)); };
     const auto last_line = [&](int c) { return std::min<std::ptrdiff_t>(ny, y1 + (steps_ - 1 - c)); };
     const auto first_slab = [&](int c) { return std::max<Global>(0, from - (steps_ - 1 - c)); };
@@ -220,7 +219,7 @@ class Wave {
     kept[-1] = S(0);
     for (std::ptrdiff_t l = 0; l < 3 * steps_ * (top - base); ++l)
       kept[l * pitch + nx] = kept[(l + 1) * pitch - 1] = S(0);
-    const auto version = [&](int c, Global z) {  // line 0 of slab z of what step c reads
+    const auto version = [&](int c, Global z) {  // line 0 of slab z of the input of step c
       return kept + (3 * c + std::ptrdiff_t(z % 3)) * ring - base * pitch;
     };
     typename W::V last_lanes{};
@@ -236,7 +235,7 @@ class Wave {
       return true;
     };
     const auto has = [&](int c, Global t) { return t - c >= first_slab(c) && t - c < last_slab(c); };
-    // What comes from memory next is asked for while the slabs before it are computed.
+    // Prefetches the next slabs while the current ones are computed.
     exec::Ahead ahead;
     const auto look_ahead = [&](Global t) {
       ahead.clear();
@@ -258,7 +257,7 @@ class Wave {
     for (Global t = first_slab(0); t < end + steps_ - 1; ++t) {
       if (t < last_slab(0) && !fetch(t + 1)) return;
       if (t % 4 == 0) ghosts.poll(thread);
-      if (steps_ > 1) look_ahead(t);  // the processor sees by itself what a single step comes to
+      if (steps_ > 1) look_ahead(t);  // hardware prefetching suffices for a single step
       for (int c = 0; c < steps_; ++c) {
         if (!has(c, t)) continue;
         const Global z = slab_of(t - c);
@@ -268,7 +267,7 @@ class Wave {
         const S *const right_side = f.at(z), *const diagonal = d ? d->at(z) : nullptr;
         S* const out = last ? to + std::ptrdiff_t(z - x.first) * nx * ny : version(c + 1, z);
         const std::ptrdiff_t to_next = last ? nx : pitch;
-        typename W::V counted{}, beside{};  // squares of lines of this tile, and of those around it
+        typename W::V counted{}, beside{};  // squares of this tile's lines, and of overlapping ones
         double sum = 0;
         for (std::ptrdiff_t l = first_line(c); l < last_line(c); ++l, ahead.fetch()) {
           const bool own = inside && l >= y0 && l < y1;
@@ -300,7 +299,7 @@ class Wave {
   }
 
  private:
-  // A line of any shape, its ends as they are.
+  // A line of any shape, with its boundary conditions.
   double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, const S* d, std::ptrdiff_t l, Global z, S* v,
                   S* out) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
@@ -355,9 +354,9 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
 
     typename Parts::Deep* deep = nullptr;
     bool known = true;
-    int values = -1, sides = -1;  // numbers of exchanges
+    int values = -1, sides = -1;  // numbers of the exchanges in flight
     if (comm.size() > 1) {
-      // Of the calls alone, which are the same on all ranks.
+      // Depends on the calls only, which are the same on all ranks.
       deep = p.last_deep;
       known = again && deep && deep->steps >= steps && deep->known[0] == &f && deep->known[1] == scaling;
       if (!known) deep = &p.deep[{steps, scaling != nullptr}];
@@ -423,8 +422,8 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
     kernel.prepare();
     const Wave<T> wave(part, kernel, steps, omega, scale);
 
-    // Chunks of slabs and tiles of lines. Those that read no ghost come first; those that read some on one side only go
-    // towards it, so that they are nearly over when it is needed.
+    // Chunks of slabs and tiles of lines. Those that read no ghost come first; those that read ghosts on one side only
+    // are processed towards that side, so that most of their work precedes the wait.
     const Blocking b = blocking(part.axes, sizeof(T), steps);
     const auto count = [](std::ptrdiff_t n, std::ptrdiff_t size) {
       return n > 0 ? std::max<std::ptrdiff_t>(1, n / size) : 0;
@@ -435,7 +434,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
     const auto chunk_at = [&](std::ptrdiff_t c) { return first + own * c / chunks; };
     const auto reads_below = [&](std::ptrdiff_t c) { return first > 0 && chunk_at(c) - steps < first; };
     const auto reads_above = [&](std::ptrdiff_t c) { return last < all && chunk_at(c + 1) + steps > last; };
-    std::vector<std::ptrdiff_t> items[3];  // by the sides on which they read ghosts
+    std::vector<std::ptrdiff_t> items[3];  // by the number of sides on which they read ghosts
     for (std::ptrdiff_t c = 0; c < chunks; ++c)
       for (std::ptrdiff_t t = 0; t < tiles; ++t) items[reads_below(c) + reads_above(c)].push_back(c * tiles + t);
     const auto run = [&](std::ptrdiff_t item, int thread) {
@@ -448,7 +447,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
       const double points = double(own * slab) * double(n) / double(std::max<std::ptrdiff_t>(1, chunks * tiles));
       Trace::work("sweeps", points * (scaling ? 4 : 3) * sizeof(T), points * steps * (parts_->operations + 4));
     };
-    if (exec::Tasks::current() || !comm.has_threads()) {  // nobody may wait within a loop
+    if (exec::Tasks::current() || !comm.has_threads()) {  // threads must not wait within a loop
       for (int sides_read = 0; sides_read < 3; ++sides_read) {
         const auto& some = items[sides_read];
         if (sides_read == 1) (void)arrival(0);

@@ -108,7 +108,7 @@ void Polynomial<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoi
   using namespace exec;
   const Span span("polynomial", "precond");
   auto& [r, p, v] = work(x.columns());
-  const auto& scaling = jacobi_->inverse(x.columns());
+  const auto& scaling = jacobi_->values(x.columns());
   sweep(reads(scaling, x), updates(), writes(r, p, y), formula::PolynomialStart<T>{T(steps_[0].b), adjoint});
   for (std::size_t i = 1; i < steps_.size(); ++i) {
     if (adjoint) a_.apply_adjoint(p, v);

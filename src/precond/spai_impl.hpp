@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <unordered_map>
 
 namespace tacit::precond {
 
@@ -26,77 +24,30 @@ struct RowView {
   std::size_t size = 0;
 };
 
-/// Rows that are owned here, and copies of some that are not.
+/// Rows that are owned here, and copies of some that are not (`needed`, ascending). Constructor: collective.
 template <Scalar T>
 class RowSet {
  public:
-  /// Fetches the rows `needed` (ascending, owned elsewhere). Collective; two messages for each pair of ranks that
-  /// share.
-  RowSet(const layout::Space& space, op::Rows<T> own, const std::vector<Global>& needed)
-      : begin_(space.begin()), own_(std::move(own)) {
-    using Parcel = comm::Communicator::Parcel;
-    const auto& comm = space.comm();
-    std::vector<Parcel> questions;
-    for (std::size_t i = 0; i < needed.size();) {
-      const int owner = space.partition().owner(needed[i]);
-      std::size_t end = i;
-      while (end < needed.size() && needed[end] < space.partition().end(owner)) ++end;
-      const auto bytes = std::as_bytes(std::span(needed).subspan(i, end - i));
-      questions.push_back({owner, {bytes.begin(), bytes.end()}});
-      i = end;
-    }
-    std::vector<Parcel> answers;
-    for (const auto& q : comm.sparse_exchange(questions)) {
-      Parcel answer{q.rank, {}};
-      const auto put = [&](const void* p, std::size_t n) {
-        const auto* b = static_cast<const std::byte*>(p);
-        answer.bytes.insert(answer.bytes.end(), b, b + n);
-      };
-      for (std::size_t i = 0; i < q.bytes.size() / sizeof(Global); ++i) {
-        Global row;
-        std::memcpy(&row, q.bytes.data() + i * sizeof(Global), sizeof row);
-        const auto r = this->row(row);
-        const Global n = Global(r.size);
-        put(&row, sizeof row);
-        put(&n, sizeof n);
-        put(r.column, r.size * sizeof(Global));
-        put(r.value, r.size * sizeof(T));
-      }
-      answers.push_back(std::move(answer));
-    }
-    for (const auto& a : comm.sparse_exchange(answers)) {
-      const std::byte* p = a.bytes.data();
-      const auto take = [&](void* to, std::size_t n) {
-        if (n) std::memcpy(to, p, n);
-        p += n;
-      };
-      while (p < a.bytes.data() + a.bytes.size()) {
-        Global row, n;
-        take(&row, sizeof row);
-        take(&n, sizeof n);
-        auto& [column, value] = fetched_[row];
-        column.resize(std::size_t(n));
-        value.resize(std::size_t(n));
-        take(column.data(), column.size() * sizeof(Global));
-        take(value.data(), value.size() * sizeof(T));
-      }
-    }
+  RowSet(const layout::Space& space, op::Rows<T> own, std::vector<Global> needed)
+      : begin_(space.begin()), own_(std::move(own)), needed_(std::move(needed)) {
+    fetched_ = op::rows_of_others<T>(space, own_, needed_);
   }
   const op::Rows<T>& own() const { return own_; }
   RowView<T> row(Global g) const {
-    if (const Global i = g - begin_; i >= 0 && i < own_.count()) {
-      const auto from = std::size_t(own_.start[i]);
-      return {own_.column.data() + from, own_.value.data() + from, std::size_t(own_.start[i + 1]) - from};
-    }
-    const auto found = fetched_.find(g);
-    if (found == fetched_.end()) return {};
-    return {found->second.first.data(), found->second.second.data(), found->second.first.size()};
+    if (const Global i = g - begin_; i >= 0 && i < own_.count()) return view(own_, i);
+    const auto at = std::lower_bound(needed_.begin(), needed_.end(), g);
+    if (at == needed_.end() || *at != g) return {};
+    return view(fetched_, at - needed_.begin());
   }
 
  private:
+  static RowView<T> view(const op::Rows<T>& rows, Global i) {
+    const auto from = std::size_t(rows.start[i]);
+    return {rows.column.data() + from, rows.value.data() + from, std::size_t(rows.start[i + 1]) - from};
+  }
   Global begin_;
-  op::Rows<T> own_;
-  std::unordered_map<Global, std::pair<std::vector<Global>, std::vector<T>>> fetched_;
+  op::Rows<T> own_, fetched_;
+  std::vector<Global> needed_;
 };
 
 /// The columns of own row i and i itself, ascending; only those up to i when `lower`.
@@ -223,7 +174,7 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
           needed.push_back(c);
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    const detail::RowSet<T> set(space, std::move(rows), needed);
+    const detail::RowSet<T> set(space, std::move(rows), std::move(needed));
 
     const Local n = space.local_size();
     std::vector<std::vector<Global>> columns(n);

@@ -1,4 +1,4 @@
-// Assembly on a device, here one that the processor plays: the same entries, crosses and matrices as the host's.
+// Assembly on a virtual device: the same entries, crosses and matrices as on the host.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/system.hpp>
@@ -174,7 +174,7 @@ TEST(DeviceBlocks, TakeTheHostsOptions) {
 }
 
 // Blocks that have to wait for room go on where they were; batches of a few blocks are as good as one.
-TEST(DeviceBlocks, GoOnInNextRounds) {
+TEST(DeviceBlocks, ContinueInLaterRounds) {
   const Case c(pair(), 16);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {
     op::CompressOptions options;

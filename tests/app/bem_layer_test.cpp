@@ -75,7 +75,7 @@ TEST(GalerkinLayer, IntegratesPairsOfTriangles) {
   }
 }
 
-TEST(GalerkinLayer, IsSymmetricAndTheSameHoweverAskedFor) {
+TEST(GalerkinLayer, IsSymmetricAndIndependentOfTheRequest) {
   const Mesh mesh = joined(geodesic_sphere(4), moved(ellipsoid(2, {0.3, 0.5, 0.2}), {1.5, 0.2, 0.1}));
   for (const bool with_plane : {false, true}) {
     std::optional<GroundedPlane> plane;
@@ -166,7 +166,7 @@ TEST(SingleLayer, PotentialAndFieldBelongTogether) {
   EXPECT_NEAR(std::sqrt(jump), sigma[17], 1e-5);
 }
 
-TEST(SingleLayer, StandsOnOneSideOfThePlane) {
+TEST(SingleLayer, RequiresOneSideOfThePlane) {
   const Mesh mesh = geodesic_sphere(2);
   EXPECT_THROW((SingleLayer{mesh, 1e-6, 1, GroundedPlane{0, 0.5}}), Error);
   EXPECT_THROW((SingleLayer{mesh, 1e-6, 1, GroundedPlane{3, -2}}), Error);

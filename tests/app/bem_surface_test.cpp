@@ -1,4 +1,4 @@
-// Meshes before they are computed on: bodies, what may be wrong with a surface, and what can be mended.
+// Meshes: standard bodies, defects of surfaces, and their repair.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/surface.hpp>
 #include <tacit/base/error.hpp>

@@ -100,7 +100,7 @@ TEST(SingleLayer, KnowsTheEquilateralTriangle) {
   EXPECT_THROW(SingleLayer{mesh}, Error);
 }
 
-TEST(SingleLayer, IsTheSameHoweverAskedForAndGoodToItsAccuracy) {
+TEST(SingleLayer, EntriesDoNotDependOnTheRequestAndAreAccurate) {
   const Mesh mesh = geodesic_sphere(9);
   const Global n = mesh.size();
   const SingleLayer exact(mesh, 1e-13);  // by edges nearly everywhere on this mesh

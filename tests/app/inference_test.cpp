@@ -1,4 +1,4 @@
-// Sparse networks against dense arithmetic in double; the generator against what RadiX-Nets are known for.
+// Sparse networks against dense arithmetic in double; the generator against known properties of RadiX-Nets.
 #include <gtest/gtest.h>
 #include <tacit/app/inference/network.hpp>
 #include <tacit/base/error.hpp>
@@ -102,7 +102,7 @@ TEST(Network, FollowsTheRules) {
   }
 }
 
-TEST(Network, EndsWhereTheCallbackSaysAndTakesNoInputs) {
+TEST(Network, StopsByCallbackAndAcceptsNoInputs) {
   const auto source = some_layers({40, 40, 40, 40}, 5);
   const Network net(3, source);
   std::vector<float> images(40 * 20, 1.0F);

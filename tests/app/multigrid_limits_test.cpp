@@ -1,5 +1,4 @@
-// Multigrid at its limits: numbers far from 1, what is no number, singular and tiny systems, ranks that wish
-// differently.
+// Multigrid at its limits: numbers far from 1, NaN, singular and tiny systems, different decisions of ranks.
 #include <gtest/gtest.h>
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -59,7 +58,7 @@ void scales(std::initializer_list<int> exponents, bool single_levels) {
         const auto f = vector_of(*A, A->sampled(wavy));
         for (const bool max_norm : {true, false}) {
           precond::MultigridSolve s;
-          s.max_norm = max_norm, s.rtol = sizeof(T) == 4 ? 1e-4 : 1e-10;
+          s.norm = max_norm ? krylov::Norm::max : krylov::Norm::two, s.rtol = sizeof(T) == 4 ? 1e-4 : 1e-10;
           Vector<T> u(A->range());
           const auto plain = M.solve(f, u, s);
           ASSERT_TRUE(plain.converged()) << to_string(plain.reason);
@@ -79,7 +78,7 @@ void scales(std::initializer_list<int> exponents, bool single_levels) {
       {2});
 }
 
-TEST(MultigridLimits, PowersOfTwoPassThrough) {
+TEST(MultigridLimits, ScalingByPowersOfTwoIsExact) {
   scales<double>({-660, 660, 990}, false);
   scales<double>({-660, 660}, true);
   scales<float>({-80, 100}, false);
@@ -94,7 +93,7 @@ TEST(MultigridLimits, LevelsInFloatsHaveTheirRange) {
 }
 
 // What no u solves is told; what one solves is not.
-TEST(MultigridLimits, TellsOfAMeanThatItRemoves) {
+TEST(MultigridLimits, WarnsOfARemovedMean) {
   on_ranks(
       [](const Communicator& comm) {
         for (const auto boundary : {Boundary::periodic, Boundary::neumann}) {
@@ -123,7 +122,7 @@ TEST(MultigridLimits, TellsOfAMeanThatItRemoves) {
       {2});
 }
 
-TEST(MultigridLimits, OneRanksWishStopsAll) {
+TEST(MultigridLimits, StopOnOneRankStopsAll) {
   on_ranks(
       [](const Communicator& comm) {
         const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), 0);
@@ -167,7 +166,7 @@ TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
 }
 
 // Cycles would make u smaller and smaller, and never 0.
-TEST(MultigridLimits, NothingOnTheRightGivesZero) {
+TEST(MultigridLimits, ZeroRightHandSideGivesZero) {
   on_ranks(
       [](const Communicator& comm) {
         const auto A = make(comm, Domain::uniform({9, 7}, Boundary::dirichlet), 0.5);
@@ -184,7 +183,7 @@ TEST(MultigridLimits, NothingOnTheRightGivesZero) {
       {1, 2});
 }
 
-TEST(MultigridLimits, ForgetsWhatIsNoNumber) {
+TEST(MultigridLimits, RecoversAfterNaN) {
   const auto A = make(Communicator::self(), Domain::uniform({16, 16}, Boundary::dirichlet), 0);
   const auto f = vector_of(*A, A->sampled(wavy));
   for (const auto smoother : {Smoother::gauss_seidel, Smoother::chebyshev, Smoother::jacobi, Smoother::l1_jacobi}) {
@@ -207,7 +206,7 @@ TEST(MultigridLimits, ForgetsWhatIsNoNumber) {
 }
 
 // An axis of one cell that is periodic: its cell is its own neighbour, however thin it is.
-TEST(MultigridLimits, APeriodOfOneCellIsNothing) {
+TEST(MultigridLimits, PeriodicAxisOfOneCellHasNoCoupling) {
   on_ranks(
       [](const Communicator& comm) {
         const auto on = [&](std::vector<Global> n, std::vector<double> lengths, bool constant) {
@@ -282,7 +281,7 @@ TEST(MultigridLimits, EndsAtOneCell) {
 }
 
 // Where one rank solves the bottom alone, all ranks tell the same of it.
-TEST(MultigridLimits, AllRanksHearOfABottomThatFails) {
+TEST(MultigridLimits, FailureOfTheCoarsestLevelReachesAllRanks) {
   on_ranks(
       [](const Communicator& comm) {
         const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), 0);
@@ -302,7 +301,7 @@ TEST(MultigridLimits, AllRanksHearOfABottomThatFails) {
       {3});
 }
 
-TEST(MultigridLimits, RefusesOptionsThatNobodyWouldTake) {
+TEST(MultigridLimits, RefusesUnusedOptions) {
   for (const std::string name : {"direct", "smoother", "automatic"}) {
     app::BottomOptions bottom{name};
     bottom.krylov.step = 4;

@@ -216,7 +216,7 @@ TEST(Multigrid, AnyRanksAndBoxesGiveOneResult) {
 }
 
 // One pass over a level or one half sweep after the other, one thread or several: the same bits.
-TEST(Multigrid, WavesHaveTheBitsOfSingleSweeps) {
+TEST(Multigrid, CombinedPassesHaveTheBitsOfSingleSweeps) {
   if (test::under_mpi()) return;
   struct Shape {
     std::vector<Global> n;
@@ -535,7 +535,7 @@ TEST(Multigrid, EveryBottomSolver) {
 
 // What one more block of a bottom's ca-bicgstab sends: one sum of half a Gram matrix with its column of the shadow (and
 // one number for the largest magnitude), 2 s exchanges of pairs.
-TEST(Multigrid, BlocksOfABottomSendWhatIsPlanned) {
+TEST(Multigrid, CoarsestLevelBlocksSendThePlannedMessages) {
   on_ranks(
       [](const Communicator& comm) {
         Problem p;

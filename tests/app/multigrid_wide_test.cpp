@@ -305,7 +305,7 @@ TEST(MultigridWide, OneFullCycleReachesTheDiscretisation) {
     }
 }
 
-TEST(MultigridWide, RefusesWhatItsStencilsDoNotCarry) {
+TEST(MultigridWide, RefusesDomainsThatItsStencilsDoNotSupport) {
   on_ranks(
       [](const Communicator& comm) {
         const auto D = Boundary::dirichlet, N = Boundary::neumann;
@@ -351,7 +351,7 @@ TEST(MultigridWide, RefusesWhatItsStencilsDoNotCarry) {
 
 // What "automatic" decides, from prices alone: the paper's 4096 ranks, whose sums are dear; ranks that cost nothing to
 // talk to; and a real one, of which the report tells.
-TEST(MultigridChoice, FollowsThePrices) {
+TEST(MultigridChoice, FollowsTheMeasuredCosts) {
   if (test::under_mpi()) return;
   precond::Fork fork;
   fork.cells = {64, 64, 64}, fork.ranks = 4096, fork.fewer = 64, fork.least_box = 4, fork.smallest_box = 4;

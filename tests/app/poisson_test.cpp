@@ -1,4 +1,4 @@
-// Poisson in the unit cube: the error falls with h^2 on nested meshes, whatever the parts and the form of the matrix.
+// Poisson in the unit cube: the error falls with h^2 on nested meshes, for all partitions and forms of the matrix.
 #include <gtest/gtest.h>
 #include <tacit/app/poisson/cube.hpp>
 #include <tacit/krylov/solve.hpp>

@@ -1,4 +1,4 @@
-// The projector against rays clipped pixel by pixel, and reconstructions against what is known of them.
+// The projector against rays clipped pixel by pixel, and reconstructions against known results.
 #include <gtest/gtest.h>
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
@@ -262,7 +262,7 @@ TYPED_TEST(Tomography, ComputesAlikeOnAnyNumberOfRanksAndThreads) {
       {1, 2, 3, 4});
 }
 
-TEST(Projector, ComputesWhereThatIsQuickerAndRefusesWhatOnlyStoredOnesHave) {
+TEST(Projector, ComputesEntriesWhereFasterAndRefusesStoredProperties) {
   std::vector<double> angles;
   for (int i = 0; i < 30; ++i) angles.push_back(i * 6 + 0.7);
   const Projector projector(geometry(20, 20, 20, angles, 10)), fine(geometry(40, 40, 20, angles, 10, 0.3));
@@ -320,7 +320,7 @@ struct Disc {
 // sirt only contracts. In conjugate gradients the largest singular value is found within two iterations; what rounding
 // brings back along its vector grows about tenfold in every further one, until it is found anew (Paige 1971): in images
 // much sooner than in residuals, which know little of that vector.
-TYPED_TEST(Tomography, SlicesTogetherAreSlicesAlone) {
+TYPED_TEST(Tomography, SlicesTogetherEqualSlicesAlone) {
   using T = TypeParam;
   const double unit = std::numeric_limits<T>::epsilon();
   struct Bound {
@@ -388,7 +388,7 @@ TYPED_TEST(Tomography, ReconstructsAlikeFromStoredAndComputedEntries) {
 
 // The recurrence's residual goes on falling where the true one no longer does: an end that names the discrepancy has
 // been recomputed.
-TYPED_TEST(Tomography, ADiscrepancyThatIsToldHolds) {
+TYPED_TEST(Tomography, ReportedDiscrepancyIsTrue) {
   using T = TypeParam;
   // Rotations of neighbours by a different angle each, then stretched: well conditioned, and nothing is exact.
   constexpr std::size_t n = 40;

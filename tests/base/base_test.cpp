@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tacit/base/described.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/names.hpp>
@@ -64,6 +65,65 @@ TEST(Names, FindTheNearest) {
     EXPECT_NE(std::string(e.what()).find("did you mean \"green\""), std::string::npos) << e.what();
   }
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+namespace {
+struct Inner {
+  float ceiling = 32;
+  std::vector<int> groups;
+};
+struct Sample {
+  Inner inner;
+  int tile = 0;
+  std::optional<std::string> order;
+  int rows = 9;
+};
+std::span<const Option<Sample>> sample_options() {
+  using O = Sample;
+  static const std::vector<Option<O>> all{
+      option<O>("ceiling", within(&O::inner, &Inner::ceiling), positive(), ""),
+      option<O>("groups", within(&O::inner, &Inner::groups), at_least(1, "rank"), ""),
+      option<O>("tile", &O::tile, Range{.least = 0, .most = 128, .needed = "a multiple of 8 up to 128", .step = 8}, ""),
+      option<O>("order", &O::order, std::vector<std::string>{"natural", "greedy", "metis"}, "", "natural"),
+      option<O>("rows", &O::rows, at_least(1, "row"), "").needing("order=greedy,metis"),
+  };
+  return all;
+}
+std::string refusal(const Sample& o) {
+  try {
+    check_values(sample_options(), o);
+    return {};
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+}  // namespace
+
+TEST(Described, ChecksNumbersListsMultiplesAndWhatAnOptionNeeds) {
+  Sample o;
+  EXPECT_EQ(refusal(o), "");
+  o.tile = 12;
+  EXPECT_EQ(refusal(o), "tile is 12; it takes a multiple of 8 up to 128");
+  o.tile = 128, o.inner.groups = {3, 0};
+  EXPECT_EQ(refusal(o), "groups is 3,0; it takes at least 1 rank");
+  const auto all = sample_options();
+  const auto& groups = find_option(all, "groups", "it");
+  groups.set(o, std::vector<std::int64_t>{3, 6});
+  EXPECT_EQ(o.inner.groups, (std::vector<int>{3, 6}));
+  EXPECT_EQ(text_of(groups.get(o)), "3,6");
+  find_option(all, "ceiling", "it").set(o, std::int64_t(4));
+  EXPECT_EQ(o.inner.ceiling, 4.0f);
+  EXPECT_EQ(refusal(o), "");
+  o.rows = 5;
+  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy,metis; order is not given");
+  const auto& order = find_option(all, "order", "it");
+  order.set(o, std::string("natural"));
+  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy,metis; order is natural");
+  order.set(o, std::string("metis"));
+  EXPECT_EQ(refusal(o), "");
+  EXPECT_THROW(order.set(o, std::string("rcm")), Error);
+  order.set(o, {});
+  EXPECT_FALSE(o.order);
 }
 
 TEST(Scalars, RealOnesStayReal) {

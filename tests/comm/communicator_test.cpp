@@ -1,4 +1,4 @@
-// What every communicator must keep: self, threads and MPI give the same results.
+// Properties of all communicators: self, threads and MPI give the same results.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -65,7 +65,7 @@ TEST(Sum, ManyAreInFlightAndEndInAnyOrder) {
   });
 }
 
-TEST(Sum, DroppedOnesDoNotDisturbLaterOnes) {
+TEST(Sum, DroppedOnesDoNotAffectLaterOnes) {
   on_ranks([](const Communicator& c) {
     for (int i = 0; i < 20; ++i) {
       const double v = i;
@@ -139,7 +139,7 @@ struct Ring {
   }
 };
 
-TEST(Exchange, BringsGhostsAndAddsThemBack) {
+TEST(Exchange, FetchesGhostsAndAddsThemInReverse) {
   on_ranks([](const Communicator& c) {
     const Ring ring(c, 7);
     const auto pattern =
@@ -273,7 +273,7 @@ TEST(Failure, OfOneRankReachesAll) {
   });
 }
 
-TEST(Failure, OfALaterCallIsNotMetInAnEarlierOne) {
+TEST(Failure, OfALaterCallDoesNotAffectAnEarlierOne) {
   on_ranks([](const Communicator& c) {
     if (c.size() < 2) return;
     const Communicator d = c.duplicate();
@@ -303,7 +303,7 @@ TEST(Failure, OfALaterCallIsNotMetInAnEarlierOne) {
   });
 }
 
-TEST(Failure, LeavesGathersAndNativeSumsWhole) {
+TEST(Failure, LeavesGathersAndNativeSumsUsable) {
   on_ranks([](const Communicator& c) {
     for (const auto algorithm : {comm::SumAlgorithm::doubling, comm::SumAlgorithm::native}) {
       const Communicator d = c.duplicate();
@@ -323,7 +323,7 @@ TEST(Failure, LeavesGathersAndNativeSumsWhole) {
   });
 }
 
-TEST(Failure, LeavesNewExchangesInStep) {
+TEST(Failure, LeavesNewExchangesConsistent) {
   on_ranks([](const Communicator& c) {
     const Communicator d = c.duplicate();
     const Ring ring(d, 6);
@@ -345,7 +345,7 @@ TEST(Failure, LeavesNewExchangesInStep) {
   });
 }
 
-TEST(Failure, OfSeveralRanksIsTheLowestOnes) {
+TEST(Failure, OfSeveralRanksThrowsTheLowestRanksError) {
   on_ranks([](const Communicator& c) {
     std::string text;
     try {

@@ -1,4 +1,4 @@
-// A thread that pushes messages on: sums end while the rank does nothing, numbers and failures stay what they are.
+// The progress thread: sums complete while the rank is idle; results and failures are unchanged.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -12,7 +12,7 @@
 namespace tacit::test {
 namespace {
 
-TEST(Engine, EndsSumsWhileTheRankSleeps) {
+TEST(Engine, CompletesSumsWhileTheRankSleeps) {
   const auto ended_asleep = [](bool with, std::chrono::milliseconds sleep) {
     int asleep = 0;
     if (!under_mpi()) Trace::start();
@@ -53,7 +53,7 @@ TEST(Engine, EndsSumsWhileTheRankSleeps) {
   EXPECT_GE(asleep, most);
 }
 
-TEST(Engine, ChangesNoBit) {
+TEST(Engine, GivesTheSameBits) {
   on_ranks(
       [](const comm::Communicator& comm) {
         const auto a = shifted_grid<double>(12, 11, 0.3);

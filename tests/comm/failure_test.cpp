@@ -1,5 +1,5 @@
-// What a failure leaves behind: all ranks throw the same out of the same call, nothing that was given up passes for a
-// result, nobody waits for a rank that will not come, and what is used next works.
+// Failures: all ranks throw the same error out of the same call, abandoned operations give no result, no rank waits for
+// a failed one, and later operations work.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -112,7 +112,7 @@ class FewTags final : public test::FaultyTransport {
   std::shared_ptr<Transport> duplicate() override { return std::make_shared<FewTags>(FaultyTransport::duplicate()); }
 };
 
-TEST(Failure, BehindTheOthersIsThrownOutOfTheCallThatAllAreIn) {
+TEST(Failure, AtAnEarlierPositionIsThrownOutOfTheCommonCall) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     const Communicator d = c.duplicate();
@@ -161,7 +161,7 @@ TEST(Failure, InTheInnerCallOfAllMayBeCaughtThere) {
   });
 }
 
-TEST(Failure, LeavesNoResultOfWhatWasGivenUp) {
+TEST(Failure, GivesNoResultOfAbandonedOperations) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     const auto pattern = ring(c);
@@ -194,7 +194,7 @@ TEST(Failure, LeavesNoResultOfWhatWasGivenUp) {
   });
 }
 
-TEST(Failure, IsHeardByThoseWhoWaitOnAnotherCommunicator) {
+TEST(Failure, ReachesRanksThatWaitOnAnotherCommunicator) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     for (const bool in_a_call : {false, true}) {
@@ -209,7 +209,7 @@ TEST(Failure, IsHeardByThoseWhoWaitOnAnotherCommunicator) {
       expect_works(e);
       // The other one was left in the middle: the next call on it says so on all ranks, and then it works.
       const std::string next = thrown(d, [&] { (void)d.all_sum(Global(1)); });
-      EXPECT_TRUE(has(next, "in the middle")) << next;
+      EXPECT_TRUE(has(next, "because of a failure on another one")) << next;
       expect_alike(c, next);
       expect_works(d);
     }
@@ -217,7 +217,7 @@ TEST(Failure, IsHeardByThoseWhoWaitOnAnotherCommunicator) {
 }
 
 // The rank that fails is in the middle of a sum of the other communicator, which nobody else has come to.
-TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorLeavesThatInStep) {
+TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorKeepsThatConsistent) {
   static thread_local bool impatient = false;
   comm::set_interrupt_check([] { return impatient; });
   on_ranks([](const Communicator& c) {
@@ -232,7 +232,7 @@ TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorLeavesThatInStep) {
     EXPECT_TRUE(has(text, "interrupted")) << text;
     expect_alike(c, text);
     const std::string next = thrown(d, [&] { (void)d.all_sum(Global(1)); });
-    EXPECT_TRUE(has(next, "in the middle")) << next;
+    EXPECT_TRUE(has(next, "because of a failure on another one")) << next;
     expect_alike(c, next);
     expect_works(d);
     expect_works(e);
@@ -241,7 +241,7 @@ TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorLeavesThatInStep) {
 }
 
 // The rank that fails has begun something on another communicator, which nobody else will begin.
-TEST(Failure, DropsWhatWasBegunOnAnotherCommunicatorAndSaysSo) {
+TEST(Failure, DropsOperationsOfAnotherCommunicatorWithAnError) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     for (const bool sum : {true, false}) {
@@ -263,7 +263,7 @@ TEST(Failure, DropsWhatWasBegunOnAnotherCommunicatorAndSaysSo) {
       });
       EXPECT_TRUE(has(text, "with something begun")) << text;
       const std::string next = thrown(d, [&] { (void)d.all_sum(Global(1)); });
-      EXPECT_TRUE(has(next, "in the middle")) << next;
+      EXPECT_TRUE(has(next, "because of a failure on another one")) << next;
       expect_alike(c, next);
       expect_works(d);
       exchange_once(exchange);
@@ -376,7 +376,7 @@ TEST(Failure, AgreedOnAnotherCommunicatorGivesUpWhatIsPendingHere) {
   });
 }
 
-TEST(Failure, ReachesThoseWhoDuplicate) {
+TEST(Failure, ReachesRanksThatDuplicate) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     const Communicator d = c.duplicate();
@@ -427,7 +427,7 @@ TEST(Failure, OfTheTransportIsNotLostInDestructors) {
       {2, 3, 4});
 }
 
-TEST(Failure, OutlivesTheTags) {
+TEST(Failure, RenewsTheTransportWhenTagsRunOut) {
   on_ranks([](const Communicator& c) {
     const Communicator d(std::make_shared<FewTags>(c.transport().duplicate()));
     comm::Exchange exchange(d, c.size() > 1 ? ring(d) : std::make_shared<const comm::Pattern>(), 8);
@@ -469,7 +469,7 @@ TEST(Failure, LeavesNoDisorderInNativeSums) {
   });
 }
 
-TEST(Failure, OfTheUsersPatienceIsSeenWhileWaiting) {
+TEST(Failure, InterruptByTheUserEndsWaits) {
   static thread_local bool impatient = false;
   comm::set_interrupt_check([] { return impatient; });
   on_ranks([](const Communicator& c) {
@@ -521,7 +521,7 @@ TEST(Exchange, WorksInDestructorsWhileAnExceptionUnwinds) {
   });
 }
 
-TEST(Exchange, AbandonedOnesMakeRoom) {
+TEST(Exchange, AbandonedOnesFreeTheirSlots) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     comm::Exchange exchange(c, ring(c), 8);

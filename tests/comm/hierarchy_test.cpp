@@ -1,4 +1,5 @@
-// Sums over nested groups of ranks: right, transposed, and of exactly the volume that the sets of touched elements say.
+// Sums over nested groups of ranks: correct, with their transpose, and with the volume that follows from the touched
+// elements.
 #include <gtest/gtest.h>
 #include <tacit/comm/hierarchy.hpp>
 

@@ -1,4 +1,4 @@
-// Calls of the transport that cannot be left: either all ranks enter them or none.
+// Transport calls that cannot be cancelled: either all ranks enter them or none.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -34,7 +34,7 @@ class Late final : public test::Group {
 
 // Ranks 0 and 1 meet before a call that cannot be left, 0 at once, 1 with a delay in which it hears that rank 2 has
 // failed in the call around. Rank 0 is in: so rank 1 has to come, too.
-TEST(Meeting, IsNotLeftForAFailureElsewhere) {
+TEST(Meeting, IgnoresFailuresOfOtherCommunicators) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() != 3) return;

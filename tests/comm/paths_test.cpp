@@ -1,5 +1,4 @@
-// The paths of an exchange: all bring the same bits and count the same, on any nodes, whoever is late, and after
-// failures.
+// The paths of an exchange: the same bits and counts on any nodes, with late ranks, and after failures.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -107,7 +106,7 @@ void in_one_go(Exchange& e, const Some& some, Global first, int epoch, int k) {
 
 const std::initializer_list<int> many = {1, 2, 3, 4, 6, 8};
 
-TEST(Paths, BringTheSameBitsBothWays) {
+TEST(Paths, DeliverTheSameBitsInBothDirections) {
   on_ranks(
       [](const Communicator& c) {
         for (const std::vector<int>& levels : {std::vector<int>{}, {1}, {2}, {2, 2}, {3}})
@@ -187,7 +186,7 @@ TEST(Paths, LetTwoExchangesEndInAnyOrder) {
 }
 
 // Closed in another order than posted, and by every rank in its own: a slot's grant may be overtaken by the next one.
-TEST(Paths, EndInTurnsForLong) {
+TEST(Paths, SurviveManyAlternatingExchanges) {
   on_ranks(
       [](const Communicator& c) {
         for (const Path path : all_paths(c)) {
@@ -217,7 +216,7 @@ TEST(Paths, EndInTurnsForLong) {
       many);
 }
 
-TEST(Paths, OutrunNoNeighbour) {
+TEST(Paths, DoNotOverwriteDataOfSlowNeighbours) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
@@ -274,7 +273,7 @@ TEST(Paths, MayChangeAtAnyTime) {
       {1, 2, 4});
 }
 
-TEST(Paths, AreTriedAfterAWhileAndAgreedUpon) {
+TEST(Paths, AreMeasuredAndAgreedUpon) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
@@ -386,7 +385,7 @@ TEST(Paths, InjectedFaultsNeverHang) {
 }
 
 // A fault while paths are tried: some ranks may have found something that others have not.
-TEST(Paths, FaultsWhileTheyAreTriedLeaveRanksInStep) {
+TEST(Paths, FaultsDuringMeasurementKeepRanksConsistent) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
@@ -418,7 +417,7 @@ TEST(Paths, FaultsWhileTheyAreTriedLeaveRanksInStep) {
       {2, 3});
 }
 
-TEST(Paths, WithoutWhatTheyNeedSaySo) {
+TEST(Paths, ThrowWhereUnavailable) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;

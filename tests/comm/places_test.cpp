@@ -1,4 +1,4 @@
-// Levels of machines that are made up.
+// Levels of invented machines.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 
@@ -40,7 +40,7 @@ TEST(Places, MakeLevelsFromTheInsideOut) {
   EXPECT_EQ(t.describe(), "8 ranks: 2 node groups, 4 socket groups, 8 numa groups");
 }
 
-TEST(Places, LeaveOutLevelsThatPartNothing) {
+TEST(Places, OmitLevelsThatSeparateNoRanks) {
   // Sockets that are NUMA domains; ranks in turn on nodes; a domain of two sockets; what does not nest; what is not
   // known.
   EXPECT_EQ(names(Topology::of(std::vector<Place>{{0, 0, 0}, {0, 1, 1}})), (Names{"numa", "node", "global"}));
@@ -59,7 +59,7 @@ TEST(Places, LeaveOutLevelsThatPartNothing) {
 }
 
 #if defined(__linux__) && defined(TACIT_HAVE_HWLOC)
-TEST(Places, AreThoseThatHwlocTells) {
+TEST(Places, AgreeWithHwloc) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   const auto bind = [](std::initializer_list<int> cpus) {

@@ -82,7 +82,7 @@ TEST_F(Simulate, SumTakesItsRounds) {
     }
 }
 
-TEST_F(Simulate, SumHidesBehindAKernelAsFarAsItGoesOn) {
+TEST_F(Simulate, SumOverlapsWithAKernelByProgress) {
   auto m = machine();
   const double L = m.latency, o = m.overhead, G8 = 8 * m.gap, round = L + 2 * o + G8;
   const auto takes = [&](double seconds) {

@@ -1,4 +1,4 @@
-// Windows when ranks are out of step: what one rank waits for comes, whatever the others do meanwhile.
+// Windows when ranks are at different points of the program: awaited data arrive whatever the other ranks do.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -151,7 +151,7 @@ TEST(Windows, AreWrittenWhileARankWaitsOnAnotherCommunicator) {
       {2, 3});
 }
 
-TEST(Windows, BringWhatWasAbandonedAndDestroyed) {
+TEST(Windows, DeliverAbandonedExchanges) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
@@ -269,7 +269,7 @@ TEST(Paths, PackRunsOfElementsThemselves) {
 }
 
 // A vector may go when its product is abandoned, and when a rank fails: nobody reads it after that.
-TEST(Gather, LetsGoOfVectors) {
+TEST(Gather, ReleasesVectorsOnClose) {
   on_ranks(
       [](const Communicator& c) {
         if (c.size() == 1) return;
@@ -359,7 +359,7 @@ TEST(Topology, OfTheEnvironmentIsTheFirstRanks) {
   EXPECT_EQ(t.groups(0), c.size());
 }
 
-TEST(Windows, OfProcessesThatWereKilledAreTakenAway) {
+TEST(Windows, OfKilledProcessesAreRemoved) {
   if (!test::under_mpi()) return;
   const auto c = comm::mpi_world();
   if (c.size() == 1) return;

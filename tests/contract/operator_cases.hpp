@@ -1,4 +1,4 @@
-// Every operator of the op floor beside its matrix.
+// Every operator of op with its matrix.
 #pragma once
 
 #include <tacit/op/cells/finite_volume.hpp>
@@ -298,6 +298,18 @@ std::vector<OperatorCase<T>> operator_cases() {
   cases.push_back(csr_case<T>("irregular, slices", irregular, Format::sell));
   cases.push_back(csr_case<T>("banded, rows", banded, Format::csr));
   cases.push_back(csr_case<T>("banded, slices", banded, Format::sell));
+  // Blocks of 3 that ranks cut, some with holes, and an unknown more than blocks have.
+  const auto nodes = random_matrix<T>(40, 40, 7, [](Global i, Global j) {
+    const Global p = i / 3, q = j / 3;
+    return (std::abs(p - q) <= 1 || (p + 2 * q) % 7 == 0) && !((p + q) % 5 == 0 && (i + 2 * j) % 4 == 1);
+  });
+  cases.push_back(csr_case<T>("blocks of 3", nodes, Format::bsr));
+  cases.push_back(csr_case<T>("blocks of 3, automatic", nodes, Format::automatic));
+  cases.push_back(csr_case<T>("blocks of 3, with holes", nodes, Format::bsr, Spread::holes, Spread::holes));
+  cases.push_back(csr_case<T>("blocks of 3, spread differently", nodes, Format::bsr, Spread::last, Spread::blocks));
+  cases.push_back(csr_case<T>("irregular, blocks", irregular, Format::bsr));
+  cases.push_back(csr_case<T>("wide, blocks", wide, Format::bsr));
+  cases.push_back(csr_case<T>("without entries, blocks", Reference<T>{11, 11, {}}, Format::bsr));
   cases.push_back(csr_case<T>("on one rank", irregular, Format::sell, Spread::last, Spread::last));
   cases.push_back(csr_case<T>("with holes", irregular, Format::automatic, Spread::holes, Spread::holes));
   cases.push_back(

@@ -1,4 +1,4 @@
-// What every operator must keep, on any number of ranks.
+// Properties of all operators, on any number of ranks.
 #include <gtest/gtest.h>
 
 #include "contract/operator_cases.hpp"
@@ -90,7 +90,7 @@ TYPED_TEST(Operators, HaveTheAdjointOfTheirMatrix) {
   });
 }
 
-TYPED_TEST(Operators, WithoutAdjointSaySo) {
+TYPED_TEST(Operators, WithoutAdjointThrow) {
   using T = TypeParam;
   this->each(
       [&](const auto&, const auto& A, const Communicator&) {
@@ -126,7 +126,7 @@ TYPED_TEST(Operators, TakeColumnsAsSingleOnes) {
       {1, 2, 5});
 }
 
-TYPED_TEST(Operators, MayHaveTwoProductsUnderWay) {
+TYPED_TEST(Operators, AllowTwoProductsInFlight) {
   using T = TypeParam;
   this->each(
       [&](const auto& c, const auto& A, const Communicator&) {
@@ -275,7 +275,7 @@ TYPED_TEST(Operators, AreLinear) {
       {1, 4});
 }
 
-TYPED_TEST(Operators, KeepNotANumberWhereItIsRead) {
+TYPED_TEST(Operators, KeepNaNInTheRowsThatReadIt) {
   using T = TypeParam;
   this->each(
       [&](const auto& c, const auto& A, const Communicator&) {

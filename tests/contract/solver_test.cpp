@@ -1,4 +1,4 @@
-// What every method keeps on every operator, scalar and number of ranks.
+// Properties of all methods, for every operator, scalar and number of ranks.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 #include "support/threads.hpp"
@@ -347,7 +347,7 @@ TYPED_TEST(Solver, SubnormalRightHandSides) {
   }
 }
 
-TYPED_TEST(Solver, SolutionsOutOfRangeAreNotClaimed) {
+TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
   using T = TypeParam;
   using R = real_t<T>;
   on_ranks(
@@ -461,7 +461,7 @@ TYPED_TEST(Solver, BreakdownsHaveNames) {
       {3});
 }
 
-TYPED_TEST(Solver, DiagonalScalingsThatDivergeAreTakenBack) {
+TYPED_TEST(Solver, DivergingDiagonalScalingsAreUndone) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -484,7 +484,7 @@ TYPED_TEST(Solver, DiagonalScalingsThatDivergeAreTakenBack) {
       {2});
 }
 
-TYPED_TEST(Solver, MoreThanTheArithmeticGivesIsStagnation) {
+TYPED_TEST(Solver, UnattainableTolerancesStagnate) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -650,7 +650,7 @@ TYPED_TEST(Solver, WrongUseIsRefusedBeforeAnything) {
       {2});
 }
 
-TYPED_TEST(Solver, ThreadsDoNotChangeABit) {
+TYPED_TEST(Solver, SameBitsForAnyNumberOfThreads) {
 #ifdef _OPENMP
   using T = TypeParam;
   if (under_mpi()) GTEST_SKIP();
@@ -718,7 +718,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
   }
 }
 
-TYPED_TEST(Solver, FallbacksAreToldAndCanBeForbidden) {
+TYPED_TEST(Solver, FallbacksAreReportedAndCanBeDisabled) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {

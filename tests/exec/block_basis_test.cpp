@@ -76,7 +76,7 @@ const std::vector<std::array<std::size_t, 3>> shapes{{0, 1, 1},    {1, 1, 0},   
                                                      {5, 10, 257}, {7, 6, 1000}, {2, 11, 8191}, {11, 10, 8200},
                                                      {31, 4, 515}, {6, 3, 20001}};
 
-TYPED_TEST(BlockBasis, GramIsTheSums) {
+TYPED_TEST(BlockBasis, GramEqualsTheInnerProducts) {
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   for (const auto& [j, s, n] : shapes) {
@@ -94,7 +94,7 @@ TYPED_TEST(BlockBasis, GramIsTheSums) {
   }
 }
 
-TYPED_TEST(BlockBasis, UpdateIsTheCombination) {
+TYPED_TEST(BlockBasis, UpdateEqualsTheLinearCombination) {
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   for (const auto& [j, s, n] : shapes)
@@ -133,7 +133,7 @@ TYPED_TEST(BlockBasis, UpdateIsTheCombination) {
       }
 }
 
-TYPED_TEST(BlockBasis, UpdateAndGramIsBoth) {
+TYPED_TEST(BlockBasis, UpdateAndGramEqualsUpdateThenGram) {
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   for (const auto& [j, s, n] : shapes) {
@@ -149,7 +149,7 @@ TYPED_TEST(BlockBasis, UpdateAndGramIsBoth) {
   }
 }
 
-TYPED_TEST(BlockBasis, CombineAddsUp) {
+TYPED_TEST(BlockBasis, CombineEqualsTheLinearCombination) {
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   for (const auto& [j, s, n] : shapes) {
@@ -167,7 +167,7 @@ TYPED_TEST(BlockBasis, CombineAddsUp) {
   }
 }
 
-TYPED_TEST(BlockBasis, ThreadsDoNotChangeABit) {
+TYPED_TEST(BlockBasis, SameBitsForAnyNumberOfThreads) {
   using T = typename TypeParam::scalar;
   using S = typename TypeParam::storage;
   const std::size_t n = 40003;
@@ -185,7 +185,7 @@ TYPED_TEST(BlockBasis, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(BlockBasis, VectorsThatEndTheBasisAreTheBlock) {
+TEST(BlockBasis, BlockMayBeTheLastVectorsOfTheBasis) {
   using T = std::complex<double>;
   Sample<T, T> a(5, 3, 900);
   auto q = a.q;

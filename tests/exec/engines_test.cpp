@@ -1,5 +1,5 @@
-// Engines: the same numbers whatever pushes the work on, whatever the number of ranks and threads; tasks that overlap;
-// what cannot be had is refused.
+// Engines: the same results for all engines and any number of ranks and threads; overlapping tasks; unavailable engines
+// are refused.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -101,7 +101,7 @@ TEST(Tasks, ErrorsLeaveAfterTheWorkIsDone) {
 }
 
 /// What a task throws comes out of the call that waits for it, or of the run, and engines work on.
-TEST(Tasks, WhatATaskThrowsIsThrown) {
+TEST(Tasks, RethrowTheErrorOfATask) {
   for (const int team : {1, 2, 4}) {
     set_threads(team);
     std::vector<double> a(200000);
@@ -278,7 +278,7 @@ TEST(Engines, SameNumbersComplex) {
 TEST(Engines, SameNumbersFloat) {
   same_numbers<float>({2}, {2}, shifted_grid<float>(200, 190), true, 8, false);
 }
-TEST(Engines, SameNumbersFarAway) {
+TEST(Engines, SameNumbersForDistantBlocks) {
   same_numbers<double>({3}, {2}, far_grid<double>(200, 190), false, 8, false);
 }
 
@@ -289,7 +289,7 @@ TEST(Engines, OtherFormatsAndBalancedScales) {
   on_ranks(
       [&](const comm::Communicator& comm) {
         set_threads(2);
-        for (const auto format : {op::Format::csr, op::Format::sell})
+        for (const auto format : {op::Format::csr, op::Format::sell, op::Format::bsr})
           for (const int e : {0, 400}) {
             const auto scaled = a.map([&](Global, Global, double v) { return std::ldexp(v, e); });
             const auto space = layout::Space::distributed(comm, a.n);
@@ -302,6 +302,21 @@ TEST(Engines, OtherFormatsAndBalancedScales) {
           }
       },
       {2});
+}
+
+TEST(Engines, SameNumbersInBlocks) {
+  // Three unknowns on each point of a grid: blocks of tasks end within blocks of the matrix.
+  const auto points = shifted_grid<double>(140, 130);
+  Whole<double> a;
+  a.n = 3 * points.n;
+  for (Global r = 0; r < a.n; ++r) {
+    for (Global k = points.start[r / 3]; k < points.start[r / 3 + 1]; ++k)
+      for (Global j = 0; j < 3; ++j)
+        a.push(3 * points.column[k] + j, points.value[k] * (j == r % 3 ? 1 : 0.01 * double(1 + j + r % 3)));
+    a.end_row();
+  }
+  EXPECT_EQ(a.on(comm::Communicator::self())->storage().substr(0, 5), "bsr-3");
+  same_numbers<double>({2}, {1, 3}, a, true, 8, false);
 }
 
 TEST(Engines, CallbacksSeeTheSolution) {
@@ -352,7 +367,7 @@ TEST(Engines, ErrorsOfOneRankReachAll) {
 }
 
 /// One rank's threads throw in a product: all ranks throw the same, with every engine, and the communicator works on.
-TEST(Engines, ErrorsOfOneRanksThreadsReachAll) {
+TEST(Engines, ErrorsOfThreadsReachAllRanks) {
   if (under_mpi()) GTEST_SKIP();
   const auto a = shifted_grid<double>(150, 140);
   const auto b = random_vector<double>(a.n, 3);
@@ -386,7 +401,7 @@ TEST(Engines, ErrorsOfOneRanksThreadsReachAll) {
   set_threads(1);
 }
 
-TEST(Engines, WhatCannotBeHadIsRefused) {
+TEST(Engines, UnavailableEnginesAreRefused) {
   const auto a = shifted_grid<double>(5, 4);
   const auto A = a.on(comm::Communicator::self());
   const auto b = random_vector<double>(a.n, 3);

@@ -100,7 +100,7 @@ TYPED_TEST(Pairs, ColumnsAndMagnitudes) {
   EXPECT_EQ((exec::largest_magnitude<T, Host>(broken.data(), 100)), std::numeric_limits<double>::infinity());
 }
 
-TYPED_TEST(Pairs, ThreadsDoNotChangeABit) {
+TYPED_TEST(Pairs, SameBitsForAnyNumberOfThreads) {
   using T = TypeParam;
   const std::size_t n = 40000;
   const Set<T> y(3, n, 1);

@@ -1,4 +1,4 @@
-// Loops that threads share.
+// Loops shared by threads.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/exec/branches.hpp>
@@ -108,7 +108,7 @@ TEST(ParallelFor, LoopsWithinLoopsRunOnOneThread) {
   EXPECT_EQ(exec::threads(), 3);
 }
 
-TEST(ParallelFor, ThrowsWhatAnyThreadThrows) {
+TEST(ParallelFor, RethrowsTheErrorOfAnyThread) {
   const Threads team(3);
   for (int culprit = 0; culprit < 3; ++culprit) {
     std::atomic<int> here = 0;
@@ -177,7 +177,7 @@ long divided_sum(long begin, long end, long culprit = -1) {
   return a + b;
 }
 
-TEST(Branches, AddUpOnAnyTeam) {
+TEST(Branches, SumsAreCorrectOnAnyTeam) {
   EXPECT_EQ(divided_sum(0, 100), 4950);  // without a team
   for (const int threads : {1, 2, 3, 7}) {
     const Threads team(threads);
@@ -316,7 +316,7 @@ TEST(ParallelFor, DoesNotWaitForThreadsWithoutAProcessor) {
   EXPECT_LT(two, 3 * one);
 }
 
-TEST(Quota, IsTheLeastOfTheGroupsAround) {
+TEST(Quota, IsTheMinimumOfNestedGroups) {
   namespace fs = std::filesystem;
   char name[] = "/tmp/tacit-quota-XXXXXX";
   const fs::path root = mkdtemp(name);

@@ -1,4 +1,4 @@
-// What the tests of team kernels share: random scalars, errors, and the ways a kernel is run here.
+// Shared by the tests of team kernels: random scalars, errors, and the ways of running a kernel.
 #pragma once
 
 #include <tacit/base/complex.hpp>

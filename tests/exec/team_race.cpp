@@ -1,6 +1,6 @@
 // A kernel with a barrier that can be left out, for the race checker. Built with -fsanitize=thread it must pass when
-// run with "barrier" and be reported when run with "none": that proves that ThreadTeam lets races be seen. Run by one
-// thread the kernel gives the right sums both times.
+// run with "barrier" and be reported when run with "none": this shows that ThreadTeam makes races visible. Run by one
+// thread the kernel gives correct sums in both cases.
 #include <tacit/exec/team.hpp>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Teams: sums, lanes, barriers and items are the same thing in one thread and in many.
+// Teams: sums, lanes, barriers and items behave alike with one thread and with many.
 #include "exec/team_fixtures.hpp"
 
 #include <tacit/exec/gang.hpp>
@@ -225,7 +225,7 @@ struct Breaks {
   }
 };
 
-TEST(Team, WhatAMemberThrowsIsThrown) {
+TEST(Team, RethrowsTheErrorOfAMember) {
   for (const Way way : ways) {
     std::vector<int> done(9);
     EXPECT_THROW(launch_here(way, 9, Breaks{4, done.data()}), std::bad_alloc);
@@ -249,7 +249,7 @@ TEST(Team, AtomicAddsLoseNothing) {
   }
 }
 
-TEST(Complex, IsWhatStdComplexIs) {
+TEST(Complex, EqualsStdComplex) {
   static_assert(sizeof(Complex<double>) == 16 && alignof(Complex<double>) == 8 && std::is_trivial_v<Complex<float>>);
   Dice dice(1);
   for (int i = 0; i < 100; ++i) {

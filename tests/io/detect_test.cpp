@@ -1,4 +1,4 @@
-// Files are known by their first bytes.
+// Files are recognised by their first bytes.
 #include "io/mutate.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace tacit::io::test {
 namespace {
 
-TEST(Detect, GoesByContentAndNotByName) {
+TEST(Detect, UsesContentsAndNotNames) {
   using namespace std::string_view_literals;
   for (const Seed& seed : seeds())
     EXPECT_EQ(detect_bytes(seed.kind == Kind::gzip ? gzip(seed.bytes) : seed.bytes),

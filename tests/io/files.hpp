@@ -1,4 +1,4 @@
-// Files that vanish with the test, and bitwise comparison of what was read.
+// Temporary files, and bitwise comparison of values that were read.
 #pragma once
 
 #include <tacit/io/matrix_file.hpp>

@@ -1,4 +1,4 @@
-// Matrix Market files: what is accepted and as what, what is refused and with which words.
+// Matrix Market files: accepted contents with their values, and refused contents with their messages.
 #include "io/errors.hpp"
 #include "io/files.hpp"
 

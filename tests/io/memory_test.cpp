@@ -1,4 +1,4 @@
-// The readers take no more memory than they say, and none for what a file only claims.
+// The readers need no more memory than documented, and allocate none for false sizes in a header.
 #include "io/files.hpp"
 
 #include <tacit/base/error.hpp>
@@ -110,7 +110,7 @@ TEST(Memory, OfAFileIsReadInBlocks) {
   EXPECT_LE(peak_of([&] { read_matrix_market<double>(path, 1, 4); }), 24 * n / 2 + working);
 }
 
-TEST(Memory, IsNotTakenForClaims) {
+TEST(Memory, IsNotAllocatedForFalseHeaders) {
   const std::string banner = "%%MatrixMarket matrix coordinate real general\n";
   EXPECT_LE(peak_of([&] { parse_matrix_market<double>(banner + "1 1 4611686018427387904\n1 1 1\n", "f"); }), mebi);
   EXPECT_LE(peak_of([&] { parse_matrix_market<double>(banner + "9000000000000000000 1 1\n1 1 1\n", "f"); }), mebi);

@@ -1,4 +1,4 @@
-// Damaged files: seeds of every format, ways to damage them, and what must hold for whatever comes of it.
+// Damaged files: seeds of every format, ways to damage them, and the properties of all outcomes.
 #pragma once
 
 #include "io/files.hpp"

@@ -1,4 +1,4 @@
-// Damaged files are refused with an Error or read as what they say. Seeded; the count can be raised by the environment.
+// Damaged files are refused with an Error or read correctly. Seeded; the count can be raised by the environment.
 #include "io/mutate.hpp"
 
 #include <gtest/gtest.h>

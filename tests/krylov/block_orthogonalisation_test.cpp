@@ -1,4 +1,4 @@
-// Orthogonality, V = Q R and honest failure of the block methods, on blocks of known condition.
+// Orthogonality, V = Q R and reported failures of the block methods, on blocks of known condition.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -180,7 +180,7 @@ double backward_bound(BlockQr how, const Outcome<T>& o) {
   return epsilon<T> * (how == BlockQr::mixed_cholqr ? std::max(300.0, o.by_inverse) : 300.0);
 }
 
-TYPED_TEST(BlockOrthogonalisation, BlockQrReachesWhatItsTableSays) {
+TYPED_TEST(BlockOrthogonalisation, BlockQrReachesTheDocumentedOrthogonality) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -257,7 +257,7 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
       {2, 4});
 }
 
-TYPED_TEST(BlockOrthogonalisation, BlocksBehindABasis) {
+TYPED_TEST(BlockOrthogonalisation, BlocksAgainstABasis) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -302,7 +302,7 @@ TYPED_TEST(BlockOrthogonalisation, BlocksBehindABasis) {
       {3});
 }
 
-TYPED_TEST(BlockOrthogonalisation, OneSumCarriesTheSymmetricPartOnce) {
+TYPED_TEST(BlockOrthogonalisation, OneReductionSendsTheSymmetricPartOnce) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -317,7 +317,7 @@ TYPED_TEST(BlockOrthogonalisation, OneSumCarriesTheSymmetricPartOnce) {
       {2});
 }
 
-TYPED_TEST(BlockOrthogonalisation, AFailureIsAValueThatSaysWhere) {
+TYPED_TEST(BlockOrthogonalisation, FailureReturnsTheCompleteColumns) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {

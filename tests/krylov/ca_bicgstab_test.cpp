@@ -1,4 +1,4 @@
-// s-step BiCGStab: the iterates of BiCGStab, one sum a block, and nothing claimed that is not so.
+// s-step BiCGStab: the iterates of BiCGStab, one reduction for each block, and true reports of convergence.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -70,7 +70,7 @@ TYPED_TEST(CaBicgstab, FollowsBicgstab) {
       {2, 3});
 }
 
-TYPED_TEST(CaBicgstab, OneSumForAllIterationsOfABlock) {
+TYPED_TEST(CaBicgstab, OneReductionForEachBlock) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -104,7 +104,7 @@ TYPED_TEST(CaBicgstab, OneSumForAllIterationsOfABlock) {
       {3});
 }
 
-TEST(CaBicgstab, EasySolvesPayLittle) {
+TEST(CaBicgstab, EasySolvesTakeFewExtraProducts) {
   // What converges in k iterations costs blocks of 1, 2, 4 ..
   const auto A = shifted_grid<double>(10, 10);
   const auto b = random_vector<double>(A.n, 2);
@@ -122,7 +122,7 @@ struct System {
   bool ones;
   double rtol;
 };
-TEST(CaBicgstab, TakesTheIterationsOfBicgstabAndTellsTheTruth) {
+TEST(CaBicgstab, TakesTheIterationsOfBicgstabWithTrueResiduals) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   int claims = 0, false_claims = 0;
   for (const System& system : {System{24, false, 1e-10}, System{32, true, 1e-10}, System{64, true, 1e-10}}) {
@@ -158,7 +158,7 @@ TEST(CaBicgstab, TakesTheIterationsOfBicgstabAndTellsTheTruth) {
   RecordProperty("false_claims", false_claims);
 }
 
-TEST(CaBicgstab, LosesNothingToALongMonomialBasis) {
+TEST(CaBicgstab, LongMonomialBasisStaysAccurate) {
   // Unverified, blocks of 8 monomials end this system after 40 iterations with a true residual of 1e4.
   const auto a = grid<double>(64, 64, 0.5);
   const std::vector<double> b(a.n, 1.0);
@@ -172,7 +172,7 @@ TEST(CaBicgstab, LosesNothingToALongMonomialBasis) {
 // beside the iterations of bicgstab, which then begins where it would have begun: as many in short blocks as the grid
 // is wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all (some 60 to 80, as rounding
 // goes).
-TEST(CaBicgstab, ShortBlocksToNoAvailEndInBicgstab) {
+TEST(CaBicgstab, ShortBlocksFallBackToBicgstab) {
   const Global n = 24;
   Whole<double> a;
   a.n = n * n;
@@ -227,7 +227,7 @@ TYPED_TEST(CaBicgstab, StopsOnTheMaxNorm) {
       {3});
 }
 
-TYPED_TEST(CaBicgstab, BreakdownsHaveTheNamesOfBicgstab) {
+TYPED_TEST(CaBicgstab, BreakdownsAreThoseOfBicgstab) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -307,7 +307,7 @@ TYPED_TEST(CaBicgstab, TinyProblemsAndLongBlocks) {
       {2, 5});
 }
 
-TEST(CaBicgstab, RanksDoNotMatter) {
+TEST(CaBicgstab, SameResultOnAnyNumberOfRanks) {
   const auto a = varied<double>(20, 18, 0.5);
   const auto b = random_vector<double>(a.n, 3);
   const auto alone = run(*a.on(comm::Communicator::self()), b, options(8, Basis::chebyshev, 1e-9));

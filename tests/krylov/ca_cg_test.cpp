@@ -1,4 +1,4 @@
-// s-step CG: the iterates of CG, one sum a block.
+// s-step CG: the iterates of CG, one reduction for each block.
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
@@ -78,7 +78,7 @@ TYPED_TEST(CaCg, FollowsCg) {
       {2, 3});
 }
 
-TYPED_TEST(CaCg, OneSumForAllIterationsOfABlock) {
+TYPED_TEST(CaCg, OneReductionForEachBlock) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -111,7 +111,7 @@ TYPED_TEST(CaCg, OneSumForAllIterationsOfABlock) {
       {3});
 }
 
-TEST(CaCg, TakesTheIterationsOfCgAndTellsTheTruth) {
+TEST(CaCg, TakesTheIterationsOfCgWithTrueResiduals) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   for (const auto& [n, ones] : {std::pair<Global, bool>{32, false}, {64, true}, {64, false}}) {
     const auto a = grid<double>(n, n);
@@ -179,7 +179,7 @@ TYPED_TEST(CaCg, StopsOnTheMaxNorm) {
   }
 }
 
-TYPED_TEST(CaCg, BreakdownsHaveTheNamesOfCg) {
+TYPED_TEST(CaCg, BreakdownsAreThoseOfCg) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -242,7 +242,7 @@ TYPED_TEST(CaCg, TinyAndSingularProblems) {
 
 // Residuals rise before they fall, which is no reason to take x back; an error that has grown is. A clamped beam in
 // single precision: without fallbacks 899 iterations of ca-cg have lost more than they had found.
-TEST(CaCgStopped, IsNoFurtherFromTheSolutionThanItBegan) {
+TEST(CaCgStopped, ErrorIsNotLargerThanAtTheStart) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<float>(400);
   const auto A = a.on(comm::Communicator::self());

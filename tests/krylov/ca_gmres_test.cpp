@@ -1,4 +1,4 @@
-// ca-gmres: the iterates of gmres, the counts of its page, honest ends.
+// ca-gmres: the iterates of gmres, the documented counts, true reports of convergence.
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
@@ -150,7 +150,7 @@ std::int64_t sums_of_a_cycle(const op::Operator<T, Host>& A, const std::vector<T
   return (sums(5) - sums(3)) / 2 - of_the_driver;
 }
 
-TYPED_TEST(CaGmres, SumsOfACycleAreThoseOfThePage) {
+TYPED_TEST(CaGmres, ReductionsOfACycleAreAsDocumented) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -226,7 +226,7 @@ double lost(const op::Operator<T, Host>& A, const Whole<T>& a, Basis basis, int 
   return most;
 }
 
-TEST(CaGmresBasis, KeepsTheOrthogonalityThatIsKnown) {
+TEST(CaGmresBasis, KeepsTheRequiredOrthogonality) {
   using T = double;
   for (const double convection : {0.5, 0.0}) {
     const auto a = grid<T>(64, 64, convection);
@@ -243,7 +243,7 @@ TEST(CaGmresBasis, KeepsTheOrthogonalityThatIsKnown) {
   }
 }
 
-TYPED_TEST(CaGmres, AStepTooLongHealsAndSaysSo) {
+TYPED_TEST(CaGmres, TooLongStepIsShortenedWithAWarning) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -312,7 +312,7 @@ TYPED_TEST(CaGmres, InvariantSpacesAndSingularMatrices) {
       {3});
 }
 
-TYPED_TEST(CaGmres, ABasisInLowerPrecisionRefinesToTheRequest) {
+TYPED_TEST(CaGmres, LowPrecisionBasisReachesTheTolerance) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -339,7 +339,7 @@ TYPED_TEST(CaGmres, ABasisInLowerPrecisionRefinesToTheRequest) {
       {2});
 }
 
-TYPED_TEST(CaGmres, FloatsSolveToo) {
+TYPED_TEST(CaGmres, SolvesInSinglePrecision) {
   using R = std::conditional_t<is_complex<TypeParam>, std::complex<float>, float>;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -358,7 +358,7 @@ TYPED_TEST(CaGmres, FloatsSolveToo) {
       {2});
 }
 
-TYPED_TEST(CaGmres, RanksFollowOneAnother) {
+TYPED_TEST(CaGmres, RanksGiveTheSameHistory) {
   using T = TypeParam;
   const auto a = grid<T>(20, 21, 0.3);
   const auto b = random_vector<T>(a.n, 3);
@@ -398,7 +398,7 @@ TYPED_TEST(CaGmres, SolvesWhatGmresSolvesWithHardlyMoreProducts) {
 
 // A condition of 3e6: cycles end where the space does, and H = R B R^-1 of long blocks would leave a thousandth of the
 // residual that the projected problem takes for nothing.
-TEST(CaGmresBasis, IsAsGoodAsTheConditionOfTheMatrixNeeds) {
+TEST(CaGmresBasis, ConditionSuitsThatOfTheMatrix) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<double>(100);
   const auto A = a.on(comm::Communicator::self());

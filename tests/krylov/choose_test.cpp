@@ -1,4 +1,4 @@
-// The rule behind Method::automatic, on prices made up for it.
+// The rule of Method::automatic, on invented costs.
 #include <tacit/krylov/choose.hpp>
 
 #include <gtest/gtest.h>
@@ -16,19 +16,19 @@ Method choose(std::span<const Method> candidates, Prices prices) {
   return method;
 }
 
-TEST(Choose, FewerBytesWhereMemoryIsWhatCosts) {
+TEST(Choose, FewerBytesWhereMemoryDominates) {
   EXPECT_EQ(choose(general, {.product = 4, .vector = 0.4, .sum = 1e-3}), Method::ca_gmres);
   EXPECT_EQ(choose(positive, {.product = 4, .vector = 0.4, .sum = 1e-3}), Method::cg);
 }
-TEST(Choose, ClassicalWhereTheProductIsWhatCosts) {
+TEST(Choose, ClassicalWhereProductsDominate) {
   EXPECT_EQ(choose(general, {.product = 1000, .vector = 0.4, .sum = 1e-3}), Method::gmres);
   EXPECT_EQ(choose(general, {.product = 1, .precondition = 1000, .vector = 0.4, .sum = 1e-3}), Method::gmres);
 }
-TEST(Choose, FewerOrHiddenSumsWhereLatencyIsWhatCosts) {
+TEST(Choose, FewerOrHiddenReductionsWhereLatencyDominates) {
   EXPECT_NE(choose(general, {.product = 1, .vector = 0.01, .sum = 3}), Method::gmres);
   EXPECT_EQ(choose(positive, {.product = 1, .vector = 0.01, .sum = 1}), Method::pipelined_cg);
 }
-TEST(Choose, AMarginKeepsTheClassicalMethod) {
+TEST(Choose, SmallGainsKeepTheClassicalMethod) {
   std::string why;
   const Prices close{.product = 1, .vector = 0.01, .sum = 0.08};
   EXPECT_LT(seconds_an_iteration(Method::pipelined_cg, close), seconds_an_iteration(Method::cg, close));

@@ -1,4 +1,4 @@
-// p(l)-CG: the iterates of conjugate gradients, l sums in flight, and the residual that it replaces.
+// p(l)-CG: the iterates of conjugate gradients, l reductions in flight, and residual replacement.
 #include "../../src/krylov/deep_pipelined_cg.hpp"
 #include "support/communicators.hpp"
 #include "support/late.hpp"
@@ -30,7 +30,7 @@ class DeepPipelinedCg : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(DeepPipelinedCg, Scalars);
 
-TEST(DelayedLanczos, ColumnsComeFromInnerProductsThatAreOld) {
+TEST(DelayedLanczos, ColumnsComeFromDelayedInnerProducts) {
   // A diagonal, v_0 random: the columns of Lanczos, each from a base l - 1 steps back.
   const int n = 40, l = 4, steps = 12;
   const std::vector<double> shifts{3, 7, 1, 5};
@@ -140,7 +140,7 @@ TYPED_TEST(DeepPipelinedCg, CountsAreThoseOfItsDocumentation) {
     });
 }
 
-TEST(DeepPipelinedCgSums, TravelBehindProducts) {
+TEST(DeepPipelinedCgSums, OverlapWithProducts) {
   if (under_mpi()) GTEST_SKIP() << "two threads are enough";
   comm::run_threads(2, [](const comm::Communicator& comm) {
     const auto matrix = [] { return grid<double>(12, 12); };
@@ -271,18 +271,6 @@ TYPED_TEST(DeepPipelinedCg, ABasisThatIsTooDeepBecomesShallower) {
   bool told = false;
   for (const auto& w : s.report.warnings) told = told || w.find("its depth was") != std::string::npos;
   EXPECT_TRUE(told);
-}
-
-TEST(VariableGaps, FollowLinearRecurrencesAsGapsDo) {
-  krylov::Gaps<3> fixed;
-  krylov::VariableGaps variable(3);
-  fixed.reset({1, 2, 3});
-  variable.reset({1, 2, 3});
-  for (int k = 0; k < 5; ++k) {
-    fixed.step({{{0.5, -1, 0}, {0, 2, 1}, {0.25, 0, -1}}}, {0.1, 0.2, 0.3});
-    variable.step({0.5, -1, 0, 0, 2, 1, 0.25, 0, -1}, {0.1, 0.2, 0.3});
-  }
-  for (int i = 0; i < 3; ++i) EXPECT_NEAR(variable[i], fixed[i], 1e-12 * fixed[i]);
 }
 
 }  // namespace

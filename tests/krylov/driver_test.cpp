@@ -1,4 +1,4 @@
-// What the driver promises whatever the method: norms, guesses, callbacks and cycles at the edges.
+// Properties of the driver for all methods: norms, initial guesses, callbacks and limits of cycles.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -78,7 +78,7 @@ void leaves_a_far_guess(double size, double guess) {
     EXPECT_NE(report.warnings[0].find("x0 has a residual"), std::string::npos) << report.warnings[0];
   }
 }
-TEST(Driver, GuessesOutOfTheRangeAreLeft) {
+TEST(Driver, GuessesOutsideTheRangeAreReturned) {
   leaves_a_far_guess<float>(1e-20, 1);
   leaves_a_far_guess<double>(1e-160, 1);
   leaves_a_far_guess<double>(1e-300, 1e10);
@@ -108,7 +108,7 @@ double norm_of(const std::vector<double>& v) {
 
 /// Row 7 is zero: no x has a residual below 1 / sqrt(50), and cycle after cycle ends with a vector that the matrix maps
 /// to almost nothing.
-TEST(Driver, MoreIterationsDoNoHarm) {
+TEST(Driver, MoreIterationsDoNotWorsenTheResult) {
   const auto a = tridiagonal<double>(50, -1, 2, -1).map([](Global r, Global, double v) { return r == 7 ? 0 : v; });
   const auto A = a.on(comm::Communicator::self());
   const std::vector<double> b(50, 1.0);
@@ -132,7 +132,7 @@ TEST(Driver, MoreIterationsDoNoHarm) {
 
 /// Nearly singular matrices: a nearly repeated row, singular values down to rounding, a tiny eigenvalue.
 // Where rounding of A x is as long as b a recomputed residual may be 0 by chance.
-TEST(Driver, ResidualsThatAreAllRoundingAreNotBelieved) {
+TEST(Driver, ResidualsOfRoundingErrorsAreNotAccepted) {
   const auto comm = comm::Communicator::self();
   struct Case {
     double a[4], b[2];
@@ -247,7 +247,7 @@ TEST(Driver, NoSolveEndsWorseThanItsGuess) {
 }
 
 /// The vectors that cycles are given are those that they have; only where nobody has said how many there may be more.
-TEST(Driver, GivenCyclesStay) {
+TEST(Driver, GivenRestartIsKept) {
   const auto a = grid<double>(40, 40);
   const auto A = a.on(comm::Communicator::self());
   const auto b = random_vector<double>(a.n, 4);
@@ -326,7 +326,7 @@ TEST(Driver, NegativeDefiniteSystemsAreSolvedByTheirNegative) {
   });
 }
 
-TEST(Driver, CgSaysWhatIsNotHermitian) {
+TEST(Driver, CgNamesTheOperatorThatIsNotHermitian) {
   on_ranks([](const comm::Communicator& comm) {
     const auto skewed = grid<double>(16, 15, 0.9), positive = grid<double>(16, 15);
     const auto A = skewed.on(comm), B = positive.on(comm);
@@ -402,7 +402,7 @@ TEST(Driver, InconsistentSystemsAreNamed) {
   });
 }
 
-TEST(Driver, BlamesReplacedPivotsForAFailure) {
+TEST(Driver, NamesReplacedPivotsAsTheCauseOfAFailure) {
   on_ranks([](const comm::Communicator& comm) {
     // A matrix without a diagonal: rows of a nonsingular one in another order.
     const Global n = 60;
@@ -429,7 +429,7 @@ TEST(Driver, BlamesReplacedPivotsForAFailure) {
   });
 }
 
-TEST(Driver, NothingLeftOfABlockIsNotNaN) {
+TEST(Driver, ExhaustedBlocksGiveNoNaN) {
   const auto A = diagonal<double>({3, 3, 3}).on(comm::Communicator::self());
   Options o;
   o.method = Method::ca_gmres, o.orthogonalisation = krylov::Orthogonalisation::bcgs2,

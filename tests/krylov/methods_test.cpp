@@ -1,8 +1,8 @@
 // Each method against its definition: textbook recurrences, closed forms, optimality.
 #include "support/methods.hpp"
+#include "../../src/krylov/cycle.hpp"
 #include "support/communicators.hpp"
 
-#include <tacit/krylov/gmres.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
 
@@ -165,7 +165,7 @@ TYPED_TEST(Methods, BicgstabFollowsTheTextbook) {
   });
 }
 
-TYPED_TEST(Methods, BicgstabWithAPreconditionerIsPlainOnTheProduct) {
+TYPED_TEST(Methods, PreconditionedBicgstabEqualsBicgstabOnTheProduct) {
   using T = TypeParam;
   const auto a = shifted_grid<T>(8, 8, 0.4).map([](Global, Global c, T v) { return v * real_t<T>(1 + c % 4); });
   const auto A = a.on(comm::Communicator::self());
@@ -403,7 +403,7 @@ TYPED_TEST(Methods, ChebyshevFindsItsBoundsByItself) {
       {2});
 }
 
-TYPED_TEST(Methods, AGuessIsImprovedNotForgotten) {
+TYPED_TEST(Methods, InitialGuessIsUsed) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {

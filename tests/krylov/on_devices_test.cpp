@@ -1,4 +1,4 @@
-// H-matrices and BiCGStab on several devices of a process, which here are virtual ones.
+// H-matrices and BiCGStab on several virtual devices of a process.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/comm/simulate.hpp>
@@ -237,7 +237,7 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
       {2, 3});
 }
 
-TEST(HMatrixOnDevices, IsSolvedWithBehindItsOwnSums) {
+TEST(HMatrixOnDevices, OverlapsSumsWithProducts) {
   on_ranks(
       [](const Communicator& comm) {
         constexpr Local n = 300;
@@ -255,7 +255,7 @@ TEST(HMatrixOnDevices, IsSolvedWithBehindItsOwnSums) {
         for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
           const int count = work == VectorWork::shared ? 3 : 1;
           std::vector<double> first;
-          for (const auto overlap : {DeviceOverlap::copy, DeviceOverlap::gather, DeviceOverlap::vectors}) {
+          for (const auto overlap : {DeviceOverlap::copy, DeviceOverlap::gather}) {
             const auto devices = group(count);
             const HMatrixOnDevices<double, Host> B(A, devices);
             B.group().overlap = overlap;
@@ -304,7 +304,7 @@ double residual_by_host(const HMatrix<T>& A, const std::vector<T>& b, const std:
 }
 
 // Recurrences in float drift: what they claim is not what x has.
-TEST(HMatrixOnDevices, ClaimsWhatHolds) {
+TEST(HMatrixOnDevices, ReportsTrueResiduals) {
   constexpr Local n = 700;
   const auto A = matrix<float>(Communicator::self(), n, 1e-4);
   const auto b = numbers_of<float>(n);

@@ -1,4 +1,4 @@
-// The judge: what it believes, what it keeps, and when it ends, on solves whose runs are written down.
+// The judge: which trials it accepts, which x it keeps, and when it ends, on prescribed runs.
 #include <gtest/gtest.h>
 
 #include <tacit/krylov/outer.hpp>
@@ -39,7 +39,7 @@ class Written final : public OuterIteration {
 
 }  // namespace
 
-TEST(Judge, NeedsNoRunWhereXIsGoodAlready) {
+TEST(Judge, NeedsNoRunForASolvedSystem) {
   Written solve({});
   const Verdict verdict = judge(solve, 0.5, 0.5);
   EXPECT_EQ(verdict.reason, Reason::converged);
@@ -47,7 +47,7 @@ TEST(Judge, NeedsNoRunWhereXIsGoodAlready) {
   EXPECT_EQ(solve.said, "");
 }
 
-TEST(Judge, KeepsWhatIsBetterAndDropsWhatIsNot) {
+TEST(Judge, AcceptsBetterTrialsOnly) {
   Written solve({2.0, 0.8, 0.9, none, infinity, 0.1, 0.01});
   const Verdict verdict = judge(solve, 1, 0.1);
   EXPECT_EQ(verdict.reason, Reason::converged);
@@ -56,7 +56,7 @@ TEST(Judge, KeepsWhatIsBetterAndDropsWhatIsNot) {
   EXPECT_EQ(solve.norms, (std::vector<double>{1, 1, 0.8, 0.8, 0.8, 0.8}));
 }
 
-TEST(Judge, AFailureHasTheNormOfWhatIsKept) {
+TEST(Judge, FailureReportsTheNormOfTheReturnedX) {
   Written solve({0.7, 5.0});
   const Verdict verdict = judge(solve, 1, 0.1);
   EXPECT_EQ(verdict.reason, Reason::stagnated);
@@ -64,7 +64,7 @@ TEST(Judge, AFailureHasTheNormOfWhatIsKept) {
   EXPECT_EQ(verdict.detail + verdict.advice, "detailadvice");
 }
 
-TEST(Judge, NothingThatIsNoNumberIsAGoalReached) {
+TEST(Judge, NaNIsNeverConverged) {
   for (const double goal : {none, infinity, 1.0})
     for (const double start : {none, infinity}) {
       Written solve({none, infinity});

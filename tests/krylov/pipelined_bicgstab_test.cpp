@@ -1,5 +1,5 @@
-// Pipelined BiCGStab: the iterates of the classical method, its sums behind the products, and the residual that it
-// replaces.
+// Pipelined BiCGStab: the iterates of the classical method, reductions overlapped with products, and residual
+// replacement.
 #include "support/communicators.hpp"
 #include "support/late.hpp"
 #include "support/methods.hpp"
@@ -81,7 +81,7 @@ TYPED_TEST(PipelinedBicgstab, AReplacementChangesNothingButRounding) {
 
 // 5-point convection-diffusion with Peclet numbers 0.5 and 0.25, b = 1. Without replacement 64 x 64 stays at 5e-9 or
 // worse.
-TEST(PipelinedBicgstab, ReplacedByTheEstimateItGetsToRounding) {
+TEST(PipelinedBicgstab, ReplacementReachesRoundingLevel) {
   for (const int n : {64, 96}) {
     const auto a = grid<double>(n, n, 0.5);
     const std::vector<double> b(a.n, 1.0);
@@ -131,7 +131,7 @@ TYPED_TEST(PipelinedBicgstab, BreakdownsAreThoseOfBicgstab) {
       {3});
 }
 
-TEST(PipelinedBicgstab, BothSumsTravelBehindProducts) {
+TEST(PipelinedBicgstab, BothReductionsOverlapWithProducts) {
   if (under_mpi()) GTEST_SKIP() << "two threads are enough";
   comm::run_threads(2, [](const comm::Communicator& comm) {
     const auto matrix = [] { return grid<double>(12, 12, 0.4); };

@@ -1,6 +1,6 @@
-// Pipelined conjugate gradients: the iterates of the classical method, its sums behind the products, and the residual
-// that it replaces.
-#include "../../src/krylov/gaps.hpp"
+// Pipelined conjugate gradients: the iterates of the classical method, reductions overlapped with products, and
+// residual replacement.
+#include "../../src/krylov/safeguards/replacement.hpp"
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/late.hpp"
@@ -81,7 +81,7 @@ TYPED_TEST(PipelinedCg, AReplacementKeepsTheDirection) {
   }
 }
 
-TYPED_TEST(PipelinedCg, ReplacedByTheEstimateItIsAsAccurateAsConjugateGradients) {
+TYPED_TEST(PipelinedCg, ReplacementReachesTheAccuracyOfCg) {
   using T = TypeParam;
   const auto a = grid<T>(100, 100);
   const std::vector<T> b(a.n, T(1));
@@ -105,7 +105,7 @@ TYPED_TEST(PipelinedCg, ReplacedByTheEstimateItIsAsAccurateAsConjugateGradients)
 
 // About ten times as many iterations as unknowns: each digit of the recurrences counts. With gaps of 4e-10 the first
 // takes half as many again.
-TEST(PipelinedCg, WhereResidualsReturnConjugateGradientsGoOn) {
+TEST(PipelinedCg, ContinuesAsCgAfterLossOfOrthogonality) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<double>(400);
   const auto A = a.on(comm::Communicator::self());
@@ -161,7 +161,7 @@ TYPED_TEST(PipelinedCg, BreakdownsAreThoseOfConjugateGradients) {
       {3});
 }
 
-TEST(PipelinedCg, TheSumTravelsBehindTheProduct) {
+TEST(PipelinedCg, ReductionOverlapsWithTheProduct) {
   if (under_mpi()) GTEST_SKIP() << "two threads are enough";
   comm::run_threads(2, [](const comm::Communicator& comm) {
     const auto matrix = [] { return grid<double>(12, 12); };
@@ -172,18 +172,18 @@ TEST(PipelinedCg, TheSumTravelsBehindTheProduct) {
 
 TEST(Gaps, FollowLinearRecurrences) {
   // e' = e / 2 + noise of size 1: the sum of a geometric series. A sum of independent noises grows with its root.
-  krylov::Gaps<2> gaps;
+  krylov::Gaps<std::complex<double>> gaps(2);
   gaps.reset({0, 3});
-  for (int k = 0; k < 60; ++k) gaps.step({{{0.5, 0}, {0, 1}}}, {1, 1});
+  for (int k = 0; k < 60; ++k) gaps.step({0.5, 0, 0, 1}, {1, 1});
   EXPECT_NEAR(gaps[0], std::sqrt(4 / 3.0), 1e-12);
   EXPECT_NEAR(gaps[1], std::sqrt(69.0), 1e-12);
   // Correlated gaps keep their signs: what one adds the other takes away.
   gaps.reset({2, 0});
-  gaps.step({{{1, 0}, {1, 1}}}, {0, 0});
+  gaps.step({1, 0, 1, 1}, {0, 0});
   EXPECT_NEAR(gaps[1], 2, 1e-12);
-  gaps.step({{{1, 0}, {-1, 1}}}, {0, 0});
+  gaps.step({1, 0, -1, 1}, {0, 0});
   EXPECT_NEAR(gaps[1], 0, 1e-12);
-  gaps.step({{{std::complex<double>(0, 2), 0}, {0, 1}}}, {0, 0});
+  gaps.step({std::complex<double>(0, 2), 0, 0, 1}, {0, 0});
   EXPECT_NEAR(gaps[0], 4, 1e-12);
 }
 

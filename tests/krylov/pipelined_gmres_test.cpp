@@ -1,5 +1,5 @@
-// Pipelined GMRES(l) and CA-GMRES(l, t): the history of GMRES, sums that travel behind products, breakdowns that end
-// well.
+// Pipelined GMRES(l) and CA-GMRES(l, t): the history of GMRES, reductions overlapped with products, breakdowns that
+// keep complete columns.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -149,7 +149,7 @@ TEST(PipelinedGmres, BasesOfOtherPolynomials) {
 }
 
 /// Runs the iteration itself: cycle after cycle on the residual, counting as the driver does.
-TEST(PipelinedGmres, OneSumABlock) {
+TEST(PipelinedGmres, OneReductionForEachBlock) {
   on_ranks(
       [](const comm::Communicator& comm) {
         const auto a = grid<double>(30, 30, 0.3);
@@ -176,7 +176,7 @@ TEST(PipelinedGmres, OneSumABlock) {
 }
 
 /// The trace tells when a sum was started and when the rank came to wait for it; the operator, when products began.
-TEST(PipelinedGmres, SumsTravelBehindProducts) {
+TEST(PipelinedGmres, ReductionsOverlapWithProducts) {
   // Trace spans tell: product k of a cycle, sum i started, sum i waited for.
   const auto a = grid<double>(30, 30, 0.3);
   const auto b = random_vector<double>(a.n, 3);
@@ -356,7 +356,7 @@ TEST(PipelinedGmres, StepsDownTheLadderAndSaysSo) {
 }
 
 /// Invariant spaces of every size, singular matrices, matrices that are zero: no NaN, no claim that does not hold.
-TEST(PipelinedGmres, BreakdownsEndWell) {
+TEST(PipelinedGmres, BreakdownsKeepCompleteColumns) {
   on_ranks(
       [](const comm::Communicator& comm) {
         for (int distinct = 1; distinct <= 12; ++distinct) {

@@ -39,7 +39,7 @@ constexpr Way ways[] = {{Method::ca_cg, Side::right, 4, 4},
                         {Method::ca_gmres, Side::right, 5, 5},
                         {Method::ca_gmres, Side::left, 5, 5}};
 
-TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
+TYPED_TEST(ByPowersKernel, SameIterationsAsWithProducts) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -88,7 +88,7 @@ TYPED_TEST(ByPowersKernel, IterationsAreTheSame) {
       {2, 3, 4});
 }
 
-TYPED_TEST(ByPowersKernel, ABlockIsOneExchange) {
+TYPED_TEST(ByPowersKernel, OneExchangeForEachBlock) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -122,7 +122,7 @@ TYPED_TEST(ByPowersKernel, ABlockIsOneExchange) {
       {3});
 }
 
-TEST(ByPowersKernel, TellsWhereThereIsNone) {
+TEST(ByPowersKernel, WarnsWhereThereIsNoKernel) {
   on_ranks(
       [](const comm::Communicator& comm) {
         const op::Stencil<double> stencil(comm, op::Grid({12, 12}), op::laplacian<double>(2));
@@ -146,7 +146,7 @@ TEST(ByPowersKernel, TellsWhereThereIsNone) {
       {3});
 }
 
-TEST(ByPowersKernel, IsAnOptionOfTheStepMethods) {
+TEST(ByPowersKernel, IsAnOptionOfSStepMethods) {
   EXPECT_EQ(tacit::value_of<op::Powers>("kernel"), Powers::kernel);
   EXPECT_STREQ(krylov::to_string(Powers::products), "products");
   EXPECT_THROW(tacit::value_of<op::Powers>("kernels"), Error);

@@ -122,7 +122,7 @@ TEST(SimulatedSolve, MeasuresTheMachineItIsGiven) {
     });
 }
 
-TEST(SimulatedSolve, RefusesWhatItHasNot) {
+TEST(SimulatedSolve, RefusesUnavailableOptions) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   const auto refused = [&](auto&& set) {
     try {

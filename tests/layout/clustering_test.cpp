@@ -1,4 +1,4 @@
-// Clusters of rows and columns from the pattern alone: permutations, the same on any number of threads, and reuse.
+// Clusters of rows and columns from the pattern only: permutations, the same on any number of threads, and reuse.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/layout/clustering.hpp>
@@ -107,7 +107,7 @@ TEST(Clustering, BringsTheNeighboursOfAGridTogether) {
 }
 
 // What is in order stays so, and what has none.
-TEST(Clustering, LeavesWhatGainsNothing) {
+TEST(Clustering, KeepsTheOrderWithoutGain) {
   Matrix band, diagonal;
   band.columns = diagonal.columns = 3000;
   for (Local r = 0; r < 3000; ++r) {
@@ -139,7 +139,7 @@ TEST(Clustering, GivesTheSameOrderOnAnyNumberOfThreads) {
 #endif
 }
 
-TEST(Clustering, TakesWhatHasHolesAndRefusesWhatIsWrong) {
+TEST(Clustering, AcceptsEmptyRowsAndRefusesWrongPatterns) {
   Matrix holes;
   holes.columns = 90;
   for (Local r = 0; r < 200; ++r) {

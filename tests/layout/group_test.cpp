@@ -1,4 +1,4 @@
-// Vectors on a group of devices, which here are virtual ones, against vectors in host memory.
+// Vectors on a group of virtual devices against vectors in host memory.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/exec/group.hpp>
@@ -67,7 +67,7 @@ std::vector<std::vector<double>> copies(OnGroup& x) {
   return all;
 }
 
-TEST(GroupVector, DoesWhatAHostVectorDoes) {
+TEST(GroupVector, EqualsAHostVector) {
   on_groups([](const Space& space, const auto& devices) {
     Vector<double> x(space), y(space), z(space);
     OnGroup gx(space.on(devices)), gy(gx.space()), gz(gx.space());
@@ -95,7 +95,7 @@ TEST(GroupVector, DoesWhatAHostVectorDoes) {
   });
 }
 
-TEST(GroupVector, IsPartsWhereThatIsEnough) {
+TEST(GroupVector, HoldsPartsWherePossible) {
   on_groups([](const Space& space, const auto& devices) {
     Vector<double> p(space), t(space), d(space), r(space), c(space), s(space);
     OnGroup gp(space.on(devices)), gt(gp.space()), gd(gp.space()), gr(gp.space()), gc(gp.space()), gs(gp.space());

@@ -114,7 +114,7 @@ TEST(WeightedBlocks, ShareTheWeight) {
   });
 }
 
-TEST(WeightedBlocks, StandWithoutWeight) {
+TEST(WeightedBlocks, AreEqualWithoutWeight) {
   on_ranks(
       [](const Communicator& comm) {
         const auto p = Partition::blocks(12, comm.size());

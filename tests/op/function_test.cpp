@@ -1,4 +1,4 @@
-// Operators from callables: what a failure in one does, and what is refused.
+// Operators from callables: failures within them, and refused uses.
 #include <gtest/gtest.h>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/function.hpp>
@@ -81,7 +81,7 @@ TEST(Compose, RefusesPartsThatDoNotFit) {
       {1, 2});
 }
 
-TEST(Compose, PassesOnWhatIsWrongWithItsParts) {
+TEST(Compose, ReportsFaultsOfItsParts) {
   on_ranks([](const Communicator& comm) {
     const auto space = Space::distributed(comm, 7);
     Vector<double> d(space);

@@ -1,4 +1,4 @@
-// Blocks compressed by themselves, and how near an H-matrix is to its matrix where that is hard.
+// Compression of single blocks, and the accuracy of H-matrices in difficult cases.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -60,7 +60,7 @@ TEST(Compress, FarBlocksToTheTolerance) {
 }
 
 // Two parts that do not see each other: crosses that start in one never lead to the other.
-TEST(Compress, LooksWhereCrossesDoNotLead) {
+TEST(Compress, SamplesWherePartialPivotingStops) {
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     for (const Global j : columns)
       for (const Global i : rows) *out++ = (i < 40) == (j < 40) ? 1.0 / (1.0 + double(i + j)) : 0.0;
@@ -125,7 +125,7 @@ TEST(Compress, TakesNoPivotFromRounding) {
 }
 
 // Most rows repeat one that is done when a few are still to come.
-TEST(Compress, LooksPastRowsThatRepeat) {
+TEST(Compress, SkipsRepeatedRows) {
   for (int seed = 0; seed < 20; ++seed) {
     const EntryFunction<double> entry = [&](std::span<const Global> rows, std::span<const Global> columns,
                                             double* out) {
@@ -143,7 +143,7 @@ TEST(Compress, LooksPastRowsThatRepeat) {
 }
 
 // One entry in 2500 that no row or column leads to: only all of them do.
-TEST(Compress, SettlesBlocksByAllEntries) {
+TEST(Compress, ComparesSmallBlocksWithAllEntries) {
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     for (const Global j : columns)
       for (const Global i : rows) *out++ = 1 / (60 + double(i + j)) + (i == 33 && j == 17 ? 1.0 : 0.0);
@@ -219,7 +219,7 @@ TEST(HMatrixAccuracy, ScalesExactly) {
 }
 
 // The few rows looked at first show nothing of how large others are.
-TEST(HMatrixAccuracy, FindsLargeRowsLate) {
+TEST(HMatrixAccuracy, HandlesLargeRowsThatSamplesMiss) {
   const Geometry g = sphere(300);
   const auto plain = kernel<double>(g);
   const auto space = Space::distributed(Communicator::self(), 300);
@@ -241,7 +241,7 @@ TEST(HMatrixAccuracy, FindsLargeRowsLate) {
 }
 
 // A kernel that jumps with the index: what is measured is known to a solve, and mended where verification may.
-TEST(HMatrixAccuracy, MendsWhatItMeasures) {
+TEST(HMatrixAccuracy, RepairsTheMeasuredError) {
   const Geometry g = sphere(900);
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     for (const Global j : columns)

@@ -1,4 +1,4 @@
-// H-matrices of which one triangle is kept, and coarse copies.
+// H-matrices stored by one triangle, and coarse copies.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -185,7 +185,7 @@ TEST(HMatrix, HasCoarseCopies) {
 }
 
 // The blocks of the own square are what products say, whatever is kept of them.
-TEST(HMatrix, GivesItsOwnSquareBack) {
+TEST(HMatrix, UnpacksItsOwnSquare) {
   const Geometry g = sphere(211);
   for (const auto symmetry : {Symmetry::none, Symmetry::symmetric, Symmetry::hermitian}) {
     const auto entry = symmetry == Symmetry::hermitian ? hermitian_kernel<Complex>(g) : kernel<Complex>(g);

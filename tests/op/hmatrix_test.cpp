@@ -1,4 +1,4 @@
-// Hierarchical matrices: trees by themselves, and the operator against the dense matrix it stands for.
+// Hierarchical matrices: the trees, and the operator against the dense matrix.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -369,7 +369,7 @@ TEST(HMatrix, SaysWhichEntryIsNoNumber) {
   });
 }
 
-TEST(HMatrix, ThrowsOnAllRanksWhatOneThrows) {
+TEST(HMatrix, ThrowsTheErrorOfOneRankOnAll) {
   on_ranks([](const Communicator& comm) {
     const Geometry g = sphere(100);
     const auto plain = kernel<double>(g);

@@ -78,10 +78,26 @@ TYPED_TEST(OnePass, OfMatricesWithLongReach) {
     for (const Global c : columns) rows.column.push_back(c), rows.value.push_back(T(1.0 / double(1 + (c + r) % 5)));
     rows.start.push_back(Global(rows.column.size()));
   }
-  for (const auto format : {Format::csr, Format::sell, Format::automatic}) {
+  for (const auto format : {Format::csr, Format::sell, Format::bsr, Format::automatic}) {
     Rows<T> copy = rows;
     this->check(Csr<T>(space, space, std::move(copy), format));
   }
+}
+
+TYPED_TEST(OnePass, OfMatricesOfBlocks) {
+  using T = TypeParam;
+  const auto space = layout::Space::distributed(Communicator::self(), 30002);
+  Rows<T> rows;
+  for (Global r = 0; r < space.size(); ++r) {
+    for (const Global q : {r / 3 - 200, r / 3, r / 3 + 1, r / 3 + 90})
+      for (Global c = 3 * q; c < 3 * q + 3; ++c)
+        if (c >= 0 && c < space.size())
+          rows.column.push_back(c), rows.value.push_back(T(1.0 / double(5 + (c + r) % 7)));
+    rows.start.push_back(Global(rows.column.size()));
+  }
+  const Csr<T> A(space, space, std::move(rows));
+  EXPECT_EQ(A.storage().substr(0, 5), "bsr-3");
+  this->check(A);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ TYPED_TEST(Powers, AreThoseOfTheProducts) {
   });
 }
 
-TYPED_TEST(Powers, TakeDiagonalsAlong) {
+TYPED_TEST(Powers, IncludeDiagonals) {
   using T = TypeParam;
   on_ranks([](const Communicator& comm) {
     const auto matrix = test::scattered<T>(60, 2, 5);

@@ -1,4 +1,4 @@
-// A matrix in another numbering.
+// Renumbering of a matrix.
 #include <gtest/gtest.h>
 #include <tacit/op/renumber.hpp>
 

@@ -1,4 +1,4 @@
-// Products dealt to threads in any way, and sweeps in one pass: the numbers of the plain ones, on any ranks.
+// All schedules of products, and sweeps in one pass: the results of plain ones, on any number of ranks.
 #include "../../src/op/scheduled.hpp"
 
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST(Schedules, FindTheFastestWhileTheyWork) {
 // too small: once in 40; 10 % slower: 5.5 of these, never. Of ways within 0.7 % of each other another than the plainest
 // is taken where a ratio comes out 1.3 %, 0.9 of these, too large: once in six or so. That makes 94 % of the four cases
 // together.
-TEST(Schedules, AreChosenByWhatTheyTake) {
+TEST(Schedules, AreChosenByMeasuredTime) {
   using How = Schedule::How;
   const std::array<std::pair<How, std::array<double, 4>>, 4> cases{{
       {How::jobs, {1.05, 1.5, 1.0, 1.2}},         // overlapped, synchronous, jobs, split
@@ -154,7 +154,7 @@ TEST(Schedules, AreChosenByWhatTheyTake) {
   EXPECT_GT(right, all * 9 / 10);
 }
 
-TEST(Schedules, CarryFailuresOutOfTheTeam) {
+TEST(Schedules, RethrowErrorsOfThreads) {
   on_ranks(
       [](const Communicator& c) {
         const test::Threads team(3);

@@ -1,4 +1,4 @@
-// How a sparse matrix is stored changes nothing but its size.
+// The storage of a sparse matrix does not change results.
 #include <gtest/gtest.h>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
@@ -6,6 +6,9 @@
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
 #include "support/threads.hpp"
+
+#include <cstring>
+#include <set>
 
 using namespace tacit;
 using namespace tacit::op;
@@ -36,7 +39,7 @@ class Storage : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(Storage, Scalars);
 
-TYPED_TEST(Storage, HasNoPartInTheResult) {
+TYPED_TEST(Storage, DoesNotChangeTheResult) {
   using T = TypeParam;
   const Global n = 80001;
   for (const int team : {1, 3}) {
@@ -45,9 +48,11 @@ TYPED_TEST(Storage, HasNoPartInTheResult) {
       const auto comm = Communicator::self();
       const auto space = layout::Space::distributed(comm, n);
       const auto rows = rows_reaching<T>(n, 0, n, reach);
-      for (Format format : {Format::csr, Format::sell, Format::automatic}) {
+      for (Format format : {Format::csr, Format::sell, Format::bsr, Format::automatic}) {
         const Csr<T> A(space, space, rows, format);
-        EXPECT_EQ(A.storage().find("16-bit") != std::string::npos, reach == 100) << A.storage();
+        if (format != Format::bsr) {
+          EXPECT_EQ(A.storage().find("16-bit") != std::string::npos, reach == 100) << A.storage();
+        }
         if (format == Format::csr) {
           EXPECT_EQ(A.storage().substr(0, 3), "csr");
         }
@@ -82,7 +87,7 @@ TEST(Csr, GivesItsRowsBackOnAnyRanks) {
   on_ranks([](const Communicator& comm) {
     const auto space = layout::Space::distributed(comm, 203);
     const auto rows = rows_reaching<double>(203, space.begin(), space.end(), 90);
-    for (Format format : {Format::csr, Format::sell}) {
+    for (Format format : {Format::csr, Format::sell, Format::bsr}) {
       const Csr<double> A(space, space, rows, format);
       const auto back = A.rows();
       EXPECT_EQ(back.start, rows.start);
@@ -91,6 +96,115 @@ TEST(Csr, GivesItsRowsBackOnAnyRanks) {
       EXPECT_EQ(A.entries(), comm.all_sum(rows.start.back()));
     }
   });
+}
+
+/// Rows [begin, end) of a matrix of n rows: blocks of b x b beside the diagonal and `reach` of them away. Every fifth
+/// block row has blocks with holes, as far as `holes` says.
+template <class T>
+Rows<T> block_rows(int b, Global n, Global begin, Global end, Global reach, bool holes = true) {
+  Rows<T> rows;
+  for (Global i = begin; i < end; ++i) {
+    const Global p = i / b;
+    std::set<Global> nodes{p - reach, p - 1, p, p + 1 + p % 3, p + reach};
+    for (const Global q : nodes)
+      for (Global j = q * b; j < (q + 1) * b; ++j)
+        if (j >= 0 && j < n && !(holes && p % 5 == 2 && q == p && (i + j) % 3 == 0)) {
+          rows.column.push_back(j);
+          rows.value.push_back(test::number<T>(3, std::uint64_t(i * 7 + j)));
+        }
+    rows.start.push_back(Global(rows.column.size()));
+  }
+  return rows;
+}
+
+/// y = A x as sums over rows, the bound of their rounding, and A's own y.
+template <class T>
+void expect_product(const Csr<T>& A, const Rows<T>& rows, int k) {
+  const auto x = test::vector_of<T>(A.domain(), 2, k);
+  const auto whole = test::whole_vector<T>(A.domain().size() * k, 2);
+  Vector<T> y(A.range(), k);
+  layout::fill(y, T(std::numeric_limits<real_t<T>>::quiet_NaN()));
+  A.apply(x, y);
+  for (Local i = 0; i < rows.count(); ++i)
+    for (int c = 0; c < k; ++c) {
+      T sum{};
+      for (Global e = rows.start[i]; e < rows.start[i + 1]; ++e) sum += rows.value[e] * whole[rows.column[e] * k + c];
+      ASSERT_LE(std::abs(sum - y.data()[i * k + c]), 64 * test::epsilon<T>())
+          << A.storage() << ", row " << A.range().begin() + i << ", column " << c << " of " << k;
+    }
+}
+
+TYPED_TEST(Storage, OfDenseBlocksIsFoundAndHasNoPartInTheResult) {
+  using T = TypeParam;
+  const auto comm = Communicator::self();
+  for (int b = 2; b <= 8; ++b)
+    for (Global reach : {Global(40), Global(33000)}) {
+      if (reach > 100 && b != 3) continue;
+      const Global n = (reach > 100 ? 33100 * b : 9000 / b * b) + b - 1;  // ends within a block
+      const auto space = layout::Space::distributed(comm, n);
+      const auto rows = block_rows<T>(b, n, 0, n, reach);
+      const Csr<T> A(space, space, rows, Format::bsr);
+      EXPECT_EQ(A.storage().substr(0, 5), message("bsr-", b)) << A.storage();
+      EXPECT_EQ(A.storage().find("16-bit") != std::string::npos, reach == 40) << A.storage();
+      const Csr<T> chosen(space, space, block_rows<T>(b, n, 0, n, reach, false));
+      EXPECT_EQ(chosen.storage().substr(0, 5), message("bsr-", b)) << chosen.storage();
+      for (const int k : {1, 2, 9}) expect_product(A, rows, k);
+      const auto back = A.rows();
+      EXPECT_EQ(back.start, rows.start);
+      EXPECT_EQ(back.column, rows.column);
+      EXPECT_EQ(back.value, rows.value);
+      // The same bits for any number of threads.
+      const auto x = test::vector_of<T>(space, 5);
+      Vector<T> one(space), three(space);
+      for (const auto& [team, y] : {std::pair{1, &one}, std::pair{3, &three}}) {
+        const test::Threads threads(team);
+        A.apply(x, *y);
+      }
+      EXPECT_EQ(std::memcmp(one.data(), three.data(), one.size() * sizeof(T)), 0);
+    }
+}
+
+TYPED_TEST(Storage, OfDenseBlocksOnRanksThatCutThem) {
+  using T = TypeParam;
+  on_ranks([](const Communicator& comm) {
+    for (const int b : {3, 4, 7}) {
+      const Global n = 40 * b + 2;
+      const auto space = layout::Space::distributed(comm, n);
+      const auto rows = block_rows<T>(b, n, space.begin(), space.end(), 9);
+      const Csr<T> A(space, space, rows, Format::bsr);
+      EXPECT_EQ(A.storage().substr(0, 5), message("bsr-", b)) << A.storage();
+      for (const int k : {1, 3}) expect_product(A, rows, k);
+      const auto back = A.rows();
+      EXPECT_EQ(back.start, rows.start);
+      EXPECT_EQ(back.column, rows.column);
+      EXPECT_EQ(back.value, rows.value);
+      // (A x, y) = (x, A^H y)
+      const auto x = test::vector_of<T>(space, 8), y = test::vector_of<T>(space, 9);
+      Vector<T> Ax(space), Ay(space);
+      A.apply(x, Ax);
+      A.apply_adjoint(y, Ay);
+      const T left = layout::dot(Ax, y), right = layout::dot(x, Ay);
+      EXPECT_LE(std::abs(left - right), 64 * test::epsilon<T>() * double(n));
+    }
+  });
+}
+
+TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
+  const auto comm = Communicator::self();
+  const auto grid = stencil_rows(Grid({40, 50}), laplacian<double>(2), 0, 2000);
+  const auto space = layout::Space::distributed(comm, 2000);
+  EXPECT_EQ(Csr<double>(space, space, grid).storage().substr(0, 4), "sell");
+  // Unknowns of a node that are coupled each with its own kind alone: blocks with the diagonal only.
+  Rows<double> apart;
+  for (Global i = 0; i < 2000; ++i) {
+    for (Global j : {i - 30, i - 3, i, i + 3, i + 33})
+      if (j >= 0 && j < 2000) apart.column.push_back(j), apart.value.push_back(1);
+    apart.start.push_back(Global(apart.column.size()));
+  }
+  EXPECT_NE(Csr<double>(space, space, apart).storage().substr(0, 3), "bsr");
+  // Asked for, it is taken, and what is in no block is counted.
+  EXPECT_NE(Csr<double>(space, space, apart, Format::bsr).storage().find("0 % of entries in blocks"),
+            std::string::npos);
 }
 
 // A row longer than 255 needs wider bookkeeping in slices.

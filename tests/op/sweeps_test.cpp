@@ -1,4 +1,4 @@
-// Jacobi-Richardson by sweeps: what is known in closed form.
+// Jacobi-Richardson by sweeps against closed forms.
 #include <gtest/gtest.h>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/stencil.hpp>

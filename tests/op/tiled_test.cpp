@@ -411,7 +411,7 @@ TEST(TiledMatrix, RoundsVectorsSoThatSumsStay) {
 }
 
 // Large entries times 2^14 would leave the range of floats: vectors are scaled less.
-TEST(TiledMatrix, LeavesRoomForLargeEntriesBeside16Bits) {
+TEST(TiledMatrix, ScalesLargeEntriesWith16BitVectors) {
   std::vector<std::vector<Entry<float>>> a(1);
   for (Local c = 0; c < 1000; ++c) a[0].push_back({c, 1e34f});
   TiledOptions o;
@@ -478,7 +478,7 @@ TEST(TiledMatrix, KeepsWhatTuningFound) {
   std::filesystem::remove(file);
 }
 
-TEST(TiledMatrix, SaysWhatIsWrong) {
+TEST(TiledMatrix, ReportsFaults) {
   const auto with = [](Local column, double value, bool twice = false) {
     return op::RowSource<double>([=](Local begin, Local end, op::RowBuffer<double>& rows) {
       for (Local r = begin; r < end; ++r) {

@@ -1,4 +1,4 @@
-// Multigrid on a device, its kernels played by the processor: the numbers of the host's levels, and what is its own.
+// Multigrid on a virtual device: the results of the host's levels, and its own properties.
 #include <gtest/gtest.h>
 
 #include <tacit/exec/gang.hpp>
@@ -143,7 +143,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
       const Multigrid<double> host(A, c.options, precond::direct_bottom<double>());
       const MultigridOnDevice<double, Host> device(A, c.options, {100, 1e-3, 1000, 0});
       precond::MultigridSolve s;
-      s.max_norm = mass;
+      s.norm = mass ? krylov::Norm::max : krylov::Norm::two;
       Vector<double> expected(A->range()), got(A->range());
       layout::fill(got, A->singular() ? 3.0 : 0.0);
       const auto there = host.solve(f, expected, s);
@@ -164,7 +164,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
 }
 
 // A power of two before f is one before u, and what is no number is said to be none.
-TEST(MultigridOnDevice, PassesPowersOfTwoOn) {
+TEST(MultigridOnDevice, ScalingByPowersOfTwoIsExact) {
   const Case c{{12, 10, 8}, {{dirichlet, dirichlet}, {neumann, dirichlet}, {periodic, periodic}}, 0};
   const auto A = operator_of<double>(c);
   const MultigridOnDevice<double, Host> M(A, c.options, {20, 1e-3, 1000, 0});
@@ -208,7 +208,7 @@ TEST(MultigridOnDevice, AFailureIsNoWorseThanTheGuess) {
   }
 }
 
-TEST(MultigridOnDevice, BottomMeetsThreeTimesAnIteration) {
+TEST(MultigridOnDevice, CoarsestLevelSynchronisesThreeTimesInEachIteration) {
   const Case c{{12, 12, 12}, {{dirichlet, dirichlet}, {dirichlet, dirichlet}, {neumann, neumann}}};
   const auto A = operator_of<double>(c);
   const auto f = right_side(*A);

@@ -189,7 +189,7 @@ def test_batches(scalar: str) -> None:
         ({"cut": "all"}, "cut"),
         ({"count": 0}, "0 tasks"),
         ({"queues": 0}, "0 queues"),
-        ({"ranges": (32, 8)}, "do not rise"),
+        ({"ranges": (32, 8)}, "not ascending"),
     )
     for wrong, text in mistakes:
         with pytest.raises(ValueError, match=text):

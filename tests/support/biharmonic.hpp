@@ -1,4 +1,4 @@
-// A matrix whose condition asks for every digit that a method has.
+// A very ill-conditioned matrix.
 #pragma once
 
 #include "systems.hpp"

@@ -1,4 +1,4 @@
-// A transport that fails, dawdles or lies on command: what provokes in a test the faults of a bad day.
+// A transport that fails, delays or reports wrong results on command, for tests of failures.
 #pragma once
 
 #include <tacit/comm/transport.hpp>

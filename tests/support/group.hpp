@@ -1,4 +1,4 @@
-// Some ranks of a transport, as one of their own.
+// A transport over some ranks of another one.
 #pragma once
 
 #include <tacit/comm/transport.hpp>

@@ -1,8 +1,7 @@
 // Goes through all orders in which messages and notices can arrive at simulated ranks (comm::simulate_in_order), by
-// depth-first search. Ranks go on as soon as something has come for them.
-//
-// Orders that differ in nothing that a rank can see are one: two arrivals depend on each other only where they are at
-// one rank and one of them is a notice (a receive names its sender and tag, so it finds the same message in any order;
+// depth-first search. Ranks continue as soon as something has arrived for them.
+// Orders that no rank can distinguish are tested once: two arrivals depend on each other only where they are at one
+// rank and one of them is a notice (a receive names its sender and tag, so it finds the same message in any order;
 // whether a notice is found depends on what has come before it). One order of each kind is taken: dynamic partial-order
 // reduction (Flanagan, Godefroid 2005, doi 10.1145/1040305.1040315) with sleep sets (Godefroid 1996).
 #pragma once

@@ -1,5 +1,6 @@
-// A transport whose messages arrive late: not before so many products have begun after they were asked for. A method
-// that waits for a sum before it has begun those products would wait for ever; here it is found out instead.
+// A transport whose messages arrive only after a given number of products have begun since their receive was posted. A
+// method that waits for a reduction before it has begun those products would wait for ever, which is detected and
+// reported.
 #pragma once
 
 #include "support/methods.hpp"

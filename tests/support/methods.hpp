@@ -1,4 +1,4 @@
-// All methods with the options that make them one, and operators to run them on.
+// All methods with their options, and operators to run them on.
 #pragma once
 
 #include "support/systems.hpp"

@@ -1,4 +1,4 @@
-// A matrix as a map of its entries, and vectors as functions of the global index: what operators are checked against.
+// A matrix as a map of its entries, and vectors as functions of the global index: the reference for operators.
 #pragma once
 
 #include <tacit/base/types.hpp>

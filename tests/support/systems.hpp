@@ -1,4 +1,4 @@
-// Matrices and dense arithmetic for tests: the same on every rank, handed out by rows.
+// Matrices and dense arithmetic for tests: the same on every rank, distributed by rows.
 #pragma once
 
 #include <tacit/op/csr.hpp>

@@ -1,11 +1,11 @@
-// How many threads loops take, for as long as a test wants that.
+// Sets the number of threads of loops for the duration of a test.
 #pragma once
 
 #include <tacit/exec/parallel.hpp>
 
 namespace tacit::test {
 
-/// Loops begun by this thread take up to n threads while it lives, whatever else the machine has to do.
+/// While it lives, loops begun by this thread take up to n threads, regardless of the machine's load.
 class Threads {
  public:
   explicit Threads(int n) : before_(exec::threads()) {

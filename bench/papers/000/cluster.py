@@ -9,7 +9,7 @@ P100, of its links and of the networks are the paper's own (its figures 9, 12, 1
 the composition. 100ts in the paper's setting takes six minutes of one core and 9 GB for figure 19 with 32 GPUs, less with fewer.
 --json: rows of an earlier run, drawn again.
 
-Figures that are machines' drawings (4, 5) are left out; 2 is include/tacit/krylov/bicgstab.hpp and
+Figures that are machines' drawings (4, 5) are left out; 2 is src/krylov/methods/bicgstab.hpp and
 src/krylov/methods/pipelined_bicgstab.hpp; 1, 6 and 7: partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
 """
 
@@ -157,15 +157,15 @@ def draw(rows, path):
     axes[1, 0].legend(fontsize=7)
     # 19
     gpus = sorted({row["nodes"] for row in of(rows, figure=19)})
-    names = ("pipe1: sums behind copy", "pipe2: sums behind gather", "updates behind gather")
-    colours = ("#90cdf4", "#2b6cb0", "#2f855a")
+    names = ("pipe1: sums behind copy", "pipe2: sums behind gather")
+    colours = ("#90cdf4", "#2b6cb0")
     for part, kernel in enumerate(KERNELS):
         for k, name in enumerate(names):
             ms = [of(rows, figure=19, nodes=g, vectors=name, kernel=kernel)[0]["ms"] for g in gpus]
             plain = [of(rows, figure=19, nodes=g, vectors="redundant", kernel=kernel)[0]["ms"] for g in gpus]
-            at = np.arange(len(gpus)) + 0.13 * (k + 3 * part - 2.5)
+            at = np.arange(len(gpus)) + 0.2 * (k + 2 * part - 1.5)
             label = f"{name.split(':')[0]}, {'P100' if part == 0 else 'slow kernels'}"
-            axes[1, 1].bar(at, np.array(plain) / ms, 0.12, label=label, color=colours[k], hatch="//" if part else None)
+            axes[1, 1].bar(at, np.array(plain) / ms, 0.18, label=label, color=colours[k], hatch="//" if part else None)
     for k, (name, mark) in enumerate((("pipe1", "kx"), ("pipe2", "k*")), 1):
         told = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
         axes[1, 1].plot(np.arange(len(gpus)), told, mark, label=f"{name}, the paper")

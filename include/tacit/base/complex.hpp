@@ -1,9 +1,9 @@
 // Complex<R>: the complex number of device code.
 //
-// std::complex is no type for a kernel: its members are host functions, and nvcc drops their arithmetic without a word.
-// thrust::complex is none for a formula: it is aligned to 2 sizeof(R), so a formula that holds a real coefficient
-// beside complex ones is laid out differently on host and device. Complex<R> has the size, alignment and order of
-// std::complex<R>, so a host's formula becomes a device's by copying its bytes.
+// std::complex cannot be used in kernels: its members are host functions, whose arithmetic nvcc drops silently.
+// thrust::complex cannot be used in formulas: it is aligned to 2 sizeof(R), so a formula with real and complex
+// coefficients would be laid out differently on host and device. Complex<R> has the size, alignment and order of
+// std::complex<R>, so a formula of the host can be copied to the device byte by byte.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -14,7 +14,8 @@
 
 namespace tacit {
 
-/// re + i im. Products and quotients are the plain formulas (no recovery of infinities), as the host is compiled.
+/// re + i im. Products and quotients are the plain formulas (no recovery of infinities), as in the host code
+/// (-fcx-limited-range).
 template <std::floating_point R>
 struct Complex {
   R re, im;

@@ -1,11 +1,11 @@
 // Described options: every option of a struct of options is one entry of a table, with its name, its member, the values
 // it may have, and a sentence on it. Checks, the comparison between ranks, the Python module, the command line and the
-// reference pages are made from these tables, so an option is written down once:
+// reference pages are made from these tables:
 //
 //     option("step", &Options::step, at_least(1, "iteration"), "s: iterations for one reduction", "by method, 4 to 10")
 //
-// Who takes an option says a text of its names, with the choices that are open to it where these are not all:
-// "restart side=right,left step". Options that no text mentions are everybody's.
+// Each method or preconditioner lists the options that it takes, with the allowed choices where these are not all:
+// "restart side=right,left step". Options in no list are taken by all.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -27,19 +27,20 @@
 
 namespace tacit {
 
-/// Of an option: absent, a flag, a whole number, a number, or the name of a choice.
-using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
+/// The value of an option: absent, a flag, an integer, a real number, the name of a choice, or several integers.
+using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 /// The values that a number may have: from `least` to `most`, without the ends that are open. NaN is in no range.
 struct Range {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   bool open_below = false, open_above = false;
   std::string needed = "a number";  ///< for messages and documents: "at least 1 iteration"
-  std::optional<double> except{};   ///< and not this one
+  std::optional<double> except{};   ///< excluded value
+  int step = 0;                     ///< only multiples of this, where it is not 0
 
   bool has(double value) const {
     return (open_below ? value > least : value >= least) && (open_above ? value < most : value <= most) &&
-           value != except;
+           value != except && (step == 0 || std::fmod(value, step) == 0);
   }
 };
 inline Range at_least(double least, const char* unit) {
@@ -52,6 +53,9 @@ inline Range positive() {
           .open_above = true,
           .needed = "a number > 0"};
 }
+inline Range not_negative() {
+  return {.least = 0, .most = std::numeric_limits<double>::infinity(), .open_above = true, .needed = "a number >= 0"};
+}
 inline Range any_but_zero() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return {-infinity, infinity, true, true, "a finite number other than 0", 0.0};
@@ -63,18 +67,28 @@ inline Range between(double least, double most, const char* unit) {
 
 template <class Options>
 struct Option {
-  enum class Kind { flag, whole, real, choice };
+  enum class Kind { flag, whole, real, choice, wholes };
   std::string name;
   Kind kind;
   std::vector<std::string> choices;  ///< of a choice
   Range range;                       ///< of a number
   std::string text;                  ///< what it is, in a sentence without a full stop
-  std::string absent;                ///< what holds where it is not given; "" where its default says so
+  std::string absent;                ///< the default in words where it is not a value; else ""
   std::function<OptionValue(const Options&)> get;
   /// The kind fits: a choice is a known name, or Error(usage) with the nearest one.
   std::function<void(Options&, const OptionValue&)> set;
+  std::string needs{};  ///< "order=greedy,metis": has no use, and is refused, where that option is none of these
+  std::string inner{};  ///< "solve": a choice that has options of its own, those of this table
 
   bool may_be_absent() const { return !absent.empty(); }
+  Option needing(const char* what) && {
+    needs = what;
+    return std::move(*this);
+  }
+  Option with_options_of(const char* table) && {
+    inner = table;
+    return std::move(*this);
+  }
 };
 
 namespace detail {
@@ -91,19 +105,34 @@ template <class V>
 OptionValue option_value(const V& value) {
   if constexpr (Named<V>) return std::string(to_string(value));
   else if constexpr (std::integral<V> && !std::same_as<V, bool>) return std::int64_t(value);
+  else if constexpr (std::floating_point<V>) return double(value);
+  else if constexpr (std::same_as<V, std::vector<int>>) return std::vector<std::int64_t>(value.begin(), value.end());
   else return value;
 }
 template <class V>
 V value_in(const OptionValue& value) {
   if constexpr (Named<V>) return value_of<V>(std::get<std::string>(value));
-  else if constexpr (std::same_as<V, double>)
-    return std::holds_alternative<std::int64_t>(value) ? double(std::get<std::int64_t>(value))
-                                                       : std::get<double>(value);
+  else if constexpr (std::floating_point<V>)
+    return V(std::holds_alternative<std::int64_t>(value) ? double(std::get<std::int64_t>(value))
+                                                         : std::get<double>(value));
   else if constexpr (std::integral<V> && !std::same_as<V, bool>)
     return checked_cast<V>(std::get<std::int64_t>(value), "an option");
-  else return std::get<V>(value);
+  else if constexpr (std::same_as<V, std::vector<int>>) {
+    V all;
+    for (const auto one : std::get<std::vector<std::int64_t>>(value))
+      all.push_back(checked_cast<int>(one, "an option"));
+    return all;
+  } else return std::get<V>(value);
 }
 }  // namespace detail
+
+/// A member of a member: within(&Request::matrix, &Matrix::tolerance).
+template <class... Members>
+constexpr auto within(Members... path) {
+  return [=](auto& options) -> auto& {
+    return (options.*....*path);
+  };
+}
 
 /// `member`: a pointer to a member, or a function from the options to a reference to it.
 template <class Options, class Member>
@@ -114,6 +143,7 @@ Option<Options> option(const char* name, Member member, Range range, const char*
   Option<Options> o{name, Kind::choice, {}, std::move(range), text, absent, {}, {}};
   if constexpr (Named<Plain>) o.choices = names<Plain>();
   else if constexpr (std::same_as<Plain, bool>) o.kind = Kind::flag;
+  else if constexpr (std::same_as<Plain, std::vector<int>>) o.kind = Kind::wholes;
   else if constexpr (!std::same_as<Plain, std::string>) o.kind = std::integral<Plain> ? Kind::whole : Kind::real;
   o.get = [member](const Options& options) -> OptionValue {
     const Value& value = std::invoke(member, const_cast<Options&>(options));
@@ -132,30 +162,35 @@ Option<Options> option(const char* name, Member member, const char* text, const 
   return option<Options>(name, member, Range{}, text, absent);
 }
 
-/// A choice among names that are no enumeration.
+/// A choice among names without an enumeration.
 template <class Options, class Member>
-Option<Options> option(const char* name, Member member, std::vector<std::string> choices, const char* text) {
-  auto o = option<Options>(name, member, Range{}, text);
+Option<Options> option(const char* name, Member member, std::vector<std::string> choices, const char* text,
+                       const char* absent = "") {
+  auto o = option<Options>(name, member, Range{}, text, absent);
   o.choices = std::move(choices);
-  o.set = [name, member, known = o.choices](Options& options, const OptionValue& value) {
+  o.set = [name, known = o.choices, set = o.set](Options& options, const OptionValue& value) {
+    if (std::holds_alternative<std::monostate>(value)) return set(options, value);
     const auto& given = std::get<std::string>(value);
     if (std::find(known.begin(), known.end(), given) == known.end()) {
       std::string all;
       for (const auto& one : known) all += (all.empty() ? "" : ", ") + one;
       throw Error(ErrorKind::usage, message("unknown ", name, " \"", given, "\" (", all, ")"));
     }
-    std::invoke(member, options) = given;
+    set(options, value);
   };
   return o;
 }
 
-/// A value for people: 4, 1e-08, "newton"; "none" where it is absent.
+/// A value as text: 4, 1e-08, "newton"; "none" where it is absent.
 inline std::string text_of(const OptionValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
   if (const auto* real = std::get_if<double>(&value)) return message(*real);
   if (const auto* name = std::get_if<std::string>(&value)) return *name;
-  return "none";
+  std::string all;
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+    for (const auto one : *list) all += message(all.empty() ? "" : ",", one);
+  return all.empty() ? "none" : all;
 }
 
 /// The option of a name. Error(usage), with the nearest known name, where there is none.
@@ -170,7 +205,7 @@ const Option<Options>& find_option(std::span<const Option<Options>> all, std::st
 }
 
 /// Sets the option of a name from a text: "4", "1e-8", "true", "newton". Error(usage) where there is no such option,
-/// and where the text is none of its values.
+/// and where the text is not one of its values.
 template <class Options>
 void set_from_text(std::span<const Option<Options>> all, Options& options, std::string_view name, std::string_view text,
                    const char* where) {
@@ -178,31 +213,20 @@ void set_from_text(std::span<const Option<Options>> all, Options& options, std::
   const auto& o = find_option(all, name, where);
   const auto number = [&](auto value) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    require(code == std::errc() && end == text.data() + text.size(), name, " is \"", text, "\"; ", o.range.needed,
-            " is needed");
+    require(code == std::errc() && end == text.data() + text.size(), name, " is \"", text, "\"; it takes ",
+            o.range.needed);
     return OptionValue(value);
   };
+  require(o.kind != Kind::wholes, name, " is a list, which has no text here");
   require(o.kind != Kind::flag || text == "true" || text == "false", name, " is \"", text,
-          "\"; true or false is needed");
+          "\"; it takes true or false");
   o.set(options, o.kind == Kind::flag    ? OptionValue(text == "true")
                  : o.kind == Kind::whole ? number(std::int64_t(0))
                  : o.kind == Kind::real  ? number(0.0)
                                          : OptionValue(std::string(text)));
 }
 
-/// Error(usage) at the first number that is not in its range.
-template <class Options>
-void check_ranges(std::span<const Option<Options>> all, const Options& options) {
-  using Kind = typename Option<Options>::Kind;
-  for (const auto& o : all) {
-    const OptionValue value = o.get(options);
-    if (std::holds_alternative<std::monostate>(value) || (o.kind != Kind::whole && o.kind != Kind::real)) continue;
-    const double number = detail::value_in<double>(value);
-    require(o.range.has(number), o.name, " is ", text_of(value), "; ", o.range.needed, " is needed");
-  }
-}
-
-/// One who takes options: a method, a preconditioner. `takes` is a text of option names as above.
+/// A method or preconditioner with its options; `takes` lists them as above.
 struct Described {
   const char* name;
   const char* takes;
@@ -211,7 +235,7 @@ struct Described {
 };
 
 namespace detail {
-/// The choices that are open ("*" for all), or nothing where the option is not taken.
+/// The allowed choices ("*" for all), or nothing where the option is not taken.
 inline std::optional<std::string_view> taken(std::string_view takes, std::string_view name) {
   while (!takes.empty()) {
     const auto end = std::min(takes.find(' '), takes.size());
@@ -233,6 +257,32 @@ inline bool open_to(std::string_view choices, std::string_view choice) {
   return false;
 }
 }  // namespace detail
+
+/// Error(usage) at the first number that is not in its range, and at an option without use: one that differs from its
+/// default and needs another one to be what it is not.
+template <class Options>
+void check_values(std::span<const Option<Options>> all, const Options& options) {
+  using Kind = typename Option<Options>::Kind;
+  const Options defaults;
+  for (const auto& o : all) {
+    const OptionValue value = o.get(options);
+    if (!o.needs.empty() && value != o.get(defaults)) {
+      const auto end = o.needs.find('=');
+      const std::string other = o.needs.substr(0, end), choices = o.needs.substr(end + 1);
+      const OptionValue is = find_option(all, other, "").get(options);
+      const std::string given = std::holds_alternative<std::monostate>(is) ? "not given" : text_of(is);
+      require(detail::open_to(choices, given), o.name, " ", text_of(value), " goes with ", other, " ", choices, "; ",
+              other, " is ", given);
+    }
+    const auto look = [&](double number) {
+      require(o.range.has(number), o.name, " is ", text_of(value), "; it takes ", o.range.needed);
+    };
+    if (const auto* several = std::get_if<std::vector<std::int64_t>>(&value))
+      for (const auto one : *several) look(double(one));
+    else if (!std::holds_alternative<std::monostate>(value) && (o.kind == Kind::whole || o.kind == Kind::real))
+      look(detail::value_in<double>(value));
+  }
+}
 
 /// Error(usage) at the first option that differs from its default and that `who` does not take: the option, its value,
 /// and who takes it, or which values `who` takes.

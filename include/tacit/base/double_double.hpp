@@ -7,7 +7,7 @@
 
 namespace tacit {
 
-/// high + low, |low| <= ulp(high) / 2. Not for code that is compiled to reassociate sums.
+/// high + low, |low| <= ulp(high) / 2. Must not be compiled with reassociation of sums (-ffast-math).
 struct DoubleDouble {
   double high = 0, low = 0;
   DoubleDouble() = default;

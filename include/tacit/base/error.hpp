@@ -28,7 +28,7 @@ class Error : public std::runtime_error {
   ErrorKind kind() const noexcept { return kind_; }
   /// True once all ranks of a collective call throw this Error; set by comm::collective.
   bool agreed() const noexcept { return agreement_ != 0; }
-  /// Which agreement it was: a number not used again in this process, 0 for none.
+  /// The number of that agreement, unique in this process; 0 for none.
   std::uint64_t agreement() const noexcept { return agreement_; }
   Error as_agreed(std::uint64_t agreement) const {
     Error e = *this;
@@ -43,7 +43,7 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-/// One part of a message; refers to a text, holds a number. What it does not know does not convert to it.
+/// One part of a message: a reference to a text, or a number. Other types do not convert to it.
 class Part {
  public:
   Part(std::string_view text) : kind_(Kind::text), text_(text) {}

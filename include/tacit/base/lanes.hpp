@@ -1,6 +1,6 @@
-// Operations on numbers and on vectors of them (gcc's vector_size) that every compiler has to do in the same way. The
-// library is compiled without contraction, so that a compiler cannot fuse the products and sums of one of two loops
-// that promise the same bits and not of the other: where a fused multiply-add pays, it is asked for by name.
+// Operations on numbers and on vectors of them (gcc's vector_size) that round alike with every compiler. The library is
+// compiled without contraction (-ffp-contract=off), so that two loops that promise the same bits cannot differ by fused
+// operations; where a fused multiply-add is faster, mul_add() is called explicitly.
 #pragma once
 
 #include <type_traits>
@@ -11,8 +11,8 @@
 #define TACIT_FMA_OF_X86 1
 #endif
 
-/// Of a function whose loops have to round alike wherever it is called from: compiled once, neither inlined nor
-/// specialised. (gcc 12 fuses products and sums of complex numbers where it vectorises them, also under
+/// Marks a function that is compiled once, neither inlined nor specialised, so that its loops round alike for all
+/// callers. (gcc 12 fuses products and sums of complex numbers where it vectorises them, also under
 /// -ffp-contract=off, and does not vectorise every copy of a loop.)
 #if defined(__clang__)
 #define TACIT_COMPILED_ONCE __attribute__((noinline))
@@ -22,8 +22,8 @@
 
 namespace tacit {
 
-/// Whether mul_add() rounds once. On processors without such an instruction it rounds the product and then the sum: the
-/// C library's fma() would compute it by software.
+/// Whether mul_add() rounds once. On processors without that instruction it rounds the product and then the sum, since
+/// fma() of the C library is slow there.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 inline constexpr bool has_fused = true;
 #else
@@ -43,7 +43,7 @@ template <class A, class V>
   } else if constexpr (std::is_arithmetic_v<A>) {
     return mul_add(V(a - V{}), b, c);
   } else {
-    // Called by name for whole registers: gcc does not always make one instruction of the loop below.
+    // Intrinsics for whole registers: gcc does not always compile the loop below to one instruction.
 #ifdef TACIT_FMA_OF_X86
     constexpr bool doubles = std::is_same_v<std::remove_cvref_t<decltype(b[0])>, double>;
 #ifdef __AVX512F__

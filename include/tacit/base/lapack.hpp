@@ -1,4 +1,4 @@
-// The few LAPACK routines that Tacit calls, on small matrices in host memory, column after column.
+// The LAPACK routines that Tacit calls, on small matrices in host memory, stored by columns.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -10,13 +10,13 @@
 
 namespace tacit::lapack {
 
-/// The kernels that an OpenBLAS works with ("SkylakeX", "Haswell", "Zen" ..); "" of another BLAS. An OpenBLAS older
-/// than its processor takes kernels of 2004 ("Prescott"), several times slower: then those for AVX2 or AVX-512 are put
-/// in their place when the program starts, unless OPENBLAS_CORETYPE names others.
+/// The kernels that OpenBLAS uses ("SkylakeX", "Haswell", "Zen" ..); "" for another BLAS. An OpenBLAS that does not
+/// know the processor selects kernels of 2004 ("Prescott"), several times slower: the kernels for AVX2 or AVX-512 are
+/// then selected at program start, unless OPENBLAS_CORETYPE is set.
 std::string kernels();
 
-/// Whether the library solves a 2 x 2 problem rightly (eigenvalues, a QR factorisation): one that was built against
-/// another library than it finds, or whose integers are wider, does not.
+/// Whether the library solves a 2 x 2 problem correctly (eigenvalues, a QR factorisation). It does not when it was
+/// built against another library than it is loaded with, or has wider integers.
 bool works();
 
 /// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
@@ -43,12 +43,12 @@ void gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int ld
 template <Scalar T>
 void trsm(char side, char triangle, char op, char diagonal, int m, int n, const T* a, int lda, T* b, int ldb);
 
-/// P A = L U of an n x n matrix in place, rows exchanged; pivots[i] (from 0): row i and that one changed places. Local.
-/// False where a pivot is exactly 0: U has a 0 there, and all else is done. LAPACK getrf.
+/// P A = L U of an n x n matrix in place, rows exchanged; row i was exchanged with row pivots[i] (from 0). Local. False
+/// where a pivot is exactly 0: the factorisation is complete, with a 0 in U. LAPACK getrf.
 template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots);
 
-/// While it lives, OpenBLAS (where it is one) uses the calling thread alone: for calls from threads of our own.
+/// While it lives, OpenBLAS uses the calling thread only: for calls from Tacit's own threads.
 class OneThread {
  public:
   OneThread();

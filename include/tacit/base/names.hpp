@@ -1,4 +1,4 @@
-// Names of options: one table for both directions, and a helpful refusal of what is not in it.
+// Names of enumeration values: one table for both directions; an unknown name is refused with the nearest known one.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -30,15 +30,14 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// What the values of an enumeration are called. One such table for each, beside the enumeration:
+/// The names of the values of an enumeration. Each enumeration has one such table beside it:
 ///
 ///     template <>
 ///     inline constexpr auto names_of<Side> = named<Side>("side", {{Side::right, "right"}, {Side::left, "left"}});
-///
-/// From it come to_string(value), value_of<E>(name), names<E>(), described options and all that follows from them.
+/// It gives to_string(value), value_of<E>(name), names<E>() and the choices of described options.
 template <class E, std::size_t N>
 struct Names {
-  const char* what;  ///< is being named, for messages
+  const char* what;  ///< the enumeration's name in messages
   std::array<std::pair<E, const char*>, N> table;
 
   constexpr const char* name(E value) const {
@@ -79,7 +78,7 @@ template <Named E>
 constexpr const char* to_string(E value) {
   return names_of<E>.name(value);
 }
-/// Error(usage), with the nearest known name, for another.
+/// Error(usage), with the nearest known name, where it is unknown.
 template <Named E>
 E value_of(std::string_view name) {
   return names_of<E>.value(name);

@@ -1,7 +1,8 @@
-// Trace: what ran when, as Chrome/Perfetto JSON. Off costs one relaxed load per span.
+// Trace: records the spans of kernels and calls as Chrome/Perfetto JSON. Switched off it costs one relaxed load per
+// span.
 //
-// What a kernel declares (the bytes it moves, the operations it does) also drives a virtual clock (of a simulated rank,
-// say): on its thread wall_time() is that clock, and a kernel takes what its declaration says.
+// The bytes and operations that kernels declare also advance a virtual clock where the thread has one (a simulated
+// rank, say); wall_time() then returns that clock.
 #pragma once
 
 #include <atomic>
@@ -11,17 +12,17 @@
 
 namespace tacit {
 
-/// Seconds on the monotonic clock; on a thread with a VirtualClock, on that.
+/// Seconds on the monotonic clock, or on the thread's VirtualClock.
 double wall_time() noexcept;
 
-/// A clock that goes on by what it is told and not by itself.
+/// A clock that advances by declared work instead of real time.
 class VirtualClock {
  public:
   virtual ~VirtualClock() = default;
   virtual double now() const noexcept = 0;
-  /// Bytes a second at which it takes kernels to read memory; 0: that takes no time.
+  /// The memory bandwidth that it assumes, in bytes per second; 0: memory traffic takes no time.
   virtual double bandwidth() const noexcept { return 0; }
-  /// So much has been done. `name`: static storage.
+  /// Advances by the given work. `name`: static storage.
   virtual void work(const char* name, double bytes, double flops) = 0;
 };
 
@@ -33,21 +34,21 @@ class Trace {
     double begin, end;     // seconds on the monotonic clock
     int rank;
     int thread;
-    std::int64_t bytes;  // memory traffic or message size; 0 when it means nothing
+    std::int64_t bytes;  // memory traffic or message size; 0 where not applicable
   };
 
   static void start();
   static void stop();
-  /// Whether anybody wants to know what kernels move: a record, or a virtual clock.
+  /// Whether kernels have to declare their work: for a recording or a virtual clock.
   static bool on() noexcept { return on_.load(std::memory_order_relaxed) != 0; }
   static void record(const Event& event);
-  /// For kernels whose span has other things in it than work (spans of the category "exec" have not, and declare it by
-  /// themselves): goes to this thread's virtual clock, if there is one. Not recorded.
+  /// Declares work to this thread's virtual clock, if any, for kernels whose span also contains waiting (spans of the
+  /// category "exec" do not, and declare their work themselves). Not recorded.
   static void work(const char* name, double bytes, double flops = 0) {
     if (on()) [[unlikely]]
-      tell_clock(name, bytes, flops);
+      advance_clock(name, bytes, flops);
   }
-  /// This thread's clock from now on; null: the machine's. While any is set, on() is true.
+  /// Sets this thread's clock; null: the machine's. While any thread has one, on() is true.
   static void use(VirtualClock* clock) noexcept;
   /// Events recorded so far in this process, in order of their end; clears the record.
   static std::vector<Event> take();
@@ -58,7 +59,7 @@ class Trace {
 
  private:
   friend class Span;
-  static void tell_clock(const char* name, double bytes, double flops);
+  static void advance_clock(const char* name, double bytes, double flops);
   static void finish(const Event& event, double flops);
   static std::atomic<int> on_;  // bit 0: recording; the rest: threads with a virtual clock
 };
@@ -66,8 +67,8 @@ class Trace {
 /// Events as Chrome trace JSON (one process per rank), times in microseconds from `origin`.
 std::string to_chrome_json(const std::vector<Trace::Event>& events, double origin);
 
-/// Records the time from construction to destruction. One of the category "exec" is a kernel: its bytes and operations
-/// are what it does.
+/// Records the time from construction to destruction. A span of the category "exec" is a kernel, which declares its
+/// bytes and operations.
 class Span {
  public:
   explicit Span(const char* name, const char* category, std::int64_t bytes = 0, double flops = 0)

@@ -1,4 +1,4 @@
-// Scalars, index widths and memory spaces: the vocabulary every floor shares.
+// Scalars, index widths and memory spaces, used by the whole library.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,8 @@ namespace tacit {
 using Local = std::int32_t;   ///< index within a rank
 using Global = std::int64_t;  ///< index over all ranks, and every offset into entries
 
-/// Memory spaces. `Host` is this process' memory; `Device` is the memory of the current GPU; Group<M> is memories of
-/// kind M of several devices of this process, which hold a vector together (exec/group.hpp).
+/// Memory spaces. `Host` is this process' memory, `Device` the memory of the current GPU, and Group<M> the memories (of
+/// kind M) of several devices of this process, used as one (exec/group.hpp).
 struct Host {};
 struct Device {};
 template <class M>
@@ -65,8 +65,8 @@ template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::complex<float>> ||
     std::same_as<T, std::complex<double>>;
 
-/// Complex conjugate that stays real for real scalars (std::conj does not). The constraint on R makes these win over
-/// std::conj and std::real, which argument-dependent look-up finds too.
+/// Complex conjugate that stays real for real scalars (std::conj does not). The constraint on R makes overload
+/// resolution prefer these to std::conj and std::real, which argument-dependent look-up finds too.
 template <std::floating_point R>
 TACIT_HD constexpr R conj(R a) {
   return a;
@@ -92,7 +92,7 @@ template <std::floating_point R>
 constexpr R abs2(const std::complex<R>& a) {
   return a.real() * a.real() + a.imag() * a.imag();
 }
-/// Finite in every part.
+/// Whether all parts are finite.
 template <std::floating_point R>
 bool is_finite(R a) {
   return std::isfinite(a);

@@ -1,11 +1,11 @@
-// Who goes by which virtual clock (trace.hpp).
+// The virtual clock of a thread (trace.hpp).
 #pragma once
 
 #include <tacit/base/trace.hpp>
 
 namespace tacit {
 
-/// The calling thread's, null where it goes by the machine's.
+/// The calling thread's virtual clock; null where it uses the machine's.
 VirtualClock* virtual_clock() noexcept;
 
 }  // namespace tacit

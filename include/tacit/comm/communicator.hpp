@@ -1,9 +1,9 @@
-// Communicator: the ranks that work together. What is started here is pending until it is waited for.
+// Communicator: a group of ranks with its reductions, halo exchanges and error agreement. Operations are non-blocking.
 //
-// There is no blocking sum: start_sum() begins, wait() ends, any number may be in flight, and poll() pushes all of them
-// on from inside compute loops. Sums use our own recursive doubling in a fixed order (the same bits on every rank, by
-// construction), or the transport's own all-reduce on request.
-// A rank that throws inside comm::collective makes every rank throw the same Error.
+// start_sum() starts a reduction and wait() completes it; many may be in flight, and poll(), called from compute loops,
+// advances all of them. Reductions use recursive doubling with a fixed order of additions, so every rank gets the same
+// bits; the transport's own all-reduce can be chosen instead. A rank that throws inside comm::collective makes every
+// rank throw the same Error.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -32,7 +32,7 @@ class VirtualClock;
 
 namespace tacit::comm {
 
-/// What this rank has done since the communicator was made.
+/// Operations of this rank since the communicator was made.
 struct Counters {
   std::int64_t reductions = 0;        ///< all-reduces started (set-up and agreement not counted)
   std::int64_t reduction_values = 0;  ///< real numbers in them
@@ -45,17 +45,16 @@ struct Counters {
   }
 };
 
-/// How the messages of halo exchanges travel. All bring the same bits.
+/// The mechanism that carries halo exchanges. All deliver the same bits.
 enum class Path {
-  automatic,  ///< messages, until an exchange has been used often; then the fastest, measured, of messages, persistent,
-              ///< shared
-  messages,   ///< a send and a receive a neighbour
-  persistent,  ///< the same, set up once
-  neighbour,   ///< one neighbourhood collective (MPI only)
-  put,         ///< written one-sidedly into the neighbour's window, then a flag (MPI's RMA; threads: memory)
-  shared,      ///< on a node: packed, copied into the neighbour's shared memory, then a flag; off it, messages
-  gather,      ///< on a node: a flag, then the neighbour reads this rank's vector where it stands; off it, messages
-  gaspi        ///< written one-sidedly together with a notification (where Tacit was built with a GASPI library)
+  automatic,  ///< messages at first; at an exchange's 65th use the fastest of messages, persistent and shared, measured
+  messages,   ///< one send and one receive for each neighbour
+  persistent,  ///< the same by persistent requests, set up once
+  neighbour,   ///< one neighbourhood collective call (MPI only)
+  put,         ///< one-sided write into the neighbour's window, then a flag (MPI RMA; between threads, memory)
+  shared,  ///< within a node: packed, copied into the neighbour's shared memory, then a flag; between nodes, messages
+  gather,  ///< within a node: a flag, then the neighbour reads this rank's vector in place; between nodes, messages
+  gaspi    ///< one-sided write with a notification (needs a build with a GASPI library)
 };
 Path path_of(std::string_view name);
 const char* to_string(Path path);
@@ -70,39 +69,41 @@ class Communicator {
  public:
   /// One rank, no messages.
   static Communicator self();
-  /// Over a transport of your own; collective over its ranks.
+  /// Over the given transport. Collective over its ranks.
   explicit Communicator(std::shared_ptr<Transport> transport);
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const char* kind() const;
-  /// Whether threads of this rank may wait for messages and for each other. False where ranks take turns on one thread:
-  /// a loop over threads must not wait then, and there is nothing to gain from a schedule by threads.
+  /// Whether threads of this rank may wait for messages and for each other. False for simulated ranks, which share one
+  /// thread: a loop over threads must not wait there, and no thread schedule can be faster than another.
   bool has_threads() const noexcept;
-  /// The clock that goes on by what kernels declare, and says what memory is worth; null where time is the machine's.
+  /// The virtual clock of a simulated rank, advanced by the costs that kernels declare; null where time is real.
   const VirtualClock* clock() const noexcept;
   friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
 
-  /// Same ranks, separate messages and counters. Collective; PeerFailure if a rank has failed before.
+  /// A communicator of the same ranks with its own messages and counters. Collective. PeerFailure if a rank has failed
+  /// before.
   Communicator duplicate() const;
 
-  /// How sums travel; same choice on all ranks. Default: doubling, and after a failure for good. Native are only sums
-  /// proper: a NaN need not win in a library's maximum.
+  /// The algorithm of reductions; the same choice on all ranks. Default: recursive doubling, which is also used
+  /// permanently after a failure. SumAlgorithm::native applies to sums only: the maximum of an MPI library may drop a
+  /// NaN.
   void use(SumAlgorithm algorithm) const;
 
-  /// How exchanges travel from their next opening on; same choice on all ranks. Default: automatic.
-  /// Error(environment), on all ranks, from the exchange that finds that the path does not exist here.
+  /// The path of exchanges opened from now on; the same choice on all ranks. Default: automatic. The next exchange
+  /// throws Error(environment) on all ranks where the path is not available.
   void use(Path path) const;
   Path path() const;
-  /// Who is near whom: detected at the first call (collective then), or what was given. Windows are used within its
-  /// nodes.
+  /// The groups of ranks that share a node, socket or NUMA domain: as set by use(), else detected at the first call
+  /// (which is collective). Shared-memory paths are used within its nodes.
   const Topology& topology() const;
-  /// Same choice on all ranks. Error(usage) when it is of another number of ranks.
+  /// Sets the topology; the same on all ranks. Error(usage) when its number of ranks differs.
   void use(const Topology& topology) const;
 
-  /// Starts the all-reduce of n values of T (float, double, their complex forms, or Global); `values` is copied.
-  /// Collective in order: every rank starts the same sums in the same order. One reduction. Waits only where 512 later
-  /// sums have been started and the one before them is still under way.
+  /// Starts the all-reduce of n values of T (float, double, complex<float>, complex<double> or Global); copies
+  /// `values`. Collective: every rank starts the same reductions in the same order. One reduction. Blocks only when a
+  /// reduction started 512 earlier is still in flight.
   template <detail::Summable T>
   PendingSum start_sum(const T* values, std::size_t n, Operation operation = Operation::sum) const {
     return start(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation, true);
@@ -113,18 +114,17 @@ class Communicator {
     return PendingSums<K, T>(start_sum(local.v, K));
   }
 
-  /// Pushes every pending sum and message of this communicator on. Cheap when nothing is pending. Throws nothing: what
-  /// goes wrong is thrown by the next wait. Does nothing on a thread that is not the rank's own (that which starts sums
-  /// and messages): threads that help in a loop may call it.
+  /// Advances every pending reduction and message of this communicator. Cheap when nothing is pending. Does not throw:
+  /// errors are thrown by the next wait. Any thread of a loop may call it; it acts only on the rank's own thread (the
+  /// one that starts reductions and messages).
   void poll() const {
     if (size_ > 1) progress();
   }
 
-  /// Starts a thread that does nothing but push pending sums and messages on (and sleeps when there are none), for as
-  /// long as what is returned lives; null for one rank. It needs a core of its own. Local.
-  /// Error(environment) where MPI was initialised for one thread only. With MPI_THREAD_SERIALIZED, which Tacit asks
-  /// for, all calls of Tacit take turns; a program that calls MPI by itself meanwhile (in an operator) needs
-  /// MPI_THREAD_MULTIPLE.
+  /// Starts a progress thread, which advances pending reductions and messages and sleeps when there are none. It ends
+  /// when the returned pointer is released; null for one rank. It needs a core of its own. Local. Error(environment)
+  /// where MPI was initialised with MPI_THREAD_SINGLE or FUNNELED. Tacit requests MPI_THREAD_SERIALIZED and serialises
+  /// its own calls; a program that calls MPI itself meanwhile (in an operator, say) needs MPI_THREAD_MULTIPLE.
   [[nodiscard]] std::shared_ptr<void> start_engine() const;
 
   // Set-up: collective, blocking, not counted as reductions.
@@ -142,7 +142,7 @@ class Communicator {
     for (const auto& bytes : all_gather_bytes(std::as_bytes(std::span(&value, 1)))) append(all, bytes);
     return all;
   }
-  /// Everybody's values one after the other, in the order of ranks.
+  /// The values of all ranks, concatenated in the order of ranks.
   template <class T>
   std::vector<T> all_gather(std::span<const T> values) const {
     std::vector<T> all;
@@ -151,8 +151,8 @@ class Communicator {
   }
   std::string broadcast(const std::string& text, int root) const;
 
-  /// Sends bytes to some ranks without anyone knowing who sends to it; returns what arrived, sorted by sender.
-  /// Memory and messages grow with the number of partners only (plus log P rounds to agree on the end).
+  /// Sends bytes to some ranks, where receivers do not know their senders; returns what arrived, sorted by sender.
+  /// Collective. Memory and messages grow with the number of partners (plus log P rounds that detect the end).
   struct Parcel {
     int rank;
     std::vector<std::byte> bytes;
@@ -161,20 +161,23 @@ class Communicator {
 
   Counters counters() const;
 
-  /// Throws PeerFailure if a notice of another rank's failure has come.
+  /// Throws PeerFailure if the notice of another rank's failure has arrived.
   void check() const;
-  /// Asks the process whether the user wants to stop; throws Error(interrupted) if so. Cheap: looks every 50 ms. Waits
-  /// within a collective call do the same.
+  /// Throws Error(interrupted) if the user has asked the process to stop. Cheap: it checks every 50 ms. Waits within a
+  /// collective call do the same.
   void check_interrupt() const;
 
-  /// All ranks come here in the normal case; throws PeerFailure instead if one failed. Ends comm::collective.
+  /// The agreement at the end of comm::collective: all ranks call it when nothing failed; throws PeerFailure if a rank
+  /// failed.
   void agree() const;
-  /// The same, and whoever has come does not turn back, whatever happens on other communicators: before calls of the
-  /// transport that cannot be left. Nothing that may fail stands between the two.
+  /// The agreement before a transport call that cannot be cancelled: a rank that has entered it ignores failures on
+  /// other communicators until it ends, so either all ranks go on to the call or none. Nothing that may fail may stand
+  /// between this and the call.
   void meet() const;
-  /// Tells all ranks of `error` (or joins them, after a PeerFailure), gives up what is pending, waits until all are
-  /// here, and throws on every rank the error of the lowest failing one, out of the innermost call that all of them are
-  /// in; a PeerFailure where this call lies within that one. A single rank rethrows the original.
+  /// Sends notice of `error` to all ranks (or joins their agreement, after a PeerFailure), gives up what is pending,
+  /// waits for all ranks, and throws the error of the lowest failing rank on every rank, out of the innermost
+  /// collective call that all of them are in; calls nested in that one throw PeerFailure. A single rank rethrows the
+  /// original.
   [[noreturn]] void fail(std::exception_ptr error) const;
 
   Transport& transport() const;
@@ -204,9 +207,9 @@ class Communicator {
   int rank_ = 0, size_ = 1;
 };
 
-/// Runs f on every rank; if it throws on any, all ranks throw the same Error (within the time of a message).
-/// Every collective entry point of Tacit is wrapped in this; nesting is fine, also with other communicators: a failure
-/// on one of them that was agreed upon is this rank's own error here. Costs one small all-reduce at the end.
+/// Runs f on every rank; if it throws on one, all ranks throw the same Error (after the latency of a message). Every
+/// collective entry point of Tacit is wrapped in this. Calls may be nested, also with other communicators: an Error
+/// that was agreed on another communicator counts as this rank's own error here. Costs one small all-reduce at the end.
 template <class F>
 auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
   const detail::Call call(comm.agreement());
@@ -226,18 +229,19 @@ auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
   }
 }
 
-/// Runs f(communicator) on n threads, one a rank; rethrows what the lowest failing rank threw.
+/// Runs f(communicator) on n ranks, each a thread; rethrows the exception of the lowest failing rank.
 void run_threads(int n, const std::function<void(const Communicator&)>& f);
 
 /// True if this build has MPI.
 bool mpi_built() noexcept;
 /// True if this process was started by mpiexec (or MPI is initialised already).
 bool mpi_launched();
-/// All processes that mpiexec started; initialises MPI (and ends it at exit) if nobody has. Collective.
+/// All processes that mpiexec started; initialises MPI (and finalises it at exit) if the program has not. Collective.
 /// Error(environment) in a build without MPI.
 Communicator mpi_world();
-/// Over the communicator with this Fortran handle (mpi4py: comm.py2f()); collective over it.
-/// `library` is the caller's MPI library version (MPI_Get_library_version), "" to skip the check that both are one MPI.
+/// The communicator with this Fortran handle (mpi4py: comm.py2f()). Collective over it.
+/// `library` is the caller's MPI library version (MPI_Get_library_version), "" to skip the check that it is the MPI
+/// that Tacit was built with.
 Communicator mpi_from_fortran(int handle, const std::string& library = "");
 /// "Open MPI 4.1.4", or "" without MPI.
 std::string mpi_library();

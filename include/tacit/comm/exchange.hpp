@@ -1,4 +1,4 @@
-// Exchange: owners send, ranks that need receive. Built once from the list of needed indices, started many times.
+// Exchange: the halo exchange. Its pattern is built once from the needed indices and used for many exchanges.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -13,7 +13,8 @@
 
 namespace tacit::comm {
 
-/// Who needs which elements. Positions are local: `send_index` into the owned part, ghosts in the order of `ghosts`.
+/// Which elements travel between which ranks. Positions are local: `send_index` counts from the rank's first element,
+/// and ghosts are numbered in the order of `ghosts`.
 struct Pattern {
   std::vector<int> send_ranks, receive_ranks;        // neighbours, ascending
   std::vector<Local> send_offsets, receive_offsets;  // per neighbour, into send_index and into the ghosts
@@ -31,12 +32,12 @@ namespace detail {
 class Route;
 }
 
-/// The messages of a pattern, `element_bytes` an element, double-buffered: two exchanges may be under way at once.
-/// forward: owned elements travel to the ranks that hold them as ghosts. reverse: ghost values travel to their owners.
-/// How they travel (Path) is the communicator's choice, or this exchange's own.
+/// The exchanges of a pattern, with `element_bytes` bytes for each element. Double-buffered: two may be in flight.
+/// Forward: owned elements travel to the ranks that hold them as ghosts. Reverse: ghost values travel to their owners.
+/// The path is the communicator's, or the one given here.
 class Exchange {
  public:
-  /// Local; the buffers are made, and windows agreed upon, by the first open().
+  /// Local: the first open() makes the buffers and sets up the path.
   Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
            std::optional<Path> path = std::nullopt);
   Exchange(const Exchange&) = delete;
@@ -44,41 +45,41 @@ class Exchange {
 
   const Pattern& pattern() const { return *pattern_; }
   const Communicator& comm() const { return comm_; }
-  /// How the exchanges of this object travel now; never automatic. Before the first one: messages.
+  /// The path in use, never automatic; `messages` before the first exchange.
   Path path() const;
-  /// Neighbours that are sent to through a window.
+  /// The number of neighbours that this rank sends to through a window.
   int window_neighbours() const;
 
-  /// Opens a forward (or reverse) exchange and gives its number, which no other exchange of this communicator has; the
-  /// caller packs outgoing(number), then posts it. Error(usage) when two are under way. Waits for one that was
-  /// abandoned. When a failure has been agreed upon since, what is asked of that number is Error(usage), on all ranks.
-  /// Collective where the path is set up: at the first exchange, after a failure, when it was changed (and, automatic,
-  /// at the one where paths are tried: a few exchanges by each, not counted). Error(environment) where the path does
-  /// not exist.
+  /// Opens a forward (or reverse) exchange and returns its number, unique in this communicator; the caller packs
+  /// outgoing(number), then posts it. Error(usage) when two are in flight. Waits for an abandoned exchange. After an
+  /// agreed failure, calls with an older number are Error(usage) on all ranks. Collective when the path is set up: at
+  /// the first exchange, after a failure, after a change of path, and, with Path::automatic, when paths are measured
+  /// (by a few exchanges each, not counted). Error(environment) where the path is not available.
   int open(bool forward = true);
-  /// To pack: forward, send_index.size() elements by neighbour; reverse, ghost_count() elements.
+  /// The send buffer to pack: forward, send_index.size() elements grouped by neighbour; reverse, ghost_count()
+  /// elements.
   std::byte* outgoing(int number);
-  /// Posts the messages. Counts one exchange, one message a neighbour, whatever the path.
+  /// Posts the messages. Counts one exchange and one message for each neighbour, whatever the path.
   void post(int number);
-  /// Packs and posts a forward exchange of the owned elements that stand at `owned`, in host memory: outgoing() is not
-  /// to be filled. Faster than packing first: what is next to each other is copied once. They must stay as they are
-  /// until close() (path gather: neighbours read them where they stand).
+  /// Packs and posts a forward exchange of the owned elements at `owned` (host memory), in place of filling outgoing().
+  /// Faster, since contiguous elements are copied once. The elements must not change until close() (with Path::gather
+  /// the neighbours read them in place).
   void post(int number, const void* owned);
-  /// Some neighbour (position in receive_ranks / send_ranks) whose part has arrived and was not named yet; -1 after the
-  /// last. Waits.
+  /// Waits for the part of any neighbour and returns its position in receive_ranks (reverse: send_ranks), each once; -1
+  /// after the last.
   int wait_any(int number);
   /// The same without waiting: -1 also when none has arrived yet.
   int test_any(int number);
-  /// True once all has arrived; pushes on.
+  /// True once all parts have arrived. Advances the messages.
   bool test(int number);
   void wait(int number);
-  /// What arrived: forward, ghost_count() elements; reverse, send_index.size() elements by neighbour.
+  /// The received elements: forward, ghost_count(); reverse, send_index.size(), grouped by neighbour.
   const std::byte* incoming(int number);
-  /// Returns the buffers; waits until the neighbours have taken what was sent. Only abandons while an exception unwinds
-  /// past the exchange. Nothing happens when it is closed already, or was given up.
+  /// Frees the buffers, after waiting until the neighbours have received what was sent. While an exception unwinds it
+  /// abandons the exchange instead. Does nothing for an exchange that is closed or given up.
   void close(int number);
-  /// Nobody will wait for it: its messages go on, and a later open() takes its place when they have come. Sends
-  /// nothing. Nothing happens when it is no exchange of this object.
+  /// Marks an exchange that will not be waited for: its messages complete by themselves, and a later open() reuses its
+  /// buffers. Sends nothing. Does nothing for a number that is not of this object.
   void abandon(int number) noexcept;
 
  private:
@@ -92,16 +93,16 @@ class Exchange {
   void finish(int slot);
   void clear_abandoned();
   void agree_on(Path path) const;
-  void give_up() noexcept;  // the communicator has failed
-  bool push_on();           // true while a message is under way
-  void help();              // with what neighbours wait for
+  void give_up() noexcept;  // after a failure of the communicator
+  bool push_on();           // true while a message is in flight
+  void help();              // serves what neighbours wait for
   void send(int number, const std::byte* owned);
   Communicator comm_;
   std::shared_ptr<const Pattern> pattern_;
   std::size_t element_bytes_;
   int channel_;
-  std::optional<Path> own_path_, found_;  // found_: by trying
-  std::int64_t opened_ = 0;               // since the last failure
+  std::optional<Path> own_path_, found_;  // found_: the fastest, by measurement
+  std::int64_t opened_ = 0;               // exchanges since the last failure
   std::unique_ptr<detail::Route> route_;
 };
 

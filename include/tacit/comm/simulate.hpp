@@ -1,19 +1,20 @@
-// Simulated ranks: the shipped code on P ranks of a machine that is described by a few numbers, in one process.
+// Simulated ranks: runs the library's code unchanged on P ranks of a modelled machine, in one process.
 //
-// Every rank is a fiber with a clock and data of its own; all run on the calling thread, one at a time, so thousands of
-// them are cheap and a run with the same parameters gives the same clocks. Messages really carry the ranks' bytes: the
-// numbers are those of any other communicator of as many ranks, bit by bit, and so are the counts. Only time is made
-// up, by the rules of LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995, doi 10.1145/215399.215427):
+// Each rank is a fiber with its own data and clock; all run on the calling thread, one at a time, so thousands of ranks
+// are cheap and runs with the same parameters give the same clocks. Messages carry the ranks' data, so results and
+// counts are bit for bit those of any communicator with as many ranks. Only time is simulated, by the LogGP model
+// (Alexandrov, Ionescu, Schauser, Scheiman 1995, doi 10.1145/215399.215427):
 //
 //   kernel    clock += max(bytes / bandwidth, operations / flop rate) + kernel + noise, from what kernels declare
-//   send      it leaves when the rank's last message has, or now, + o + G bytes; clock += o
-//   receive   once it has come, L after it left: clock = max(clock, arrival) + o
-//   sum       our own recursive doubling out of such messages
+//   send      departure = max(clock, departure of the rank's last message) + o + G bytes; clock += o
+//   receive   arrival = departure + L; clock = max(clock, arrival) + o
+//   sum       recursive doubling, made of such messages
 //
-// wall_time() on a rank is its clock: reports, traces and the choice of a method by measured costs are in simulated
+// wall_time() on a rank returns its clock, so reports, traces and method choices by measured cost use simulated
 // seconds.
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/comm/communicator.hpp>
 
 #include <cstddef>
@@ -26,102 +27,111 @@
 
 namespace tacit::comm {
 
-/// Times in seconds. What is left at 0 costs nothing.
+/// Times in seconds. A parameter of 0 costs nothing.
 struct MachineModel {
-  double latency = 0;    ///< L: of a message on the wire
-  double overhead = 0;   ///< o: of the processor for a message, at each end
-  double gap = 0;        ///< G: seconds a byte on the wire
+  double latency = 0;    ///< L: latency of a message on the wire
+  double overhead = 0;   ///< o: processor time for a message, at each end
+  double gap = 0;        ///< G: seconds for each byte on the wire
   double noise = 0;      ///< mean of an exponentially distributed delay of each kernel on each rank
-  double bandwidth = 0;  ///< bytes a second that a rank moves in kernels; 0: bytes cost nothing
-  double flop_rate = 0;  ///< operations a second of a rank; 0: they cost nothing
-  double kernel = 0;     ///< what every kernel costs beside (the launch on a device)
-  /// A kernel that moves at most so many bytes runs from the cache, at cache_bandwidth.
+  double bandwidth = 0;  ///< bytes per second that a rank moves in kernels; 0: bytes cost nothing
+  double flop_rate = 0;  ///< operations per second of a rank; 0: they cost nothing
+  double kernel = 0;     ///< a fixed time for every kernel (the launch on a device)
+  /// A kernel that moves at most `cache` bytes runs at cache_bandwidth.
   double cache = 0, cache_bandwidth = 0;
-  /// meeting: a message leaves when its receiver asks for it, too (rendezvous). eager: a late receiver finds it there.
+  /// eager: a message leaves at once. meeting (rendezvous): it leaves when the receiver has posted its receive, too.
   enum class Delivery { eager, meeting } delivery = Delivery::eager;
-  /// How the rounds of a started sum go on. ideal: by themselves (the network does it, or a core that is free).
-  /// in_wait: while the rank waits for something. poll: also from kernels, every poll_interval.
+  /// When the rounds of a started reduction advance. ideal: at any time (by the network or a free core). in_wait: while
+  /// the rank waits. poll: also within kernels, every poll_interval.
   enum class Progress { ideal, in_wait, poll } progress = Progress::ideal;
   double poll_interval = 50e-6;  ///< a kernel polls a million times at most
   std::uint64_t seed = 1;        ///< of the noise
-  /// Messages within a group of so many neighbouring ranks (a socket, a node), from the inside out.
+  /// Message parameters within groups of this many consecutive ranks (a socket, a node), innermost first.
   struct Level {
     int ranks = 1;
     double latency = 0, overhead = 0, gap = 0;
   };
   std::vector<Level> levels;
 
-  /// "hopper": Cray XE6, latency and bandwidth as published, overhead and noise chosen. "fitted": the same with
-  /// overhead, gap and noise fitted to three ratios of Williams et al. 2014. "modern". "tsubame": a core of Tsubame 2
-  /// over TCP, from the all-reduce that Yamazaki et al. 2017 measured (230 us at 240 ranks). Error(usage) on another
-  /// name.
+  /// The machine of a name. "hopper": Cray XE6 with published latency and bandwidth, and assumed overhead and noise.
+  /// "fitted": the same with overhead, gap and noise fitted to three ratios of Williams et al. 2014. "modern": assumed.
+  /// "tsubame": a core of Tsubame 2 over TCP, after the all-reduce time of Yamazaki et al. 2017 (230 us at 240 ranks).
+  /// Error(usage) on another name.
   static MachineModel named(std::string_view name);
   static std::vector<std::string> names();
-  static Delivery delivery_of(std::string_view name);
-  static Progress progress_of(std::string_view name);
   /// All parameters on one line.
   std::string describe() const;
-  /// Error(usage) on a number that makes no sense.
+  /// Error(usage) on a parameter out of its range.
   void check() const;
 };
 
-/// What simulated ranks have spent since their clocks were last restarted.
-const char* to_string(MachineModel::Delivery delivery);
-const char* to_string(MachineModel::Progress progress);
+std::span<const Option<MachineModel>> machine_options();
+std::span<const Option<MachineModel::Level>> level_options();
 
+/// The simulated time since the clocks were last restarted, by phase.
 struct SimulatedTimes {
   double finish = 0;  ///< the latest clock
   struct Phase {
     std::string name;  ///< "sum", "halo", "agree" (errors, set-up), or a kernel's name
     bool kernel = false;
-    double seconds = 0;  ///< mean over ranks; waiting for a late rank counts where the wait is
-    double count = 0;    ///< of kernels, sums, exchanges, on the mean rank
+    double seconds = 0;  ///< mean over ranks; waiting for a late rank is counted in the phase that waits
+    double count = 0;    ///< kernels, sums or exchanges, mean over ranks
   };
   std::vector<Phase> phases;             ///< kernels first, by name
-  std::int64_t messages = 0, bytes = 0;  ///< of all ranks, those of sums and agreements too
+  std::int64_t messages = 0, bytes = 0;  ///< of all ranks, including those of sums and agreements
   double seconds(std::string_view phase) const;
   double kernel_seconds() const;
 };
 
-/// Runs f(communicator) on `ranks` simulated ranks; rethrows what the lowest failing rank threw. Times of the whole, or
-/// of what f measured last. Exchanges travel as messages: other paths, tasks, engines and schedules by threads are
-/// refused where they are asked for. A rank has `stack_bytes` of stack. Error(environment), on all ranks, when all of
-/// them wait for each other; and where the system has no stacks for so many (Linux as it comes: about 32,000 ranks).
-/// Error(usage) on more than 2^20. Not to be called on a simulated rank.
+/// Runs f(communicator) on `ranks` simulated ranks, each with `stack_bytes` of stack; rethrows the exception of the
+/// lowest failing rank. Returns the times of the whole run, or those that f read last by read_clocks(). Exchanges use
+/// messages: other paths, tasks, progress threads and thread schedules are refused. Error(environment) on all ranks in
+/// a deadlock, and where the system cannot provide the stacks (Linux by default: about 32,000 ranks). Error(usage) on
+/// more than 2^20 ranks. Must not be called on a simulated rank.
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes = 256 * 1024);
 
-/// What may happen next where a scheduler decides it and no clock: a rank goes on until it waits again, or something
-/// arrives that its receiver waits for (anything else changes nothing by its arrival).
+/// A possible next event of a run ordered by a scheduler: a rank runs until it waits again, or a message that its
+/// receiver waits for arrives (other arrivals change nothing).
 struct Step {
   enum class What { turn, message, notice };
-  /// Of a rank among all of its turns, or of what it has sent (notices too), from 1.
+  /// The number of a rank's turn, or of something it has sent (including notices), from 1.
   struct Id {
     int rank;
     std::int64_t number;
     friend auto operator<=>(const Id&, const Id&) = default;
   };
   What what;
-  int rank;                  ///< that goes on, or that it arrives at
-  Id id;                     ///< the rank's turn, or what the sender has sent
-  Id after{};                ///< sent before it over the same channel, hence arrives before it; number 0: nothing
-  std::int64_t awaited = 0;  ///< since which turn of the receiver
-  std::shared_ptr<const std::vector<Id>> seen{};  ///< what the sender had received before
+  int rank;                  ///< the rank that runs, or that receives
+  Id id;                     ///< of the rank's turn, or of what was sent
+  Id after{};                ///< what must arrive first, sent earlier over the same channel; number 0: nothing
+  std::int64_t awaited = 0;  ///< the receiver's turn since when it waits for this
+  std::shared_ptr<const std::vector<Id>> seen{};  ///< what the sender had received before it sent
 };
-/// Gives the position of the step that is taken, of those that are possible. Must not throw.
+/// Returns the position of the step to take among the possible ones. Must not throw.
 using Scheduler = std::function<std::size_t(const std::vector<Step>&)>;
-/// f(communicator) on simulated ranks in the order that `next` chooses, without times: for tests that go through all
-/// orders. Messages of one sender, receiver and tag keep their order, and so do notices of one sender; all others may
-/// overtake each other. The same choices give the same run. Errors as those of simulate().
+/// Runs f(communicator) on simulated ranks in the order that `next` chooses, without clocks: for tests that go through
+/// all orders of events. Messages of one sender, receiver and tag keep their order, and so do notices of one sender;
+/// all others may overtake each other. The same choices give the same run. Errors: as simulate().
 void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f);
 
-/// Null where ranks are real.
+/// The model of a simulated rank; null where ranks are real.
 const MachineModel* simulated_machine(const Communicator& comm);
-/// All clocks, phases and counts of a simulation to zero, at the same instant. Collective, with no sum or exchange
-/// under way; costs no time. Error(usage) where ranks are real.
+/// Sets all clocks, phases and counts of a simulation to zero. Collective, with no reduction or exchange in flight;
+/// takes no simulated time. Error(usage) where ranks are real.
 void restart_clocks(const Communicator& comm);
-/// What has been spent since; simulate() returns the last that was read. The same on all ranks. Collective; costs no
-/// time.
+/// The times since restart_clocks(), the same on all ranks; simulate() returns those read last. Collective; takes no
+/// simulated time.
 SimulatedTimes read_clocks(const Communicator& comm);
 
 }  // namespace tacit::comm
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<comm::MachineModel::Delivery> = named<comm::MachineModel::Delivery>(
+    "delivery", {{comm::MachineModel::Delivery::eager, "eager"}, {comm::MachineModel::Delivery::meeting, "meeting"}});
+template <>
+inline constexpr auto names_of<comm::MachineModel::Progress> =
+    named<comm::MachineModel::Progress>("progress", {{comm::MachineModel::Progress::ideal, "ideal"},
+                                                     {comm::MachineModel::Progress::in_wait, "in_wait"},
+                                                     {comm::MachineModel::Progress::poll, "poll"}});
+}  // namespace tacit

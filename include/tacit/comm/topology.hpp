@@ -1,5 +1,4 @@
-// Topology: who is near whom. Ranks stand in groups (of a NUMA domain, of a node), groups in larger ones, and all of
-// them in the global one.
+// Topology: nested groups of ranks that are near each other (NUMA domain, socket, node); the outermost holds all ranks.
 #pragma once
 
 #include <span>
@@ -12,34 +11,33 @@ class Communicator;
 
 class Topology {
  public:
-  /// From the inside out: ranks of a group, groups of one on the next level, and so on; the last number makes the node,
-  /// what is left is global. {3, 2}: three ranks a NUMA domain, two of these a node. {} is one node. Ranks are numbered
-  /// through: 0, 1, 2 are one group. The last group may have fewer. Local. Error(usage) on a number below 1, or more
-  /// than 3.
+  /// Group sizes from the innermost level to the node: {3, 2} is three ranks to a NUMA domain and two NUMA domains to a
+  /// node; {} is one node. Groups are consecutive ranks (0, 1, 2 are the first), and the last may be smaller. Local.
+  /// Error(usage) on a size below 1, or on more than 3 sizes.
   static Topology given(int ranks, std::span<const int> sizes);
   /// Reads "3,2". Error(usage) on anything else.
   static Topology given(int ranks, const std::string& sizes);
-  /// Where a rank runs: its node's number, and those of socket and NUMA domain on that node; -1: on several, or not
-  /// known.
+  /// Where a rank runs: the number of its node, and of its socket and NUMA domain on that node; -1 where it is bound to
+  /// several or this is not known.
   struct Place {
     int node = 0, socket = -1, numa = -1;
   };
-  /// Where the calling thread is bound to; node stays 0. By hwloc (which can be given another machine by its
-  /// environment variables) where Tacit was built with it, else by what Linux tells of NUMA domains. Local.
+  /// The place that the calling thread is bound to; node is 0. From hwloc (whose environment variables can describe
+  /// another machine) where Tacit was built with it, else from Linux's list of NUMA domains. Local.
   static Place here();
-  /// One place a rank. A level of sockets, or of NUMA domains, is there where every rank has one and it parts a node;
-  /// the finer of two is the inner one; of two that part ranks alike, or do not nest, NUMA domains are left. Local.
+  /// From the place of each rank. Sockets and NUMA domains become levels where every rank's is known and they divide a
+  /// node; the finer is the inner level. Where both divide the ranks alike, or do not nest, only NUMA domains are used.
+  /// Local.
   static Topology of(std::span<const Place> places);
-  /// What the environment variable TACIT_LEVELS of rank 0 says ("3,2"); without it, nodes as the transport knows them
-  /// (MPI_COMM_TYPE_SHARED; threads are of one node) and sockets and NUMA domains that ranks are bound to (here()).
-  /// Collective.
+  /// From the environment variable TACIT_LEVELS of rank 0 ("3,2"). Without it, nodes come from the transport
+  /// (MPI_COMM_TYPE_SHARED; threads are one node), sockets and NUMA domains from here(). Collective.
   static Topology detect(const Communicator& comm);
 
-  /// At least 2, the outermost one being "global"; the one before it is "node".
+  /// At least 2: the outermost level is "global", the one inside it "node".
   int levels() const { return int(level_.size()); }
   /// "device", "numa", "socket", "node", "global".
   const std::string& name(int level) const { return level_[std::size_t(level)].name; }
-  /// The group that a rank is in, from 0.
+  /// The number of the group that holds a rank, from 0.
   int group(int rank, int level) const { return level_[std::size_t(level)].group[std::size_t(rank)]; }
   int groups(int level) const;
   bool same(int a, int b, int level) const { return group(a, level) == group(b, level); }

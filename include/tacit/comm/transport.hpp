@@ -1,5 +1,5 @@
-// Transport: how bytes move between ranks. Everything else of the communication floor (sums, exchanges, agreement on
-// errors) is written once on top of these few calls, so that processes, threads and a fault injector behave alike.
+// Transport: moves bytes between ranks. Reductions, exchanges and the agreement on errors are written once on top of
+// these few calls, so processes, threads, simulated ranks and a fault injector behave alike.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -19,14 +19,14 @@
 
 namespace tacit::comm {
 
-/// A message under way. Its buffer must stay where it is until test() has said true or cancel() was called.
+/// A message in flight. Its buffer must stay in place until test() has returned true or cancel() was called.
 struct Ticket {
   std::uintptr_t words[3] = {};
   int numbers[2] = {};
   bool active = false;
 };
 
-/// A message that is sent (or received) again and again, as Transport::prepare makes it.
+/// A persistent send or receive, made by Transport::prepare().
 struct Prepared {
   bool out = false;
   int peer = 0, tag = 0;
@@ -35,33 +35,34 @@ struct Prepared {
   std::uintptr_t words[2] = {};
 };
 
-/// Memory of this rank that others write into. Some of its words are flags: who reads a flag sees what was written
-/// together with it, and before it by the same rank.
+/// Memory of this rank that other ranks write into. Some of its words are flags: a rank that reads a flag's new value
+/// also sees the data written with it, and all earlier writes of the same rank.
 class Window {
  public:
   virtual ~Window() = default;
   virtual std::byte* data() = 0;
-  /// Copies bytes to place `at` of rank `to`'s window, then the value to the flag there (places: multiples of 8).
-  /// `data` may be used again on return.
+  /// Copies bytes to offset `at` of rank `to`'s window, then sets the flag at offset `flag` there (offsets are
+  /// multiples of 8). `data` may be reused on return.
   virtual void write(int to, std::size_t at, const void* data, std::size_t bytes, std::size_t flag,
                      std::uint64_t value) = 0;
-  /// A flag of this rank's window.
+  /// Reads a flag of this rank's window.
   virtual std::uint64_t read(std::size_t flag) = 0;
-  /// What write() sends may stand anywhere; else, in this rank's window.
+  /// Whether write() sends from any memory; otherwise only from this rank's window.
   virtual bool sends_from_anywhere() const { return true; }
 };
 
-/// An exchange with all neighbours as one operation of the library below.
+/// An exchange with all neighbours as one operation of the underlying library.
 class Neighbourhood {
  public:
   virtual ~Neighbourhood() = default;
-  /// Part i of `out` (elements [out_offsets[i], out_offsets[i + 1])) goes to destination i, `in` likewise.
+  /// Sends part i of `out` (elements [out_offsets[i], out_offsets[i + 1])) to destination i; receives into `in`
+  /// likewise.
   virtual Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
                        std::span<const std::int32_t> in_offsets) = 0;
 };
 
-/// At each place the least of what the ranks have there. Collective; can be left when a rank fails before it comes to
-/// it, and by nobody after that.
+/// Element-wise minimum over all ranks, in place. Collective. It can be abandoned if a rank fails before entering it,
+/// but not after all ranks have entered.
 using AllLeast = std::function<void(std::span<std::int64_t>)>;
 
 namespace detail {
@@ -71,7 +72,7 @@ class SimulatedRank;
 enum class Operation { sum, min, max };
 enum class Number { float32, float64, int64 };
 
-/// Whose turn it is to call a transport while an engine (Communicator::start_engine) runs; nobody asks while none does.
+/// Serialises calls of a transport while a progress thread (Communicator::start_engine) runs; unused without one.
 struct TransportLock {
   std::recursive_mutex mutex;
   std::atomic<int> engines = 0;
@@ -88,17 +89,17 @@ class Transport {
   virtual int size() const = 0;
   virtual const char* kind() const = 0;  ///< "self", "threads", "mpi", "simulated"
 
-  /// Tags run from 0 to here; at least 32767. After a failure new messages take new tags, so that what was given up can
-  /// never be taken for one of them: the more tags, the more failures a communicator outlives.
+  /// Tags run from 0 to this number, at least 32767. After a failure new messages take new tags, so that abandoned
+  /// messages cannot be matched; the number of tags limits the failures that a transport survives.
   virtual int largest_tag() const { return std::numeric_limits<int>::max(); }
   /// Messages between two ranks with one tag are received in the order they were sent, by receives in the order they
   /// were posted.
   virtual Ticket send(int to, int tag, const void* data, std::size_t bytes) = 0;
   virtual Ticket receive(int from, int tag, void* data, std::size_t bytes) = 0;
   virtual bool test(Ticket& ticket) = 0;
-  /// Gives a message up. A buffer that the transport may still read is kept alive by `keep`.
+  /// Abandons a message. `keep` keeps a buffer alive that the transport may still read.
   virtual void cancel(Ticket& ticket, std::shared_ptr<void> keep) = 0;
-  /// A message with this tag from anyone, not yet received: its sender and size.
+  /// Sender and size of an unreceived message with this tag from any rank.
   struct Arrival {
     int from;
     std::size_t bytes;
@@ -111,13 +112,14 @@ class Transport {
     throw Error(ErrorKind::usage, message("the ", kind(), " transport has no all-reduce of its own"));
   }
 
-  /// Calls that must not meet share these: one rank's, or one process's where the library below demands it.
+  /// The lock of calls that must not run concurrently: of one rank, or of the process where the underlying library
+  /// requires it.
   virtual std::shared_ptr<TransportLock> lock() { return std::make_shared<TransportLock>(); }
-  /// Error(environment) where two threads of a rank may not call in turn.
+  /// Error(environment) where calls from two threads of a rank are not allowed even if serialised.
   virtual void allow_engine() {}
 
-  /// The same message many times: start() begins it once more, test() and cancel() as ever. What is not over is given
-  /// up with release().
+  /// Prepares a message that is sent many times: start() begins it, test() and cancel() work as for others. release()
+  /// abandons an unfinished one.
   virtual Prepared prepare(bool out, int peer, int tag, void* data, std::size_t bytes) {
     return {out, peer, tag, data, bytes, {}};
   }
@@ -126,15 +128,15 @@ class Transport {
   }
   virtual void release(Prepared&) noexcept {}
 
-  /// Ranks of this rank's node, itself among them: those that can map one memory. Local.
+  /// The ranks of this rank's node (which can share memory), including itself. Local.
   virtual std::vector<int> node() { return {rank()}; }
   /// Whether ranks of a node are threads of one process. Local.
   virtual bool one_process() const { return false; }
-  // Collective. A call of the library below that cannot be left is entered right after an `all_least` and nothing else.
-  /// One-sided communication of the library below; null where there is none. All bytes are zero.
+  // Collective. A library call that cannot be abandoned is entered directly after `all_least`.
+  /// A window of the underlying library's one-sided communication, zero at first; null where there is none.
   virtual std::shared_ptr<Window> make_window(std::size_t /*bytes*/, const AllLeast& /*all_least*/) { return nullptr; }
-  /// Null where there is none. Elements of so many bytes come from `sources` and go to `destinations`. May wait for
-  /// ever: called when all ranks are known to come.
+  /// A neighbourhood exchange of elements of the given size from `sources` and to `destinations`; null where there is
+  /// none. It may block for ever if a rank is missing, so it is called after agreement.
   virtual std::shared_ptr<Neighbourhood> make_neighbourhood(std::span<const int> /*sources*/,
                                                             std::span<const int> /*destinations*/,
                                                             std::size_t /*element_bytes*/) {
@@ -146,9 +148,10 @@ class Transport {
   /// A transport over the same ranks whose messages never mix with this one's. Collective.
   virtual std::shared_ptr<Transport> duplicate() = 0;
 
-  /// The clock of a rank that is simulated (simulate.hpp); null where ranks are real.
+  /// The state of a simulated rank (simulate.hpp); null where ranks are real.
   virtual detail::SimulatedRank* simulated() { return nullptr; }
-  /// What pushes on all that is pending over this transport, for a transport that polls by itself. Called once.
+  /// Sets the function that advances all pending operations of this transport, for transports that poll by themselves.
+  /// Called once.
   virtual void polls(std::function<void()> /*push_on*/) {}
 };
 

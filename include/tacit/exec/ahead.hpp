@@ -1,16 +1,16 @@
-// Memory that a pass will need soon.
+// Prefetching of memory that a pass over data reads soon.
 #pragma once
 
 #include <cstddef>
 
 namespace tacit::exec {
 
-/// Stretches of memory, asked for a few lines of the cache at a time while a processor computes on others: those that
-/// are too short for it to see where they lead, or that it would meet too late.
+/// Ranges of memory that are prefetched a few cache lines at a time while the processor computes on other data: ranges
+/// that are too short for the hardware prefetcher, or that it would detect too late.
 class Ahead {
  public:
   void clear() { count_ = now_ = 0, left_ = 0; }
-  /// At most 8 stretches.
+  /// At most 8 ranges.
   void add(const void* from, std::ptrdiff_t bytes) {
     if (bytes <= 0) return;
     begin_[count_] = static_cast<const char*>(from);
@@ -18,7 +18,7 @@ class Ahead {
     ++count_;
     left_ += bytes / line + 1;
   }
-  /// Over n calls of fetch().
+  /// Spreads the prefetches evenly over n calls of fetch().
   void share(std::ptrdiff_t n) { quota_ = n > 0 ? (left_ + n - 1) / n : left_; }
   void fetch() {
     for (std::ptrdiff_t n = quota_; now_ < count_; ++now_) {

@@ -1,4 +1,4 @@
-// How a thread waits for what another one is about to do.
+// How a thread waits for another one.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace tacit::exec {
 
-/// Says to the processor that this thread spins.
+/// The processor's hint for a spinning thread.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   _mm_pause();
@@ -18,9 +18,9 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// pause() between two looks at what is waited for: spins first; then lets other threads run; and sleeps, a little at a
-/// time, once it has waited for long or where others have taken the processor for long: who sleeps is sooner given a
-/// processor again, and does not take it from the one it waits for.
+/// pause() is called between two checks of the awaited condition. It spins first, then yields, and sleeps in short
+/// steps once it has waited for long or where other threads have used the processor for long: a sleeping thread is
+/// scheduled sooner, and does not take the processor from the thread it waits for.
 class Backoff {
  public:
   void pause() noexcept;

@@ -1,4 +1,4 @@
-// Work on a set of vectors at once: the projections and updates of Gram-Schmidt, one pass over the set each.
+// The projections and updates of Gram-Schmidt on a set of vectors, each in one pass over the set.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -34,8 +34,8 @@ void block_update(const T* const* q, int j, const T* C, T* const* v, int s, cons
 template <Scalar T, Memory M>
 void block_combine(const T* const* y, int j, const T* C, T* const* x, int s, std::size_t n);
 
-// The same on a basis that is stored as S, narrower than the scalar T of all arithmetic: S = T, float for double (also
-// complex), or Short<T>.
+// The same for a basis that is stored as S, while all arithmetic is in T: S = T, float for double (also complex), or
+// Short<T>.
 
 /// The upper half of a float: 8 bits of exponent, 8 of mantissa (bfloat16).
 struct Bfloat16 {

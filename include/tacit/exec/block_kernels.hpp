@@ -47,8 +47,8 @@ TACIT_HD S narrowed(const T& a) {
 }
 
 /// partial[slice (rows columns) + c rows + r] = slice's share of q_r^H v_c. A group of 32 lanes holds a tile of R rows
-/// and C columns in registers; teams that share a slice of the elements stand together, so that its vectors come from
-/// memory once.
+/// and C columns in registers; teams that share a slice of the elements have consecutive numbers, so that its vectors
+/// are read from memory once.
 template <class T, class S, int MostRows, int MostColumns, int R, int C, int W, int Groups>
 struct BlockDots {
   static constexpr int threads = 32 * Groups;
@@ -63,7 +63,7 @@ struct BlockDots {
 
   TACIT_HD int tile_rows() const { return (rows + R - 1) / R; }
   TACIT_HD int tiles() const { return tile_rows() * ((columns + C - 1) / C); }
-  /// Teams on a slice; the kernel has slices * teams() blocks.
+  /// Teams for each slice; the kernel has slices * teams() blocks.
   TACIT_HD int teams() const { return (tiles() + Groups - 1) / Groups; }
 
   template <Team U>
@@ -79,7 +79,7 @@ struct BlockDots {
       if (mine) {
         const S* a[R];
         const T* b[C];
-        // Rows and columns that are not there repeat the last; their sums are not kept.
+        // Rows and columns beyond the last repeat it; their sums are dropped.
         TACIT_UNROLL
         for (int r = 0; r < R; ++r) a[r] = q[row + r < rows ? row + r : rows - 1];
         TACIT_UNROLL
@@ -123,8 +123,8 @@ struct BlockDots {
 };
 
 /// out_c = (out_c where `add`, else 0) + sum over rows of a(r, c) x_r for c < C, x the `narrow` q's and then the `wide`
-/// v's; a row after row, C numbers each. The v's may be the out's: elements are read before they are written. stored_c,
-/// where it is not null, takes the result in S; out_c may be null.
+/// v's; a row after row, C numbers each. The v's may be the out's, since elements are read before they are written.
+/// Where stored_c is not null, the result is rounded to S into it; out_c may be null.
 template <class T, class S, int MostNarrow, int MostWide, int C, int W, int Threads>
 struct BlockCombine {
   static constexpr int threads = Threads;

@@ -1,9 +1,9 @@
-// Work that divides: two branches at a time, each of which may divide again.
+// Fork-join parallelism: work that divides into two branches, each of which may divide again.
 //
 //   branching(rows > 2048, [&] { factorise(a); });   // and somewhere within: both(g, h)
 //
-// Loops that run along a tree say both() at its nodes; the threads of the team take the branches that nobody has begun,
-// the largest first, and who waits for a branch does others meanwhile.
+// Recursions over a tree call both() at its nodes; the threads of the team take branches that have not begun, the
+// largest first, and a thread that waits for a branch does others meanwhile.
 #pragma once
 
 #include <type_traits>
@@ -23,15 +23,16 @@ void* address(F& f) {
 }
 }  // namespace detail
 
-/// f() on the calling thread, with the others of its team at hand for both(). Where not `parallel`, on this one alone.
+/// Runs f() on the calling thread; the other threads of its team take branches of both(). Unless `parallel`, all runs
+/// on the calling thread.
 template <class F>
 void branching(bool parallel, F&& f) {
   if (parallel) detail::run_branching(detail::call<std::remove_reference_t<F>>, detail::address(f));
   else f();
 }
 
-/// g() and h(), at the same time within branching(), else one after the other; both are done when it returns. What one
-/// of them throws is thrown then; the other is not begun after that.
+/// Runs g() and h(), concurrently within branching(), else one after the other; both are done when it returns. Rethrows
+/// an exception of either; after one the other is not begun.
 template <class G, class H>
 void both(G&& g, H&& h) {
   detail::run_both(detail::call<std::remove_reference_t<G>>, detail::address(g),

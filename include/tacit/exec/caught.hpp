@@ -1,4 +1,5 @@
-// What several threads throw: an exception that leaves a thread ends the program. parallel_for() keeps it so.
+// Caught: carries an exception from several threads to their caller, since an exception that leaves a thread ends the
+// program.
 //
 //   Caught caught;
 //   std::thread other([&] { caught(f); });
@@ -16,7 +17,7 @@ class Caught {
  public:
   Caught() = default;
   Caught(const Caught&) = delete;
-  /// f(), and what it throws is kept: the first of all threads. Nothing is begun after that.
+  /// Calls f() and keeps the first exception of all threads; after one, f is not called any more.
   template <class F>
   void operator()(F&& f) noexcept {
     if (any()) return;
@@ -26,10 +27,10 @@ class Caught {
       keep();
     }
   }
-  /// Keeps the exception that is being handled.
+  /// Keeps the exception being handled.
   void keep() noexcept;
   bool any() const noexcept { return kept_.load(std::memory_order_acquire); }
-  /// Throws what has been kept, if anything has.
+  /// Rethrows the kept exception, if any.
   void rethrow() const {
     if (any()) [[unlikely]]
       std::rethrow_exception(error_);

@@ -1,5 +1,5 @@
-// The CUDA side of exec: the one place where codes are checked, streams, and the team that is a block of GPU threads.
-// Included by what nvcc compiles, and by host code that links the CUDA runtime.
+// The CUDA side of exec: checks of CUDA's error codes, streams, and the team made of a thread block. For files compiled
+// by nvcc, and for host code that links the CUDA runtime.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -18,16 +18,16 @@
 
 namespace tacit::exec {
 
-/// Throws Error(environment) naming the call and CUDA's own words, unless `code` is success.
+/// Throws Error(environment) with the call and CUDA's message unless `code` is success.
 void check_cuda(cudaError_t code, const char* call);
 
-/// The stream that this host thread's device work goes to, in order. At first the legacy default stream, which orders
-/// the work of all host threads one after another.
+/// The stream of this host thread's device work. At first the legacy default stream, which orders the work of all host
+/// threads.
 cudaStream_t current_stream() noexcept;
 void set_current_stream(cudaStream_t stream) noexcept;
 
-/// Sends this thread's device work to `stream` while it lives. Arrays that several streams touch are the caller's to
-/// order.
+/// Sends this thread's device work to `stream` while it lives. The caller has to order the work of streams that share
+/// arrays.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t stream) noexcept;
@@ -42,8 +42,8 @@ class StreamScope {
 /// Waits until this thread's device work is done; Error(environment) when a kernel failed.
 void wait_for_device();
 
-/// Where a reduction of this host thread and its current stream leaves what it has. Kept and reused: after the first
-/// call of a size nothing is allocated.
+/// Memory for the reductions of this host thread on its current stream. It is reused: after the first call of a size
+/// nothing is allocated.
 struct ReductionSpace {
   void* partial;  ///< device memory
   void* result;   ///< pinned host memory that kernels write to; read it after wait_for_device()
@@ -105,7 +105,7 @@ class CudaTeam {
   }
 
  private:
-  /// The value of the lane whose number differs in the bit `half`.
+  /// The value of the lane whose number differs from this one's in the bit `half`.
   template <class V>
   __device__ static V across(const V& v, int half) {
     static_assert(sizeof(V) % 4 == 0 && std::is_trivially_copyable_v<V>);
@@ -119,24 +119,25 @@ class CudaTeam {
   }
 };
 
-/// Of shared memory that a kernel has without asking for more.
+/// Bytes of shared memory that a kernel has without opting in to more.
 inline constexpr std::size_t static_shared = 48 * 1024;
 
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
-  static_assert(sizeof(typename Kernel::Shared) <= static_shared, "more has to be asked for: run_wide_kernel");
+  static_assert(sizeof(typename Kernel::Shared) <= static_shared,
+                "a kernel with more shared memory needs run_wide_kernel");
   __shared__ alignas(16) unsigned char shared[sizeof(typename Kernel::Shared)];
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
 }
 
-/// The same with what the launch asked for.
+/// The same with the dynamic shared memory of the launch.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_wide_kernel(const __grid_constant__ Kernel kernel) {
   extern __shared__ __align__(128) unsigned char wide_shared[];
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(wide_shared));
 }
 
-/// Starts the kernel on blocks [0, blocks) of the current device and returns. No blocks: nothing is started.
+/// Starts the kernel on blocks [0, blocks) of the current device and returns. Does nothing for no blocks.
 template <class Kernel>
 void launch_cuda(Global blocks, const Kernel& kernel, cudaStream_t stream = current_stream()) {
   static_assert(std::is_trivially_copyable_v<Kernel>);

@@ -1,4 +1,4 @@
-// What enqueues the kernels of kernels.hpp, on kernel_scalar_t and device pointers. For .cu files.
+// Functions that enqueue the kernels of kernels.hpp, on kernel_scalar_t and device pointers. For .cu files.
 #pragma once
 
 #include <tacit/exec/cuda.hpp>
@@ -8,10 +8,10 @@
 
 namespace tacit::exec {
 
-/// Basis vectors that one launch takes: their pointers are its arguments.
+/// The most basis vectors of one launch, whose pointers are its arguments.
 inline constexpr int basis_at_once = 64;
 
-/// How basis_dots cuts its work.
+/// How basis_dots divides its work.
 template <class T>
 struct DotsPlan {
   static constexpr int columns_at_once = 8;

@@ -8,16 +8,16 @@
 
 namespace tacit::exec {
 
-/// out[i columns + c] = x[index[i] columns + c]: packs what a halo exchange sends. No wait.
-/// Memory: index + 2 (values gathered). Error(usage) when out has not index.size() columns elements.
+/// out[i columns + c] = x[index[i] columns + c]: packs the send buffer of a halo exchange. Does not wait.
+/// Memory: index + 2 (values gathered). Error(usage) unless out has index.size() columns elements.
 template <Scalar T>
 void device_gather(View<const T, Device> x, View<const Local, Device> index, View<T, Device> out, int columns = 1);
 
 /// Whether the same index may occur twice in a scatter.
 enum class Indices : bool { distinct, repeated };
 
-/// x[index[i] columns + c] += values[i columns + c]. No wait. With Indices::repeated the additions are atomic, and the
-/// last bits of x depend on timing. Error(usage) when values has not index.size() columns elements.
+/// x[index[i] columns + c] += values[i columns + c]. Does not wait. With Indices::repeated the additions are atomic,
+/// and the last bits of x depend on timing. Error(usage) unless values has index.size() columns elements.
 template <Scalar T>
 void device_scatter_add(View<const T, Device> values, View<const Local, Device> index, View<T, Device> x,
                         int columns = 1, Indices indices = Indices::distinct);

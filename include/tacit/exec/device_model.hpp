@@ -1,5 +1,6 @@
-// Clocks of virtual devices, for processes with several accelerators on simulated ranks (comm/simulate.hpp): a device
-// goes on by what its kernels declare, a copy by its bytes, and the rank's clock where the host waits.
+// Clocks of virtual devices, for simulated ranks (comm/simulate.hpp) with several accelerators: kernels advance the
+// device's clock by their declared work, copies advance the links' clocks by their bytes, and the rank's clock advances
+// where the host waits.
 #pragma once
 
 #include <tacit/base/virtual_clock.hpp>
@@ -10,30 +11,30 @@
 
 namespace tacit::exec {
 
-/// Bytes a second, and seconds. What is left at 0 costs nothing.
+/// Rates in bytes per second, times in seconds. A parameter of 0 costs nothing.
 struct DeviceModel {
-  double bandwidth = 0;               ///< of a device's memory: vectors
-  double product = 0;                 ///< of the same in products of many small blocks, bytes of the matrix
-  double kernel = 0;                  ///< what every kernel costs beside
-  double scalars = 0;                 ///< until the host has the sums of a kernel
-  double to_device = 0, to_host = 0;  ///< of a link to the host, one copy after the other each way
-  double copy = 0;                    ///< between devices by the driver: the source sends one after the other
-  double peer = 0;                    ///< between devices over direct links, all at a time
+  double bandwidth = 0;               ///< of a device's memory, in kernels on vectors
+  double product = 0;                 ///< of a device's memory, in products of many small blocks (bytes of the matrix)
+  double kernel = 0;                  ///< a fixed time for every kernel
+  double scalars = 0;                 ///< time until the host has the sums of a kernel
+  double to_device = 0, to_host = 0;  ///< of a link to the host; copies of one direction follow each other
+  double copy = 0;                    ///< between devices through the driver; copies of one source follow each other
+  double peer = 0;                    ///< between devices over direct links, concurrently
   int link = 1;                       ///< neighbouring devices that share a link to the host
-  double host =
-      0;  ///< at which the rank's clock goes on (MachineModel::bandwidth): it is told in bytes how long it waits
+  double host = 0;  ///< of the rank's clock (MachineModel::bandwidth), to express a waiting time in bytes
 };
 
-/// Of the first device, since they were last set to zero.
+/// Times of the first device since they were last set to zero.
 struct DeviceTimes {
   double product = 0, vectors = 0;  ///< kernels
-  double copies = 0;  ///< to, from and between devices, and until the host has sums; also where other work hides them
-  double waits = 0;   ///< of the host, for any device
+  double copies =
+      0;  ///< to, from and between devices, and until the host has sums, including those hidden behind other work
+  double waits = 0;  ///< of the host for any device
 };
 
 namespace detail {
 
-/// The kernel whose bytes are a matrix's.
+/// The name of the kernel whose bytes are those of the matrix.
 inline constexpr const char* product_on_devices = "hmatrix product on devices";
 
 class DeviceClock final : public VirtualClock {
@@ -63,7 +64,7 @@ class DeviceClocks {
   DeviceClocks(const DeviceClocks&) = delete;
   DeviceClocks& operator=(const DeviceClocks&) = delete;
 
-  /// The device's, which is not behind the host's: what is enqueued now starts now at the earliest.
+  /// The device's clock, advanced to the host's: work enqueued now cannot start earlier.
   DeviceClock& at_host(int device) {
     auto& clock = clocks_[std::size_t(device)];
     clock.time = std::max(clock.time, wall_time());
@@ -89,7 +90,7 @@ class DeviceClocks {
     host_until(clock.time + model_.scalars);
   }
   DeviceTimes times() const { return {clocks_[0].products, clocks_[0].vectors, clocks_[0].copies, waits_}; }
-  /// When every rank's clock is.
+  /// To be called when the ranks' clocks are restarted.
   void restart() {
     for (auto& clock : clocks_) clock.time = clock.products = clock.vectors = clock.copies = 0;
     for (auto* times : {&down_, &up_, &aside_}) times->assign(ids_.size(), 0.0);
@@ -97,9 +98,9 @@ class DeviceClocks {
   }
 
  private:
-  // When a copy that is enqueued now is done.
+  // The time when a copy enqueued now completes.
   double over_link(int device, std::vector<double>& links, double bytes, double rate) {
-    // The group's devices of one link follow each other.
+    // The devices that share a link have consecutive numbers.
     const int link = ids_[std::size_t(device)] / std::max(1, model_.link);
     std::size_t at = 0;
     while (ids_[at] / std::max(1, model_.link) != link) ++at;

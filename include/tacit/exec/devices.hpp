@@ -1,9 +1,8 @@
-// Devices: the accelerators that one process works with, each with a memory of its own, and the ways of vectors between
-// them and the host. Yamazaki et al. 2018, "Analyzing performance of BiCGStab with hierarchical matrix on GPU
-// clusters".
+// Devices: the accelerators of one process, each with its own memory, and the copies of vectors between them and the
+// host. Yamazaki et al. 2018, "Analyzing performance of BiCGStab with hierarchical matrix on GPU clusters".
 //
-//   Devices<Host>    virtual ones: host memory, kernels run by this processor. The same code, the same counted copies.
-//   Devices<Device>  CUDA's, for what nvcc compiles.
+//   Devices<Host>    virtual devices: host memory, kernels run by the processor; same code, same counted copies
+//   Devices<Device>  CUDA devices, in files compiled by nvcc
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -20,18 +19,18 @@
 
 namespace tacit::exec {
 
-/// How vectors go between the devices of a process (the paper's figures 12 and 13).
+/// How vectors are copied between the devices of a process (figures 12 and 13 of the paper).
 enum class DevicePath {
-  host,  ///< through pinned memory of the host; a broadcast goes from the host to every device (the paper's "set")
-  copy,  ///< by the driver's copy from one to another; a broadcast goes to the first device, and on from there
-  peer   ///< the same over direct links
+  host,  ///< through pinned host memory; a broadcast goes from the host to every device (the paper's "set")
+  copy,  ///< by the driver's copy from device to device; a broadcast goes to the first device, then to the others
+  peer   ///< as copy, over direct links
 };
 
-/// What one process of a node has.
+/// The devices that one process of a node uses.
 enum class ProcessLayout { per_gpu, per_socket, per_node };
 
-/// The devices of a process: those of number `process` on its node, where devices are numbered socket by socket. Local.
-/// Error(usage) where the layout has no such process, or where sockets do not divide the devices.
+/// The devices of process number `process` of a node, whose devices are numbered socket by socket. Local. Error(usage)
+/// where the layout has no such process, or the number of devices is not a multiple of the sockets.
 inline std::vector<int> devices_of_process(ProcessLayout layout, int devices, int sockets, int process) {
   require(devices >= 1 && sockets >= 1 && devices % sockets == 0, devices, " devices on ", sockets, " sockets");
   const int each = layout == ProcessLayout::per_gpu      ? 1
@@ -44,18 +43,18 @@ inline std::vector<int> devices_of_process(ProcessLayout layout, int devices, in
   return own;
 }
 
-/// What went between memories since the group was made.
+/// Copies between memories since the group was made.
 struct DeviceTraffic {
   Global to_devices = 0, to_host = 0, between = 0;  ///< copies of vectors, or parts of them
   double bytes_to_devices = 0, bytes_to_host = 0, bytes_between = 0;
-  Global scalars = 0;  ///< sums that the host read from a device
-  Global reads = 0;    ///< times that it read some
+  Global scalars = 0;  ///< sums that the host has read from devices
+  Global reads = 0;    ///< the number of such reads
   Global waits = 0;    ///< times that the host waited for a device
 };
 
 namespace detail {
 
-/// The queues of a group: one a device, in which work is done in order. `Use` makes a device the current one.
+/// The queues of a group, one for each device, which do their work in order. `Use` makes a device the current one.
 template <Memory M>
 class Queues;
 
@@ -113,8 +112,8 @@ class Queues<Host> {
   std::vector<std::byte> staging_;
 };
 
-/// src/exec/devices.cu. Copies are enqueued: to_device and between wait for nothing, to_host for nothing but what is
-/// before it in the queue of its device; between() is behind what its source has in its queue.
+/// src/exec/devices.cu. Copies are enqueued: to_device and between do not wait, to_host waits for the earlier work of
+/// its device; between() runs after the earlier work of its source.
 template <>
 class Queues<Device> {
  public:
@@ -129,19 +128,19 @@ class Queues<Device> {
     int id_before_;
     void* stream_before_;
   };
-  /// Error(environment) for a device that is not there; direct links are opened where there are any.
+  /// Error(environment) for a missing device. Direct links are enabled where available.
   explicit Queues(const std::vector<int>& ids);
   ~Queues();
   Use use(int device) const;
   void to_device(int device, void* to, const void* from, std::size_t bytes);
   void to_host(int device, void* to, const void* from, std::size_t bytes);
-  /// Behind what is in the queue of its device, which goes on meanwhile.
+  /// Copies after the earlier work of its device, which goes on meanwhile.
   void to_host_aside(int device, void* to, const void* from, std::size_t bytes);
   void wait_aside(int device) const;
   void between(int from_device, int to_device, void* to, const void* from, std::size_t bytes, bool peer);
   void wait(int device) const;
   void read_scalars(int device) const { wait(device); }
-  std::byte* staging(std::size_t bytes);  ///< pinned; waits for all queues where it has to grow
+  std::byte* staging(std::size_t bytes);  ///< pinned; growing it waits for all queues
 
  private:
   struct Impl;
@@ -171,28 +170,29 @@ struct DeviceArray {
   View<const T, M> part(std::size_t from, std::size_t count) const { return {array.data() + from, count}; }
 };
 
-/// Not to be used by several host threads at once; processes (or ranks that are threads) have groups of their own.
+/// The devices of a process. Not for concurrent use by several host threads; each rank has its own group.
 template <Memory M>
 class Devices {
  public:
-  /// The devices of these numbers, at least one. Virtual ones have any numbers.
+  /// The devices of these numbers, at least one. Virtual devices may have any numbers.
   explicit Devices(std::vector<int> ids) : ids_(std::move(ids)), queues_(checked(ids_)) {}
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
 
   int size() const { return int(ids_.size()); }
   int id(int device) const { return ids_[std::size_t(device)]; }
-  /// Virtual devices of a simulated rank: from now on their kernels and copies take what the model says, each on a
-  /// clock of its own, and the rank waits for them where the host would. Without a model they take no time of a
-  /// simulated rank's but that of kernels one device after the other.
+  /// For virtual devices of a simulated rank: from now on kernels and copies take the times of the model, on clocks of
+  /// their own, and the rank's clock waits where the host would. Without a model, kernels advance the rank's clock one
+  /// device after the other, and copies take no time.
   void simulate(const DeviceModel& model) requires(std::same_as<M, Host>) {
     queues_.clocks = std::make_unique<detail::DeviceClocks>(model, ids_);
   }
-  /// Where they are simulated; restart() when the ranks' clocks are (comm::restart_clocks).
+  /// The clocks of simulated devices, null otherwise; call restart() when the ranks' clocks are restarted
+  /// (comm::restart_clocks).
   detail::DeviceClocks* clocks() const requires(std::same_as<M, Host>) { return queues_.clocks.get(); }
   const DeviceTraffic& traffic() const { return traffic_; }
 
-  /// n zeros on a device. n elements of the host's.
+  /// An array of n zeros on a device, or of n elements copied from the host.
   template <class T>
   DeviceArray<T, M> array(int device, std::size_t n) {
     const auto use = queues_.use(device);
@@ -207,13 +207,13 @@ class Devices {
     return a;
   }
 
-  /// Runs f() with the device as the current one: sweeps on views of its arrays go there.
+  /// Runs f() with the device as the current one, so that sweeps on views of its arrays run there.
   template <class F>
   decltype(auto) on(int device, F&& f) const {
     const auto use = queues_.use(device);
     return f();
   }
-  /// Runs a team kernel, whose pointers are of this device, on blocks [0, blocks).
+  /// Runs a team kernel, whose pointers are to this device's memory, on blocks [0, blocks).
   template <class Kernel>
   void launch([[maybe_unused]] int device, Global blocks, const Kernel& kernel) const {
     if constexpr (std::same_as<M, Host>) {
@@ -228,20 +228,20 @@ class Devices {
     }
   }
 
-  /// One copy from the host; `host` is not to be changed before the device is waited for.
+  /// One copy from the host; `host` must not change until the device has been waited for.
   template <class T>
   void to_device(const T* host, DeviceArray<T, M>& to) {
     ++traffic_.to_devices, traffic_.bytes_to_devices += double(to.size() * sizeof(T));
     if (to.size() > 0) queues_.to_device(to.device, to.data(), host, to.size() * sizeof(T));
   }
-  /// `host` is there after wait().
+  /// One copy to the host; `host` is valid after wait().
   template <class T>
   void to_host(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, T* host) {
     ++traffic_.to_host, traffic_.bytes_to_host += double(count * sizeof(T));
     if (count > 0) queues_.to_host(from.device, host, from.data() + first, count * sizeof(T));
   }
-  /// The same while the device goes on with what comes after; `from` is not to be changed and `host` is not there
-  /// before wait_aside(). One at a time.
+  /// The same concurrently with later work of the device; until wait_aside(), `from` must not change and `host` is not
+  /// valid. One at a time.
   template <class T>
   void to_host_aside(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, T* host) {
     ++traffic_.to_host, traffic_.bytes_to_host += double(count * sizeof(T));
@@ -251,8 +251,8 @@ class Devices {
     ++traffic_.waits;
     queues_.wait_aside(device);
   }
-  /// to[at .. at + count) := from[first .. first + count), by the path. Between devices: one copy, or, through the
-  /// host, two.
+  /// to[at .. at + count) := from[first .. first + count), between devices by the path: one copy, or two through the
+  /// host.
   template <class T>
   void between(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, DeviceArray<T, M>& to,
                DevicePath path, std::size_t at = 0) {
@@ -263,7 +263,7 @@ class Devices {
       wait(from.device);
       ++traffic_.to_devices, traffic_.bytes_to_devices += double(bytes);
       if (count > 0) queues_.to_device(to.device, to.data() + at, staging, bytes);
-      wait(to.device);  // before somebody else takes the staging memory
+      wait(to.device);  // before the staging memory is reused
       return;
     }
     ++traffic_.between, traffic_.bytes_between += double(bytes);
@@ -274,7 +274,7 @@ class Devices {
     ++traffic_.waits;
     queues_.wait(device);
   }
-  /// A sweep over n elements of a device whose sums are under way there: see sums().
+  /// Starts a sweep with sums over n elements of a device; sums() gets them.
   template <class In, class Io, class Out, class F>
   auto start_sums(int device, [[maybe_unused]] std::size_t n, const In& in, const Io& io, const Out& out,
                   const F& f) const {
@@ -289,7 +289,7 @@ class Devices {
 #endif
     }
   }
-  /// What start_sums() of this device comes to: the host waits for it, and reads it before it starts other sums there.
+  /// The result of start_sums() of this device; the host waits. To be called before other sums are started there.
   template <class S>
   auto sums(int device, const S& started) {
     queues_.read_scalars(device);
@@ -304,8 +304,8 @@ class Devices {
     }
   }
 
-  /// Local all-reduce, first half: first += the part [begin[d], end[d]) of every other device's array, in the order of
-  /// the devices whatever the path. `scratch` is on the first device, as long as the longest part.
+  /// First half of a local all-reduce: first += the part [begin[d], end[d]) of every other device's array, in the order
+  /// of the devices for every path. `scratch` is on the first device and as long as the longest part.
   template <class T>
   void sum_on_first(std::vector<DeviceArray<T, M>>& parts, std::span<const std::pair<Local, Local>> rows,
                     DeviceArray<T, M>& scratch, DevicePath path) {
@@ -319,8 +319,8 @@ class Devices {
       });
     }
   }
-  /// The same elements from the host to all devices: a copy to each, or one to the first and one from there to each of
-  /// the others.
+  /// Broadcasts elements of the host to all devices: a copy to each, or one to the first device and one from there to
+  /// each other.
   template <class T>
   void broadcast(const T* host, std::span<DeviceArray<std::type_identity_t<T>, M>> to, DevicePath path) {
     to_device(host, to[0]);

@@ -1,4 +1,4 @@
-// The gang that is a cooperative launch. For .cu files.
+// Gangs on the GPU: cooperative launches. For .cu files.
 #pragma once
 
 #include <tacit/exec/cuda.hpp>
@@ -24,20 +24,22 @@ __global__ void __launch_bounds__(Kernel::threads, 1) run_gang(const __grid_cons
   kernel(CudaGang<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
 }
 
-/// Teams of this kernel that fit on the current device at once. Error(environment) where it knows no such launches.
+/// The number of teams of this kernel that fit on the current device at once. Error(environment) where it has no
+/// cooperative launches.
 template <class Kernel>
 Global most_teams() {
   int device = 0, able = 0, processors = 0, each = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   check_cuda(cudaDeviceGetAttribute(&able, cudaDevAttrCooperativeLaunch, device), "cudaDeviceGetAttribute");
-  if (!able) throw Error(ErrorKind::environment, "this device runs no teams that meet (cooperative launches)");
+  if (!able) throw Error(ErrorKind::environment, "this device has no cooperative launches");
   check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_gang<Kernel>, Kernel::threads, 0),
              "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   return Global(processors) * each;
 }
 
-/// Starts the kernel with so many teams on the current device and returns. Error(environment) where they do not fit.
+/// Starts the kernel with the given number of teams on the current device and returns. Error(environment) where they do
+/// not fit.
 template <class Kernel>
 void launch_gang_cuda(Global teams, const Kernel& kernel, cudaStream_t stream = current_stream()) {
   static_assert(std::is_trivially_copyable_v<Kernel>);

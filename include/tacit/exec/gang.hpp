@@ -1,17 +1,17 @@
-// Gang: the teams of one launch that all run at the same time and meet. A kernel that goes over a small problem again
-// and again is started once, instead of once for each of its steps.
+// Gang: all teams of one launch, running at the same time and synchronising with each other (a cooperative launch). A
+// kernel that iterates on a small problem is then launched once instead of once for each step.
 //
-// A kernel of a gang is written as one of a team (team.hpp), over a Gang, and runs three ways: launch_gang_serial (one
-// host thread is the gang), launch_gang_threads (a real thread for every member of every team, for the race checker)
-// and launch_gang_cuda (gang.cuh).
+// A kernel over a Gang is written like one over a Team (team.hpp) and runs three ways: launch_gang_serial (one host
+// thread is the gang), launch_gang_threads (a real thread for every member of every team, for the race checker) and
+// launch_gang_cuda (gang.cuh).
 #pragma once
 
 #include <tacit/exec/team.hpp>
 
 namespace tacit::exec {
 
-/// A team that knows of the others: teams() of them, of which it is block(). meet(): nobody goes on before all members
-/// of all teams have come, and then sees what all wrote. Every member meets equally often.
+/// A team among teams(), with number block(). meet() is a barrier over all members of all teams, after which each sees
+/// what the others wrote before it. Every member calls it equally often.
 template <class T>
 concept Gang = Team<T> && requires(const T gang) {
   { gang.teams() } -> std::convertible_to<Global>;
@@ -38,9 +38,8 @@ class ThreadGang : public ThreadTeam<N> {
   std::barrier<>* all_;
 };
 
-/// Values added up over a gang, each time with one meeting: what members wrote before, all see after it. `partial` has
-/// room for 2 teams() values. The order is that of members within teams, then of teams: it depends on their numbers
-/// alone.
+/// Sums over a gang, with one meet() each, which also makes earlier writes visible. `partial` has room for 2 teams()
+/// values. Values are added within teams, then over teams, in an order that depends on their numbers only.
 template <class V>
 class GangSum {
  public:
@@ -48,7 +47,7 @@ class GangSum {
   template <Gang G>
   TACIT_HD V operator()(const G& gang, const V& v) {
     const V of_team = gang.sum(v);
-    // A team that writes for the next sum but one has met all that read for this one.
+    // Two slots suffice: before a slot is written again, all teams have met after reading it.
     V* const slot = partial_ + turn_ * gang.teams();
     turn_ = 1 - turn_;
     ++meetings_;
@@ -73,7 +72,7 @@ void launch_gang_serial(const Kernel& kernel) {
 }
 
 /// Runs the kernel with a real thread for every member of every team. For tests: slow. A member that throws leaves the
-/// gang, which goes on without it; the error is thrown when all have come back.
+/// gang, which goes on without it; the error is rethrown when all have returned.
 template <class Kernel>
 void launch_gang_threads(Global teams, const Kernel& kernel) {
   constexpr int N = Kernel::threads;

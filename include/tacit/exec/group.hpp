@@ -1,5 +1,5 @@
-// Group<M>: the devices of a process as one memory space. A vector on it stands on each of them, a sweep runs on each,
-// and sums are under way until they are asked for. Methods need not know: they are those of any other memory.
+// Group<M>: the devices of a process as one memory space. A vector has a copy on each device, a sweep runs on each, and
+// its sums are pending until wait(). Methods run on it unchanged.
 //
 //   auto devices = std::make_shared<exec::Devices<Host>>(std::vector{0, 1});
 //   const op::HMatrixOnDevices<double, Host> A(matrix, devices);
@@ -22,21 +22,20 @@
 
 namespace tacit::exec {
 
-/// Vector operations of a group of devices.
+/// How the devices of a group share vector operations.
 enum class VectorWork {
-  redundant,  ///< each device does all of them; the host reads sums of the first only
-  shared      ///< each has a part of every sum, and of vectors that no product needs ("hierarchical")
+  redundant,  ///< each device does all of them; the host reads the sums of the first
+  shared      ///< each device does a part of every sum, and of vectors that no product reads ("hierarchical")
 };
 
-/// What pipelined methods have the devices do while the result of a product travels.
+/// How long the host of a pipelined method reads sums while the result of a product is communicated.
 enum class DeviceOverlap {
-  copy,    ///< nothing; the host reads sums until the own rows are there (the paper's pipe1)
-  gather,  ///< nothing; the host reads sums while rows go to all ranks (pipe2)
-  vectors  ///< all updates of vectors that the product does not need, with their sums
+  copy,   ///< until the own rows have arrived (the paper's pipe1)
+  gather  ///< while rows are sent to all ranks (the paper's pipe2)
 };
 
-/// The devices that vectors of a space stand on (layout::Space::on), and how they share the work. Settings may change
-/// between two solves.
+/// The devices that hold the vectors of a space (layout::Space::on), and how they share the work. Settings may change
+/// between solves.
 template <Memory M>
 class DeviceGroup final : public Place {
  public:
@@ -48,12 +47,11 @@ class DeviceGroup final : public Place {
   DevicePath path() const { return path_; }
 
   VectorWork work = VectorWork::redundant;
-  DeviceOverlap overlap = DeviceOverlap::vectors;
-  bool hides_updates() const { return overlap == DeviceOverlap::vectors; }
-  /// Called once, before the host waits for sums: messages that could leave.
+  DeviceOverlap overlap = DeviceOverlap::gather;
+  /// Called once before the host next waits for sums: sends messages that are ready.
   std::function<void()> before_waiting;
 
-  /// A device's part of n elements, [first, second); whole cache lines.
+  /// A device's part [first, second) of n elements, in whole cache lines.
   std::pair<std::size_t, std::size_t> part(int device, std::size_t n) const {
     const auto cut = [&](int k) { return k == size() ? n : n * std::size_t(k) / std::size_t(size()) / 32 * 32; };
     return {cut(device), cut(device + 1)};
@@ -64,7 +62,7 @@ class DeviceGroup final : public Place {
   DevicePath path_;
 };
 
-/// n elements on each device of the group that `place` is, zero at first. Error(usage) where it is none.
+/// n elements on each device of the group `place`, zero at first. Error(usage) where `place` is no group.
 template <class T, Memory M>
 class Array<T, Group<M>> {
  public:
@@ -91,7 +89,7 @@ class Array<T, Group<M>> {
   View<T, Group<M>> view() { return View<T, Group<M>>(*this); }
   View<const T, Group<M>> view() const { return View<const T, Group<M>>(*this); }
 
-  /// Elements of the host to all devices, and back.
+  /// Copies elements of the host to all devices, and back.
   void assign(std::span<const T> host) {
     auto& devices = group_->devices();
     devices.broadcast(host.data(), copies_, group_->path());
@@ -110,7 +108,7 @@ class Array<T, Group<M>> {
  private:
   friend class View<T, Group<M>>;
   friend class View<const T, Group<M>>;
-  /// Every device gets the parts of the others.
+  /// Gives every device the parts of the others.
   void complete() {
     if (std::exchange(whole_, true)) return;
     for (int d = 0; d < group_->size(); ++d) {
@@ -123,7 +121,7 @@ class Array<T, Group<M>> {
   }
   std::shared_ptr<DeviceGroup<M>> group_;
   std::vector<DeviceArray<T, M>> copies_;
-  bool whole_ = true;  // or each device has its part only
+  bool whole_ = true;  // else each device has its part only
 };
 
 template <class T, Memory M>
@@ -139,8 +137,8 @@ class View<T, Group<M>> {
   std::size_t size() const { return array_->size(); }
   DeviceGroup<M>& group() const { return array_->group(); }
 
-  /// All elements on a device, once complete() has been called. Where each device has its part only they get those of
-  /// the others from them; what a const vector holds does not change by it.
+  /// The copy on a device, complete after complete(). complete() is allowed on const vectors: it copies parts between
+  /// devices and changes no value.
   auto& on(int device) const { return static_cast<Copy&>(array_->copies_[std::size_t(device)]); }
   std::span<DeviceArray<scalar, M>> copies() const requires(!std::is_const_v<T>) { return array_->copies_; }
   void complete() const { array_->complete(); }
@@ -152,7 +150,7 @@ class View<T, Group<M>> {
   Array<scalar, Group<M>>* array_;
 };
 
-/// What parts() of a vector is.
+/// The result of parts(vector).
 template <class T, Memory M>
 struct Parts : View<T, Group<M>> {
   static constexpr bool may_be_parts = true;
@@ -160,13 +158,13 @@ struct Parts : View<T, Group<M>> {
   Parts own() const { return *this; }
 };
 
-/// Sums of a sweep that are under way on the devices that form them: to be waited for once, before those of another
-/// sweep are started.
+/// Pending sums of a sweep on the devices that form them; to be waited for once, before the sums of another sweep are
+/// started.
 template <class S, Memory M>
 class [[nodiscard]] GroupSums {
  public:
   GroupSums(DeviceGroup<M>& group, std::vector<S> started) : group_(&group), started_(std::move(started)) {}
-  /// Their total, in the order of the devices.
+  /// Their total, added in the order of the devices.
   auto wait() {
     if (const auto leave = std::exchange(group_->before_waiting, nullptr)) leave();
     auto& devices = group_->devices();
@@ -182,8 +180,8 @@ class [[nodiscard]] GroupSums {
 
 namespace detail {
 
-/// A formula of R read vectors without its sums, and without those of its updated vectors that Drop says: they are
-/// computed from zeros and forgotten.
+/// A formula of R read vectors with its sums dropped, and with the updated vectors selected by Drop computed from zeros
+/// and dropped.
 template <class F, class T, int R, bool... Drop>
 struct Without {
   static constexpr int dropped = (0 + ... + int(Drop));
@@ -240,10 +238,10 @@ struct KernelFormula<detail::Without<F, T, R, Drop...>> {
 };
 #endif
 
-/// sweep on a group: nothing is waited for. Redundant: on all elements of every device, with sums on the first. Shared:
-/// each element's share of sums is formed by the device whose part it is in; vectors that a sweep writes are whole
-/// behind it, unless they stand as parts() or come out of vectors that are parts (without sums). Error(usage) where
-/// vectors are of different groups.
+/// sweep on a group; does not wait. Redundant: over all elements on every device, with sums on the first. Shared: each
+/// device forms the sums over its part; written vectors are complete afterwards, unless they are given as parts() or
+/// (in sweeps without sums) computed from vectors of which devices have parts only. Error(usage) where the vectors are
+/// of different groups.
 template <class F, class... R, class... U, class... W>
 auto group_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
   constexpr bool writes_some = sizeof...(U) + sizeof...(W) > 0;

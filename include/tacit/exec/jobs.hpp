@@ -1,4 +1,5 @@
-// Jobs: pieces of work that the threads of a rank take one by one, some of them only when what they need has come.
+// Jobs: pieces of work that the threads of a rank take one by one; some become available only when their data has
+// arrived.
 #pragma once
 
 #include <atomic>
@@ -10,28 +11,28 @@
 
 namespace tacit::exec {
 
-/// Parts that run_team() will have: threads().
+/// The number of parts of run_team(): threads().
 int team_size();
-/// f(0) on the calling thread and f(1) to f(team_size() - 1) on the others of its team, as they come: who does not come
-/// in time has its part done by another thread, in turn. So f may wait for f(0), which the calling thread begins with,
-/// and for no other. What an f throws is thrown when all have come back, that of f(0) before others; they are not told
-/// of it, so an f that others wait for has to let them go.
+/// Runs f(0) on the calling thread and f(1) to f(team_size() - 1) on other threads of its team; the part of a thread
+/// that is late is done by another one, after its own. So parts may wait for f(0), which begins first, and for no
+/// other. An exception is rethrown when all have returned, that of f(0) before others; a part that others wait for must
+/// release them before it throws.
 void run_team(const std::function<void(int thread)>& f);
 
 /// Jobs in lists. Thread-safe.
 class Jobs {
  public:
-  /// `count` jobs; body(i) may run on any thread. A list that is not open waits for open(). Returns its number.
-  /// Lists are added before the work begins.
+  /// Adds a list of `count` jobs; body(i) may run on any thread. Unless `open`, its jobs wait for open(). Returns the
+  /// list's number. To be called before the work begins.
   int add(std::size_t count, bool open, std::function<void(std::size_t)> body);
-  /// From now on jobs of this list may be taken; they see what this thread has written.
+  /// Makes the jobs of a list available; they see what this thread has written.
   void open(int list) { lists_[std::size_t(list)]->open.store(true, std::memory_order_release); }
-  /// Nobody takes another job: something has gone wrong.
+  /// No more jobs are taken, after an error.
   void stop() { stopped_.store(true, std::memory_order_release); }
-  /// Takes one job, of the last list that is open and has one left (those that had to wait come first), and does it.
-  /// False when there is none to be had now.
+  /// Does one job of the last open list that has one left (so that lists that had to wait come first). False when none
+  /// is available now.
   bool work();
-  /// True once all jobs have been taken, or it was stopped.
+  /// True once all jobs have been taken, or after stop().
   bool taken() const;
 
  private:
@@ -46,9 +47,9 @@ class Jobs {
   std::atomic<bool> stopped_{false};
 };
 
-/// The whole team works until all jobs are taken and done. Thread 0 calls watch(idle) between its jobs, which opens
-/// lists: `idle` says that there is nothing else for it to do, so that it may wait. What a job or watch throws stops
-/// the jobs and is thrown when all have come back.
+/// The whole team works until all jobs are done. Thread 0 calls watch(idle) between its jobs, which may open lists;
+/// where `idle`, no job is available, so that watch may wait. An exception of a job or of watch stops the jobs and is
+/// rethrown when all have returned.
 void run_jobs(Jobs& jobs, const std::function<void(bool idle)>& watch);
 
 }  // namespace tacit::exec

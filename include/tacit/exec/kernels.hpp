@@ -14,11 +14,11 @@ namespace tacit::exec {
 
 struct NothingShared {};
 
-/// Blocks of a kernel that returns sums, at most: eight teams on each of the 132 multiprocessors of an H200. A
-/// constant, so that sums have the same bits on every device.
+/// The largest number of blocks of a kernel that returns sums: eight teams on each of the 132 multiprocessors of an
+/// H200. A constant, so that sums have the same bits on every device.
 inline constexpr Global most_blocks = 1056;
 
-/// Blocks for `items` pieces of work of which a team does `per_block` at a time: at least one, most_blocks at most.
+/// The number of blocks for `items` pieces of work of which a team does `per_block` at a time; from 1 to most_blocks.
 inline Global blocks_for(Global items, Global per_block) {
   return std::clamp<Global>((items + per_block - 1) / per_block, 1, most_blocks);
 }
@@ -43,13 +43,13 @@ TACIT_HD const T& get(const Leaf<I, T>& leaf) {
   return leaf.value;
 }
 
-/// Types of the vectors of a sweep.
+/// The types of the vectors of a sweep.
 template <class... T>
 struct Types {};
 
 /// One pass over n elements: x_u, y_w = f(x_r, x_u) for all elements, W of them at a time; partial[block] = the block's
 /// share of the sums that f returns (unused when it returns nothing). Block b of `blocks` does packets b Threads + t,
-/// (b + blocks) Threads + t, ..., so the sums depend on n, W and `blocks` alone.
+/// (b + blocks) Threads + t, ..., so the sums depend on n, W and `blocks` only.
 template <class F, class Read, class Update, class Write, int W, int Threads>
 struct SweepPass;
 template <class F, class... R, class... U, class... V, int W, int Threads>
@@ -107,8 +107,8 @@ struct SweepPass<F, Types<R...>, Types<U...>, Types<V...>, W, Threads> {
   }
 };
 
-/// out[c] = sum over p < parts of partial[p columns + c], one block for each column c. The order depends on `parts`
-/// alone.
+/// out[c] = sum over p < parts of partial[p columns + c], one block for each column c. The order of additions depends
+/// on `parts` only.
 template <class V, int Threads>
 struct SumParts {
   static constexpr int threads = Threads;
@@ -126,9 +126,9 @@ struct SumParts {
   }
 };
 
-/// partial[s columns + c] = slice s' share of q_c^H v = sum_i conj(q_c[i]) v[i], for all c < columns <= Most.
-/// A block does one slice of the rows and C columns; blocks of one slice stand together, so that v comes from memory
-/// once. The pointers to the columns travel with the launch.
+/// partial[s columns + c] = the share of slice s of q_c^H v = sum_i conj(q_c[i]) v[i], for all c < columns <= Most.
+/// A block does one slice of the rows and C columns; blocks of one slice have consecutive numbers, so that v is read
+/// from memory once. The pointers to the columns are arguments of the launch.
 template <class T, int Most, int C, int W, int Threads>
 struct BasisDots {
   static constexpr int threads = Threads;
@@ -141,7 +141,7 @@ struct BasisDots {
   T* partial;
   const T* q[Most];
 
-  /// Groups of C columns; the kernel has slices * groups() blocks.
+  /// The number of groups of C columns; the kernel has slices * groups() blocks.
   TACIT_HD int groups() const { return (columns + C - 1) / C; }
 
   template <Team U>
@@ -182,7 +182,7 @@ struct BasisDots {
 };
 
 /// v = scale (v + sum over c < columns of a_c q_c), at most Most columns in one pass; where `partial` is not null,
-/// partial[block] = the block's share of v^H v of the new v. Pointers and factors travel with the launch.
+/// partial[block] = the block's share of v^H v of the new v. Pointers and factors are arguments of the launch.
 template <class T, int Most, int W, int Threads>
 struct BasisUpdate {
   static constexpr int threads = Threads;
@@ -231,7 +231,7 @@ struct BasisUpdate {
   }
 };
 
-/// out[i k + c] = x[index[i] k + c] for i < n, c < k: what a halo exchange sends, side by side. x and out are aligned
+/// out[i k + c] = x[index[i] k + c] for i < n, c < k: packs the send buffer of a halo exchange. x and out are aligned
 /// to sizeof(T).
 template <class T, int Threads>
 struct Gather {
@@ -257,8 +257,8 @@ struct Gather {
   }
 };
 
-/// x[index[i] k + c] += values[i k + c] for i < n, c < k. Distinct promises that no index occurs twice; otherwise equal
-/// indices add up by atomic steps, and the last bits of x depend on timing.
+/// x[index[i] k + c] += values[i k + c] for i < n, c < k. Distinct: no index occurs twice. Otherwise additions are
+/// atomic, and the last bits of x depend on timing.
 template <class T, bool Distinct, int Threads>
 struct ScatterAdd {
   static constexpr int threads = Threads;

@@ -15,9 +15,8 @@
 
 namespace tacit::exec {
 
-// The device's memory. Every CUDA code is checked where it is called (src/exec/device.cu) and becomes
-// Error(environment); a build without CUDA throws that error from each of these and answers false to
-// device_available().
+// The device's memory. CUDA errors become Error(environment) (src/exec/device.cu). Without CUDA device_available() is
+// false and the other functions throw that error.
 bool device_available() noexcept;
 std::string device_name();
 void* device_allocate(std::size_t bytes);
@@ -27,18 +26,18 @@ void copy_to_host(void* host, const void* device, std::size_t bytes);
 void copy_on_device(void* to, const void* from, std::size_t bytes);
 void clear_on_device(void* p, std::size_t bytes);
 
-/// Host memory aligned to a cache line pair, touched first by the threads that will sweep it (as far as these come in
-/// time).
+/// Zeroed host memory, aligned to two cache lines. Pages are first touched by the threads that sweep them, if these
+/// arrive in time.
 void* host_allocate(std::size_t bytes);
 void host_free(void* p) noexcept;
 
-/// What a memory space needs to know where its arrays stand, beyond its type: a group of devices (group.hpp).
+/// What arrays of a memory space need beyond its type: a group of devices (group.hpp).
 class Place {
  public:
   virtual ~Place() = default;
 };
 
-/// n elements at p, in memory space M. Does not own them.
+/// n elements at p, in memory space M. Not owning.
 template <class T, Memory M = Host>
 class View {
  public:
@@ -90,7 +89,7 @@ class Array {
   T& operator[](std::size_t i) requires(std::same_as<M, Host>) { return p_[i]; }
   const T& operator[](std::size_t i) const requires(std::same_as<M, Host>) { return p_[i]; }
 
-  /// Elements of a host vector, in this memory space.
+  /// A copy of host elements in this memory space.
   static Array from(std::span<const T> host) {
     Array a(host.size(), Uninitialised{});
     if (host.empty()) return a;

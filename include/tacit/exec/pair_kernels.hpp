@@ -23,9 +23,10 @@ TACIT_HD void store_pair(const Packet<T, 2>& value, T* pair, Global i) {
   else pair[2 * i] = value.v[0], pair[2 * i + 1] = value.v[1];
 }
 
-/// partial[slice * count + k] = the slice's share of sum k of pair_gram(), where columns of v[..] meet columns of
-/// z[..]. A group of 32 lanes holds a tile of 2 pairs by 2 pairs in registers, or 8 pairs beside the shadow; teams that
-/// share a slice of the elements stand together, so that its vectors come from memory once.
+/// partial[slice * count + k] = the slice's share of sum k of pair_gram(), the products of columns of v[..] with
+/// columns of z[..]. A group of 32 lanes holds a tile of 2 pairs by 2 pairs in registers, or of 8 pairs with the shadow
+/// vector; teams that share a slice of the elements have consecutive numbers, so that its vectors are read from memory
+/// once.
 template <class T, int MostPairs, int W, int Groups>
 struct PairGram {
   static constexpr int threads = 32 * Groups;
@@ -40,19 +41,19 @@ struct PairGram {
   const T* v[MostPairs];
   const T* z[MostPairs];
 
-  /// Pairs of this launch from `first` on.
+  /// The number of pairs of this launch from `first` on.
   TACIT_HD int pairs(int first) const {
     const int all = (columns + 1) / 2 - first;
     return all < MostPairs ? all : MostPairs;
   }
   TACIT_HD int tiles(int first) const { return (pairs(first) + tile - 1) / tile; }
-  /// Tiles of products: of the triangle, or of all where other columns stand on the left.
+  /// The number of tiles of products: of the triangle, or of the full square where left and right pairs differ.
   TACIT_HD int products() const {
     const int across = tiles(right);
     return left == right ? across * (across + 1) / 2 : tiles(left) * across;
   }
   TACIT_HD int work() const { return products() + (shadow ? (pairs(right) + beside_shadow - 1) / beside_shadow : 0); }
-  /// Teams on a slice; the kernel has slices * teams() blocks.
+  /// Teams for each slice; the kernel has slices * teams() blocks.
   TACIT_HD int teams() const { return (work() + Groups - 1) / Groups; }
 
   template <Team U>
@@ -107,8 +108,8 @@ struct PairGram {
   }
 
  private:
-  static_assert(MostPairs % tile == 0 && MostPairs % beside_shadow == 0, "or launches would share a tile");
-  // Pairs that are not there repeat the last; their sums are not kept.
+  static_assert(MostPairs % tile == 0 && MostPairs % beside_shadow == 0, "launches must not share a tile");
+  // Pairs beyond the last repeat it; their sums are dropped.
   template <int Count>
   TACIT_HD static void take(const T* const (&from)[MostPairs], int first, int pairs, const T* (&to)[Count]) {
     TACIT_UNROLL
@@ -136,7 +137,7 @@ struct PairGram {
 };
 
 /// Starts the kernels of pair_gram() by launch(blocks, kernel): result[k], k < count(), in the order of pairs.hpp. The
-/// order of summation depends on n and `columns` alone.
+/// order of summation depends on n and `columns` only.
 template <class T, int MostPairs, int W, int Groups, int SumThreads = 128>
 class PairGramPlan {
  public:
@@ -144,11 +145,11 @@ class PairGramPlan {
   using Wide = typename Kernel::Wide;
   PairGramPlan(Global n, int columns, const T* shadow)
       : kernel_{n, 1, Global(pair_gram_size(columns, shadow)), columns, 0, 0, shadow, nullptr, {}, {}} {
-    // A lane has four elements or more, where there are that many.
+    // Where there are enough elements, a lane has at least four.
     kernel_.slices = std::clamp<Global>((n + 127) / 128, 1, std::max<Global>(most_blocks / kernel_.teams(), 1));
   }
   Global count() const { return kernel_.count; }
-  /// Numbers that `partial` has to hold.
+  /// The number of values in `partial`.
   Global partial_size() const { return kernel_.slices * kernel_.count; }
 
   template <class Launch>
@@ -205,7 +206,7 @@ struct PairCombine {
       }
       if (x) part += e[2 * k] * v.v[0] + e[2 * k + 1] * v.v[1];
     }
-    if (columns % 2 != 0) {  // the second of this pair may be anything
+    if (columns % 2 != 0) {  // the second column of this pair is undefined
       const T v = y[columns / 2][2 * i];
       if (pair) sum.v[0] += a[columns - 1] * v, sum.v[1] += c[columns - 1] * v;
       if (x) part += e[columns - 1] * v;
@@ -221,7 +222,7 @@ void launch_pair_combine(Global n, T* const* v, int columns, const T* a, const T
                          Launch&& launch) {
   using Kernel = PairCombine<T, MostPairs, W, Threads>;
   const Global blocks = blocks_for(n, Threads);
-  // The first launch is the one that reads what v_0 was; the others add to what it has become.
+  // The first launch reads the old v_0; the others add to the new one.
   for (int first = 0; first < columns; first += 2 * MostPairs) {
     Kernel kernel{n,  blocks, std::min(2 * MostPairs, columns - first), first > 0, a ? v[0] : nullptr, x, {}, {},
                   {}, {}};
@@ -250,7 +251,7 @@ struct PairPut {
   }
 };
 
-/// The larger of two, where a team adds up.
+/// A value whose "sum" over a team is the maximum.
 struct Largest {
   double value = 0;
   TACIT_HD Largest& operator+=(const Largest& b) {
@@ -259,7 +260,7 @@ struct Largest {
   }
 };
 
-/// partial[block] = the block's share of max |v[i stride]|, i < n; infinity for what is not a number.
+/// partial[block] = the block's share of max |v[i stride]|, i < n; infinity for NaN.
 template <class T, int Threads>
 struct LargestMagnitude {
   static constexpr int threads = Threads;

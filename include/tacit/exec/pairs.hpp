@@ -11,11 +11,11 @@
 
 namespace tacit::exec {
 
-/// What sums of many products are kept in.
+/// The type in which sums of many products are accumulated.
 template <Scalar T>
 using wide_t = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
-/// How many sums pair_gram() forms.
+/// The number of sums of pair_gram().
 constexpr std::size_t pair_gram_size(int columns, bool with_shadow) {
   return std::size_t(columns) * (columns + 1) / 2 + (with_shadow ? columns : 0);
 }
@@ -36,7 +36,7 @@ void pair_combine(T* const* v, int columns, const T* a, const T* c, const T* e, 
 template <Scalar T, Memory M>
 void pair_put(const T* x, int c, T* v, std::size_t n);
 
-/// max |v_(i stride)|, i < n; Inf when one of them is not a number. Local.
+/// max |v_(i stride)|, i < n; Inf when one of them is NaN. Local.
 template <Scalar T, Memory M>
 double largest_magnitude(const T* v, std::size_t n, std::size_t stride = 1);
 template <Scalar T, Memory M>

@@ -1,15 +1,13 @@
-// Loops whose iterations several threads share.
+// Loops shared by several threads.
 //
 //   parallel_for(rows, rows > 2048, [&](std::size_t i) { y[i] = ...; });
 //
-// Every thread that begins such loops (one for each rank) has a team of helpers, which it starts with its first loop
-// and which ends with it. Iterations are claimed, not assigned: the calling thread works on those whose helper has not
-// come, so a helper that has no processor delays nobody before it has begun a piece. A helper without work watches for
-// the next loop for a tenth of a millisecond and then sleeps. While other programs use the cores, loops take fewer
-// threads (threads_now). Which thread does an iteration is left open, so results must not depend on it. A loop within a
-// loop runs on one thread.
-//
-// In the child of a fork() teams are started anew: the parent's helpers do not exist there.
+// Every thread that begins such loops (one for each rank) has a team of helper threads, started with its first loop and
+// ended with the thread. Threads claim iterations dynamically, so a helper that gets no processor delays at most the
+// piece that it has begun. A helper without work spins for 0.1 ms and then sleeps. While other programs use the cores,
+// loops take fewer threads (threads_now). Any thread may do any iteration, so results must not depend on which one
+// does. A loop within a loop runs on one thread.
+// In the child of a fork() teams are started again, since the parent's helpers do not exist there.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +16,17 @@
 
 namespace tacit::exec {
 
-/// Processors that this process may use: those of its affinity mask, and no more than the limit of its control groups
+/// The number of processors that this process may use: those of its affinity mask, limited by its control groups
 /// (cpu.max, cpu.cfs_quota_us), rounded down; at least 1.
 int cores() noexcept;
 
-/// Threads that a loop begun by the calling thread may take: what set_threads() (or omp_set_num_threads()) has set on
-/// this thread, else OMP_NUM_THREADS, else cores(). 1 within a loop or a parallel region. In builds without OpenMP: 1,
-/// unless set_threads() says otherwise.
+/// The most threads of a loop begun by the calling thread: the number that set_threads() (or omp_set_num_threads()) has
+/// set on this thread, else OMP_NUM_THREADS, else cores(). 1 within a loop or a parallel region. In builds without
+/// OpenMP: 1, unless set_threads() was called.
 int threads() noexcept;
-/// Of the calling thread. n >= 1.
+/// Sets threads() of the calling thread; n >= 1.
 void set_threads(int n) noexcept;
-/// Threads that a loop begun now would have: threads(), or fewer while other programs use the cores.
+/// The threads of a loop begun now: threads(), or fewer while other programs use the cores.
 int threads_now() noexcept;
 
 namespace detail {
@@ -36,26 +34,26 @@ class Team;
 struct Loop;
 }  // namespace detail
 
-/// The iterations of a loop that have not been taken, as one of its threads sees them.
+/// The unclaimed iterations of a loop, as used by one of its threads.
 class Claims {
  public:
-  /// All of `count` at once.
+  /// All `count` iterations in one claim.
   explicit Claims(std::size_t count) : count_(count) {}
   Claims(const Claims&) = delete;
-  /// Takes the iterations [begin, end). False when none is left, or one has thrown.
+  /// Claims the iterations [begin, end). False when none is left, or after an exception.
   bool next(std::size_t& begin, std::size_t& end) {
     if (loop_) return take(begin, end);
     if (count_ == 0) return false;
     begin = 0, end = count_, count_ = 0;
     return true;
   }
-  /// f(i) for iterations that it takes, until there is none left.
+  /// Calls f(i) for claimed iterations until none is left.
   template <class F>
   void each(F&& f) {
     for (std::size_t begin, end; next(begin, end);)
       for (std::size_t i = begin; i < end; ++i) f(i);
   }
-  /// Number of this thread in the loop's team: 0 is the caller. No two that are at work have the same.
+  /// The number of this thread in the loop's team, unique among those at work; 0 is the caller.
   int thread() const { return thread_; }
 
  private:
@@ -67,27 +65,27 @@ class Claims {
   int thread_ = 0, queue_ = 0;
 };
 
-/// Iterations that a thread takes at once. by_shares: neighbouring ones go to one thread, and the same ones in every
-/// loop of this length, as far as all threads come in time; a sixteenth of its share at once. Others: that many, in
-/// their order.
+/// The number of iterations of one claim, in ascending order; by_shares: each thread first claims from its own
+/// contiguous share, a sixteenth of it at a time, so that loops of one length have the same distribution as far as all
+/// threads arrive in time.
 inline constexpr std::size_t by_shares = 0;
 
 namespace detail {
-/// heed: fewer threads while other programs use the cores.
+/// heed: take fewer threads while other programs use the cores.
 void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&), void* of, bool heed = true);
 /// True on a thread that helps others.
 bool is_helper() noexcept;
-/// For tests: after heed_load(false), until heed_load(true) has been called as often, teams ignore what other programs
-/// do.
+/// For tests: after heed_load(false), until heed_load(true) has been called as often, teams ignore the load by other
+/// programs.
 void heed_load(bool on) noexcept;
-/// What control groups allow: the least limit of the groups named in `groups` (/proc/self/cgroup), mounted at `root`,
-/// and of those around them, in processors; 0 where there is none.
+/// The limit of control groups in processors: the minimum over the groups named in `groups` (/proc/self/cgroup),
+/// mounted at `root`, and their ancestors; 0 where there is none.
 double quota(const std::string& groups, const std::string& root);
 }  // namespace detail
 
-/// f(claims) once on each thread that takes part, the caller among them; f claims iterations until there is none left.
-/// For loops with memory of their own for each thread. Where not `parallel`: on the caller alone. What an f throws is
-/// thrown here, the first of all threads, when all have come back; no iteration is begun after that.
+/// Calls f(claims) once on each participating thread, including the caller; f claims iterations until none is left. For
+/// loops that need memory for each thread. Unless `parallel`, only the caller takes part. The first exception of any
+/// thread stops the loop and is rethrown when all threads have returned.
 template <class F>
 void parallel_claims(std::size_t count, std::size_t piece, bool parallel, F&& f) {
   using Function = std::remove_reference_t<F>;
@@ -98,8 +96,8 @@ void parallel_claims(std::size_t count, std::size_t piece, bool parallel, F&& f)
   body(of, all);
 }
 
-/// f(0) on the calling thread, and f(t) on each other one of its threads() that comes before f(0) has returned. For
-/// work of some length that its threads share in a way of their own: other programs are not heeded. Errors as above.
+/// Calls f(0) on the calling thread, and f(t) on each other of its threads() that arrives before f(0) has returned. For
+/// longer work that the threads share by themselves; the load by other programs is ignored. Errors as above.
 template <class F>
 void parallel_team(F&& f) {
   auto body = [&f](Claims& claims) { f(claims.thread()); };
@@ -108,7 +106,7 @@ void parallel_team(F&& f) {
       std::size_t(threads()), 1, [](void* of, Claims& claims) { (*static_cast<Body*>(of))(claims); }, &body, false);
 }
 
-/// f(i) for i < count. As above.
+/// Calls f(i) for i < count. Errors as above.
 template <class F>
 void parallel_for(std::size_t count, bool parallel, F&& f, std::size_t piece = by_shares) {
   parallel_claims(count, piece, parallel, [&f](Claims& claims) { claims.each(f); });

@@ -1,4 +1,4 @@
-// Sums: a few scalars that a sweep returns and a space adds up over ranks.
+// Sums: a few scalars that a sweep returns and a space sums over ranks.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -9,7 +9,7 @@
 
 namespace tacit::exec {
 
-/// K partial sums of type T. `auto [rr, rz] = sums;` takes it apart.
+/// K partial sums of type T; supports `auto [rr, rz] = sums;`.
 template <int K, class T>
 struct Sums {
   using scalar = T;

@@ -27,7 +27,7 @@ struct KernelFormula<F<T, K>> {
   using type = F<kernel_scalar_t<T>, K>;
 };
 
-/// Sums as the host holds them: Sums<K, Complex<R>> is Sums<K, std::complex<R>> with the same bytes.
+/// Sums with the host's scalar: Sums<K, Complex<R>> is Sums<K, std::complex<R>> with the same bytes.
 template <class S>
 struct HostSums {
   using type = S;
@@ -37,8 +37,8 @@ struct HostSums<Sums<K, Complex<R>>> {
   using type = Sums<K, std::complex<R>>;
 };
 
-/// Sums that a kernel of the current stream writes: get() once the stream has been waited for, and before other sums of
-/// the same stream are started.
+/// Sums that a kernel of the current stream writes; get() is valid after the stream has been waited for and before
+/// other sums of that stream are started.
 template <class S>
 struct DeviceSums {
   const void* at;
@@ -49,7 +49,7 @@ struct DeviceSums {
 
 namespace detail {
 
-/// Values that one thread takes at a time: 16 bytes of the widest vector.
+/// The number of values that one thread takes at a time: 16 bytes of the widest type.
 template <class... T>
 inline constexpr int sweep_width = static_cast<int>(16 / std::max({sizeof(T)...}));
 
@@ -76,9 +76,9 @@ auto launch_sweep(Global n, const F& f, Types<R...>, Types<U...>, Types<V...>, c
 
 }  // namespace detail
 
-/// sweep on vectors in device memory: one launch; with sums a second one of a single block, for which the host does not
-/// wait. The order of summation depends on n, on the types and on the alignment of the vectors to 16 bytes, not on the
-/// device. Error(environment) when CUDA refuses.
+/// sweep on vectors in device memory: one launch, with sums a second one of a single block; the host does not wait. The
+/// order of summation depends on n, on the types and on the alignment of the vectors to 16 bytes, not on the device.
+/// Error(environment) when a CUDA call fails.
 template <class F, class... R, class... U, class... W>
 auto start_device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out,
                         const F& f) {

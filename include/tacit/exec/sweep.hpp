@@ -2,10 +2,10 @@
 //
 //   auto [rr] = sweep(reads(v), updates(x, r), writes(), Step<T>{alpha});
 //
-// A formula is a named functor on scalars, templated on exactly one scalar type (so that the device version can be made
-// from the host's); it takes one value of each read vector, then references into updated and written ones, in the order
-// declared, and returns Sums<K, T> or nothing. It is a pure function: test it with numbers.
-// The three lists are the whole memory traffic of the pass: bytes = n (reads + 2 updates + writes) sizeof(T).
+// A formula is a named functor, a template on exactly one scalar type (the device version is made by exchanging that
+// type). It takes one value of each read vector, then references to the elements of updated and written ones, in the
+// order declared, and returns Sums<K, T> or nothing. It is a pure function and can be tested with numbers. The three
+// lists are the whole memory traffic of the pass: bytes = n (reads + 2 updates + writes) sizeof(T).
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -44,14 +44,14 @@ auto view_of(const V& v) {
   return View<const typename V::scalar, typename V::memory>(v.data(), v.size());
 }
 template <class T, Memory M>
-auto view_of(const View<T, M>& v) {  // a view may be written through, whether or not it can be redirected
+auto view_of(const View<T, M>& v) {  // elements can be written through a const view
   return v;
 }
 template <class V>
 auto view_of(V& v) {
   return View<std::remove_pointer_t<decltype(v.data())>, typename V::memory>(v.data(), v.size());
 }
-/// Vectors of a group of devices know their views themselves; such a view is its own.
+/// Vectors of a group of devices make their views themselves.
 template <class V>
 requires(is_group<typename V::memory>) auto view_of(const V& v) {
   return v.own();
@@ -62,8 +62,8 @@ requires(is_group<typename V::memory>) auto view_of(V& v) {
 }
 template <class T, Memory M>
 struct Parts;  // group.hpp
-/// v, updated by a sweep with sums, of which devices of a group need their own parts only: no product is to read it
-/// soon. The vector itself on other memories.
+/// v as an updated vector of a sweep with sums, of which each device of a group updates its part only: cheaper where no
+/// product reads v soon. On other memories the vector itself.
 template <class V>
 auto parts(V& v) {
   if constexpr (is_group<typename V::memory>) return Parts(v.own());
@@ -84,8 +84,8 @@ auto writes(V&&... v) {
 
 namespace detail {
 
-// Sums are formed in an order that depends on n alone: lanes inside a chunk, then chunks from the first to the last.
-// So any number of threads gives the same bits.
+// The order of summation depends on n only: lanes inside a chunk, then chunks from first to last. So any number of
+// threads gives the same bits.
 inline constexpr std::size_t chunk_elements = 2048;
 inline constexpr int lanes = 8;
 // Shorter vectors are swept by one thread: waking a team costs a few microseconds.
@@ -94,7 +94,7 @@ inline constexpr std::size_t parallel_from = 8 * chunk_elements;
 template <class F, class... R, class... U, class... W, std::size_t... r, std::size_t... u, std::size_t... w>
 inline auto at(std::size_t i, const F& f, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out,
                std::index_sequence<r...>, std::index_sequence<u...>, std::index_sequence<w...>) {
-  // Everything is loaded before anything is stored: the compiler need not fear that an output aliases an input.
+  // Everything is loaded before anything is stored, so that possible aliasing does not prevent vectorisation.
   std::tuple<typename R::scalar...> a{std::get<r>(in.v).data()[i]...};
   std::tuple<typename U::scalar...> b{std::get<u>(io.v).data()[i]...};
   std::tuple<typename W::scalar...> c{};
@@ -145,13 +145,13 @@ auto touched(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>&
       in.v);
 }
 
-/// The elements [begin, end) of a sweep without sums: compiled once for all engines, because a compiler may round one
-/// of two copies of a loop otherwise than the other (gcc 12 fuses complex products and sums where it vectorises them,
-/// also under -ffp-contract=off).
+/// The elements [begin, end) of a sweep without sums: compiled once for all engines, because a compiler may round two
+/// copies of a loop differently (gcc 12 fuses complex products and sums where it vectorises them, also under
+/// -ffp-contract=off).
 template <class F, class... R, class... U, class... W>
 [[gnu::noinline]] void elements(std::size_t begin, std::size_t end, const F& f, const Reads<R...>& in,
                                 const Updates<U...>& io, const Writes<W...>& out) {
-#pragma GCC ivdep  // an exception does not leave a loop of "omp simd"
+#pragma GCC ivdep  // not "omp simd": an exception cannot leave such a loop
   for (std::size_t i = begin; i < end; ++i)
     at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
        std::index_sequence_for<W...>{});
@@ -184,11 +184,11 @@ auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, c
     using T = typename Result::scalar;
     constexpr int K = Result::count;
     const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
-    // The partial sums of this thread's sweeps; kept, so that a loop of sweeps does not allocate.
+    // Kept between sweeps of this thread, so that a loop of sweeps does not allocate.
     static thread_local std::vector<T> partial_store;
     if (partial_store.size() < chunks * K) partial_store.resize(chunks * K);
     T* const partial = partial_store.data();
-    const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // once for all engines, as elements()
+    const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // compiled once for all engines, as elements()
       T acc[K][lanes] = {};
       const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
       const std::size_t full = begin + (end - begin) / lanes * lanes;
@@ -242,12 +242,11 @@ auto device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const
 template <class F, class... R, class... U, class... W>
 auto group_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);  // group.hpp
 
-/// Runs f at every element; returns the sum of what it returned over this rank's elements, or nothing.
-/// Local. One pass over memory. Sums are the same bits for any number of threads.
-/// On a group of devices the sums are under way: wait() gives them (group.hpp).
-/// Error(usage) when the vectors differ in size. What f throws, on whatever thread, is thrown when all threads have
-/// come back; what it updates and writes is unspecified then. With tasks a pass without sums throws later: from the
-/// next that waits.
+/// Applies f to every element; returns the sums over this rank's elements if f returns Sums, else nothing.
+/// Local. One pass over memory. Sums have the same bits for any number of threads. On a group of devices the sums are
+/// pending, to be waited for (group.hpp). Error(usage) when the vectors differ in size. An exception of f is rethrown
+/// when all threads have returned; updated and written vectors are unspecified then. Under the task engine a sweep
+/// without sums rethrows it from a later kernel.
 template <class F, class... R, class... U, class... W>
 auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
   std::size_t n = 0;

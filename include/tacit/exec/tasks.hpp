@@ -2,16 +2,15 @@
 //
 //   Tasks::run([&] { method(); }, [&] { comm.poll(); });
 //
-// While the function runs, kernels on host memory that the calling thread comes to are cut into blocks of rows. Each
-// block is a task that waits for those that write what it reads and touch what it writes, and the thread goes on at
-// once: a kernel that gives numbers back waits for its own blocks, nothing else. So products, updates and inner
-// products of several steps run interleaved, and while the thread waits for a message or a sum it takes part in the
-// work, block by block, polling in between. Methods are written once, and not for this.
+// While the function runs, each host kernel that the calling thread calls is split into blocks of rows. A block is a
+// task that depends on earlier tasks that write what it reads, or read or write what it writes. The thread goes on at
+// once; only a kernel that returns numbers waits, for its own blocks. So products, updates and inner products of
+// several steps run interleaved, and while the thread waits for a message or a reduction it executes tasks and polls
+// between them. Methods need no change.
 //
-// Sums are formed chunk by chunk in the order that sweeps have, so the numbers are those of the other engines, bit for
-// bit. Communication stays on the calling thread, in the order of the program. Whatever touches elements in another way
-// settles first: copies of arrays, memory that is freed, operators that do not declare what they read
-// (Operator::as_tasks).
+// Sums are formed in the order of ordinary sweeps, so results equal those of the other engines bit for bit. The calling
+// thread communicates, in program order. Accesses that are not declared wait for all tasks first: copies of arrays,
+// freeing of memory, and operators that do not declare what they read (Operator::as_tasks).
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -30,7 +29,7 @@
 
 namespace tacit::exec {
 
-/// An array that a kernel reads or writes: where element 0 stands, and the bytes of an element.
+/// An array that a kernel reads or writes: the address of element 0, and the bytes of an element.
 struct Touched {
   const void* data;
   std::size_t bytes;
@@ -47,49 +46,49 @@ struct Touched {
 
 class Tasks {
  public:
-  /// Elements begin to end of the kernel's arrays.
+  /// Does the elements [begin, end) of the kernel's arrays.
   using Body = std::function<void(std::size_t begin, std::size_t end)>;
-  struct Record;  // of one task
-  class Graph;    // of those that are not done
+  struct Record;  // one task
+  class Graph;    // the unfinished tasks
 
-  /// The engine whose function the calling thread is in; null outside, and in tasks.
+  /// The engine whose run() the calling thread is in; null outside, and within tasks.
   static Tasks* current() noexcept { return current_; }
 
-  /// Runs f with kernels as tasks, on threads() threads; `poll` pushes messages on and is called by this thread between
-  /// tasks. All tasks are done when it returns or throws: what f throws, or else what a task has thrown.
+  /// Runs f with kernels as tasks, on threads() threads; this thread calls `poll` between tasks to advance messages.
+  /// All tasks are done when it returns or throws; it rethrows the exception of f, else that of a task.
   ///
-  /// Once a task has thrown, those that follow do nothing, and the next call of the kernels below that begins or waits
-  /// for work throws it in f, once.
+  /// After an exception in a task, later tasks do nothing, and the next call below that starts or waits for work
+  /// rethrows it in f, once.
   static void run(const std::function<void()>& f, std::function<void()> poll);
 
-  /// Rows of a block of arrays of n elements: a number of whole chunks of every kernel that depends on n alone.
+  /// Rows of a block of arrays of n elements: a multiple of the chunks of all kernels, which depends on n only.
   static std::size_t block_of(std::size_t n) noexcept;
-  /// Blocks of arrays of n elements that come first in every kernel: those whose elements others wait for.
+  /// Sets the blocks of arrays of n elements that every kernel starts first: those that neighbours wait for.
   void put_first(std::size_t n, std::span<const std::size_t> blocks);
   /// All blocks of arrays of n elements, in the order in which kernels start them.
   std::span<const std::size_t> order(std::size_t n) { return order_of(n).blocks; }
 
-  /// body over the n elements of the arrays touched, by blocks, some time before they are touched again.
+  /// Starts body over the n elements of the arrays touched, by blocks; it is done before a later kernel touches them.
   void start(const char* name, std::size_t n, std::span<const Touched> touched, Body body);
-  /// The same, done when it returns. Nothing else is waited for.
+  /// The same, and waits for these blocks only.
   void finish(const char* name, std::size_t n, std::span<const Touched> touched, Body body);
 
-  /// A task that reads and writes what stands at these addresses: first elements of blocks.
+  /// Starts a task that reads and writes the blocks whose first elements are at these addresses.
   void start(const char* name, std::span<const void* const> reads, std::span<const void* const> writes, bool urgent,
              std::function<void()> body);
-  /// Waits for the tasks that write what stands at these addresses.
+  /// Waits for the tasks that write the blocks at these addresses.
   void wait_for(std::span<const void* const> addresses);
 
-  /// f(c) for c < count, after all else, done when it returns: for kernels that do not say what they touch.
+  /// Calls f(c) for c < count after all earlier tasks, and waits: for kernels that do not declare what they touch.
   void each(std::size_t count, const std::function<void(std::size_t)>& f);
   /// Waits for all tasks.
   void settle() noexcept;
-  /// Takes part in the work while the caller waits for something else; false when there is nothing to take part in.
+  /// Executes a task while the caller waits for something else; false when there is none.
   bool help();
 
-  /// Within an InOrder.
+  /// Whether an InOrder lives.
   bool in_order() const { return in_order_ > 0; }
-  /// While it lives every kernel is done before the next thing happens.
+  /// While it lives kernels are done one after the other, in program order.
   class InOrder {
    public:
     explicit InOrder(bool needed) : tasks_(needed ? current_ : nullptr) {
@@ -114,12 +113,12 @@ class Tasks {
                        std::span<const void* const> reads, std::span<const void* const> writes, bool urgent);
   void wait(Record* record);
   void wait_for_all(std::span<Record* const> records);
-  void tell();
+  void rethrow_caught();
 
   struct Order {
     std::size_t n;
     std::vector<std::size_t> blocks;
-    std::size_t first;  // of them come first
+    std::size_t first;  // the number of blocks that come first
   };
   const Order& order_of(std::size_t n);
 
@@ -129,21 +128,21 @@ class Tasks {
   std::deque<Order> orders_;
   std::vector<const void*> reads_, writes_;
   std::vector<Record*> started_;
-  Caught caught_;  // by tasks
-  bool told_ = false;
+  Caught caught_;  // exceptions of tasks
+  bool rethrown_ = false;
   std::unique_ptr<Graph> graph_;
 };
 
-/// Waits for all tasks of the calling thread's engine, if there is one.
+/// Waits for all tasks of the calling thread's engine, if any.
 inline void settle() noexcept {
   if (auto* tasks = Tasks::current()) tasks->settle();
 }
 
-/// True on the thread that a loop or a task is to push messages on from: the first of a team.
+/// Whether the calling thread is the first of its team, which polls messages from within loops and tasks.
 bool may_poll() noexcept;
 
-/// f(c) for c < count: by parallel_for() where `parallel`, or by the engine's tasks, after what was started before.
-/// What f throws is thrown when all threads have come back.
+/// Calls f(c) for c < count: by parallel_for(), or under the task engine by tasks, after all earlier ones. An exception
+/// of f is rethrown when all threads have returned.
 template <class F>
 void each(std::size_t count, bool parallel, F&& f, std::size_t piece = by_shares) {
   if (auto* tasks = Tasks::current()) tasks->each(count, std::cref(f));

@@ -3,15 +3,13 @@
 // A kernel is a named functor, written once:
 //
 //   struct Kernel {
-//     static constexpr int threads = 128;             // of a team
-//     struct Shared { double tile[128]; };            // what the team shares; uninitialised
+//     static constexpr int threads = 128;             // members of a team
+//     struct Shared { double tile[128]; };            // shared memory of the team, uninitialised
 //     template <Team T> TACIT_HD void operator()(T team, Shared& shared) const;
 //   };
-//
-// and runs three ways: launch_serial (one host thread plays a whole team; threads share the blocks), launch_threads (a
-// real thread for every member, for the race checker: a missing barrier is invisible in a serial run, and reported
-// here) and launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one
-// order.
+// and runs three ways: launch_serial (one host thread executes a whole team; threads share the blocks), launch_threads
+// (a real thread for every member, so that the race checker reports missing barriers, which a serial run does not show)
+// and launch_cuda (cuda.hpp). Every member of a team calls barrier(), sum() and lanes().sum() together, in one order.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -32,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-// Loops over registers must be unrolled on the device, or the registers become memory.
+// On the device, loops over arrays in registers must be unrolled, else the arrays are placed in local memory.
 #ifdef __CUDA_ARCH__
 #define TACIT_UNROLL _Pragma("unroll")
 #define TACIT_UNROLL_BY(n) TACIT_PRAGMA(unroll n)
@@ -45,11 +43,11 @@
 namespace tacit::exec {
 
 /// threads: members of a team. rank(): this member, from 0. block(): the block of work, from 0.
-/// barrier(): nobody goes on before all have come, and then sees what all wrote.
-/// sum(v): v added up over the team, given to every member. lanes<W>(): the team cut into groups of W neighbours.
-/// copy<B>(to, from): starts to copy B = 4, 8 or 16 bytes, aligned so, to what the team shares. close_copies(): those
-/// that this member has started since are a group, which may be empty. await_copies<N>(): until at most the N latest
-/// groups of this member are under way; others see what it copied after a barrier that follows.
+/// barrier(): waits for all members, which then see what the others wrote before it.
+/// sum(v): v summed over the team, returned to every member. lanes<W>(): the team divided into groups of W neighbours.
+/// copy<B>(to, from): starts to copy B = 4, 8 or 16 bytes, aligned to B, to shared memory. close_copies(): makes the
+/// copies that this member has started since the last call a group, which may be empty. await_copies<N>(): waits until
+/// at most the N latest groups of this member are in flight; other members see the copies after a later barrier.
 template <class T>
 concept Team = requires(const T team, double v) {
   { T::threads } -> std::convertible_to<int>;
@@ -84,8 +82,8 @@ class Lanes {
   TACIT_HD explicit Lanes(const T& team) : team_(team) {}
   TACIT_HD int lane() const { return team_.rank() % width; }
   TACIT_HD int group() const { return team_.rank() / width; }
-  /// v added up over this member's group, pairwise with the halves first; given to every lane of it. The whole team
-  /// calls.
+  /// v summed over this member's group, pairwise with the halves first, returned to every lane. The whole team calls
+  /// it.
   template <class V>
   TACIT_HD V sum(const V& v) const {
     if constexpr (width == 1) return v;
@@ -96,7 +94,7 @@ class Lanes {
   T team_;
 };
 
-/// One thread that is a whole team.
+/// A team of one thread.
 class SerialTeam {
  public:
   static constexpr int threads = 1;
@@ -124,8 +122,7 @@ class SerialTeam {
   Global block_;
 };
 
-/// N real threads with a real barrier. Sums are formed in the order of the GPU's: within warps of 32, then warp by
-/// warp.
+/// N threads with a barrier. Sums are formed in the GPU's order: within warps of 32, then warp by warp.
 template <int N>
 class ThreadTeam {
  public:
@@ -139,7 +136,8 @@ class ThreadTeam {
       alignas(16) std::byte bytes[slot_bytes];
     };
     std::vector<Slot> slots{static_cast<std::size_t>(N)};
-    // Copies under way: made when they are waited for and not before, so that who reads too early sees it.
+    // Copies in flight: executed only when they are waited for, so that a kernel that reads too early gets wrong
+    // values.
     struct Copy {
       void* to;
       const void* from;
@@ -171,7 +169,7 @@ class ThreadTeam {
     for (; groups.size() > std::size_t(Groups); groups.pop_front())
       for (const auto& c : groups.front()) std::memcpy(c.to, c.from, std::size_t(c.bytes));
   }
-  /// What a block left under way is not of the next one.
+  /// Drops copies that a block left in flight.
   void forget_copies() const { own_copies() = {}; }
   template <class V>
   V sum(const V& v) const {
@@ -225,8 +223,8 @@ TACIT_HD void for_items(const T& team, F&& f) {
   }
 }
 
-/// What a member keeps across barriers for each of its items, counted from 0 in the order of for_items: registers on
-/// the GPU, a small array where one thread plays several members.
+/// Values that a member keeps across barriers for each of its items, numbered from 0 in the order of for_items:
+/// registers on the GPU, a small array where one thread executes several members.
 template <class V, int Items, class T>
 struct PerItem {
   static constexpr int count = (Items + T::threads - 1) / T::threads;
@@ -235,8 +233,8 @@ struct PerItem {
   TACIT_HD const V& operator[](int own) const { return v[own]; }
 };
 
-/// W neighbouring values that are loaded and stored at once, from pointers aligned to all of them. W = 0: one value at
-/// the alignment of T, which for complex T is half of its size.
+/// W neighbouring values that are loaded and stored together, through pointers aligned to their total size. W = 0: one
+/// value with the alignment of T, which for complex T is half of its size.
 template <class T, int W>
 struct alignas(W == 0 ? alignof(T) : W * sizeof(T)) Packet {
   static constexpr int count = W == 0 ? 1 : W;
@@ -244,7 +242,7 @@ struct alignas(W == 0 ? alignof(T) : W * sizeof(T)) Packet {
   TACIT_HD static Packet load(const T* p) { return *reinterpret_cast<const Packet*>(p); }
   TACIT_HD void store(T* p) const { *reinterpret_cast<Packet*>(p) = *this; }
 };
-/// As many T as the widest load of the GPU takes, 16 bytes.
+/// The number of T in the widest load of the GPU, 16 bytes.
 template <class T>
 inline constexpr int packet_width = 16 / sizeof(T);
 /// Whether packets of W values can be loaded from p.
@@ -253,7 +251,7 @@ bool is_aligned(const T* p) {
   return reinterpret_cast<std::uintptr_t>(p) % alignof(Packet<T, W>) == 0;
 }
 
-/// a += v as one indivisible step (for complex: one for each part). Sums formed so depend on timing in their last bits.
+/// Atomic a += v (for complex: one for each part). The last bits of such sums depend on timing.
 template <class T>
 TACIT_HD void atomic_add(T* a, const T& v) {
   if constexpr (is_complex<T>) {
@@ -269,8 +267,8 @@ TACIT_HD void atomic_add(T* a, const T& v) {
   }
 }
 
-/// Runs the kernel on every block in [0, blocks), a host thread for each block; threads share the blocks. What a
-/// kernel throws is thrown when all threads have come back.
+/// Runs the kernel on every block in [0, blocks), each by one host thread; threads share the blocks. An exception of
+/// the kernel is rethrown when all threads have returned.
 template <class Kernel>
 void launch_serial(Global blocks, const Kernel& kernel) {
   parallel_claims(std::size_t(blocks), by_shares, true, [&](Claims& claims) {
@@ -280,15 +278,15 @@ void launch_serial(Global blocks, const Kernel& kernel) {
 }
 
 namespace detail {
-/// member(team, rank) for every member of `teams` teams, each on a thread of its own; left(team) after a member that
-/// has thrown. What one has thrown is thrown when all have come back.
+/// Calls member(team, rank) for every member of `teams` teams, each on a thread of its own, and left(team) after a
+/// member that has thrown. The exception is rethrown when all have returned.
 void run_members(Global teams, int members, const std::function<void(Global, int)>& member,
                  const std::function<void(Global)>& left);
 }  // namespace detail
 
-/// Runs the kernel with a real thread for every member of a team, and two teams side by side that nothing orders: what
-/// a race checker sees is what the GPU may do. For tests: slow. What teams share is filled with 0xff (NaN) before each
-/// block. A member that throws leaves its team, which goes on without it; the error is thrown when all have come back.
+/// Runs the kernel with a real thread for every member of a team, and two teams at a time without any order between
+/// them, as on the GPU. For tests under a race checker: slow. Shared memory is filled with 0xff (NaN) before each
+/// block. A member that throws leaves its team, which goes on without it; the error is rethrown when all have returned.
 template <class Kernel>
 void launch_threads(Global blocks, const Kernel& kernel) {
   constexpr int N = Kernel::threads;

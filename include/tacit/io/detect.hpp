@@ -1,4 +1,4 @@
-// Which kind of file this is, by its first bytes.
+// Detects the kind of a file by its first bytes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace tacit::io {
 
 enum class FileKind { matrix_market, petsc_binary, npz, npy, unknown };
 
-/// The kind of a file by its first bytes, whatever its name: a Matrix Market banner (plain or gzip-compressed), a PETSc
-/// class number, a zip archive (npz), NumPy's magic (npy). A match says nothing about the rest of the file.
+/// The kind of a file by its first bytes; its name is ignored: a Matrix Market banner (plain or gzip-compressed), a
+/// PETSc class number, a zip archive (npz), NumPy's magic (npy). The rest of the file is not checked.
 /// Local. Error(input): the file cannot be opened or is not a regular file.
 FileKind detect(const std::string& path);
 

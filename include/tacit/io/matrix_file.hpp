@@ -1,4 +1,4 @@
-// What the files of this floor hold: the header of a file, its entries, and the values of a dense block.
+// Contents of matrix files: the header, the entries of a sparse matrix, the values of a dense block.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -12,7 +12,7 @@ enum class Format { coordinate, array };
 enum class Field { real, integer, complex, pattern };
 enum class Symmetry { general, symmetric, skew_symmetric, hermitian };
 
-/// What a matrix file says about itself before its first entry.
+/// The header of a matrix file.
 struct Header {
   std::string path;
   Format format = Format::coordinate;
@@ -24,13 +24,13 @@ struct Header {
 };
 
 /// Entries of a rows x columns matrix in no particular order: entry k is value[k] at (row[k], column[k]), from 0.
-/// One position may occur more than once: its entries are meant to be added, which is left to whoever assembles.
+/// A position may occur more than once: assembly adds its entries.
 template <Scalar T>
 struct Triplets {
   Global rows = 0, columns = 0;
   std::vector<Global> row, column;
   std::vector<T> value;
-  Global entries_parsed = 0;  ///< of the file, before any expansion of symmetry; set by the readers
+  Global entries_parsed = 0;  ///< entries in the file, before symmetry is expanded; set by the readers
 };
 
 /// A rows x columns block, stored by columns: element (i, j) is value[i + j * rows].

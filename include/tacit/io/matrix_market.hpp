@@ -1,7 +1,7 @@
 // Matrix Market files (.mtx, .mtx.gz), read strictly and in parallel.
 //
 // Format: R. Boisvert, R. Pozo, K. Remington, The Matrix Market Exchange Formats: Initial Design, NISTIR 5935 (1996).
-// Where that leaves room, these readers
+// Where the format leaves choices, these readers
 //   accept  banner words in any case; CRLF line ends; blank lines anywhere after the banner and lines that begin with %
 //           anywhere after it; + signs; leading zeros; "1." and ".5"; exponents by e, E, d or D; a last line without
 //           its line end; entries in any order; duplicates, which stay separate triplets; a field narrower than the
@@ -35,16 +35,16 @@ Header read_matrix_market_header(const std::string& path);
 ///
 /// With `parts` > 1 this is the share of `part` (0 <= part < parts): of a plain file the lines that start in the
 /// part-th of `parts` equal ranges of bytes, of a compressed file the part-th of `parts` equal ranges of entries. The
-/// parts in order, one behind the other, are the whole. Every rank reads its own part; no part sees the others, so add
-/// `entries_parsed` over all parts and pass the sum to check_entry_count. With parts = 1 that has been done.
+/// parts, concatenated in order, are the whole. Every rank reads its own part only, so the caller adds `entries_parsed`
+/// over all parts and passes the sum to check_entry_count(). With parts = 1 this is done already.
 ///
-/// `expand_symmetry`: behind an off-diagonal entry (i, j, a) of a symmetric, skew-symmetric or hermitian file follows
+/// `expand_symmetry`: an off-diagonal entry (i, j, a) of a symmetric, skew-symmetric or hermitian file is followed by
 /// its mirror image (j, i, a), (j, i, -a) or (j, i, conj(a)). Pattern entries have the value 1.
 ///
-/// Uses threads (the result does not depend on their number). Memory: 16 + sizeof(T) bytes a triplet and 5 MiB a
-/// thread. The file is read in blocks. Parts of a file and compressed files, whose count of triplets is not known
-/// beforehand, may hold twice that for a moment. Real triplets are at most 4 times the plain file (8 times after the
-/// expansion of symmetry), pattern triplets 6 (12); complex scalars filled from real files add a third.
+/// Uses threads (the result does not depend on their number). Memory: 16 + sizeof(T) bytes for each triplet and 5 MiB
+/// for each thread. The file is read in blocks. Parts of a file and compressed files, whose number of triplets is not
+/// known beforehand, may need twice that temporarily. Real triplets are at most 4 times the plain file (8 times after
+/// the expansion of symmetry), pattern triplets 6 (12); complex scalars filled from real files add a third.
 /// A compressed file is expanded by one thread, and by every part. Error(environment): not enough memory.
 template <Scalar T>
 Triplets<T> read_matrix_market(const std::string& path, int part = 0, int parts = 1, bool expand_symmetry = true);
@@ -58,9 +58,9 @@ Triplets<T> parse_matrix_market(std::string_view bytes, const std::string& path,
 void check_entry_count(const Header& header, Global total);
 
 /// A dense block or vector: an array file, its symmetry expanded; or a coordinate file of at most 2^24 + 4 entries
-/// elements, its duplicates added and everything else zero. Memory: sizeof(T) an element (at most 4 times the file for
-/// float and double, twice that where symmetry expands or T is complex and the file is not), and 5 MiB a thread; for
-/// coordinate files the triplets in addition.
+/// elements, its duplicates added and everything else zero. Memory: sizeof(T) for each element (at most 4 times the
+/// file for float and double, twice that where symmetry is expanded or T is complex and the file is not), and 5 MiB for
+/// each thread; for coordinate files also the triplets.
 template <Scalar T>
 Dense<T> read_matrix_market_array(const std::string& path);
 
@@ -70,14 +70,14 @@ Dense<T> parse_matrix_market_array(std::string_view bytes, const std::string& pa
 
 /// Writes a coordinate file of field real or complex, in the order of the triplets, with the fewest digits that read
 /// back to the same bits; gzip-compressed when `path` ends in ".gz". With a symmetry the triplets are those of the
-/// lower triangle only, as read with expand_symmetry = false. The text goes to a new file in the same folder, which
-/// replaces `path` at the end (the file that `path` leads to, if it is a symbolic link): a failure leaves what was
-/// there before. Error(usage), before anything is written: vectors of different lengths, indices out of range, values
+/// lower triangle only, as read with expand_symmetry = false. The text is written to a new file in the same folder,
+/// which replaces `path` at the end (or the target of `path`, if it is a symbolic link): after a failure the old file
+/// is unchanged. Error(usage), before anything is written: vectors of different lengths, indices out of range, values
 /// that are not finite, triplets that contradict the symmetry. Error(environment): the file cannot be written.
 template <Scalar T>
 void write_matrix_market(const std::string& path, const Triplets<T>& matrix, Symmetry symmetry = Symmetry::general);
 
-/// Writes a general array file, one element a line, with the guarantees of write_matrix_market.
+/// Writes a general array file, one element on each line, with the guarantees of write_matrix_market.
 template <Scalar T>
 void write_matrix_market_array(const std::string& path, const Dense<T>& block);
 

@@ -3,12 +3,13 @@
 // Format (PETSc manual pages MatLoad and VecLoad), everything big-endian: an integer class number, 1211216 for a Mat
 // and 1211214 for a Vec; for a Mat rows, columns and entries, the length of every row, the column of every entry, the
 // value of every entry; for a Vec its length and its values. Integers have 4 bytes, or 8 where PETSc was built with
-// 64-bit indices, which the class number shows; values are float64, or complex128, which the size of the file shows.
+// 64-bit indices (recognised by the class number); values are float64 or complex128 (recognised by the size of the
+// file).
 //
-// A file holds one object and nothing behind it. Columns may stand in any order within a row, and repeat. Dense
-// matrices and float32 values are refused. All functions are local. Errors of the readers are Error(input) with the
-// position in bytes, "FILE: at byte N: expected ..., found ..."; sizes are compared with the size of the file before
-// memory is taken.
+// A file holds one object and nothing after it. The columns of a row may have any order, and repeat. Dense matrices and
+// float32 values are refused. All functions are local. Errors of the readers are Error(input) with the position in
+// bytes, "FILE: at byte N: expected ..., found ..."; sizes are compared with the size of the file before memory is
+// allocated.
 #pragma once
 
 #include <tacit/io/matrix_file.hpp>
@@ -21,11 +22,11 @@ namespace tacit::io {
 /// Shape, number of entries and field (real or complex) of a Mat or, as one column, of a Vec (then format array).
 Header read_petsc_header(const std::string& path);
 
-/// The triplets of a Mat, row by row. With `parts` > 1 the share of `part`: the rows whose first entry lies in the
-/// part-th of `parts` equal ranges of entries; the parts in order are the whole. A part reads all row lengths, but only
-/// the columns and values of its own rows. Memory: 16 + sizeof(T) bytes a triplet (twice the file for double) and 1
-/// MiB. Refused besides: negative or too long rows, columns out of range, NaN and Inf, values beyond T's range, complex
-/// files into real T. A complex file holds complex128 throughout.
+/// The triplets of a Mat, row by row. With `parts` > 1 those of `part`: the rows whose first entry lies in the part-th
+/// of `parts` equal ranges of entries; the parts, concatenated in order, are the whole. A part reads all row lengths,
+/// but only the columns and values of its own rows. Memory: 16 + sizeof(T) bytes for each triplet (twice the file for
+/// double) and 1 MiB. Also refused: negative or too long rows, columns out of range, NaN and Inf, values beyond T's
+/// range, complex files into real T. All values of a complex file are complex128.
 template <Scalar T>
 Triplets<T> read_petsc_matrix(const std::string& path, int part = 0, int parts = 1);
 
@@ -42,10 +43,10 @@ template <Scalar T>
 Dense<T> parse_petsc_vector(std::string_view bytes, const std::string& path);
 
 /// Writes a Mat: rows in order, columns ascending within a row. Integers have 8 bytes where rows, columns or entries
-/// pass 2^31 - 1. Values are widened to float64 or complex128. Memory: 8 bytes a row and an entry. Written like
-/// write_matrix_market: by way of a new file. Error(usage), before anything is written: vectors of different
-/// lengths, indices out of range, values that are not finite, a position given twice (PETSc has no duplicates).
-/// Error(environment): the file cannot be written.
+/// exceed 2^31 - 1. Values are widened to float64 or complex128. Memory: 8 bytes for each row and each entry. Like
+/// write_matrix_market it writes a new file that replaces `path`. Error(usage), before anything is written: vectors of
+/// different lengths, indices out of range, values that are not finite, a position given twice (PETSc has no
+/// duplicates). Error(environment): the file cannot be written.
 template <Scalar T>
 void write_petsc_matrix(const std::string& path, const Triplets<T>& matrix);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tacit/krylov/solve.hpp>
+#include <tacit/op/noted.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -21,10 +22,11 @@ struct InnerReport {
 };
 
 /// y = what `options` make of A y = x from 0: by default 20 iterations of bicgstab, whatever is reached. No linear map:
-/// bicgstab, and gmres with side = flexible, keep b - A x exact with it as the preconditioner. Several columns one
+/// bicgstab, and gmres with side = flexible (which a solve takes by itself), keep b - A x exact with it as the
+/// preconditioner; a solve by a method that is not says so in its warnings. Several columns one
 /// after the other. Costs a solve an apply. Collective.
 template <Scalar T, Memory M = Host>
-class Inner final : public op::Operator<T, M> {
+class Inner final : public op::Operator<T, M>, public op::Varying {
  public:
   static Options defaults() {
     Options o;

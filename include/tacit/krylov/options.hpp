@@ -32,7 +32,7 @@ enum class Orthogonalisation {
   bcgs,       ///< block classical Gram-Schmidt, then `block_qr` of the block: 1 + that of block_qr, 2
   bcgs2,      ///< the same twice
   bcgs_pip,   ///< the block's Gram matrix by Pythagoras: 1, 2
-  bcgs_pip2,  ///< the same twice: 2, 4
+  bcgs_pip2,  ///< the same twice: 2, 3
   two_stage   ///< bcgs_pip for each block, and a second bcgs_pip for several blocks at once
 };
 /// How the vectors of a block are made orthonormal among themselves (with bcgs and bcgs2); all-reduces.

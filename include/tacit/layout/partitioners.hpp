@@ -1,4 +1,4 @@
-// Partitioners: who should own which rows, and the renumbering that makes every rank's rows contiguous.
+// Partitioners: assign rows to ranks. Renumbering: makes each rank's rows contiguous.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -13,69 +13,70 @@
 
 namespace tacit::layout {
 
-/// Contiguous ranges of about the same weight: with a row's number of entries as its weight, block rows of equal work.
-/// `weight`: of this rank's indices in `partition`, none negative. Equal lengths where all weights are zero.
-/// Collective: one gather of P numbers. Error(usage) on a wrong length or a negative weight.
+/// Contiguous ranges of about equal weight; with the entries of a row as its weight, blocks of rows of equal work.
+/// `weight`: of this rank's indices in `partition`, not negative. Equal lengths where all weights are zero. Collective:
+/// one gather of P numbers. Error(usage) on a wrong length or a negative weight.
 Partition weighted_blocks(const comm::Communicator& comm, const Partition& partition, std::span<const Global> weight);
 
-/// A graph spread by rows: the neighbours of this rank's vertices, global indices, in any order; the pattern of a
-/// matrix.
+/// A graph distributed by vertices (the pattern of a matrix by rows): the neighbours of this rank's vertices, as global
+/// indices in any order.
 struct GraphView {
   std::span<const Global> start;
   std::span<const Global> column;
 };
 
 enum class Partitioner {
-  automatic,  ///< METIS where the build has it and the graph is large enough for it to work, else bisection
-  metis,      ///< METIS k-way, on rank 0; Error(environment) in a build without
-  bisection   ///< the reverse Cuthill-McKee order cut in two, each part again; on rank 0
+  automatic,  ///< METIS where the build has it and the graph is large enough for it, else bisection
+  metis,      ///< METIS k-way, on rank 0; Error(environment) in a build without METIS
+  bisection   ///< recursive bisection of the reverse Cuthill-McKee order, on rank 0
 };
 /// Whether this build has METIS.
 bool metis_built() noexcept;
 
 /// The owner, from 0 to parts - 1, of each of this rank's vertices: parts of about equal size with few edges between
 /// them. The graph is made symmetric first. The same for any number of ranks. Collective. Rank 0 gathers the graph: 12
-/// bytes an edge there, and 2^31 - 1 vertices at most. Source (metis): Karypis and Kumar (1998),
-/// doi 10.1137/S1064827595287997.
+/// bytes for each edge, and at most 2^31 - 1 vertices. Source (metis): Karypis and Kumar (1998), doi
+/// 10.1137/S1064827595287997.
 std::vector<int> graph_parts(const comm::Communicator& comm, const Partition& partition, GraphView graph, int parts,
                              Partitioner how = Partitioner::automatic);
 
-/// Entries (i, j) of the graph whose ends belong to different owners, over all ranks. Collective.
+/// The number of edges (i, j) whose vertices have different owners, over all ranks. Collective.
 Global edge_cut(const comm::Communicator& comm, const Partition& partition, GraphView graph,
                 std::span<const int> owner);
 
-/// Old numbers and new ones. In both, ranks own contiguous ranges: `before` is the user's, `after` the library's.
+/// A renumbering of indices. Ranks own contiguous ranges in both numberings: `before` is the user's, `after` the
+/// library's.
 class Renumbering {
  public:
-  /// Everything stays.
+  /// The identity.
   static Renumbering none(const comm::Communicator& comm, const Partition& partition);
-  /// Owners of this rank's old indices. A rank's new indices are in the order of the old ones. Collective.
-  /// Error(usage) on an owner that is no rank.
+  /// From the new owner of each of this rank's old indices. A rank's new indices keep the order of the old ones.
+  /// Collective. Error(usage) on an owner that is no rank.
   static Renumbering by_owner(const comm::Communicator& comm, const Partition& before, std::span<const int> owner);
-  /// The new index of each of this rank's old ones. Collective. Error(usage) unless that is a permutation.
+  /// From the new index of each of this rank's old ones. Collective. Error(usage) unless it is a permutation.
   static Renumbering by_new_index(const comm::Communicator& comm, const Partition& before, const Partition& after,
                                   std::vector<Global> new_of_old);
-  /// This rank's old indices in a new order, place i being taken by old_of_new[i] (local, a permutation). Collective.
+  /// Permutes indices within ranks: position i gets the old index old_of_new[i] (local, a permutation). Collective.
   static Renumbering inside(const comm::Communicator& comm, const Partition& partition,
                             std::span<const Local> old_of_new);
-  /// The whole graph in reverse Cuthill-McKee order, over the same partition. Collective; rank 0 gathers the graph.
+  /// Reverse Cuthill-McKee order of the whole graph, over the same partition. Collective; rank 0 gathers the graph.
   static Renumbering cuthill_mckee(const comm::Communicator& comm, const Partition& partition, GraphView graph);
-  /// First this one, then `next` (whose old numbers are this one's new ones). Collective.
+  /// The composition: this one, then `next` (whose old numbers are this one's new ones). Collective.
   Renumbering then(const comm::Communicator& comm, const Renumbering& next) const;
 
   const Partition& before() const { return before_; }
   const Partition& after() const { return after_; }
-  /// New indices of this rank's old range, old indices of its new range.
+  /// The new indices of this rank's old range, and the old indices of its new range.
   const std::vector<Global>& new_of_old() const { return new_of_old_; }
   const std::vector<Global>& old_of_new() const { return old_of_new_; }
 
-  /// New (old) numbers of any old (new) ones, in the order given. Collective; asks their owners.
-  /// Error(usage) on an index outside.
+  /// The new (old) numbers of any old (new) ones, in the order given, fetched from their owners. Collective.
+  /// Error(usage) on an index out of range.
   std::vector<Global> to_new(const comm::Communicator& comm, std::span<const Global> old_indices) const;
   std::vector<Global> to_old(const comm::Communicator& comm, std::span<const Global> new_indices) const;
 
-  /// Values of this rank's new range from those of everybody's old ones, k interleaved columns; and back.
-  /// Collective; every value travels once. Error(usage) on a wrong length.
+  /// Moves values with k interleaved columns from the old ranges to the new ones, and back. Collective; every value is
+  /// sent once. Error(usage) on a wrong length.
   template <class T>
   std::vector<T> forward(const comm::Communicator& comm, std::span<const T> values, int columns = 1) const {
     return move(comm, values, columns, away_, arrive_, before_, after_);

@@ -1,4 +1,4 @@
-// Space: where vectors live: how indices are spread over ranks, and so what a sum needs.
+// Space: how the elements of a vector are spread over ranks, which decides what a reduction needs.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -14,7 +14,7 @@
 
 namespace tacit::layout {
 
-/// Contiguous ranges of global indices: rank r owns [offset(r), offset(r + 1)). Some may be empty.
+/// Contiguous ranges of global indices: rank r owns [begin(r), end(r)). Some may be empty.
 class Partition {
  public:
   Partition() = default;
@@ -51,8 +51,8 @@ class Partition {
   std::vector<Global> offsets_{0, 0};
 };
 
-/// Distributed: every rank holds its own range; a sum over elements is one all-reduce.
-/// Replicated: every rank holds all elements, the same bits; a sum needs no message.
+/// Distributed: every rank holds its own range; a sum over all elements is one reduction.
+/// Replicated: every rank holds all elements, with the same bits; a sum needs no message.
 class Space {
  public:
   static Space distributed(comm::Communicator comm, Partition partition) {
@@ -65,7 +65,7 @@ class Space {
     return Space(std::move(comm), std::move(partition), false);
   }
   static Space replicated(comm::Communicator comm, Global n) { return Space(std::move(comm), Partition({0, n}), true); }
-  /// The same elements, on the devices that `place` stands for.
+  /// The same elements, on the group of devices given by `place`.
   Space on(std::shared_ptr<exec::Place> place) const {
     return Space(impl_->comm, impl_->partition, impl_->replicated, std::move(place));
   }
@@ -73,7 +73,7 @@ class Space {
   const comm::Communicator& comm() const { return impl_->comm; }
   const Partition& partition() const { return impl_->partition; }
   bool is_replicated() const { return impl_->replicated; }
-  /// Null: memory as it is.
+  /// The group of devices; null where the vectors are on none.
   const std::shared_ptr<exec::Place>& place() const { return impl_->place; }
   Global size() const { return impl_->partition.size(); }
   Global begin() const { return impl_->partition.begin(part()); }
@@ -81,22 +81,22 @@ class Space {
   /// Elements on this rank.
   Local local_size() const { return impl_->local_size; }
 
-  /// Starts the sum over all ranks of sums formed over this rank's own elements. Collective; one reduction if
+  /// Starts the reduction of sums that each rank formed over its own elements. Collective; one reduction if
   /// distributed, none if replicated.
   template <int K, class T>
   comm::PendingSums<K, T> sum(const exec::Sums<K, T>& own) const {
     if (impl_->replicated) return comm::PendingSums<K, T>(own);
     return impl_->comm.sum(own);
   }
-  /// The same of sums that are under way on a group of devices, whose spaces are replicated.
+  /// The same for sums still being computed on a group of devices, whose spaces are always replicated.
   template <class Started>
   requires requires(Started s) { s.wait(); }
   Started sum(Started own) const {
     require(impl_->replicated, "sums over a group of devices, of elements that are spread over ranks");
     return own;
   }
-  /// The same for n values in place (coefficients, a Gram block), or their largest or least: the result is copied to
-  /// `values` by wait().
+  /// Starts the reduction (sum, maximum or minimum) of n values, such as a Gram block; the caller gives wait() the
+  /// place of the result.
   template <class T>
   comm::PendingSum start_sum(const T* values, std::size_t n, comm::Operation operation = comm::Operation::sum) const {
     if (impl_->replicated) return comm::PendingSum(values, n);
@@ -108,7 +108,7 @@ class Space {
     if (!impl_->replicated) start_sum(values, n).wait(values);
   }
 
-  /// Vectors of both can stand in one formula.
+  /// Equal spaces: their vectors may be combined in one sweep.
   friend bool operator==(const Space& a, const Space& b) {
     return a.impl_ == b.impl_ || (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
                                   a.partition() == b.partition() && a.place() == b.place());

@@ -1,4 +1,4 @@
-// Vector: elements of a space in a memory space. It knows neither MPI nor CUDA.
+// Vector: this rank's elements of a space, in one memory space. Independent of MPI and CUDA.
 #pragma once
 
 #include <tacit/exec/memory.hpp>
@@ -95,8 +95,8 @@ template <class T>
 struct Dots {  // (x, y), (x, x)
   TACIT_HD exec::Sums<2, T> operator()(T x, T y) const { return {{conj(x) * y, T(abs2(x))}}; }
 };
-// Squares of x, of x times a large and of x times a small power of two: one of the three sums neither overflows nor
-// underflows, wherever |x| lies.
+// Sums of squares of x, and of x scaled by a large and by a small power of two: for any magnitude of x, one of the
+// three neither overflows nor underflows.
 template <class T>
 struct Squares {
   real_t<T> up, down;
@@ -132,8 +132,8 @@ template <class T, class M>
 T dot(const Vector<T, M>& x, const Vector<T, M>& y) {
   return x.space().sum(exec::sweep(exec::reads(x, y), exec::updates(), exec::writes(), formula::Dot<T>{})).wait()[0];
 }
-/// ||x||_2 over the space, over the whole range of the scalar: neither overflow nor underflow before the result does.
-/// NaN if any element is. Collective; one reduction.
+/// ||x||_2 over the space. Intermediate squares cannot overflow or underflow where the result does not. NaN if any
+/// element is NaN. Collective; one reduction.
 template <class T, class M>
 double norm(const Vector<T, M>& x) {
   using R = real_t<T>;
@@ -148,7 +148,7 @@ double norm(const Vector<T, M>& x) {
   if (real(plain) < lowest) return std::ldexp(std::sqrt(double(real(large))), -e);
   return double(real(plain));  // NaN
 }
-/// max |x_i| over the space, Inf if any element is not a number. Collective; one reduction.
+/// max |x_i| over the space; Inf if any element is NaN. Collective; one reduction.
 template <class T, class M>
 double max_norm(const Vector<T, M>& x) {
   double most = largest_magnitude(x.own());

@@ -1,4 +1,4 @@
-// Machine: what moving data costs here, in the few numbers that the choice of a method needs.
+// Machine: the measured costs of moving data that the choice of a method needs.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -6,14 +6,14 @@
 namespace tacit::model {
 
 struct Machine {
-  double bandwidth = 0;    ///< bytes a second that this rank reads from memory while all ranks do
+  double bandwidth = 0;    ///< bytes per second that a rank reads from memory while all ranks read
   double sum_latency = 0;  ///< seconds from the start of an all-reduce of one number to its end
 };
 
-/// Measures the machine through `comm`: medians of a few sums, and of passes over an array beyond the caches (as large
-/// as model::beyond_caches says, or what 50 ms of touching its pages have given; given back at once). Some 25 ms in
-/// all, at most about 100. The slowest rank's numbers, the same on all. Measured once for a group of ranks; later calls
-/// cost nothing. Collective; the sums are counted as reductions of the first call.
+/// Measures the machine over the ranks of `comm`: medians of a few reductions, and of passes over an array larger than
+/// the caches (model::beyond_caches, or the part whose pages are touched within 50 ms; freed at once). Takes about 25
+/// ms, at most about 100. Returns the slowest rank's numbers, the same on all ranks. Measured once for a group of
+/// ranks; later calls cost nothing. Collective; the first call counts its reductions.
 Machine measure(const comm::Communicator& comm);
 
 }  // namespace tacit::model

@@ -1,4 +1,4 @@
-// Memory of this machine: how large caches and free memory are, and how fast memory is read.
+// Memory of this machine: sizes of caches and free memory, and the read bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -6,23 +6,23 @@
 
 namespace tacit::model {
 
-/// Bytes of the last-level cache that a processor of this process uses, and the processors that share it. 0 bytes where
-/// the system does not tell. Local.
+/// Bytes of the last-level cache of a processor of this process, and the number of processors that share it. 0 bytes
+/// where the system does not report it. Local.
 struct Cache {
   std::size_t bytes = 0;
   int processors = 1;
 };
 Cache last_level_cache();
 
-/// Bytes that this process may still take: free memory, or less where a control group (a container, a batch system)
-/// allows less. SIZE_MAX where the system does not tell. Local.
+/// Bytes that this process can still allocate: free memory, or less where a control group (a container, a batch system)
+/// limits it. SIZE_MAX where the system does not report it. Local.
 std::size_t free_memory();
 
-/// An array to be read from memory. Its pages are touched by the threads that read it (as many as OMP_NUM_THREADS says)
-/// and given back to the system at the end.
+/// An array for measuring the read bandwidth. The threads that read it (OMP_NUM_THREADS) touch its pages first; the
+/// memory is returned to the system at the end.
 class MemoryReader {
  public:
-  /// So many bytes, rounded up to 2 MB, or as many as `most_seconds` of touching pages have given; at least 2 MB.
+  /// Allocates `bytes`, rounded up to 2 MB, or the part whose pages are touched within `most_seconds`; at least 2 MB.
   /// Error(environment) when memory does not suffice.
   explicit MemoryReader(std::size_t bytes, double most_seconds = std::numeric_limits<double>::infinity());
   MemoryReader(const MemoryReader&) = delete;
@@ -30,8 +30,8 @@ class MemoryReader {
   ~MemoryReader();
 
   std::size_t bytes() const { return bytes_; }
-  /// One pass over the array: contiguous vector loads into sums that do not wait for each other, so that nothing but
-  /// memory limits it (where the array is larger than the caches). Returns the sum of its elements, 0.
+  /// One pass over the array by contiguous vector loads into independent sums, limited by memory only (where the array
+  /// exceeds the caches). Returns the sum of its elements, 0.
   double read() const;
 
  private:
@@ -39,9 +39,9 @@ class MemoryReader {
   std::size_t room_ = 0, bytes_ = 0, threads_ = 1;
 };
 
-/// How large an array has to be that `readers` processes with `threads` each read together, so that caches keep little
-/// of it from one pass to the next: four times the last-level caches that they use, for each its share; at most an
-/// eighth of the free memory in all, at least 2 MB each. Local.
+/// The size of an array for each of `readers` processes with `threads` threads that read at the same time, large enough
+/// that little of it stays in cache between passes: its share of four times their last-level caches, at most an eighth
+/// of the free memory in total, and at least 2 MB. Local.
 std::size_t beyond_caches(int readers, int threads);
 
 }  // namespace tacit::model

@@ -1,15 +1,15 @@
-// Compose: operators made of operators. They hold their parts, start them and wait for them as one product.
+// Compose: operators made of operators.
 //
 //   auto B = product(A, P);                     // B = A P
 //   auto C = sum(T(2), A, T(-1), B);            // C = 2 A - B
 //   auto H = shift(A, T(-k * k));               // H = A - k^2 I
 //   auto N = product(adjoint(A), A);            // N = A^H A
 //
-// A product of a composition starts that of one part, and the others when it is waited for. So two products of a
-// composition may be under way even where one operator stands in it several times.
+// A product of a composition starts the product of one part, and does the others in wait(). So two products of a
+// composition may be in flight even where one operator occurs in it several times.
 #pragma once
 
-#include <tacit/op/operator.hpp>
+#include <tacit/op/diagonal.hpp>
 
 #include <deque>
 #include <memory>
@@ -24,38 +24,99 @@ using OperatorPointer = std::shared_ptr<const Operator<T, M>>;
 
 namespace detail {
 
-// What the compositions share: room for two products under way, each with vectors between the parts.
+// The base of all compositions: two products in flight, each with its intermediate vectors.
 template <Scalar T, Memory M>
 class Composition : public Operator<T, M> {
+ public:
+  Cost cost() const final { return cost_of(false); }
+  Cost adjoint_cost() const final { return cost_of(true); }
+
  protected:
   struct Flight {
     bool busy = false;
     std::optional<Product<T, M>> part;
     std::deque<Vector<T, M>> between;
-    /// The i-th vector of `space`, as many columns as asked for; made when it does not fit.
-    Vector<T, M>& vector(std::size_t i, const Space& space, int columns);
+    /// The i-th intermediate vector, in `space` with `columns` columns; allocated when it does not fit.
+    Vector<T, M>& vector(std::size_t i, const Space& space, int columns) {
+      while (between.size() <= i) between.emplace_back(space, columns);
+      if (between[i].columns() != columns || !(between[i].space() == space)) between[i] = Vector<T, M>(space, columns);
+      return between[i];
+    }
+    /// Starts a part's product.
+    void start(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) {
+      static_cast<void>(part.emplace(adjoint ? a.start_adjoint(x, y) : a.start(x, y)));
+    }
     void wait() {
       part->wait();
       part.reset();
     }
   };
   using Operator<T, M>::Operator;
+  virtual Cost cost_of(bool adjoint) const = 0;
   /// Starts the first part's product.
   virtual void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
-  /// Waits for it and does the rest.
+  /// Waits for it and completes the composition's product.
   virtual void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
 
-  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const final;
-  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const final;
-  void abandon(int token) const noexcept final;
+  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const final {
+    const int token = flights_[0].busy ? 1 : 0;
+    Flight& flight = flights_[token];
+    require(!flight.busy, "two products of the ", this->name(),
+            " operator are already under way; wait for one of them first");
+    flight.busy = true;
+    try {
+      first(flight, x, y, adjoint);
+    } catch (...) {
+      abandon(token);
+      throw;
+    }
+    return token;
+  }
+  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const final {
+    try {
+      rest(flights_[token], x, y, adjoint);
+    } catch (...) {
+      abandon(token);
+      throw;
+    }
+    flights_[token].busy = false;
+  }
+  void abandon(int token) const noexcept final {
+    Flight& flight = flights_[token];
+    if (flight.part) flight.part->give_up();
+    flight.part.reset();
+    flight.busy = false;
+  }
 
  private:
   mutable Flight flights_[2];
 };
 
+// The base of compositions around one operator: forwards everything to it.
+template <Scalar T, Memory M>
+class Around : public Composition<T, M> {
+ public:
+  bool has_adjoint() const override { return a_->has_adjoint(); }
+  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::vector<T> diagonal() const override { return a_->diagonal(); }
+  double largest() const override { return a_->largest(); }
+  std::string fault() const override { return a_->fault(); }
+
+ protected:
+  using typename Composition<T, M>::Flight;
+  Around(const Space& range, const Space& domain, OperatorPointer<T, M> a)
+      : Composition<T, M>(range, domain), a_(std::move(a)) {}
+  Cost cost_of(bool adjoint) const override { return adjoint ? a_->adjoint_cost() : a_->cost(); }
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override {
+    flight.start(*a_, x, y, adjoint);
+  }
+  void rest(Flight& flight, const Vector<T, M>&, Vector<T, M>&, bool) const override { flight.wait(); }
+  OperatorPointer<T, M> a_;
+};
+
 }  // namespace detail
 
-/// x -> A (B x). Collective as its parts; cost: theirs. Vectors: one between, for each product under way.
+/// x -> A (B x). Collective where its parts are; cost: theirs. Vectors: one for each product in flight.
 template <Scalar T, Memory M = Host>
 class ProductOf final : public detail::Composition<T, M> {
  public:
@@ -64,18 +125,16 @@ class ProductOf final : public detail::Composition<T, M> {
   std::string name() const override { return a_->name() + " * " + b_->name(); }
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   std::string fault() const override;
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
+  Cost cost_of(bool adjoint) const override;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   OperatorPointer<T, M> a_, b_;
 };
 
-/// x -> alpha A x + beta B x. Cost: theirs and a sweep of three vectors. Vectors: one for each product under way.
+/// x -> alpha A x + beta B x. Cost: theirs and a sweep of three vectors. Vectors: one for each product in flight.
 template <Scalar T, Memory M = Host>
 class Sum final : public detail::Composition<T, M> {
  public:
@@ -85,16 +144,13 @@ class Sum final : public detail::Composition<T, M> {
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   bool has_diagonal() const override { return a_->has_diagonal() && b_->has_diagonal(); }
   std::vector<T> diagonal() const override;
-  /// A bound: largest(A) and largest(B), times |alpha| and |beta| (real plus imaginary parts); 0 when either is
-  /// unknown.
+  /// The bound |alpha| largest(A) + |beta| largest(B), with |.| of real plus imaginary parts; 0 when either is unknown.
   double largest() const override;
   std::string fault() const override;
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
+  Cost cost_of(bool adjoint) const override;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   T alpha_, beta_;
@@ -103,101 +159,54 @@ class Sum final : public detail::Composition<T, M> {
 
 /// x -> A x + sigma x, A square. Cost: A's and a sweep of three vectors.
 template <Scalar T, Memory M = Host>
-class Shifted final : public detail::Composition<T, M> {
+class Shifted final : public detail::Around<T, M> {
  public:
   /// Error(usage) unless A's domain is its range.
   Shifted(OperatorPointer<T, M> a, T sigma);
-  std::string name() const override { return a_->name() + " shifted"; }
-  bool has_adjoint() const override { return a_->has_adjoint(); }
-  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::string name() const override { return this->a_->name() + " shifted"; }
   std::vector<T> diagonal() const override;
   /// largest(A) + |sigma|, a bound; 0 when A's is unknown.
   double largest() const override;
   std::string fault() const override;
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
-  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
+  Cost cost_of(bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
-  OperatorPointer<T, M> a_;
   T sigma_;
 };
 
 /// x -> A^H x, and A x as its adjoint.
 template <Scalar T, Memory M = Host>
-class Adjoint final : public detail::Composition<T, M> {
+class Adjoint final : public detail::Around<T, M> {
  public:
   /// Error(usage) when A has no adjoint product.
   explicit Adjoint(OperatorPointer<T, M> a);
-  std::string name() const override { return "adjoint of " + a_->name(); }
-  bool has_adjoint() const override { return true; }
-  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::string name() const override { return "adjoint of " + this->a_->name(); }
   std::vector<T> diagonal() const override;
-  double largest() const override { return a_->largest(); }
-  std::string fault() const override { return a_->fault(); }
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
-  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
-  void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
-  OperatorPointer<T, M> a_;
+  Cost cost_of(bool adjoint) const override { return detail::Around<T, M>::cost_of(!adjoint); }
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override {
+    flight.start(*this->a_, x, y, !adjoint);
+  }
 };
 
 /// x -> A^T x = conj(A^H conj(x)), without conjugation; its adjoint is conj(A conj(x)). For complex scalars two sweeps
-/// of two vectors beside A^H, and one vector for each product under way; for real ones the same as Adjoint.
+/// of two vectors beside A^H, and one vector for each product in flight; for real ones the same as Adjoint.
 template <Scalar T, Memory M = Host>
-class Transpose final : public detail::Composition<T, M> {
+class Transpose final : public detail::Around<T, M> {
  public:
   /// Error(usage) when A has no adjoint product.
   explicit Transpose(OperatorPointer<T, M> a);
-  std::string name() const override { return "transpose of " + a_->name(); }
-  bool has_adjoint() const override { return true; }
-  bool has_diagonal() const override { return a_->has_diagonal(); }
-  std::vector<T> diagonal() const override { return a_->diagonal(); }
-  double largest() const override { return a_->largest(); }
-  std::string fault() const override { return a_->fault(); }
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
+  std::string name() const override { return "transpose of " + this->a_->name(); }
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
+  Cost cost_of(bool adjoint) const override;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
-  OperatorPointer<T, M> a_;
-};
-
-/// x -> D x, D diagonal. Local, no message. One sweep of three vectors; methods may fold it into theirs (pointwise()).
-template <Scalar T, Memory M = Host>
-class Diagonal final : public Operator<T, M> {
- public:
-  /// One column. Collective (agrees on largest() and fault()).
-  explicit Diagonal(Vector<T, M> d);
-  std::string name() const override { return "diagonal"; }
-  bool has_adjoint() const override { return true; }
-  bool has_diagonal() const override { return true; }
-  std::vector<T> diagonal() const override { return d_.to_host(); }
-  const Vector<T, M>* pointwise() const override { return &d_; }
-  double largest() const override { return largest_; }
-  std::string fault() const override { return fault_; }
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
-
- protected:
-  int begin(const Vector<T, M>&, Vector<T, M>&, bool) const override { return 0; }
-  void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
-
- private:
-  Cost cost_of(bool adjoint) const;
-  Vector<T, M> d_;
-  double largest_ = 0;
-  std::string fault_;
 };
 
 /// x -> x. One copy.
@@ -217,30 +226,25 @@ class Identity final : public Operator<T, M> {
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
 };
 
-/// x -> D_l A D_r x with diagonal D_l, D_r. Cost: A's, and a sweep for each. Vectors: one for each product under way.
+/// x -> D_l A D_r x with diagonal D_l, D_r. Cost: A's, and a sweep for each. Vectors: one for each product in flight.
 template <Scalar T, Memory M = Host>
-class DiagonalScaled final : public detail::Composition<T, M> {
+class DiagonalScaled final : public detail::Around<T, M> {
  public:
   /// One column each, `left` of A's range and `right` of its domain; Error(usage) otherwise.
   DiagonalScaled(Vector<T, M> left, OperatorPointer<T, M> a, Vector<T, M> right);
-  std::string name() const override { return a_->name() + " scaled"; }
-  bool has_adjoint() const override { return a_->has_adjoint(); }
-  bool has_diagonal() const override { return a_->has_diagonal(); }
+  std::string name() const override { return this->a_->name() + " scaled"; }
   std::vector<T> diagonal() const override;
-  std::string fault() const override { return a_->fault(); }
-  Cost cost() const override { return cost_of(false); }
-  Cost adjoint_cost() const override { return cost_of(true); }
+  double largest() const override { return 0; }  // not known
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool adjoint) const;
+  Cost cost_of(bool adjoint) const override;
   void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
   void rest(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;
-  Vector<T, M> left_, right_;
-  OperatorPointer<T, M> a_;
+  Diagonal<T, M> left_, right_;
 };
 
-// ---- the same as expressions, for pointers to any kind of operator ----
+// ---- functions that make them, from pointers to any kind of operator ----
 
 template <class A>
 concept AnOperator = std::derived_from<A, Operator<typename A::scalar, typename A::memory>>;

@@ -1,5 +1,5 @@
-// Csr: a sparse matrix whose rows are spread over ranks: a part on own columns, stored for speed, and a part on ghost
-// columns. The own part is multiplied while the halo flies.
+// Csr: a sparse matrix distributed by rows. A rank stores the entries of own columns apart from those of ghost columns,
+// and multiplies the former while the halo exchange is in flight.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -14,7 +14,7 @@
 
 namespace tacit::op {
 
-/// Rows of one rank in compressed form, global column indices, ascending and unique in each row.
+/// The rows of one rank in compressed form; column indices are global, ascending and unique in each row.
 template <Scalar T>
 struct Rows {
   std::vector<Global> start{0};  ///< row i's entries are [start[i], start[i + 1])
@@ -23,16 +23,22 @@ struct Rows {
   Local count() const { return Local(start.size()) - 1; }
 };
 
-/// Rows from entries (global indices, any order, any rank): every entry travels to the owner of its row, duplicates are
-/// summed. Error(usage) when an index lies outside. Collective; memory and messages grow with the entries held here.
+/// The rows of this rank, from entries given in any order on any rank (global indices): each entry is sent to the owner
+/// of its row, and duplicates are summed. Error(usage) when an index is out of range. Collective; memory and messages
+/// grow with the entries held here.
 template <Scalar T>
 Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& rows, Global columns,
                  std::span<const Global> row, std::span<const Global> column, std::span<const T> value);
 
+/// The rows `needed` (ascending) of a matrix distributed as `space`, fetched from their owners; `own` are this rank's
+/// rows. Collective; two messages for each pair of ranks of which one needs a row of the other.
+template <Scalar T>
+Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const Global> needed);
+
 template <Scalar T, Memory M = Host>
 class Csr final : public Operator<T, M> {
  public:
-  /// Collective. rows.count() == range.local_size(); columns lie in the domain.
+  /// Collective. rows.count() must be range.local_size(), and columns indices of the domain.
   /// Error(usage) on indices out of range or not ascending. A value that is not finite becomes fault().
   Csr(Space range, Space domain, Rows<T> rows, Format format = Format::automatic);
   ~Csr() override;
@@ -41,31 +47,31 @@ class Csr final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
-  /// On one rank of the host all steps in one pass over a banded matrix (LocalMatrix::powers).
+  /// On one rank in host memory, a banded matrix does all steps in one pass (LocalMatrix::powers).
   void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, M>* before = nullptr) const override;
   Cost cost() const override;
   Cost adjoint_cost() const override;
   bool as_tasks() const override { return true; }
-  /// In host memory; of products with one or several columns. Adjoint ones, and the engine of tasks, are overlapped.
+  /// In host memory. Adjoint products, and all products under the task engine, always use the overlapped schedule.
   bool has_schedules() const override { return std::same_as<M, Host>; }
-  /// On the host, where rows and columns are spread alike.
+  /// In host memory, where range and domain have one partition.
   bool has_powers_kernel() const override;
-  /// Rows are summed in the order of their owners: real numbers have the products' own bits, complex ones may differ by
-  /// rounding (gcc fuses products and sums of one complex loop and not of another). Keeps the rows of steps.size() - 1
-  /// levels from its first call on; the diagonals travel with the vector, a value more for each ghost.
+  /// Ghost rows are summed in the order that their owners use: real results equal those of single products bit for bit,
+  /// complex ones may differ by rounding (gcc contracts some complex loops and not others). The first call stores the
+  /// rows of steps.size() - 1 levels; each diagonal adds one value for each ghost to the exchange.
   void powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                      const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},
                      std::span<Vector<T, M>* const> images = {}) const override;
 
-  /// Entries of the matrix, over all ranks.
+  /// Stored entries over all ranks.
   Global entries() const { return entries_; }
   /// max_ij |a_ij| over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
-  /// This rank's rows, global columns; made anew from the storage.
+  /// This rank's rows with global columns, rebuilt from the storage at each call.
   Rows<T> rows() const;
-  /// This rank's square block: rows and columns it owns, local indices; what block preconditioners work on.
+  /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
   const comm::Pattern& pattern() const { return *pattern_; }
   /// "sell-8 (16-bit offsets)" and the like.
@@ -89,7 +95,7 @@ class Csr final : public Operator<T, M> {
 };
 
 /// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry. Collective; messages of one or two
-/// transpositions.
+/// transposes.
 template <Scalar T>
 bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows);
 

@@ -1,5 +1,4 @@
-// When two entries count as those of a Hermitian matrix: the one definition, for Method::automatic and for
-// preconditioners.
+// The tolerance for Hermitian matrices, used by Method::automatic and by preconditioners.
 #pragma once
 
 #include <tacit/base/complex.hpp>
@@ -13,9 +12,9 @@
 namespace tacit::op {
 
 /// Whether a = a_ij and b = conj(a_ji) differ by rounding only: by at most 32 epsilon of the larger one or of
-/// sqrt(|a_ii| |a_jj|), which no entry of a positive definite matrix exceeds. Entries that were summed up from many
-/// terms (finite elements, P^T A P) carry errors of that size even where the terms cancel. A diagonal scaling D A D^H
-/// leaves the answer as it is, so that the small rows of a badly scaled matrix are judged too. Local.
+/// sqrt(|a_ii| |a_jj|), which no entry of a positive definite matrix exceeds. Entries summed from many terms (finite
+/// elements, P^T A P) have errors of that size even where the terms cancel. The criterion is invariant under diagonal
+/// scaling D A D^H, so it also holds for the small rows of a badly scaled matrix. Local.
 template <Scalar T>
 bool mirror_each_other(T a, T b, double diagonal_i, double diagonal_j) {
   if (a == b) return true;

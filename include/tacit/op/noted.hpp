@@ -1,17 +1,17 @@
-// Noted: what an operator that could not be made quite as asked for says of itself, so that a solve can tell it.
+// Notes of operators for the solve that uses them: Noted (what the construction had to change), Varying.
 #pragma once
 
 #include <string>
 
 namespace tacit::op {
 
-/// A second base of operators, preconditioners mostly, whose construction may have had to change something: pivots that
-/// were replaced, a diagonal that was raised. The same on all ranks. Local.
+/// A second base of operators, mostly preconditioners, whose construction may have to change the matrix: replace
+/// pivots, raise a diagonal. The same on all ranks. Local.
 class Noted {
  public:
   /// What was changed, over all ranks; empty when nothing.
   const std::string& note() const { return note_; }
-  /// So much was changed that a method's failure is to be blamed on this operator before the matrix.
+  /// Whether so much was changed that a failure of the method is probably due to this operator.
   bool is_doubtful() const { return doubtful_; }
 
  protected:
@@ -19,5 +19,20 @@ class Noted {
   std::string note_;
   bool doubtful_ = false;
 };
+
+/// A second base of operators that are no linear maps: what they do to a vector changes from call to call, as of
+/// preconditioners that iterate.
+class Varying {
+ public:
+  virtual bool varies() const { return true; }
+
+ protected:
+  ~Varying() = default;
+};
+template <class A>
+bool varies(const A* a) {
+  const auto* const varying = dynamic_cast<const Varying*>(a);
+  return varying && varying->varies();
+}
 
 }  // namespace tacit::op

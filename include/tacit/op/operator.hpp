@@ -1,5 +1,5 @@
-// Operator: a linear map between two spaces. A preconditioner and a finished solver are operators too, so that methods
-// know one idea only: start a product, do something else, wait for it.
+// Operator: a linear map between two spaces. Preconditioners and inner solvers are operators too. A product is started,
+// may overlap with other work, and is completed by wait().
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -19,15 +19,15 @@ namespace tacit::op {
 using layout::Space;
 using layout::Vector;
 
-/// v := (v - alpha x - beta before) / gamma, with v = A x on entry: a step of a Krylov basis. Local; one sweep, none
-/// for the monomial step.
+/// v := (v - alpha x - beta before) / gamma, with v = A x on entry: one step of the recurrence of a Krylov basis.
+/// Local; one sweep, none for the monomial basis.
 template <Scalar T, Memory M>
 void extend(const RecurrenceStep<T>& step, const Vector<T, M>* before, const Vector<T, M>& x, Vector<T, M>& v);
 
-/// What one apply costs on this rank.
+/// The cost of one apply on this rank.
 struct Cost {
   double flops = 0;
-  double bytes = 0;          ///< memory traffic, each array once
+  double bytes = 0;          ///< memory traffic, each array counted once
   double messages = 0;       ///< sent
   double message_bytes = 0;  ///< sent
 };
@@ -42,7 +42,7 @@ struct Diagonals {
 template <Scalar T, Memory M>
 class Operator;
 
-/// A product under way: y is not to be read, x and y are not to be written, until wait(). The destructor waits.
+/// A product in flight: until wait(), y must not be read and x and y must not be written. The destructor waits.
 template <Scalar T, Memory M = Host>
 class [[nodiscard]] Product {
  public:
@@ -60,7 +60,7 @@ class [[nodiscard]] Product {
     if (std::uncaught_exceptions() > uncaught_) give_up();
     try {
       wait();
-    } catch (...) {  // a rank has failed, this one or another: whatever is waited for next says so
+    } catch (...) {  // some rank has failed: the next wait on the communicator throws that error
     }
   }
   void wait() {
@@ -68,12 +68,12 @@ class [[nodiscard]] Product {
     if (!a) return;
     try {
       a->end(*x_, *y_, adjoint_, token_);
-    } catch (...) {  // x and y may be gone soon
+    } catch (...) {  // x and y may be destroyed while the exception unwinds
       a->abandon(token_);
       throw;
     }
   }
-  /// Forgets the product without a message, after a failure.
+  /// Abandons the product after a failure, without sending a message.
   void give_up() noexcept {
     if (const auto* a = std::exchange(a_, nullptr)) a->abandon(token_);
   }
@@ -87,8 +87,7 @@ class [[nodiscard]] Product {
   int uncaught_ = std::uncaught_exceptions();
 };
 
-/// Base of all operators. Everything but the constructors of derived classes is collective over the spaces'
-/// communicator.
+/// Base of all operators. Products, powers and diagonals are collective over the communicator of the spaces.
 template <Scalar T, Memory M = Host>
 class Operator {
  public:
@@ -102,18 +101,19 @@ class Operator {
   const Space& range() const { return range_; }
   virtual std::string name() const = 0;
 
-  /// Starts y = A x. At most two products of one operator may be under way.
-  /// Error(usage) when x is not of the domain, y not of the range, their columns differ, or they are one vector.
+  /// Starts y = A x. At most two products of one operator may be in flight.
+  /// Error(usage) when x is not in the domain, y not in the range, their numbers of columns differ, or they are one
+  /// vector.
   Product<T, M> start(const Vector<T, M>& x, Vector<T, M>& y) const {
     check(x, y, domain_, range_);
     ++applies_;
     const auto order = in_order();
     return {*this, x, y, false, begin(x, y, false)};
   }
-  /// y = A x, at once.
+  /// y = A x: start() and wait().
   void apply(const Vector<T, M>& x, Vector<T, M>& y) const { start(x, y).wait(); }
 
-  /// A^H x (the conjugate transpose) exists.
+  /// Whether y = A^H x (the conjugate transpose) is implemented.
   virtual bool has_adjoint() const { return false; }
   /// Starts y = A^H x. Error(usage) when the operator has none.
   Product<T, M> start_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const {
@@ -125,9 +125,10 @@ class Operator {
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
 
-  /// A Krylov basis of steps.size() more vectors than it starts with: v[c+1] = (A v[c] - alpha_c v[c] - beta_c v[c-1])
-  /// / gamma_c, v[0] given; v holds steps.size() + 1 vectors, and `before` stands for v[-1] where steps[0].beta is not
-  /// 0. Default: one product (with its own exchange) and, unless alpha = beta = 0 and gamma = 1, one sweep a step.
+  /// A Krylov basis by a three-term recurrence: v[c+1] = (A v[c] - alpha_c v[c] - beta_c v[c-1]) / gamma_c for c <
+  /// steps.size(), with v[0] given; v holds steps.size() + 1 vectors, and `before` is v[-1] where steps[0].beta is not
+  /// 0. Default: one product (with its own exchange) for each step and, unless alpha = beta = 0 and gamma = 1, one
+  /// sweep.
   virtual void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                       const Vector<T, M>* before = nullptr) const {
     require(v.size() == steps.size() + 1, "powers of ", steps.size(), " steps into ", v.size(), " vectors");
@@ -137,37 +138,37 @@ class Operator {
     }
   }
 
-  /// There is a matrix powers kernel.
+  /// Whether powers_kernel() is implemented.
   virtual bool has_powers_kernel() const { return false; }
-  /// The same vectors of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings ghosts of as
-  /// many levels as there are steps, and each product is done on the rows within what is left of them too. D_right v[c]
-  /// goes to images[c], or to images[0] where there is only one; none without D_right. Counts steps.size() applies. The
-  /// first call for so many steps fetches what it needs of other ranks' rows.
-  /// Demmel, Hoemmen, Mohiyuddin, Yelick (2008), doi 10.1109/IPDPS.2008.4536305. Error(usage) where there is none.
+  /// The same basis of D_left A D_right (one column each) by a matrix powers kernel: one exchange brings steps.size()
+  /// levels of ghosts, and each product is also computed on the ghost rows that later products need. D_right v[c] is
+  /// stored in images[c], or in images[0] where there is only one image; there are no images without D_right. Counts
+  /// steps.size() applies. The first call for a number of steps fetches the ghost rows from other ranks. Demmel,
+  /// Hoemmen, Mohiyuddin, Yelick (2008), doi 10.1109/IPDPS.2008.4536305. Error(usage) where there is none.
   virtual void powers_kernel(std::span<Vector<T, M>* const> /*v*/, std::span<const RecurrenceStep<T>> /*steps*/,
                              const Vector<T, M>* /*before*/ = nullptr, const Diagonals<T, M>& /*around*/ = {},
                              std::span<Vector<T, M>* const> /*images*/ = {}) const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no matrix powers kernel"));
   }
 
-  /// Most steps of Richardson's iteration that one pass through memory does; 1: the operator has no kernel for passes.
-  /// The same on all ranks.
+  /// The largest number of Richardson steps that sweeps() does in one pass through memory; 1 where there is no such
+  /// kernel. The same on all ranks.
   virtual int sweeps_at_once() const { return 1; }
-  /// squares.size() steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this rank's elements,
-  /// x := x + omega (D r), D = scale I, or diag(scaling) where it is given (scale is not looked at then; the same
-  /// choice on all ranks). One column each; `other` is written over. Counts squares.size() applies. The iterates are
-  /// those of single steps to rounding. `again`: f and scaling hold what they held in the caller's call before, so that
-  /// they need not travel again (the same on all ranks). Error(usage) where there is no kernel.
+  /// squares.size() Richardson steps (at most sweeps_at_once()): r = f - A x, squares[c] = sum of |r|^2 over this
+  /// rank's elements, x := x + omega D r, with D = diag(scaling) where it is given (on all ranks or none; scale is
+  /// ignored then), else scale I. One column each; `other` is work space. Counts squares.size() applies. The iterates
+  /// equal those of single steps to rounding. `again` (the same on all ranks): f and scaling are unchanged since the
+  /// caller's last call, so that their ghosts need not be exchanged again. Error(usage) where there is no kernel.
   virtual void sweeps(const Vector<T, M>& /*f*/, T /*omega*/, T /*scale*/, const Vector<T, M>* /*scaling*/,
                       Vector<T, M>& /*x*/, Vector<T, M>& /*other*/, std::span<double> /*squares*/,
                       bool /*again*/ = false) const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator has no kernel for several sweeps"));
   }
 
-  /// How products are dealt to the threads of a rank (op/schedule.hpp); false where the operator knows one way only.
+  /// Whether products can be shared among the threads of a rank in several ways (op/schedule.hpp).
   virtual bool has_schedules() const { return false; }
-  /// From the next product on. Local: ranks may differ, and all give the same bits. Error(usage) where there is no
-  /// choice.
+  /// Sets the schedule of later products. Local: ranks may differ, and all schedules give the same bits. Error(usage)
+  /// where there is no choice.
   void use(const Schedule& schedule) const {
     require(has_schedules() || schedule.how == Schedule::How::automatic, "the ", name(), " operator has no schedules");
     schedule_ = schedule;
@@ -175,38 +176,39 @@ class Operator {
   const Schedule& schedule() const { return schedule_; }
 
   virtual bool has_diagonal() const { return false; }
-  /// d_i = A_ii on this rank. Error(usage) when the operator does not know its diagonal.
+  /// d_i = A_ii for the rows of this rank. Error(usage) where the operator does not know its diagonal.
   virtual std::vector<T> diagonal() const {
     throw Error(ErrorKind::usage, message("the ", name(), " operator does not know its diagonal"));
   }
-  /// The diagonal D where the operator is x -> D x and nothing else, so that a method may fold it into a sweep of its
-  /// own (one apply is counted by the method through count_apply()); null otherwise.
+  /// The diagonal D where the operator is x -> D x, so that a method may fold the product into a sweep of its own (and
+  /// then counts the apply by count_apply()); null otherwise.
   virtual const Vector<T, M>* pointwise() const { return nullptr; }
   void count_apply() const { ++applies_; }
-  /// Entry of largest magnitude, 0 when unknown: tells when products of two entries may overflow or underflow.
+  /// The largest magnitude of an entry, 0 when unknown: shows whether products of two entries may overflow or
+  /// underflow.
   virtual double largest() const { return 0; }
-  /// ||A - B|| / ||B||, Frobenius, where A stands for an exact matrix B that it approximates; 0: A is what it says. A
-  /// solve to less than this is told so (Report::warnings). The same on all ranks.
+  /// ||A - B|| / ||B|| in the Frobenius norm, where A approximates an exact matrix B; 0
+  /// where A is exact. A solve with a smaller tolerance has a warning in its report. The same on all ranks.
   virtual double accuracy() const { return 0; }
-  /// What is wrong with the operator's own data ("the matrix has a value that is not finite at row 3, column 5"), the
-  /// same on all ranks; empty when nothing is known to be.
+  /// A description of a fault in the operator's data ("the matrix has a value that is not finite at row 3, column 5"),
+  /// the same on all ranks; empty when none is known.
   virtual std::string fault() const { return {}; }
-  /// True where begin() and finish() touch elements by kernels and products of operators alone, so that the engine of
-  /// tasks (exec::Tasks) knows what they read and write. Others are run in the order of the program.
+  /// Whether begin() and finish() access elements only through kernels and products of operators, so that the task
+  /// engine (exec::Tasks) knows what they read and write. Other operators are run in program order.
   virtual bool as_tasks() const { return false; }
-  /// Of one apply to one column on this rank.
+  /// The cost of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
-  /// The same of A^H, whose messages may go the other way.
+  /// The same for A^H, whose messages may go the other way.
   virtual Cost adjoint_cost() const { return cost(); }
   /// Products started on this rank since the operator was made.
   std::int64_t applies() const { return applies_; }
 
  protected:
   Operator(Space range, Space domain) : range_(std::move(range)), domain_(std::move(domain)) {}
-  /// Posts what has to travel; returns a token for finish().
+  /// Starts the product and posts its messages; returns a token for finish().
   virtual int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const = 0;
-  /// powers() of single columns on one rank, where no step waits for a message: checks what it was given and counts the
-  /// products that are to follow. Local.
+  /// Whether powers() has single columns on one rank, where no step waits for a message; if so, checks the arguments
+  /// and counts the products. Local.
   bool powers_are_local(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                         const Vector<T, M>* before) const {
     if (range_.comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 || v[0]->columns() != 1 ||
@@ -218,8 +220,8 @@ class Operator {
   }
   /// Completes the product that begin() returned `token` for.
   virtual void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const = 0;
-  /// The product that begin() returned `token` for will not be finished: an exception is on its way. Frees what was
-  /// kept for it; sends nothing. (Messages under way are given up by comm::collective.)
+  /// Frees the resources of the product that begin() returned `token` for, which an exception prevents from being
+  /// finished. Sends nothing: comm::collective gives up messages in flight.
   virtual void abandon(int /*token*/) const noexcept {}
 
  private:

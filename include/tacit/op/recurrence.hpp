@@ -22,7 +22,7 @@ using Recurrence = std::vector<RecurrenceStep<T>>;
 /// How the vectors of a Krylov basis are made.
 enum class Powers {
   products,  ///< one product after the other, each with its exchange
-  kernel     ///< matrix powers kernel: one exchange for all of them, rows around the own ones computed twice
+  kernel     ///< matrix powers kernel: one exchange for all products, with ghost rows computed redundantly
 };
 
 }  // namespace tacit::op

@@ -1,4 +1,4 @@
-// A matrix in another numbering.
+// Renumbers the rows and columns of a matrix.
 #pragma once
 
 #include <tacit/layout/partitioners.hpp>
@@ -6,9 +6,9 @@
 
 namespace tacit::op {
 
-/// Rows of P_r A P_c^T, with P_r, P_c the permutations that `rows` and `columns` are: entry (i, j) goes to
-/// (rows.new(i), columns.new(j)) and to the rank that owns it. `a`: this rank's rows in rows.before().
-/// Collective; every entry travels once, its column is asked for once.
+/// Rows of P_r A P_c^T, with P_r and P_c the permutations `rows` and `columns`: entry (i, j) goes to (rows.new(i),
+/// columns.new(j)) and to the rank that owns it. `a`: this rank's rows in rows.before().
+/// Collective; every entry is sent once, and its new column is requested once.
 template <Scalar T>
 Rows<T> renumber(const comm::Communicator& comm, const Rows<T>& a, const layout::Renumbering& rows,
                  const layout::Renumbering& columns) {

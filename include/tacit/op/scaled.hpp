@@ -1,77 +1,55 @@
-// Scaled: alpha A, with the factor applied to the argument, so that a tiny or huge A meets an x that balances it; a
-// factor so far from 1 that the argument would lose digits to underflow is applied half before and half after.
+// Scaled: alpha A, with the factor applied to the argument, so that products with a tiny or huge A neither overflow nor
+// underflow. A factor so far from 1 that the argument itself would underflow is applied half before and half after.
 #pragma once
 
-#include <tacit/op/operator.hpp>
+#include <tacit/op/compose.hpp>
 
 #include <cmath>
 #include <limits>
-#include <memory>
 
 namespace tacit::op {
 
-/// x -> A (alpha x). With alpha a power of two this is alpha A exactly, short of overflow. Refers to A, which must
-/// outlive it. Cost: A's and one sweep, two beyond the root of the scalar's range. Vectors: one for each product under
-/// way. No adjoint.
+/// x -> A (alpha x). With alpha a power of two the result is exact barring overflow. Refers to A, which must outlive
+/// it. Cost: A's and one sweep, or two where alpha exceeds the root of the scalar's range. Vectors: one for each
+/// product in flight. No adjoint.
 template <Scalar T, Memory M = Host>
-class Scaled final : public Operator<T, M> {
+class Scaled final : public detail::Around<T, M> {
  public:
-  Scaled(const Operator<T, M>& a, real_t<T> alpha) : Operator<T, M>(a.range(), a.domain()), a_(a), alpha_(alpha) {
+  Scaled(const Operator<T, M>& a, real_t<T> alpha)
+      : detail::Around<T, M>(a.range(), a.domain(), OperatorPointer<T, M>(std::shared_ptr<void>(), &a)), alpha_(alpha) {
     const int e = alpha != 0 && std::isfinite(alpha) ? std::ilogb(alpha) : 0;
     if (std::abs(e) > std::numeric_limits<real_t<T>>::max_exponent / 2) after_ = std::ldexp(real_t<T>(1), e / 2);
     before_ = alpha / after_;
   }
-  std::string name() const override { return a_.name(); }
-  bool has_diagonal() const override { return a_.has_diagonal(); }
+  std::string name() const override { return this->a_->name(); }
+  bool has_adjoint() const override { return false; }
   std::vector<T> diagonal() const override {
-    auto d = a_.diagonal();
+    auto d = this->a_->diagonal();
     for (T& v : d) v *= alpha_;
     return d;
   }
-  double largest() const override { return a_.largest() * std::abs(double(alpha_)); }
-  std::string fault() const override { return a_.fault(); }
-  bool as_tasks() const override { return a_.as_tasks(); }
-  Cost cost() const override {
-    Cost c = a_.cost();
+  double largest() const override { return this->a_->largest() * std::abs(double(alpha_)); }
+  bool as_tasks() const override { return this->a_->as_tasks(); }
+
+ private:
+  using typename detail::Composition<T, M>::Flight;
+  Cost cost_of(bool) const override {
+    Cost c = this->a_->cost();
     c.flops += (is_complex<T> ? 2.0 : 1.0) * this->domain().local_size();
     c.bytes += 2.0 * this->domain().local_size() * sizeof(T);
     return c;
   }
-
- protected:
-  int begin(const Vector<T, M>& x, Vector<T, M>& y, bool) const override {
-    const int token = flights_[0].busy ? 1 : 0;
-    auto& flight = flights_[token];
-    require(!flight.busy, "two products of one operator are already under way; wait for one of them first");
-    if (!flight.x || flight.x->columns() != x.columns()) flight.x = std::make_unique<Vector<T, M>>(x);
-    else layout::copy(x, *flight.x);
-    layout::scale(T(before_), *flight.x);
-    flight.product = std::make_unique<Product<T, M>>(a_.start(*flight.x, y));
-    flight.busy = true;
-    return token;
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool) const override {
+    auto& scaled = flight.vector(0, x.space(), x.columns());
+    layout::copy(x, scaled);
+    layout::scale(T(before_), scaled);
+    flight.start(*this->a_, scaled, y, false);
   }
-  void finish(const Vector<T, M>&, Vector<T, M>& y, bool, int token) const override {
-    auto& flight = flights_[token];
-    flight.busy = false;
-    std::exchange(flight.product, nullptr)->wait();
+  void rest(Flight& flight, const Vector<T, M>&, Vector<T, M>& y, bool) const override {
+    flight.wait();
     if (after_ != 1) layout::scale(T(after_), y);
   }
-  void abandon(int token) const noexcept override {
-    auto& flight = flights_[token];
-    if (flight.product) flight.product->give_up();
-    flight.product.reset();
-    flight.busy = false;
-  }
-
- private:
-  struct Flight {
-    bool busy = false;
-    std::unique_ptr<Vector<T, M>> x;
-    std::unique_ptr<Product<T, M>> product;
-  };
-  const Operator<T, M>& a_;
   real_t<T> alpha_, before_ = 1, after_ = 1;
-  mutable Flight flights_[2];
 };
 
 }  // namespace tacit::op

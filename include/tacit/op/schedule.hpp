@@ -1,4 +1,4 @@
-// Schedule: how a product is dealt to the threads of a rank while its halo travels.
+// Schedule: how the threads of a rank share a product while its halo exchange is in flight.
 //
 // A product has an interior part, which needs no ghost, and for each neighbour a part that needs its ghosts. All
 // schedules give the same bits and send the same messages. Names: Stoyanov and Pfreundt (2014), "Hybrid-parallel sparse
@@ -11,15 +11,16 @@ namespace tacit::op {
 
 struct Schedule {
   enum class How {
-    automatic,    ///< the fastest of the others, timed while products are made; overlapped until then
-    overlapped,   ///< all threads the interior, then the halo is waited for, then all threads the rest
-    synchronous,  ///< the halo first, then everything (SS)
-    split,        ///< some threads wait for the halo and do the rest, the others the interior; rows are dealt out (AS)
-    jobs          ///< threads take jobs of a few rows from the interior and from each neighbour that has arrived (AD)
+    automatic,    ///< the fastest of the others, measured on the first products; overlapped until then
+    overlapped,   ///< all threads do the interior, wait for the halo, then do the rest
+    synchronous,  ///< the halo first, then all rows (SS)
+    split,  ///< some threads wait for the halo and do the rest, the others the interior; rows are assigned in advance
+            ///< (AS)
+    jobs    ///< threads take jobs of a few rows from the interior and from each neighbour that has arrived (AD)
   };
   How how = How::automatic;
-  int remote_threads = 1;  ///< of split: threads that wait for the halo; fewer than there are
-  int job_rows = 0;        ///< of jobs: rows of a job; 0: some 16 jobs a thread, 512 to 16384 rows each
+  int remote_threads = 1;  ///< split: threads that wait for the halo; fewer than all
+  int job_rows = 0;        ///< jobs: rows of a job; 0: about 16 jobs for each thread, of 512 to 16384 rows
 };
 
 using tacit::to_string;

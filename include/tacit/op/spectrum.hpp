@@ -1,4 +1,4 @@
-// Spectrum: how far the eigenvalues of a positive definite operator reach, by a few steps of Lanczos.
+// Spectrum: estimates the extreme eigenvalues of a positive definite operator by a few Lanczos steps.
 #pragma once
 
 #include <tacit/op/operator.hpp>
@@ -12,7 +12,7 @@ struct Spectrum {
 /// Extreme Ritz values of P A (P null: of A) after at most `steps` steps of the Lanczos process that conjugate
 /// gradients run on a fixed pseudo-random vector (the same for any number of ranks). A and P Hermitian positive
 /// definite. lambda_max is a lower bound that is close after some ten steps (multiply by 1.05 to be safe); lambda_min
-/// is an upper bound that may be far off. Both are 0 when A is not positive definite on what was seen. Collective.
+/// is an upper bound that may be far off. Both are 0 when A is not positive definite on the Krylov space. Collective.
 /// steps products, steps + 1 applies of P, 2 steps + 1 reductions; fewer where the Krylov space ends. Vectors: 4.
 /// Source: Saad, Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
 template <Scalar T, Memory M>

@@ -1,5 +1,5 @@
-// StagedMatrix: a sparse matrix whose blocks of rows copy what they read into a team's shared memory first, stage by
-// stage.
+// StagedMatrix: a sparse matrix whose products copy the rows of X that a block reads to a team's shared memory, stage
+// by stage.
 #pragma once
 
 #include <tacit/exec/memory.hpp>
@@ -10,7 +10,7 @@
 
 namespace tacit::op {
 
-/// What staging in blocks of rows and buffers of so many columns comes to.
+/// Statistics of staging with given block rows and buffer size.
 struct Staging {
   double reuse = 0;   ///< entries over columns staged
   double stages = 0;  ///< a block, on average
@@ -75,7 +75,7 @@ class StagedMatrix {
   exec::Array<Local, M> map_;
   exec::Array<std::uint16_t, M> slot_, halves_;
   exec::Array<T, M> value_, scale_;
-  // Of vectors in halves: made anew by every product, so that one product is under way at a time.
+  // For vectors in halves: written by every product, so only one product may be in flight.
   mutable exec::Array<std::uint32_t, M> cells_;
   mutable exec::Array<float, M> most_, up_;
 };

@@ -1,7 +1,8 @@
-// Stencil: a matrix with constant coefficients on a regular grid, applied without being stored, and the same matrix as
-// rows. Both read one table of coefficients.
+// Stencil: a matrix with constant coefficients on a regular grid, applied matrix-free; stencil_rows() gives the same
+// matrix as sparse rows.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/comm/exchange.hpp>
 #include <tacit/layout/space.hpp>
 #include <tacit/op/csr.hpp>
@@ -14,10 +15,10 @@
 
 namespace tacit::op {
 
-/// What stands for a neighbour outside of the grid.
+/// The value used for a neighbour outside of the grid.
 enum class Boundary {
   dirichlet,  ///< zero: the equations of the boundary points are eliminated
-  neumann,    ///< the nearest point inside: no flux through the face between the two
+  neumann,    ///< the value of the nearest inner point: no flux through the face between the two
   periodic    ///< the point at the other end of the axis
 };
 
@@ -31,9 +32,9 @@ struct Grid {
   Grid(std::vector<Global> points, std::vector<Boundary> boundary);
   explicit Grid(std::vector<Global> points, Boundary everywhere = Boundary::dirichlet);
   Global size() const { return points[0] * points[1] * points[2]; }
-  /// Points of one slab: those that share their place on the slowest axis.
+  /// The number of points of one slab: those with one index on the slowest axis.
   Global slab() const { return size() / points[std::size_t(dimensions) - 1]; }
-  /// Whole slabs for every part, their numbers differing by one at most. Parts beyond the number of slabs are empty.
+  /// Partition by whole slabs, whose numbers differ by at most one. Parts beyond the number of slabs are empty.
   layout::Partition slabs(int parts) const;
 };
 
@@ -45,9 +46,10 @@ struct Weights {
 
   T& at(int dx, int dy = 0, int dz = 0) { return value[std::size_t(13 + dx + 3 * dy + 9 * dz)]; }
   const T& at(int dx, int dy = 0, int dz = 0) const { return value[std::size_t(13 + dx + 3 * dy + 9 * dz)]; }
-  /// By the number of axes along which the neighbour is off: 0 the point itself, 1, 2 (in the plane: the diagonals), 3.
+  /// By the number of axes along which the neighbour is displaced: 0 (the point itself), 1, 2 (diagonals in a plane),
+  /// 3.
   static Weights of(T center, T face, T edge = T(0), T corner = T(0));
-  /// A + sigma I: with -1 times a squared wave number, Helmholtz.
+  /// A + sigma I; sigma = -k^2 gives the Helmholtz operator.
   Weights shifted(T sigma) const {
     Weights w = *this;
     w.at(0) += sigma;
@@ -67,10 +69,10 @@ struct Weights {
 template <Scalar T>
 Weights<T> laplacian(int dimensions, std::array<double, 3> spacing = {1, 1, 1});
 
-/// -Laplace u by 9 (plane) or 27 (box) points, its leading error a multiple of Laplace Laplace u in every direction;
-/// on a line, the second difference. Faces, edges and corners weigh 4 : 1 in the plane and 14 : 3 : 1 in the box: what
-/// the second and fourth moments ask for. Source (box): O'Reilly and Beck, A family of large-stencil discrete Laplacian
-/// approximations in three dimensions (2006).
+/// -Laplace u by 9 (plane) or 27 (box) points, with an isotropic leading error (a multiple of Laplace Laplace u); in
+/// one dimension, the second difference. The weights of faces, edges and corners are 4 : 1 in the plane and 14 : 3 : 1
+/// in the box, which follow from the second and fourth moments. Source (box): O'Reilly and Beck, A family of
+/// large-stencil discrete Laplacian approximations in three dimensions (2006).
 template <Scalar T>
 Weights<T> isotropic_laplacian(int dimensions, double spacing = 1);
 
@@ -83,21 +85,21 @@ template <Scalar T>
 Weights<T> convection(int dimensions, std::array<double, 3> velocity, Convection how,
                       std::array<double, 3> spacing = {1, 1, 1});
 
-/// Rows [begin, end) of the matrix that Stencil applies. Every row has the points of the shape that its boundaries
-/// leave: 2 d + 1 when no weight couples diagonally, else 3^d, also where a weight is zero. Local; O(rows).
+/// Rows [begin, end) of the matrix that Stencil applies. A row stores all points of the stencil's shape inside the
+/// grid, including zero weights: 2 d + 1 points when no weight couples diagonally, else 3^d. Local; O(rows).
 template <Scalar T>
 Rows<T> stencil_rows(const Grid& grid, const Weights<T>& weights, Global begin, Global end);
 
 /// y = A x with A the stencil's matrix, for k columns at once; A^H too. Every row is summed in one order, so the result
-/// does not depend on the number of ranks or threads beyond rounding. Two products may be under way.
-/// Memory: none but the halo, one slab a side. A product reads x once and writes y once where a few slabs (or, for
+/// does not depend on the number of ranks or threads beyond rounding. Two products may be in flight.
+/// Memory: only the halo, one slab on each side. A product reads x once and writes y once where a few slabs (or, for
 /// large slabs, tiles of them) fit the cache.
 template <Scalar T>
 class Stencil final : public Operator<T, Host> {
  public:
   /// Over grid.slabs(comm.size()). Collective.
   Stencil(comm::Communicator comm, const Grid& grid, const Weights<T>& weights);
-  /// Over a space of your own. Collective. Error(usage) unless every rank owns whole slabs.
+  /// Over the given space. Collective. Error(usage) unless every rank owns whole slabs.
   Stencil(Space space, const Grid& grid, const Weights<T>& weights);
   ~Stencil() override;
 
@@ -107,14 +109,14 @@ class Stencil final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// On grids of two and three dimensions.
   bool has_schedules() const override { return grid_.dimensions > 1; }
-  /// On one rank several steps pass over the grid together, a slab or two behind each other: where a few slabs of each
-  /// fit the cache, steps c and later read nothing from memory.
+  /// On one rank several steps pass over the grid together, each one or two slabs behind the one before: where a few
+  /// slabs of each vector fit the cache, only the first step reads from memory.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
-  /// Temporal blocking: tiles of the grid (lines of a few neighbouring places, all slabs) take several steps while they
-  /// are in the second cache, each step a slab behind the one before it; what tiles read of each other is computed by
-  /// both. On several ranks one exchange brings as many slabs of x as there are steps (another one those of f, and of a
-  /// diagonal that varies, unless they are known), while tiles go on that do not need them yet. More than 1 for real
+  /// Temporal blocking: a tile of the grid (a few neighbouring lines through all slabs) does several steps while it is
+  /// in the second-level cache, each step a slab behind the one before; overlaps of tiles are computed by both. On
+  /// several ranks one exchange brings as many slabs of x as there are steps (and another one those of f and of a
+  /// varying diagonal, unless they are known), while tiles that do not need them yet are computed. More than 1 for real
   /// scalars on grids of two and three dimensions whose slow axes are not periodic.
   int sweeps_at_once() const override;
   void sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
@@ -143,3 +145,13 @@ class Stencil final : public Operator<T, Host> {
 };
 
 }  // namespace tacit::op
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<op::Boundary> = named<op::Boundary>("boundary", {{op::Boundary::dirichlet, "dirichlet"},
+                                                                                {op::Boundary::neumann, "neumann"},
+                                                                                {op::Boundary::periodic, "periodic"}});
+template <>
+inline constexpr auto names_of<op::Convection> =
+    named<op::Convection>("convection", {{op::Convection::upwind, "upwind"}, {op::Convection::central, "central"}});
+}  // namespace tacit

@@ -1,5 +1,5 @@
-// TiledSpmm: a sparse matrix for many columns at once (tiled_matrix.hpp), spread over ranks with sums that may be
-// hierarchical (comm/hierarchy.hpp).
+// TiledSpmm: a distributed sparse matrix for products with many columns (tiled_matrix.hpp), with sums over ranks that
+// may be hierarchical (comm/hierarchy.hpp).
 #pragma once
 
 #include <tacit/comm/hierarchy.hpp>
@@ -15,40 +15,39 @@
 
 namespace tacit::op {
 
-/// Which side of the matrix a rank keeps whole. columns: a rank has its own columns and partial values of every row
-/// that they touch; a product ends in sums over ranks ("the sender multiplies"), an adjoint product begins with a
-/// spread. rows: a rank has its own rows; a product begins with the spread of the columns they touch, an adjoint
-/// product ends in sums.
+/// How the matrix is distributed. columns: by columns; a product computes partial values of all rows touched and ends
+/// in sums over ranks, an adjoint product begins with a spread of the rows touched. rows: by rows; a product begins
+/// with a spread of the columns touched, an adjoint product ends in sums.
 enum class Split { rows, columns };
 
 struct TiledSpmmOptions {
   TiledOptions matrix;
-  /// Rows and columns of a rank's part are stored in clusters (layout/clustering.hpp), where nothing is known of their
-  /// geometry; vectors keep their numbers. Empty: as they are given. The pattern is in memory meanwhile.
+  /// Stores rows and columns of a rank's part in clusters (layout/clustering.hpp), for matrices without known geometry;
+  /// the numbering of vectors is unchanged. Empty: as given. Needs memory for the pattern during construction.
   std::optional<layout::ClusterOptions> clusters;
-  /// Groups of ranks within which partial values are added before they travel farther; empty: direct.
+  /// Groups of ranks within which partial values are summed before they are sent farther; empty: direct.
   comm::Groups groups;
-  /// Columns to a message; the product of the next ones is done while those are under way. 0: all at once.
+  /// Columns of a message; the next columns are multiplied while it is in flight. 0: all at once.
   int minibatch = 0;
 };
 
-/// y = A x for k columns, and y = A^T x, each by a product of its own (stored matrices A and A^T side by side, or
-/// entries that are computed twice), so that neither needs atomic sums, and both give the same bits for any number of
-/// threads. Hidayetoglu et al., Petascale XCT
-/// (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi 10.1145/3295500.3356220.
+/// y = A x and y = A^T x for k columns, each with its own local product (A and A^T are both stored, or entries are
+/// computed for each), so that neither needs atomic sums, and both give the same bits for any number of threads.
+/// Hidayetoglu et al., Petascale XCT (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi
+/// 10.1145/3295500.3356220.
 template <Scalar T>
 class TiledSpmm final : public Operator<T, Host> {
  public:
   /// `touched`: global rows (Split::columns) or columns (Split::rows) of this rank's part, ascending. `forward` makes
-  /// the rows of the part, `backward` those of its transpose, in local numbers: places in `touched` on that side,
-  /// elements of the space less its begin() on the other. Collective.
+  /// the rows of the part, `backward` those of its transpose, in local numbers: positions in `touched` on that side,
+  /// elements of the space minus its begin() on the other. Collective.
   TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched, const RowSource<T>& forward,
             const RowSource<T>& backward, const TiledSpmmOptions& options = {});
-  /// From rows as Csr takes them, but in any order within a row; Split::rows. The transpose is made here: twice the
-  /// matrix in memory meanwhile. Collective.
+  /// From rows as for Csr, but with entries in any order; Split::rows. Makes the transpose, which needs twice the
+  /// matrix in memory temporarily. Collective.
   TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options = {});
-  /// From a rank's products with its part of A and of A^T, in the local numbers above. Of the options groups and
-  /// minibatch count. Collective.
+  /// From a rank's products with its part of A and of A^T, in the local numbers above. Uses the options groups and
+  /// minibatch. Collective.
   TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
             std::unique_ptr<LocalProduct<T>> forward, std::unique_ptr<LocalProduct<T>> backward,
             const TiledSpmmOptions& options = {});
@@ -71,10 +70,10 @@ class TiledSpmm final : public Operator<T, Host> {
   const TiledMatrix<T>& backward() const { return stored(true); }
   const comm::SparseReduction& reduction() const;
   Split split() const { return split_; }
-  /// What `clusters` came to on this rank; "natural" where nothing was moved or asked for.
+  /// The clustering used on this rank; "natural" where the order is unchanged.
   const std::string& order() const { return order_; }
 
-  /// y := clamp(A x) in one pass over the matrix; of one rank. Error(usage) over several.
+  /// y := clamp(A x) in one pass over the matrix. Error(usage) on several ranks.
   void apply_clamped(const Vector<T, Host>& x, Vector<T, Host>& y, const Clamp<T>& clamp) const;
 
  protected:

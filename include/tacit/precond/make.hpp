@@ -15,18 +15,12 @@ namespace tacit::precond {
 enum class Kind {
 #define TACIT_PRECOND(enumerator, ...) enumerator,
 #include <tacit/precond/preconds.def>
-#undef TACIT_PRECOND
 };
 
-/// Options of all kinds; what a kind does not take is refused (preconds.def). Absent: its default.
+/// Options of all kinds (preconds.def); what a kind does not take is refused. Absent: its default.
 struct Options {
-  std::optional<bool> absolute;        ///< magnitudes of the diagonal [false]
-  std::optional<Kind> solver;          ///< of block-jacobi [ilu0]
-  std::optional<int> blocks;           ///< that the rows of a rank are cut into [1]
-  std::optional<bool> local;           ///< couplings between ranks are dropped [false]
-  std::optional<PolynomialKind> kind;  ///< [chebyshev]
-  std::optional<int> degree;           ///< [4]
-  std::optional<double> lambda_min, lambda_max, relaxation;
+#define TACIT_PRECOND_OPTION(member, type, ...) std::optional<type> member = {};
+#include <tacit/precond/preconds.def>
 };
 
 /// The kinds and their options.
@@ -47,7 +41,6 @@ std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T,
   template <Scalar T, Memory M>        \
   std::unique_ptr<op::Operator<T, M>> make_##enumerator(const op::Csr<T, M>& A, const Options& options);
 #include <tacit/precond/preconds.def>
-#undef TACIT_PRECOND
 
 }  // namespace tacit::precond
 
@@ -56,6 +49,5 @@ template <>
 inline constexpr auto names_of<precond::Kind> = named<precond::Kind>("preconditioner", {
 #define TACIT_PRECOND(enumerator, name, ...) {precond::Kind::enumerator, name},
 #include <tacit/precond/preconds.def>
-#undef TACIT_PRECOND
                                                                                        });
 }  // namespace tacit

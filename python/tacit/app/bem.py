@@ -17,11 +17,9 @@ True
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
-import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Unpack
 
@@ -30,35 +28,24 @@ import numpy.typing as npt
 
 from .. import _core, krylov, layout, op
 from .. import comm as _comm
-from .._described import HMATRIX, HmatrixOptions
-from .._options import fill, take_numbers, told
+from .._described import BEM, HMATRIX, SOLVE, BemOptions, HmatrixOptions, SolveOptions
+from .._options import Method, agree, fill
 from .._outcome import Outcome
 from .._support import (
     Array,
     agreed,
     as_array,
+    checksum,
     choose,
     chosen_scalar,
     core,
     default_threads,
     real_number,
-    refuse_differences,
     thread_count,
     using_threads,
     whole_number,
 )
-from .meshes import (
-    Mesh,
-    bodies,
-    body,
-    core_function,
-    cube,
-    ellipsoid,
-    read,
-    ring_sphere,
-    sphere,
-    sphere_pair,
-)
+from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 
 __all__ = [
     "EPS0",
@@ -235,20 +222,13 @@ class System:
         self.mesh, self.comm, self.threads = mesh, on, threads
         self.conductor = conductor
         self.conductors = int(conductor.max()) + 1
-        self.discretisation: str = options["discretisation"]
+        self.discretisation: str = options["system"].discretisation
         self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
         begin = time.perf_counter()
         with using_threads(threads):
             handle, self.order, weight = core("bem_system", options["scalar"])(
-                on,
-                mesh.vertices,
-                mesh.triangles,
-                self.discretisation == "galerkin",
-                options["quadrature"],
-                self.plane,
-                options["assembly"],
-                options["hmatrix"],
+                on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"]
             )
         self.weight: Array = weight
         self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
@@ -310,10 +290,11 @@ class System:
         net_charge: Any = 0.0,
         field: Sequence[float] = (0.0, 0.0, 0.0),
         origin: Sequence[float] | None = None,
-        method: str = "bicgstab",
+        method: str | Method = "bicgstab",
         precond: Any = "jacobi",
-        rtol: float = 1e-7,
-        **options: Any,
+        callback: Any = None,
+        raise_on_failure: bool = False,
+        **options: Unpack[SolveOptions],
     ) -> Charges:
         """The charges for these potentials. Collective; all ranks give the same.
 
@@ -331,8 +312,8 @@ class System:
             perpendicular to it.
         origin : (3,) floats, optional
             Where its potential is 0. Default: 0, or on the plane.
-        method, precond, rtol, **options
-            Of :func:`tacit.solve`.
+        method, precond, callback, raise_on_failure, **options
+            Of :func:`tacit.solve`; ``rtol`` is 1e-7 where it is not given.
 
         Raises
         ------
@@ -371,18 +352,22 @@ class System:
 
         phi, by_conductor, free, net, e, zero = agreed(self.comm, look)
         begin = time.perf_counter()
-        more = {
-            "method": method,
-            "precond": precond,
-            "rtol": rtol,
-            "threads": self.threads,
-            "comm": self.comm,
-        } | options
+        options.setdefault("rtol", 1e-7)
         results = []
 
         def solved(values: Array) -> Array:
             b = self._right_side(values)
-            r = krylov.solve(self.A, b, **more)
+            r = krylov.solve(
+                self.A,
+                b,
+                method=method,
+                precond=precond,
+                threads=self.threads,
+                comm=self.comm,
+                callback=callback,
+                raise_on_failure=raise_on_failure,
+                **options,
+            )
             results.append(r)
             return self._density(np.asarray(r.x))
 
@@ -465,43 +450,39 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
     return numbers
 
 
+class Options(BemOptions, HmatrixOptions, total=False):
+    """What :func:`assemble` takes besides, for type checkers."""
+
+
 def assemble(
     mesh: Mesh,
     *,
-    discretisation: str = "collocation",
     conductors: Any = "components",
     plane: tuple[str, float] | None = None,
-    quadrature: float = 0.05,
-    assembly: str = "host",
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
-    **options: Unpack[HmatrixOptions],
+    **options: Unpack[Options],
 ) -> System:
     """The matrix of the single layer on a mesh, as an H-matrix. Collective; the mesh is the same on every rank.
 
     Parameters
     ----------
     mesh : Mesh
-    discretisation : str
-        "collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric matrix.
     conductors : str or array_like of int
         "components" (triangles that hang together), "one", the name of cell data, or a number for each triangle.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
-    quadrature : float
-        Relative accuracy of entries by quadrature, in tolerances.
-    assembly : str
-        Who evaluates entries and finds crosses: "host"; "cuda": a GPU, for the collocation matrix by "aca" and "aca+",
-        with the host's crosses but for rounding, recompressed there too; "virtual": the
-        same kernels, played by the processor.
     scalar : dtype
         float64 or float32.
     threads : int, optional
         Of this rank.
     comm : communicator, optional
     **options
-        Of :func:`tacit.hmatrix`: ``tolerance`` (1e-4) and the rest, but the symmetry.
+        ``discretisation`` ("collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric
+        matrix), ``quadrature`` (0.05: relative accuracy of entries, in tolerances), ``assembly`` ("host", "cuda",
+        "virtual": who evaluates entries and finds crosses); and those of :func:`tacit.hmatrix`, ``tolerance`` (1e-4)
+        and the rest, but the symmetry: docs/reference/h-matrices.md.
 
     Returns
     -------
@@ -534,46 +515,35 @@ def assemble(
         if plane is not None:
             axis, value = plane
             where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
-        o = _core.HMatrixOptions()
         known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
-        beside = ("discretisation", "conductors", "plane", "quadrature", "assembly", "scalar", "threads", "comm")
-        fill(o, "assemble", known, options, beside)
-        if discretisation == "galerkin":
+        own: dict[str, Any] = {name: value for name, value in options.items() if name in BEM}
+        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in BEM}
+        system = fill(_core.BemOptions(), "assemble", BEM, own)
+        o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *_ASSEMBLING))
+        galerkin = system.discretisation == "galerkin"
+        if galerkin:
             o.symmetry = "symmetric"
-        made = {
-            "discretisation": choose("discretisation", discretisation, ("collocation", "galerkin")),
-            "plane": where,
-            "quadrature": real_number(quadrature, "quadrature"),
-            "assembly": choose("assembly", assembly, ("host", "cuda", "virtual")),
-            "scalar": chosen,
-            "hmatrix": o,
-        }
-        if assembly != "host" and (discretisation == "galerkin" or o.compression == "svd"):
+        if system.assembly != "host" and (galerkin or o.compression == "svd"):
             raise ValueError(
-                f"assembly is {assembly!r}: a device makes the collocation matrix by aca or aca+, and"
-                f" {'galerkin' if discretisation == 'galerkin' else 'svd'} was asked for"
+                f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"
+                f" {'galerkin' if galerkin else 'svd'} was asked for"
             )
-        if assembly == "cuda" and not (_core.cuda_built and _core.device_available()):
+        if system.assembly == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"assembly='cuda': {why}")
-        return numbers, made
+        return numbers, {"plane": where, "scalar": chosen, "system": system, "hmatrix": o}
 
     numbers, made = agreed(on, look)
-    if on.size > 1:
-        o = made["hmatrix"]
-        alike = {**told(o, HMATRIX), **{k: str(v) for k, v in made.items() if v is not o}}
-        for name, array in (("vertices", mesh.vertices), ("triangles", mesh.triangles), ("conductors", numbers)):
-            alike[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
-        all_told = [json.loads(part) for part in on.all_gather(json.dumps(alike).encode())]
-        refuse_differences(all_told)
-        take_numbers(o, HMATRIX, all_told[0])
+    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
+    alike = {name: checksum(array) for name, array in arrays.items()}
+    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], **alike)
+    agree(on, made["system"], BEM)
     return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
 
 
-_SOLVING = (
-    *("potential", "floating", "net_charge", "field", "origin", "method", "precond", "rtol", "max_iterations"),
-    *("restart", "callback", "history", "raise_on_failure"),
-)
+_ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm")
+_SOLVING = {"floating", "net_charge", "field", "origin", "method", "precond", "callback", "raise_on_failure", *SOLVE}
+_SOLVING -= HMATRIX.keys()
 
 
 def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:

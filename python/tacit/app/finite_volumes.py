@@ -11,23 +11,15 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    as_vector,
-    choose,
-    chosen_scalar,
-    core,
-    to_scalar,
-)
+from .._described import BOUNDARIES, MEANS, STENCILS
+from .._support import Array, agreed, as_array, as_vector, choose, chosen_scalar, core, to_scalar
 from ..op import Operator
 
 __all__ = ["Cells", "FiniteVolume", "cells", "finite_volume", "stencils"]
 
 
 def stencils() -> list[str]:
-    return list(_core.cell_stencil_names())
+    return list(STENCILS)
 
 
 class Cells:
@@ -36,11 +28,7 @@ class Cells:
     __slots__ = ("_handle", "boundary", "comm", "lengths", "shape")
 
     def __init__(
-        self,
-        handle: Any,
-        comm: _core.Communicator,
-        boundary: Sequence[tuple[str, str]],
-        lengths: Sequence[float],
+        self, handle: Any, comm: _core.Communicator, boundary: Sequence[tuple[str, str]], lengths: Sequence[float]
     ) -> None:
         self._handle = handle
         self.comm = comm
@@ -131,11 +119,10 @@ def cells(
         kinds: list[Any] = [boundary] * len(n) if isinstance(boundary, str) else list(boundary)
         if len(kinds) != len(n):
             raise ValueError(f"{len(kinds)} boundaries for {len(n)} axes")
-        names = ("periodic", "dirichlet", "neumann")
         pairs = []
         for kind in kinds:
             low, high = (kind, kind) if isinstance(kind, str) else kind
-            pairs.append((choose("boundary", low, names), choose("boundary", high, names)))
+            pairs.append((choose("boundary", low, BOUNDARIES), choose("boundary", high, BOUNDARIES)))
         extent = [1.0] * len(n) if lengths is None else [float(v) for v in lengths]
         edge = [0, 0, 0]
         if boxes is not None:
@@ -278,8 +265,8 @@ def finite_volume(
 
     def look() -> tuple[str, float, Array | None, list[Array], str]:
         scalar = choose("dtype", chosen_scalar(dtype) or "float64", ("float32", "float64"))
-        choose("mean", mean, ("harmonic", "arithmetic"))
-        choose("stencil", stencil, stencils())
+        choose("mean", mean, MEANS)
+        choose("stencil", stencil, STENCILS)
         fourth = stencil == "fourth-order"
         for name, given in (("alpha", alpha), ("beta", beta)):
             if fourth and given is not None and not callable(given) and np.ndim(given) > 0:

@@ -16,15 +16,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from .._core import InputError
+from .._described import INFERENCE, InferOptions, NetworkOptions
+from .._options import fill
 from .._outcome import Outcome
-from .._support import Array, as_array, choose, load_arrays, thread_count, using_threads
+from .._support import Array, as_array, core, load_arrays, thread_count, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -32,7 +34,6 @@ __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images",
 BIAS = {1024: -0.3, 4096: -0.35, 16384: -0.4, 65536: -0.45}
 #: Neurons of a class in its networks, at every size: two classes feed each neuron.
 CLASS = 16
-VALUES = ("full", "float16", "bfloat16")
 
 
 @dataclass
@@ -84,6 +85,12 @@ class Inference(Outcome):
         return []
 
 
+def _filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
+    """The options of "network" or "infer" as the compiled part has them."""
+    table = {name: option for name, option in INFERENCE.items() if who in option.takers}
+    return fill(core("InferenceOptions")(), who, table, options, beside)
+
+
 class Network:
     """A feed-forward network of sparse layers; made by :func:`radixnet`, :func:`network` and :func:`read_network`."""
 
@@ -110,15 +117,10 @@ class Network:
         self,
         images: Any,
         *,
-        bias: float | None = None,
-        ceiling: float = 32.0,
         packed: bool = False,
-        panel: int = 0,
-        group: int = 0,
-        report_layers: bool = False,
-        keep_outputs: bool = False,
         callback: Callable[[int, int], Any] | None = None,
         threads: int | None = None,
+        **options: Unpack[InferOptions],
     ) -> Inference:
         """Runs all images through all layers.
 
@@ -126,19 +128,13 @@ class Network:
         ----------
         images : array_like, (k, inputs)
             Numbers or booleans; with `packed` bytes of bits as numpy.packbits(.., axis=1) gives them.
-        bias : float, optional
-            Added to every sum, not above 0; default: the challenge's for this number of neurons.
-        ceiling : float
-            Of outputs.
-        panel, group : int
-            Images that are worked on together (a multiple of 16), layers between putting together what is alive; 0: by
-            the number of neurons, 6. Neither changes the results.
-        report_layers : bool
-            Counts and sums by layer; costs a pass over the outputs each.
-        keep_outputs : bool
         callback : callable, optional
             ``callback(layers_done, images_alive)`` after each group of layers; True ends the inference there.
         threads : int, optional
+        **options
+            ``bias`` (added to every sum, not above 0; default: the challenge's for this number of neurons), ``ceiling``
+            (32), ``panel`` and ``group`` (the results are the same), ``report_layers``, ``keep_outputs``:
+            docs/reference/inference.md says what each is.
 
         Returns
         -------
@@ -158,18 +154,11 @@ class Network:
                 bits, dense = np.packbits(given, axis=1), np.zeros((0, 0), np.float32)
             else:
                 bits, dense = np.zeros((0, 0), np.uint8), np.ascontiguousarray(given, np.float32)
-        if bias is None:
+        o = _filled("infer", options, ("packed", "callback", "threads"))
+        if options.get("bias") is None:
             if self.inputs not in BIAS:
                 raise ValueError(f"the challenge has no bias for {self.inputs} neurons; give one")
-            bias = BIAS[self.inputs]
-        options = {
-            "bias": float(bias),
-            "ceiling": float(ceiling),
-            "panel": int(panel),
-            "group": int(group),
-            "report_layers": bool(report_layers),
-            "keep_outputs": bool(keep_outputs),
-        }
+            o.bias = BIAS[self.inputs]
         thread_count(threads)
         interrupted = False
 
@@ -184,7 +173,7 @@ class Network:
         # Without a callback Ctrl-C has nobody to tell: one is always there on the main thread.
         told = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
-            r = self._handle.infer(bits, dense, options, told)
+            r = self._handle.infer(bits, dense, o, told)
         n = len(r["categories"])
         return Inference(
             categories=r["categories"],
@@ -195,7 +184,7 @@ class Network:
             layers_done=r["layers_done"],
             alive=r["alive"],
             sums=r["sums"],
-            outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if keep_outputs else None,
+            outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if o.keep_outputs else None,
             interrupted=interrupted,
         )
 
@@ -207,8 +196,7 @@ def radixnet(
     radices: Sequence[int] | None = None,
     weight: float | None = None,
     classes: Any = None,
-    values: str = "full",
-    weight_bytes: float = 0,
+    **options: Unpack[NetworkOptions],
 ) -> Network:
     """A RadiX-Net (Robinett and Kepner 2019, arXiv 1905.00416), the topology of the challenge's networks.
 
@@ -225,17 +213,13 @@ def radixnet(
     classes : array_like of int, (blocks, neurons), optional
         Class of every input neuron in each block of layers (the official networks permute neurons between blocks);
         default: neuron modulo the product, everywhere.
-    values : str
-        "full", "float16", "bfloat16": how weights are stored.
-    weight_bytes : float
-        Memory for weights; where they need more they are made anew in every inference, those of the next layers while
-        others are worked on. 0: all are kept.
+    **options
+        ``values`` ("full", "float16", "bfloat16": how weights are stored), ``weight_bytes`` (memory for weights; where
+        they need more they are made anew in every inference; 0: all are kept): docs/reference/inference.md.
     """
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
-    choose("values", values, VALUES)
-    return Network(
-        _core.radixnet(int(layers), numbers, width, weight, _class_table(classes), values, float(weight_bytes))
-    )
+    o = _filled("network", options, ("radices", "weight", "classes"))
+    return Network(_core.radixnet(int(layers), numbers, width, weight, _class_table(classes), o))
 
 
 def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
@@ -286,15 +270,15 @@ def radixnet_layer(
     return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
 
 
-def network(layers: Sequence[Any], *, values: str = "full", weight_bytes: float = 0) -> Network:
-    """A network from its weights: sparse matrices W of inputs x outputs, one a layer.
+def network(layers: Sequence[Any], **options: Unpack[NetworkOptions]) -> Network:
+    """A network from its weights: sparse matrices W of inputs x outputs, one a layer; options as of :func:`radixnet`.
 
     `layers` may be any sequence; with `weight_bytes` its items are asked for again in every inference, from another
     thread, so that it can read them from files.
     """
     import scipy.sparse as sp
 
-    choose("values", values, VALUES)
+    o = _filled("network", options)
 
     def source(layer: int) -> tuple[int, Array, Array, Array]:
         w = layers[layer]
@@ -303,7 +287,7 @@ def network(layers: Sequence[Any], *, values: str = "full", weight_bytes: float 
         t.sum_duplicates()
         return t.shape[1], t.indptr.astype(np.int64), t.indices.astype(np.int32), t.data.astype(np.float32)
 
-    return Network(_core.network(len(layers), source, values, float(weight_bytes)))
+    return Network(_core.network(len(layers), source, o))
 
 
 class _Files(Sequence[Any]):
@@ -349,10 +333,10 @@ def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
 
 
 def read_network(
-    folder: str | os.PathLike[str], neurons: int, layers: int, *, values: str = "full", weight_bytes: float = 0
+    folder: str | os.PathLike[str], neurons: int, layers: int, **options: Unpack[NetworkOptions]
 ) -> Network:
-    """The challenge's files n{neurons}-l1.tsv to -l{layers}.tsv of a folder."""
-    return network(_Files(folder, neurons, layers), values=values, weight_bytes=weight_bytes)
+    """The challenge's files n{neurons}-l1.tsv to -l{layers}.tsv of a folder; options as of :func:`radixnet`."""
+    return network(_Files(folder, neurons, layers), **options)
 
 
 def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:

@@ -20,23 +20,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import numpy as np
-
 from .. import _core, layout
-from .._described import MULTIGRID, SOLVE, MultigridOptions
+from .._described import MULTIGRID, MULTIGRID_SOLVE, MultigridOptions, MultigridSolveOptions
 from .._options import agree, fill
 from .._outcome import Outcome
-from .._support import (
-    Array,
-    agreed,
-    as_vector,
-    choose,
-    core,
-    default_threads,
-    thread_count,
-    to_scalar,
-    using_threads,
-)
+from .._support import Array, agreed, as_vector, choose, core, default_threads, thread_count, to_scalar, using_threads
 from ..op import Operator
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
 
@@ -87,21 +75,7 @@ class Result(Outcome):
     def __init__(self, x: Array, report: dict[str, Any], setup: float, unknowns: int) -> None:
         self.x = x
         self.report = report
-        for name in (
-            "converged",
-            "reason",
-            "advice",
-            "norm",
-            "cycles",
-            "residual_norm",
-            "history",
-            "bottom",
-            "bottom_choice",
-            "warnings",
-        ):
-            setattr(self, name, report[name])
-        for name in ("bottom_solves", "bottom_iterations", "bottom_failures", "levels", "counts"):
-            setattr(self, name, report[name])
+        self.__dict__ |= {name: value for name, value in report.items() if name not in ("b_norm", "seconds")}
         bottom = sum(level["seconds"]["bottom"] for level in report["levels"])
         self.seconds = {"setup": setup, "solve": report["seconds"], "bottom": bottom}
         self.unknowns = unknowns
@@ -153,55 +127,39 @@ class Multigrid(Operator):
         return {"levels": self._handle.take_levels(), **self._handle.take_bottom()}
 
     def solve(
-        self,
-        f: Any,
-        x0: Any = None,
-        *,
-        rtol: float = 1e-10,
-        atol: float = 0.0,
-        max_cycles: int = 50,
-        norm: str = "max",
-        threads: int | None = None,
+        self, f: Any, x0: Any = None, *, threads: int | None = None, **options: Unpack[MultigridSolveOptions]
     ) -> Result:
         """Cycles from x0 until ||f - A x|| <= max(rtol ||f||, atol), in the largest magnitude ("max") or the 2-norm
-        ("2"),
-        which the operator confirms. Collective.
+        ("2"), which the operator confirms. Collective. Options: ``rtol`` (1e-10), ``atol`` (0), ``max_cycles`` (50),
+        ``norm`` ("max"); docs/reference/multigrid.md.
         """
 
         def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
             x, report = self._handle.solve(*given)
             return x, report, self.setup_seconds
 
-        return _solved(self.A, f, run, x0, rtol=rtol, atol=atol, max_cycles=max_cycles, norm=norm, threads=threads)
+        return _solved(self.A, f, run, x0, threads, options)
 
 
 def _solved(
     A: FiniteVolume,
     f: Any,
     run: Callable[..., tuple[Array, dict[str, Any], float]],
-    x0: Any = None,
-    *,
-    rtol: float = 1e-10,
-    atol: float = 0.0,
-    max_cycles: int = 50,
-    norm: str = "max",
-    threads: int | None = None,
+    x0: Any,
+    threads: int | None,
+    options: Any,
 ) -> Result:
     """Looks at what was given, takes this rank's part of it to `run`, and gathers x where f was whole."""
     on, scalar = A.comm, A.dtype.name
     offsets = A._handle.range_offsets
 
-    def look() -> tuple[Array, Array | None]:
-        choose("norm", norm, SOLVE["norm"].choices)
+    def look() -> tuple[Array, Array | None, Any]:
+        o = fill(_core.MultigridSolveOptions(), "a solve by multigrid", MULTIGRID_SOLVE, options, ("x0", "threads"))
         thread_count(threads)
-        for name, value in (("rtol", rtol), ("atol", atol), ("max_cycles", max_cycles)):
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is {value}; a number >= 0 is needed")
-        return as_vector(f, "f"), None if x0 is None else as_vector(x0, "x0")
+        return as_vector(f, "f"), None if x0 is None else as_vector(x0, "x0"), o
 
-    right, guess = agreed(on, look)
-    x0_given = "none" if guess is None else "given"
-    agree(on, None, {}, rtol=float(rtol), atol=float(atol), max_cycles=int(max_cycles), norm=norm, x0=x0_given)
+    right, guess, o = agreed(on, look)
+    agree(on, o, MULTIGRID_SOLVE, x0="none" if guess is None else "given")
     whole = layout.is_whole(on, len(right), offsets, "f")
     own = to_scalar(layout.own_part(right, on, offsets, whole), scalar, "f")
     start = None
@@ -209,7 +167,7 @@ def _solved(
         whole_guess = layout.is_whole(on, len(guess), offsets, "x0")
         start = to_scalar(layout.own_part(guess, on, offsets, whole_guess), scalar, "x0")
     with using_threads(default_threads(on) if threads is None else int(threads)):
-        x, report, setup = run(own, start, float(rtol), float(atol), int(max_cycles), norm)
+        x, report, setup = run(own, start, o)
     x = layout.gather(x, on) if whole and on.size > 1 else x
     return Result(x, report, setup, A.shape[0])
 
@@ -222,7 +180,8 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
     A : FiniteVolume
     **options
         ``cycle`` ("V"), ``smoother``, ``interpolation``, ``restriction``, ``pre`` (2), ``post`` (2), ``bottom`` (the
-        coarsest-level solver) with ``bottom_reduction``, ``step``, ``basis`` and more, ``agglomerate_below``,
+        coarsest-level solver; an object of :mod:`tacit.methods` carries its options) with ``bottom_reduction``,
+        ``step``, ``basis`` and more, ``agglomerate_below``,
         ``levels``, ``single_levels``, ..: docs/reference/multigrid.md has all of them. A bottom that fails is followed
         by its smaller steps, by the classical method, by the smoother; ``Result.warnings`` tells.
 
@@ -232,12 +191,10 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
         Collective.
     """
 
-    def look() -> _core.MultigridOptions:
+    def look() -> Any:
         if not isinstance(A, FiniteVolume):
             raise TypeError(f"A is a {type(A).__name__}; what finite_volume() makes is needed")
-        o = _core.MultigridOptions()
-        fill(o, "multigrid", MULTIGRID, options)
-        return o
+        return fill(_core.MultigridOptions(), "multigrid", MULTIGRID, options)
 
     o = agreed(A.comm, look)
     agree(A.comm, o, MULTIGRID)
@@ -245,10 +202,14 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
     return Multigrid(core("multigrid", A.dtype.name)(A._handle, o), A, dict(options), time.perf_counter() - begin)
 
 
-_SOLVE = ("x0", "rtol", "atol", "max_cycles", "norm", "threads")
+class SolveOptions(MultigridOptions, MultigridSolveOptions, total=False):
+    """What :func:`solve` takes, for type checkers."""
+
+    x0: Any
+    threads: int | None
 
 
-def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> Result:
+def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[SolveOptions]) -> Result:
     """``multigrid(A, ...).solve(f, ...)``: options of both.
 
     Parameters
@@ -259,26 +220,22 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
         `bottom_cells` = 4096 cells) by bicgstab in one launch; other options are refused. "virtual": the same
         kernels, played by the processor.
     """
-    from .._support import refuse_unknown
+    solving: dict[str, Any] = {
+        k: v for k, v in options.items() if k in SolveOptions.__annotations__ and k not in MULTIGRID
+    }
+    made: dict[str, Any] = {k: v for k, v in options.items() if k not in solving}
+    table = {name: option for name, option in MULTIGRID.items() if device != "host" or name != "bottom_cells"}
 
-    making = tuple(name for name in MULTIGRID if device != "host" or name != "bottom_cells")
-    unknown = {k: v for k, v in options.items() if k not in _SOLVE and k not in making}
-
-    def look() -> _core.MultigridOptions:
+    def look() -> Any:
         choose("device", device, ["host", "cuda", "virtual"])
-        refuse_unknown("multigrid.solve", unknown, [*_SOLVE, *making])
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
-
-        o = _core.MultigridOptions()
-        fill(o, "multigrid", MULTIGRID, {k: v for k, v in options.items() if k in making})
-        return o
+        beside = tuple(SolveOptions.__annotations__)
+        return fill(_core.MultigridOptions(), "multigrid.solve", table, made, beside)
 
     o = agreed(A.comm, look)
     agree(A.comm, o, MULTIGRID, device=device)
-    made = {k: v for k, v in options.items() if k in making}
-    solving = {k: v for k, v in options.items() if k in _SOLVE}
     if device == "host":
         return multigrid(A, **made).solve(f, **solving)
 
@@ -288,4 +245,4 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Any) -> R
         )
         return done
 
-    return _solved(A, f, run, **solving)
+    return _solved(A, f, run, solving.pop("x0", None), solving.pop("threads", None), solving)

@@ -15,12 +15,10 @@ import numpy.typing as npt
 
 from .. import _core, layout, op
 from .. import comm as _comm
+from .._described import PARTS, SOLUTIONS
 from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
 __all__ = ["PARTS", "SOLUTIONS", "Cube"]
-
-PARTS = ("slices", "boxes")
-SOLUTIONS = ("bump", "sine")
 
 
 class Cube:

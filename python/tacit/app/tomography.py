@@ -17,22 +17,33 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core, op
 from .. import comm as _comm
-from .. import op
+from .._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED, ProjectorOptions, ReconstructOptions
+from .._options import agree, fill
 from .._outcome import Outcome
-from .._support import Array, agreed, as_array, choose, core, thread_count, using_threads
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    checksum,
+    choose,
+    core,
+    real_number,
+    refuse_unknown,
+    thread_count,
+    using_threads,
+    whole_number,
+)
 
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
-METHODS = ("cgls", "sirt")
-KEPT = 1  # gradients that later ones are kept orthogonal to
-ORDERS = ("hilbert", *op.ORDERS)
-FORMATS = ("automatic", "computed", "list", "bitmap", "plain")
+KEPT: int = RECONSTRUCT["reorthogonalise"].default  # gradients that later ones are kept orthogonal to
 
 
 class Projector:
@@ -104,19 +115,10 @@ def projector(
     image: int | Sequence[int] | None = None,
     centre: float | None = None,
     pixel: float = 1.0,
-    values: str = "full",
-    vectors: str = "full",
-    format: str = "automatic",
-    columns: int = 1,
-    block_rows: int = 0,
-    tile: int = 0,
-    groups: Sequence[int] = (),
-    minibatch: int = 0,
-    tune: bool = False,
-    order: str = "hilbert",
     dtype: str = "float32",
     threads: int | None = None,
     comm: Any = None,
+    **options: Unpack[ProjectorOptions],
 ) -> Projector:
     """The projector of a parallel beam: entry (ray, pixel) is the length of the ray within the pixel (Siddon 1985, doi
     10.1118/1.595715), stored or computed in every product.
@@ -133,34 +135,16 @@ def projector(
         Where the rotation axis meets the detector, in bins from its left edge; default: detectors / 2.
     pixel : float
         Side of a pixel, in bins.
-    values : str
-        How entries are stored: "full" (as `dtype`), "float32", "float16", "bfloat16"; sums are formed in `dtype`.
-    vectors : str
-        "full", or "float16", "bfloat16": products read vectors in 16 bits (:func:`tacit.tiled`). Of float32.
-    format : str
-        "computed": entries are made in every product; no memory and next to no time to build, quickest up to 4 columns
-        (8 where building counts), of values and vectors in full. Stored: "list" (fastest), "bitmap" (fewer bytes),
-        "plain". "automatic": computed up to 8 columns and where a stored matrix would not fit the memory, stored
-        beyond, and where options say how.
-    columns : int
-        Slices that are worked on at once, as expected; decides the automatic format.
-    block_rows, tile : int
-        Of what is stored: rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
-    groups : sequence of int
-        Ranks of nested groups within which partial sums are added first, say (3, 6): sockets of 3, nodes of 6.
-    minibatch : int
-        Columns to a message, whose sums the product of the next ones hides; 0: all.
-    tune : bool
-        See :func:`tacit.tiled`. Where the format is automatic and no option of what is stored is given, computed
-        entries are timed as well, and the quicker of both is taken.
-    order : str
-        How rays and pixels are numbered inside: "hilbert" or "natural"; or stored, their geometry being left unused:
-        "clustered", "spectral", "greedy", "metis" (:func:`tacit.tiled`).
     dtype : str
         "float32" or "float64".
     threads : int, optional
     comm : communicator, optional
         The image is spread over its ranks.
+    **options
+        ``format`` ("computed": entries are made in every product; stored: "list", "bitmap", "plain"; "automatic"),
+        ``columns`` (slices that are worked on at once, as expected), ``values`` and ``vectors`` (in 16 bits), ``order``
+        ("hilbert", "natural"; or stored, their geometry being left unused: "clustered", ..), ``groups``, ``minibatch``,
+        ``tune``, ``block_rows``, ``tile``: docs/reference/tiled.md says what each is.
 
     Returns
     -------
@@ -168,29 +152,32 @@ def projector(
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[Array, tuple[int, int], dict[str, Any]]:
+    def look() -> tuple[Array, dict[str, Any], Any]:
         t = as_array(angles, "angles").astype(np.float64).reshape(-1)
         size = (detectors, detectors) if image is None else (image, image) if isinstance(image, int) else tuple(image)
         if len(size) != 2:
             raise ValueError(f"image is {image!r}; a number or (rows, columns) is needed")
         thread_count(threads)
-        choose("order", order, ORDERS)
-        choose("dtype", str(np.dtype(dtype)), ("float32", "float64"))
-        return (
-            t,
-            (int(size[0]), int(size[1])),
-            op.tiled_options(
-                values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order, formats=FORMATS
-            ),
-        )
+        geometry = {
+            "rows": whole_number(size[0], "image"),
+            "columns": whole_number(size[1], "image"),
+            "detectors": whole_number(detectors, "detectors"),
+            "centre": detectors / 2 if centre is None else real_number(centre, "centre"),
+            "pixel": real_number(pixel, "pixel"),
+            "dtype": choose("dtype", str(np.dtype(dtype)), ("float32", "float64")),
+        }
+        return t, geometry, op.filled("projector", options, _GEOMETRY)
 
-    t, size, options = agreed(on, look)
-    middle = detectors / 2 if centre is None else float(centre)
+    t, geometry, o = agreed(on, look)
+    told = agree(on, o, TILED, angles=checksum(t), **{f"the geometry's {k}": v for k, v in geometry.items()})
+    rows, columns, bins, middle, side, scalar = [*told.values()][1:]
     with using_threads(threads) if threads else contextlib.nullcontext():
-        handle = core("projector", str(np.dtype(dtype)))(
-            on, size[1], size[0], int(detectors), t, middle, float(pixel), order != "hilbert", options
-        )
-    return Projector(handle, on, str(np.dtype(dtype)), size, (len(t), int(detectors)))
+        handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o)
+    return Projector(handle, on, scalar, (rows, columns), (len(t), bins))
+
+
+_projector = projector  # which an argument of reconstruct() is called, too
+_GEOMETRY = ("image", "centre", "pixel", "dtype", "threads", "comm")
 
 
 @dataclass
@@ -282,25 +269,44 @@ def interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+class Options(ReconstructOptions, ProjectorOptions, total=False):
+    """What :func:`reconstruct` takes, for type checkers."""
+
+    image: int | Sequence[int] | None
+    centre: float | None
+    pixel: float
+    dtype: str
+
+
+_KNOWN = [*Options.__annotations__]
+
+
+def checked(method: str, options: dict[str, Any]) -> Any:
+    """The options of :func:`reconstruct` itself as the compiled part has them; ValueError or TypeError on those that do
+    not fit the method.
+    """
+    o = core("ReconstructOptions")()
+    o.method = choose("method", method, RECONSTRUCT_NAMES)
+    kept = options.get("reorthogonalise")
+    if isinstance(kept, (bool, np.bool_)):
+        options = options | {"reorthogonalise": int(kept)}
+    fill(o, "reconstruct", RECONSTRUCT, options)
+    _core.check_reconstruct(o)
+    return o
+
+
 def reconstruct(
     sinograms: Any,
     angles: Any = None,
     *,
     projector: Projector | None = None,
     method: str = "cgls",
-    iterations: int = 30,
-    discrepancy: float = 0.0,
-    tolerance: float = 0.0,
-    l_curve: bool = False,
-    relaxation: float = 1.0,
-    nonnegative: bool = False,
-    reorthogonalise: int = KEPT,
     start: Any = None,
     batch: int = 32,
     callback: Callable[[Progress], Any] | None = None,
     threads: int | None = None,
     comm: Any = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Reconstruction:
     """Images from sinograms: min |b - A x| slice by slice, each with its own scalars and its own end.
 
@@ -311,22 +317,9 @@ def reconstruct(
     angles : array_like, (a,)
         In radians; needed without a projector.
     projector : Projector, optional
-        Kept from an earlier call; otherwise :func:`projector` makes one, with `options` (centre, image, values, ...).
+        Kept from an earlier call; otherwise :func:`projector` makes one by its `options` (centre, image, values, ..).
     method : str
         "cgls" or "sirt".
-    iterations : int
-        At most.
-    discrepancy : float
-        Ends a slice at ``|b - A x| <= discrepancy``: the norm of its noise. 0: not.
-    tolerance : float
-        Ends a slice at ``|A^T (b - A x)| <= tolerance |A^T b|``. 0: not.
-    l_curve : bool
-        Ends a slice when the corner of its L-curve has been passed, with the image at the corner.
-    relaxation, nonnegative
-        Of "sirt".
-    reorthogonalise : int
-        Of "cgls": every gradient is kept orthogonal to the first so many (0, False: none; True: 1), each of which takes
-        an image's memory. With none rounding costs an iteration or two in float32, more with 16-bit values or vectors.
     start : array_like, optional
         Images to start from; default: zero.
     batch : int
@@ -336,6 +329,11 @@ def reconstruct(
     threads : int, optional
     comm : communicator, optional
         Collective over its ranks, which get the same whole arrays and results.
+    **options
+        ``iterations`` (30, at most); what ends a slice before: ``discrepancy`` (at the norm of its noise),
+        ``tolerance`` (of the gradient), ``l_curve`` (at its corner); ``relaxation`` and ``nonnegative`` of "sirt",
+        ``reorthogonalise`` of "cgls" (True: 1, False: 0): docs/reference/tomography.md says what each is. And those of
+        :func:`projector`.
 
     Returns
     -------
@@ -348,46 +346,41 @@ def reconstruct(
     `discrepancy` or `l_curve`.
     """
     begin = time.perf_counter()
-    choose("method", method, METHODS)
-    if method != "sirt" and relaxation != 1.0:
-        raise ValueError(f'relaxation is of "sirt", and the method is "{method}"')
-    kept = KEPT if reorthogonalise is True else int(reorthogonalise)
-    if kept < 0:
-        raise ValueError(f"reorthogonalise is {reorthogonalise}; 0 or more gradients are possible")
-    if method != "cgls" and kept != KEPT:
-        raise ValueError(f'reorthogonalise is of "cgls", and the method is "{method}"')
-    given = as_array(sinograms, "sinograms")
-    if given.ndim not in (2, 3):
-        raise ValueError(f"sinograms has shape {given.shape}; (angles, detectors) or (k, angles, detectors) is needed")
-    if batch < 1:
-        raise ValueError(f"batch is {batch}; a positive number is needed")
-    thread_count(threads)
-    with using_threads(threads) if threads else contextlib.nullcontext():
+    on = _comm.resolve(comm) if projector is None else projector.comm
+    own: dict[str, Any] = {name: value for name, value in options.items() if name in RECONSTRUCT}
+    making: dict[str, Any] = {name: value for name, value in options.items() if name not in RECONSTRUCT}
+
+    def look() -> tuple[Array, Any]:
+        o = checked(method, own)
+        given = as_array(sinograms, "sinograms")
+        if given.ndim not in (2, 3):
+            needed = "(angles, detectors) or (k, angles, detectors)"
+            raise ValueError(f"sinograms has shape {given.shape}; {needed} is needed")
+        if whole_number(batch, "batch") < 1:
+            raise ValueError(f"batch is {batch}; a positive number is needed")
+        thread_count(threads)
         if projector is None:
             if angles is None:
                 raise ValueError("either angles or a projector is needed")
-            slices = 1 if given.ndim == 2 else min(batch, len(given))
-            projector = globals()["projector"](angles, given.shape[-1], comm=comm, **({"columns": slices} | options))
-        elif options:
-            raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
+            refuse_unknown("reconstruct", {k: v for k, v in making.items() if k not in _KNOWN}, _KNOWN)
+        elif making:
+            raise TypeError(f"{next(iter(making))} is an option of the projector, which was given")
+        return given, o
+
+    given, o = agreed(on, look)
+    agree(on, o, RECONSTRUCT, method=method, batch=int(batch), sinograms=str(given.shape))
+    with using_threads(threads) if threads else contextlib.nullcontext():
+        if projector is None:
+            making.setdefault("columns", 1 if given.ndim == 2 else min(batch, len(given)))
+            projector = _projector(angles, given.shape[-1], comm=on, **making)
         built = time.perf_counter()
         P: Projector = projector
         if P.nnz == 0:
-            raise ValueError(_meets_nothing(P, options))
+            raise ValueError(_meets_nothing(P, making))
         b = agreed(P.comm, lambda: _stack(given, P.sinogram_shape, P.dtype, "sinograms"))
         x0 = None if start is None else agreed(P.comm, lambda: _stack(start, P.image_shape, P.dtype, "start"))
         if x0 is not None and len(x0) != len(b):
             raise ValueError(f"{len(x0)} start images for {len(b)} sinograms")
-        wish = {
-            "method": method,
-            "iterations": int(iterations),
-            "discrepancy": float(discrepancy),
-            "tolerance": float(tolerance),
-            "l_curve": bool(l_curve),
-            "relaxation": float(relaxation),
-            "nonnegative": bool(nonnegative),
-            "reorthogonalise": kept,
-        }
         images = np.zeros((len(b), *P.image_shape), P.dtype)
         parts: list[dict[str, Any]] = []
         ended = False
@@ -401,10 +394,12 @@ def reconstruct(
                 ) -> bool:
                     nonlocal ended
                     if callback is not None:
-                        share = done + len(rows) / len(b) * iteration / max(1, iterations)
+                        share = done + len(rows) / len(b) * iteration / max(1, o.iterations)
                         spent = time.perf_counter() - built
                         left = spent * (1 - share) / share if share > 0 else float("nan")
-                        ended = bool(callback(Progress(iteration, iterations, rows, residual, seconds, left))) or ended
+                        ended = (
+                            bool(callback(Progress(iteration, o.iterations, rows, residual, seconds, left))) or ended
+                        )
                     ended = ended or pressed()
                     return ended
 
@@ -413,7 +408,7 @@ def reconstruct(
                 part = P._handle.reconstruct(
                     b[first : first + k].reshape(k, -1),
                     zero if x0 is None else x0[first : first + k].reshape(k, -1),
-                    wish,
+                    o,
                     after,
                 )
                 images[first : first + k] = part["images"].reshape(k, *P.image_shape)

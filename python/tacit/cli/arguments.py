@@ -5,21 +5,20 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tacit import _names, launch
-from tacit._described import PRECOND, PRECOND_NAMES
-from tacit._options import Option, Table, from_text
+from tacit._options import Option, Table
 
 OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
 SCALARS = ("float64", "float32", "complex128", "complex64")
 OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
 SIZES = ("s", "m", "l")
 PLOTS = (".png", ".pdf", ".svg")
-THREADS = "threads of a rank [the cores, shared by the ranks]"
 
 
 class WrongUse(Exception):
@@ -69,38 +68,43 @@ def real(least: float, strictly: bool = False) -> Callable[[str], float]:
     return check
 
 
-def named_options(
-    text: str, what: str, names: Sequence[str], value: Callable[[str, str, str], Any]
-) -> tuple[str, dict[str, Any]]:
-    """NAME:OPTION=VALUE,... as a name and options; value(name, option, text) says what a text stands for."""
-    name, colon, rest = text.partition(":")
-    one_of(what, names)(name)
-    options = {}
-    for item in rest.split(",") if colon else ():
-        key, equals, word = item.partition("=")
-        if not (key and equals and word):
-            raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
-        option = key.strip().replace("-", "_")
-        options[option] = value(name, option, word.strip())
-    if options and name == "none":
-        raise argparse.ArgumentTypeError(f'"none" takes no options, found "{text}"')
-    return name, options
+def preconditioner(table: Table, names: Sequence[str]) -> Callable[[str], dict[str, Any]]:
+    """NAME:OPTION=VALUE,... of these names, as ``precond=`` takes it."""
+
+    def check(text: str) -> dict[str, Any]:
+        name, colon, rest = text.partition(":")
+        one_of("preconditioner", names)(name)
+        known = [key for key, option in table.items() if name in option.takers]
+        found: dict[str, Any] = {"name": name}
+        for item in rest.split(",") if colon else ():
+            key, equals, word = (part.strip() for part in item.partition("="))
+            if not (key and equals and word):
+                raise argparse.ArgumentTypeError(f'expected {name}:OPTION=VALUE,..., found "{text}"')
+            key = key.replace("-", "_")
+            if key not in known:
+                takes = f" ({', '.join(known)})" if known else "; it takes none"
+                raise argparse.ArgumentTypeError(f'{name} has no option "{key}"{nearest(key, known)}{takes}')
+            if key in found:
+                raise argparse.ArgumentTypeError(f'{key} is given twice in "{text}"')
+            try:
+                found[key] = _kind(table[key], key)(word)
+            except argparse.ArgumentTypeError as error:
+                raise argparse.ArgumentTypeError(f"{name}'s {key}: {error}") from None
+        return found
+
+    return check
 
 
-def preconditioner(text: str) -> tuple[str, dict[str, Any]]:
-    """Of a stored matrix."""
+def matching(pattern: str, what: str, kind: Callable[..., Any]) -> Callable[[str], Any]:
+    """kind(*groups) of a text that matches the pattern as a whole."""
 
-    def value(name: str, option: str, word: str) -> Any:
-        known = [key for key, one in PRECOND.items() if name in one.takers]
-        if option not in known:
-            takes = f" ({', '.join(known)})" if known else "; it takes none"
-            raise argparse.ArgumentTypeError(f'{name} has no option "{option}"{nearest(option, known)}{takes}')
-        try:
-            return from_text(PRECOND[option], option, word)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+    def check(text: str) -> Any:
+        found = re.fullmatch(pattern, text)
+        if not found:
+            raise argparse.ArgumentTypeError(f'expected {what}, found "{text}"')
+        return kind(*found.groups())
 
-    return named_options(text, "preconditioner", PRECOND_NAMES, value)
+    return check
 
 
 def right_hand_side(text: str) -> str:
@@ -133,13 +137,6 @@ def json_target(text: str) -> str:
     return text if text == "-" else destination(())(text)
 
 
-def add_json(group: Any, what: str = "the result") -> None:
-    """``--json [FILE|-]``, the same for every command."""
-    group.add_argument(
-        "--json", nargs="?", const="-", type=json_target, metavar="FILE|-", help=f"write {what} as JSON [-]"
-    )
-
-
 class Parser(argparse.ArgumentParser):
     """Refuses in one line that names the nearest known word; of several ranks only the first speaks."""
 
@@ -167,62 +164,126 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
 
-def choice(
-    group: Any, option: str, what: str, known: Sequence[str], before: str = "", default: str | None = None
-) -> None:
-    """An option that takes one of some names; the first unless `default` says what happens without it."""
-    group.add_argument(
-        option,
-        default=None if default else known[0],
-        type=one_of(what, known),
-        metavar="NAME",
-        help=f"{before}{', '.join(known)} [{default or known[0]}]",
-    )
+class Arguments:
+    """What a command takes, in the sections of its help.
 
+    >>> a("--n N", "cells along each axis", whole(1), 64)  # doctest: +SKIP
+    """
 
-def add_options(group: Any, table: Table, names: Sequence[str]) -> None:
-    """The options of these names as arguments, absent where they are not given."""
-    for name in names:
-        option = table[name]
-        flag = "--" + name.replace("_", "-")
-        whose = ", ".join(option.takers)
-        text = f"{whose}: {option.text}" if whose else option.text
-        if option.kind == "flag":
-            word = flag if not option.default else f"--no-{flag[2:]}"
-            group.add_argument(word, dest=name, action="store_const", const=not option.default, help=_plain(text))
-            continue
-        default = option.absent or str(option.default)
-        if option.choices:
-            text += f": {', '.join(option.choices)}"
-        group.add_argument(
-            flag,
-            type=one_of(name.replace("_", "-"), option.choices) if option.choices else _number(option),
-            metavar="NAME" if option.choices else "N" if option.kind == "whole" else "X",
-            help=f"{_plain(text)} [{_plain(default)}]",
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.parser = parser
+        self._section: Any = parser
+
+    def section(self, title: str) -> None:
+        self._section = self.parser.add_argument_group(title)
+
+    def __call__(
+        self, name: str, text: str = "", kind: Callable[[str], Any] | None = None, default: Any = None, **more: Any
+    ) -> None:
+        """An option and what its value is called ("--n N"), a flag ("--ell"), or a positional argument ("mesh MESH").
+        The help ends in the default where there is one; otherwise `text` says what holds.
+        """
+        name, _, value = name.partition(" ")
+        if value:
+            more |= {"metavar": value, "default": default} | ({"type": kind} if kind else {})
+        elif name.startswith("-"):
+            more["action"] = "store_true"
+        shown = _shown(default) if isinstance(default, (int, float, str)) and default is not False else ""
+        self._section.add_argument(name, help=_plain(f"{text} [{shown}]".lstrip() if shown else text) or None, **more)
+
+    def choice(self, name: str, known: Sequence[str], before: str = "", default: str = "", what: str = "") -> None:
+        """An option that takes one of some names; the first unless `default` says what happens without it."""
+        kind = one_of(what or name.lstrip("-").replace("-", " "), known)
+        text = f"{before}: " if before else ""
+        text += f"{', '.join(known)} [{default or known[0]}]"
+        self._section.add_argument(
+            name, default=None if default else known[0], type=kind, metavar="NAME", help=_plain(text)
         )
 
+    def options(self, table: Table, names: Iterable[str] | None = None, takers: bool = True) -> None:
+        """The options of a table, absent where they are not given. `takers`: the help says whose each is."""
+        for name in table if names is None else names:
+            option = table[name]
+            flag = "--" + name.replace("_", "-")
+            whose = ", ".join(option.takers) if takers else ""
+            text = f"{whose}: {option.text}" if whose else option.text
+            if option.kind == "flag":
+                word = flag if not option.default else f"--no-{flag[2:]}"
+                const = not option.default
+                self._section.add_argument(word, dest=name, action="store_const", const=const, help=_plain(text))
+                continue
+            if option.choices:
+                text += f": {', '.join(option.choices)}"
+            default = option.absent or _shown(option.default)
+            self._section.add_argument(
+                flag,
+                dest=name,
+                type=_kind(option, flag[2:]),
+                metavar={"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N"),
+                help=_plain(f"{text} [{default}]" if default else text),
+            )
 
-def given(arguments: argparse.Namespace, table: Table) -> dict[str, Any]:
+    def where(self, ranks: bool = True) -> None:
+        """``--ranks N`` and ``--threads N``."""
+        if ranks:
+            self("--ranks N", "MPI ranks, started here [1, or those of mpiexec]", whole(1))
+        self("--threads N", "threads of a rank [the cores, shared by the ranks]", whole(1))
+
+    def json(self, what: str = "the result") -> None:
+        """``--json [FILE|-]``, the same for every command."""
+        self("--json FILE|-", f"write {what} as JSON [-]", json_target, nargs="?", const="-")
+
+    def plot(self, text: str) -> None:
+        self("--plot FILE", text, destination(PLOTS))
+
+
+def given(arguments: argparse.Namespace, table: Table, names: Iterable[str] | None = None) -> dict[str, Any]:
     """The options of the table that were given on the command line."""
-    values = {name: getattr(arguments, name, None) for name in table}
+    values = {name: getattr(arguments, name, None) for name in (table if names is None else names)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def check_files(arguments: argparse.Namespace, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """No two outputs are one file, and none is an input."""
+    seen: dict[str, str] = {}
+    for name in (*inputs, *outputs):
+        path = getattr(arguments, name)
+        if not path or path == "-" or (name in inputs and not os.path.exists(path)):
+            continue
+        word = f"--{name}" if name != "file" else "FILE"
+        other = seen.setdefault(os.path.realpath(path), word)
+        if other != word and name in outputs:
+            raise WrongUse(f"{word} and {other} are the same file, {path}")
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _plain(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _number(option: Option) -> Callable[[str], float]:
-    kind = int if option.kind == "whole" else float
+def _kind(option: Option, name: str) -> Callable[[str], Any]:
+    """What makes an option's value of a text."""
+    if option.choices:
+        return one_of(name, option.choices)
 
-    def check(text: str) -> float:
+    def check(text: str) -> Any:
         try:
-            value: float = kind(text)
-        except ValueError:
-            value = math.nan
-        low = value > option.least if option.open_below else value >= option.least
-        if not (low and value <= option.most and math.isfinite(value)):
-            raise argparse.ArgumentTypeError(f'expected {option.needed}, found "{text}"')
-        return value
+            if option.kind == "flag":
+                return {"true": True, "false": False}[text.lower()]
+            number = float if option.kind == "real" else int
+            values = [number(part) for part in (text.split(",") if option.kind == "wholes" else [text])]
+            if not all(map(option.has, values)):
+                raise ValueError
+            return values if option.kind == "wholes" else values[0]
+        except (KeyError, ValueError):
+            needed = {"flag": "true or false", "wholes": f"{option.needed} each, like 3,6,"}
+            raise argparse.ArgumentTypeError(
+                f'expected {needed.get(option.kind, option.needed)}, found "{text}"'
+            ) from None
 
     return check

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
-import re
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import HMATRIX, SOLVE, SOLVE_NAMES
+from tacit._described import BEM, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli.arguments import (
     NOT_CONVERGED,
     OK,
-    PLOTS,
-    THREADS,
+    Arguments,
     WrongUse,
-    add_json,
-    add_options,
-    choice,
+    check_files,
     destination,
     given,
-    named_options,
+    matching,
+    preconditioner,
     real,
-    whole,
 )
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-DISCRETISATIONS = ("collocation", "galerkin")
-ASSEMBLIES = ("host", "cuda", "virtual")
+TEXT = "find the charges on conductors whose surface is a mesh"
 AXES = ("x", "y", "z")
-PRECONDS = ("none", "jacobi", "block-jacobi", "hlu", "inner")  # of H-matrices: tacit.precond
+_SOLVING = ("rtol", "max_iterations", "restart")
 VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
 
 
@@ -57,13 +51,6 @@ def triple(text: str) -> list[float]:
     return found
 
 
-def grid(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f'expected copies like 2x2, found "{text}"')
-    return int(found[1]), int(found[2])
-
-
 def plane(text: str) -> tuple[str, float]:
     axis, equals, value = text.partition("=")
     try:
@@ -74,88 +61,53 @@ def plane(text: str) -> tuple[str, float]:
     return axis, float(value)
 
 
-def free(text: str) -> bool | list[int]:
-    if text == "all":
-        return True
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise argparse.ArgumentTypeError(f'expected numbers of conductors from 0 like 0,2, or all, found "{text}"')
-    return [int(number) for number in text.split(",")]
+grid = matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
+free = matching(
+    r"(all|\d+(?:,\d+)*)",
+    "numbers of conductors from 0 like 0,2, or all",
+    lambda text: text == "all" or [int(number) for number in text.split(",")],
+)
 
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "mesh",
-        metavar="MESH",
-        help="triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
+def add(a: Arguments) -> None:
+    a(
+        "mesh MESH",
+        "triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
         " ellipsoid:20,a=2, ring-sphere:13,20",
     )
-    g = p.add_argument_group("problem (in brackets: what is taken when nothing is said)")
-    g.add_argument(
-        "--potential",
-        type=numbers,
-        metavar="V[,V..]",
-        help="of all conductors, or of each [the file's, else 1; 0 in a --field]",
-    )
-    g.add_argument("--floating", default=False, type=free, metavar="N,N|all", help="held at no potential, charge 0")
-    g.add_argument(
-        "--field", default=[0.0, 0.0, 0.0], type=triple, metavar="X,Y,Z", help="uniform, from outside [none]"
-    )
-    g.add_argument(
-        "--plane", type=plane, metavar="AXIS=VALUE", help="grounded, as z=0, all triangles on one side [none]"
-    )
-    g.add_argument("--copies", type=grid, metavar="NxN", help="of the mesh, on a grid across --up")
-    g.add_argument("--gap", type=real(0), metavar="D", help="between the boxes of copies [a tenth of the longer side]")
-    choice(g, "--up", "axis", ("z", "y", "x"), "of copies and of the plot: ")
-    g.add_argument(
-        "--conductors",
-        default="components",
-        metavar="NAME|FILE",
-        help="components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy [components]",
-    )
-    g.add_argument("--mend", action="store_true", help="leave out flat and repeated triangles, turn neighbours alike")
-    g.add_argument("--merge", default=0.0, type=real(0), metavar="D", help="with --mend: vertices within D are one [0]")
-    g = p.add_argument_group("matrix")
-    choice(g, "--discretisation", "discretisation", DISCRETISATIONS)
-    g.add_argument(
-        "--quadrature", default=0.05, type=real(0, True), metavar="R", help="error of entries, in eps [0.05]"
-    )
-    add_options(g, HMATRIX, [name for name in HMATRIX if name != "symmetry"])
-    choice(g, "--scalar", "scalar", ("float64", "float32"))
-    choice(g, "--assembly", "assembly", ASSEMBLIES, "entries and crosses by; virtual: a device that the CPU plays: ")
-    g = p.add_argument_group("method")
-    choice(g, "--method", "method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
-    g.add_argument(
-        "--precond",
-        default={"name": "jacobi"},
-        type=preconditioner,
-        metavar="NAME[:OPTION=VALUE,...]",
-        help=f"{', '.join(PRECONDS)} [jacobi]",
-    )
-    g.add_argument("--rtol", default=1e-7, type=real(0), help="of the residual, as recomputed [1e-7]")
-    add_options(g, SOLVE, ("max_iterations", "restart"))
-    g.add_argument("--capacitance", action="store_true", help="the capacitance matrix, one solve a conductor")
-    g = p.add_argument_group("where it runs")
-    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
-    g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
-    g = p.add_argument_group("what it leaves")
-    add_json(g)
-    g.add_argument("--vtu", type=destination(VIEWS), metavar="FILE", help="mesh and charge density")
-    g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="two views of the charge density")
-    g.add_argument("--points", metavar="FILE", help="x y z in lines (.txt, .csv) or an array (.npy)")
-    g.add_argument(
-        "--at",
-        action="append",
-        default=[],
-        type=triple,
-        metavar="X,Y,Z",
-        help="potential and field here, into the JSON; may be said again",
-    )
-    g.add_argument(
-        "--output",
-        type=destination((".npy", ".txt", ".csv")),
-        metavar="FILE",
-        help="with --points: x y z, potential and field",
-    )
+    a.section("problem (in brackets: what is taken when nothing is said)")
+    a("--potential V[,V..]", "of all conductors, or of each [the file's, else 1; 0 in a --field]", numbers)
+    a("--floating N,N|all", "held at no potential, charge 0", free, False)
+    a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
+    a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
+    a("--copies NxN", "of the mesh, on a grid across --up", grid)
+    a("--gap D", "between the boxes of copies [a tenth of the longer side]", real(0))
+    a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
+    a("--conductors NAME|FILE", "components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy",
+      None, "components")  # fmt: skip
+    a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
+    a("--merge D", "with --mend: vertices within D are one", real(0), 0.0)
+    a.section("matrix")
+    a.options(BEM)
+    a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
+    a.choice("--scalar", ("float64", "float32"))
+    a.section("method")
+    a.choice("--method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
+    named = preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
+    default = {"name": "jacobi"}
+    a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
+    a("--rtol X", "of the residual, as recomputed", real(0), 1e-7)
+    a.options(SOLVE, _SOLVING[1:])
+    a("--capacitance", "the capacitance matrix, one solve a conductor")
+    a.section("where it runs")
+    a.where()
+    a.section("what it leaves")
+    a.json()
+    a("--vtu FILE", "mesh and charge density", destination(VIEWS))
+    a.plot("two views of the charge density")
+    a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
+    a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
+    a("--output FILE", "with --points: x y z, potential and field", destination((".npy", ".txt", ".csv")))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -165,13 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--merge is of --mend")
     if arguments.gap is not None and not arguments.copies:
         raise WrongUse("--gap is of --copies")
-    seen = {os.path.realpath(f): f for f in (arguments.mesh, arguments.points) if f and os.path.exists(f)}
-    for name in ("json", "vtu", "plot", "output"):
-        path = getattr(arguments, name)
-        if path and path != "-":
-            if os.path.realpath(path) in seen:
-                raise WrongUse(f"--{name} {path} is named twice, or is an input")
-            seen[os.path.realpath(path)] = path
+    check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
     return on_ranks(arguments, _here)
 
 
@@ -232,19 +178,6 @@ def _points(path: str) -> Any:
     return points.astype(np.float64)
 
 
-def _value(text: str) -> int | float | str:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
-
-
-def preconditioner(text: str) -> dict[str, Any]:
-    """Of an H-matrix."""
-    name, options = named_options(text, "preconditioner", PRECONDS, lambda _, __, word: _value(word))
-    return {"name": name, **options}
-
-
 def _other_matrix(discretisation: str, charges: Any) -> str:
     """What may help where cg has failed on a matrix that need not be symmetric."""
     if charges.converged or discretisation != "collocation" or not charges.method.endswith("cg"):
@@ -252,14 +185,13 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
     return " --discretisation galerkin gives a symmetric matrix."
 
 
-def _here(a: argparse.Namespace, comm: Any) -> int:
+def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     import numpy as np
 
     from tacit import _support
     from tacit.app import bem
 
     first = comm.rank == 0
-    out = report.console(stderr=a.json == "-", quiet=not first)
     notes: list[str] = []
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
@@ -268,47 +200,30 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     system = bem.assemble(
         mesh,
-        discretisation=a.discretisation,
         conductors=conductors,
         plane=a.plane,
-        quadrature=a.quadrature,
-        assembly=a.assembly,
         scalar=a.scalar,
         threads=a.threads,
         comm=comm,
+        **given(a, BEM),
         **given(a, HMATRIX),
     )
     matrix = system.A.report
-    how = {
-        "method": a.method,
-        "precond": a.precond,
-        "rtol": a.rtol,
-        "max_iterations": a.max_iterations,
-        "restart": a.restart,
-    }
+    how = {"method": a.method, "precond": a.precond, **given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
-    try:
-        charges = system.solve(potential, floating=a.floating, field=a.field, **how)
-    except TypeError as error:
-        if len(a.precond) == 1:
-            raise
-        raise WrongUse(f"--precond: {error}") from error  # its options are all that have any type here
+    charges = system.solve(potential, floating=a.floating, field=a.field, **how)
     done = charges.converged
-    facts: dict[str, Any] = {
-        "schema": "tacit.bem/1",
-        "command": ["tacit", *a.words],
-        "version": report.version(),
-        "machine": report.machine(),
+    facts: dict[str, Any] = report.header("tacit.bem/1", a.words) | {
         "mesh": a.mesh,
         "surface": mesh.surface,
         "unknowns": len(mesh),
         "conductors": system.conductors,
         "conductor_triangles": np.bincount(system.conductor),
-        "discretisation": a.discretisation,
-        "assembly": a.assembly,
+        "discretisation": system.discretisation,
+        "assembly": a.assembly or BEM["assembly"].default,
         "ranks": comm.size,
         "threads": system.threads,
         "seconds": {
@@ -319,20 +234,12 @@ def _here(a: argparse.Namespace, comm: Any) -> int:
         },
         "tolerance": system.tolerance,
         "matrix_bytes": matrix["bytes"],
-        "dense_fraction": matrix["dense_fraction"],
-        "mean_rank": matrix["mean_rank"],
-        "max_rank": matrix["max_rank"],
         "operator_error": matrix["measured_error"],
         "operator_error_estimated": matrix["estimated_error"],
-        "least_bytes": matrix["least_bytes"],
-        "most_bytes": matrix["most_bytes"],
-        "method": charges.method,
-        "precond": charges.precond,
-        "iterations": charges.iterations,
+        **{key: matrix[key] for key in ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")},
+        **{key: getattr(charges, key) for key in ("method", "precond", "iterations", "reason", "residual_norm")},
         "converged": done,
-        "reason": charges.reason,
-        "advice": charges.advice + _other_matrix(a.discretisation, charges),
-        "residual_norm": charges.residual_norm,
+        "advice": charges.advice + _other_matrix(system.discretisation, charges),
         "rtol": a.rtol,
         "history": charges.history,
         "potential": charges.potential,
@@ -407,10 +314,7 @@ def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
     if "capacitance" in facts:
         rows += [("capacitance" if i == 0 else "", _numbers(row)) for i, row in enumerate(facts["capacitance"][:6])]
     rows += [
-        (
-            "at " + ", ".join(f"{c:g}" for c in at["point"]),
-            f"{at['potential']:.7g} V, field {_numbers(at['field'])}",
-        )
+        ("at " + ", ".join(f"{c:g}" for c in at["point"]), f"{at['potential']:.7g} V, field {_numbers(at['field'])}")
         for at in facts.get("at", ())
     ]
     rows.append(
@@ -423,6 +327,6 @@ def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
     rows += [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
     report.print_facts(rows, out)
     for text in facts["notes"] + facts["warnings"]:
-        out.print(f"note: {text}", soft_wrap=True)
+        out.print(f"note: {text}")
     if not facts["converged"] and facts["advice"]:
-        out.print(f"advice: {facts['advice']}", soft_wrap=True)
+        out.print(f"advice: {facts['advice']}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from tacit import launch, report
 from tacit.cli import bem, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
-from tacit.cli.arguments import SIZES, USAGE, Parser, add_json, nearest, one_of
+from tacit.cli.arguments import SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded
 
 EXIT_CODES = """exit codes:
@@ -36,50 +36,21 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"tacit {report.version()}")
     commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands", parser_class=Parser)
 
-    def command(name: str, run: Callable[[argparse.Namespace], int], text: str, **more: Any) -> Parser:
+    def command(name: str, text: str, add: Callable[[Arguments], None], run: Callable[[Any], int], **more: Any) -> None:
         made: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
         made.set_defaults(run=run, parser=made)
-        return made
+        add(Arguments(made))
 
-    p = command("solve", solve.run, "solve A x = b with the matrix of a file", epilog=EXIT_CODES)
-    solve.add(p)
-
-    text = "solve Poisson's equation in the unit cube and compare with the solution"
-    p = command("poisson", poisson.run, text, epilog=EXIT_CODES)
-    poisson.add(p)
-
-    text = "images from the sinograms of a parallel-beam scan"
-    p = command("reconstruct", reconstruct.run, text, epilog=EXIT_CODES)
-    reconstruct.add(p)
-
-    p = command("infer", infer.run, "sparse network inference by the rules of the Graph Challenge", epilog=EXIT_CODES)
-    infer.add(p)
-
-    p = command("multigrid", multigrid.run, "solve a problem on a grid by multigrid", epilog=EXIT_CODES)
-    multigrid.add(p)
-
-    p = command("bem", bem.run, "find the charges on conductors whose surface is a mesh", epilog=EXIT_CODES)
-    bem.add(p)
-
-    p = command("info", matrix.run_info, "say what a matrix or vector file holds")
-    matrix.add_info(p)
-
-    p = command("check", matrix.run_check, "read files strictly and say whether they are valid")
-    matrix.add_check(p)
-
-    p = command("convert", matrix.run_convert, "convert a matrix or vector file; the suffix says into what")
-    matrix.add_convert(p)
-
-    p = command("doctor", _doctor, "find out whether MPI, threads and GPU work here, and what cures what does not")
-    add_json(p, "all findings")
-
-    p = command("demo", _demo, "show on a page of pictures what is Tacit's, in about half a minute")
-    p.add_argument("--size", default="m", type=one_of("size", SIZES), metavar="NAME", help="s, m, l [m]")
-    p.add_argument("--quick", action="store_true", help="a small problem and few runs: seconds")
-    p.add_argument("--output", default="tacit-demo", metavar="FOLDER", help="[tacit-demo]")
-
-    p = command("mpirun", mpirun.run, "run a program or Python script on several ranks with the MPI of Tacit")
-    mpirun.add(p)
+    for module in (solve, poisson, reconstruct, infer, multigrid, bem):
+        command(module.__name__.rpartition(".")[2], module.TEXT, module.add, module.run, epilog=EXIT_CODES)
+    command("info", "say what a matrix or vector file holds", matrix.add_info, matrix.run_info)
+    command("check", "read files strictly and say whether they are valid", matrix.add_check, matrix.run_check)
+    text = "convert a matrix or vector file; the suffix says into what"
+    command("convert", text, matrix.add_convert, matrix.run_convert)
+    text = "find out whether MPI, threads and GPU work here, and what cures what does not"
+    command("doctor", text, lambda a: a.json("all findings"), _doctor)
+    command("demo", "show on a page of pictures what is Tacit's, in about half a minute", _add_demo, _demo)
+    command("mpirun", mpirun.TEXT, mpirun.add, mpirun.run)
     return parser
 
 
@@ -129,6 +100,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from tacit.cli import doctor
 
     return doctor.main(arguments.json)
+
+
+def _add_demo(a: Arguments) -> None:
+    a("--size NAME", "s, m, l", one_of("size", SIZES), "m")
+    a("--quick", "a small problem and few runs: seconds")
+    a("--output FOLDER", "", None, "tacit-demo")
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -156,7 +156,7 @@ def work(specification: str) -> None:
             comm=comm,
             callback=krylov.Observer(_clock(stamps)),
         )
-        document = report.document(result, command=["tacit", "demo"], read_seconds=built, rtol=RTOL)
+        document = report.document(result, words=["demo"], read_seconds=built, rtol=RTOL)
         setup = document["seconds"]["setup"]
         first = len(document["history"]) - len(stamps)  # the residual before the first iteration has no call
         times = [setup] * first + [max(setup, t) for t in stamps]
@@ -248,7 +248,7 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
     folder.mkdir(parents=True, exist_ok=True)
     plan = cases(most)
     heading = "[bold]Two sources in a stirred box:[/] convection, diffusion and decay in three dimensions"
-    out.print(f"{heading}, {report.count(n**3)} unknowns, relative residual {RTOL:g}", soft_wrap=True)
+    out.print(f"{heading}, {report.count(n**3)} unknowns, relative residual {RTOL:g}")
     out.print(f"{report.processor()}; {report.plural(threads, 'thread')} a rank; times with set-up", markup=False)
     start = time.perf_counter()
     show = Show(plan, out)
@@ -286,7 +286,7 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
         out.print(MORE, markup=False)
     elif sections:  # else there is nothing to draw with
         for name, part in demo_parts.run(folder, quick):
-            out.print(part.line, markup=False, soft_wrap=True)
+            out.print(part.line, markup=False)
             facts["parts"][name] = part.facts
             sections.append(part.section)
             names += part.section.pictures
@@ -298,8 +298,8 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
         names.insert(0, ("index.html", "a page with all of it: open it in a browser"))
     out.print(f"{time.perf_counter() - start:.0f} s in all. It left")
     for name, what in names:
-        out.print(f"  {folder / name}: {what}", markup=False, soft_wrap=True)
-    out.print(f"Go on with: {again(folder, plan)}", markup=False, soft_wrap=True)
+        out.print(f"  {folder / name}: {what}", markup=False)
+    out.print(f"Go on with: {again(folder, plan)}", markup=False)
     return 0 if converged else 3
 
 
@@ -321,7 +321,7 @@ class Show:
             self.live = Live(table(self.plan, {}, set()), console=self.out, refresh_per_second=8)
             self.live.start()
         else:
-            self.out.print(line(list(COLUMNS)), markup=False, soft_wrap=True)
+            self.out.print(line(list(COLUMNS)), markup=False)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -348,7 +348,7 @@ class Show:
         self.done[number] = said["result"]
         self.times[number] = said["times"]
         if self.live is None:
-            self.out.print(line(cells(self.plan[number], said["result"], False)), markup=False, soft_wrap=True)
+            self.out.print(line(cells(self.plan[number], said["result"], False)), markup=False)
 
 
 def write(

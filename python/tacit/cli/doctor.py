@@ -41,10 +41,10 @@ def main(json: str | None = None) -> int:
         findings.append(finding)
         mark, colour = MARKS[finding.state]
         out.print(f"[{colour}]{mark}[/]  [bold]{finding.name:<13}[/]", end=" ")
-        out.print(finding.value, markup=False, soft_wrap=True)
+        out.print(finding.value, markup=False)
         if finding.cure:
             out.print(f"    {'':<13} [yellow]cure:[/]", end=" ")
-            out.print(finding.cure, markup=False, soft_wrap=True)
+            out.print(finding.cure, markup=False)
     problems = sum(finding.state == BAD for finding in findings)
     out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
     if json:

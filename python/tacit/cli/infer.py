@@ -7,43 +7,24 @@ import time
 from typing import Any
 
 from tacit import report
-from tacit.cli.arguments import INTERRUPTED, OK, WrongUse, add_json, choice, destination, real, whole
+from tacit._described import INFERENCE
+from tacit.cli.arguments import INTERRUPTED, OK, Arguments, WrongUse, destination, given, whole
+
+TEXT = "sparse network inference by the rules of the Graph Challenge"
+_LEFT_OUT = ("report_layers", "keep_outputs")
 
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "images", metavar="IMAGES", help="lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)"
-    )
-    p.add_argument(
-        "--weights", metavar="FOLDER", help="n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]"
-    )
-    p.add_argument(
-        "--classes", metavar="FILE.npz", help='of a generated net: "row_class", the class of every neuron in each block'
-    )
-    p.add_argument(
-        "--neurons", default=1024, type=whole(1), metavar="N", help="of a generated net 16 times a power of two [1024]"
-    )
-    p.add_argument("--layers", default=120, type=whole(1), metavar="N", help="[120]")
-    p.add_argument("--bias", type=float, metavar="B", help="not above 0 [the challenge's for this number of neurons]")
-    p.add_argument("--ceiling", default=32.0, type=real(0, True), metavar="C", help="[32]")
-    choice(p, "--values", "values", ("full", "float16", "bfloat16"), "of the stored weights: ")
-    p.add_argument(
-        "--weight-bytes",
-        default=0.0,
-        type=real(0),
-        metavar="B",
-        help="memory for weights; more are streamed [all kept]",
-    )
-    p.add_argument("--panel", default=0, type=whole(0), metavar="K", help="images worked on together, a multiple of 16")
-    p.add_argument("--threads", type=whole(1), metavar="N", help="threads")
-    p.add_argument("--truth", metavar="FILE", help="categories to compare with: one a line, from 1")
-    p.add_argument(
-        "--output",
-        type=destination((".tsv", ".txt", ".npy")),
-        metavar="FILE",
-        help="write the categories: .tsv, .txt from 1; .npy from 0",
-    )
-    add_json(p)
+def add(a: Arguments) -> None:
+    a("images IMAGES", "lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)")
+    a("--weights FOLDER", "n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]")
+    a("--classes FILE.npz", 'of a generated net: "row_class", the class of every neuron in each block')
+    a("--neurons N", "of a generated net 16 times a power of two", whole(1), 1024)
+    a("--layers N", "", whole(1), 120)
+    a.options(INFERENCE, [name for name in INFERENCE if name not in _LEFT_OUT], takers=False)
+    a.where(ranks=False)
+    a("--truth FILE", "categories to compare with: one a line, from 1")
+    a("--output FILE", "write the categories: .tsv, .txt from 1; .npy from 0", destination((".tsv", ".txt", ".npy")))
+    a.json()
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,14 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
             truth = np.unique(np.loadtxt(arguments.truth, dtype=np.int64, ndmin=1)) - 1
         except ValueError as error:
             raise InputError(f"{arguments.truth}: {error}") from None
+    options: Any = given(arguments, INFERENCE)
+    making: Any = {name: options.pop(name) for name in [*options] if "network" in INFERENCE[name].takers}
     if arguments.weights:
-        net = inference.read_network(
-            arguments.weights,
-            arguments.neurons,
-            arguments.layers,
-            values=arguments.values,
-            weight_bytes=arguments.weight_bytes,
-        )
+        net = inference.read_network(arguments.weights, arguments.neurons, arguments.layers, **making)
     else:
         classes = None
         if arguments.classes:
@@ -84,27 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
                     f'{arguments.classes}: "row_class" has shape {classes.shape};'
                     " the class of every neuron in each block is needed"
                 )
-        net = inference.radixnet(
-            arguments.neurons,
-            arguments.layers,
-            classes=classes,
-            values=arguments.values,
-            weight_bytes=arguments.weight_bytes,
-        )
+        net = inference.radixnet(arguments.neurons, arguments.layers, classes=classes, **making)
     read = time.perf_counter() - begin
-    r = net.infer(
-        images,
-        bias=arguments.bias,
-        ceiling=arguments.ceiling,
-        packed=packed,
-        panel=arguments.panel,
-        threads=arguments.threads,
-    )
-    facts: dict[str, Any] = {
-        "schema": "tacit.infer/1",
-        "command": ["tacit", *arguments.words],
-        "version": report.version(),
-        "machine": report.machine(),
+    r = net.infer(images, packed=packed, threads=arguments.threads, **options)
+    facts: dict[str, Any] = report.header("tacit.infer/1", arguments.words) | {
         "layers": r.layers_done,
         "neurons": arguments.neurons,
         "images": len(images),
@@ -118,11 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         "output": None if r.interrupted else arguments.output,
     }
     if truth is not None:
-        facts["truth"] = {
-            "given": len(truth),
-            "common": int(np.isin(r.categories, truth).sum()),
-            "equal": bool(np.array_equal(r.categories, truth)),
-        }
+        common, equal = int(np.isin(r.categories, truth).sum()), bool(np.array_equal(r.categories, truth))
+        facts["truth"] = {"given": len(truth), "common": common, "equal": equal}
     if arguments.output and not r.interrupted:  # what is alive halfway is no category
         with report.replacing(arguments.output) as temporary:
             if arguments.output.endswith(".npy"):
@@ -133,18 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
         report.write_json(facts, arguments.json)
     out.print(
         f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons:"
-        f" {len(r.categories):,} categories",
-        soft_wrap=True,
+        f" {len(r.categories):,} categories"
     )
     out.print(
         f"read {read:.2f} s, infer {r.seconds['solve']:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
         f" ({r.edges_worked / max(r.edges, 1):.1%}"
-        " of them multiplied, the rest belong to images without outputs)",
-        soft_wrap=True,
+        " of them multiplied, the rest belong to images without outputs)"
     )
     if truth is not None:
-        out.print(
-            f"truth: {facts['truth']['common']} of {len(truth)} in common,"
-            f" {'equal' if facts['truth']['equal'] else 'not equal'}"
-        )
+        out.print(f"truth: {common} of {len(truth)} in common, {'equal' if equal else 'not equal'}")
     return INTERRUPTED if r.interrupted else OK

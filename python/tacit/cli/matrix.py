@@ -5,22 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 
-from tacit.cli.arguments import OUTPUTS, WrongUse, add_json, destination
+from tacit.cli.arguments import OUTPUTS, Arguments, WrongUse, destination
 from tacit.cli.failures import guarded
 
 
-def add_info(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", metavar="FILE")
-    add_json(p, "this")
+def add_info(a: Arguments) -> None:
+    a("file FILE")
+    a.json("this")
 
 
-def add_check(p: argparse.ArgumentParser) -> None:
-    p.add_argument("files", nargs="+", metavar="FILE")
+def add_check(a: Arguments) -> None:
+    a("files FILE", nargs="+")
 
 
-def add_convert(p: argparse.ArgumentParser) -> None:
-    p.add_argument("input", metavar="IN")
-    p.add_argument("output", metavar="OUT", type=destination(OUTPUTS), help=".mtx, .mtx.gz, .npz, .npy, .petsc")
+def add_convert(a: Arguments) -> None:
+    a("input IN")
+    a("output OUT", ".mtx, .mtx.gz, .npz, .npy, .petsc", destination(OUTPUTS))
 
 
 def run_info(arguments: argparse.Namespace) -> int:

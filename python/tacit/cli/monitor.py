@@ -66,7 +66,7 @@ class Monitor:
         return False
 
     def _line(self, k: int, r: float) -> None:
-        self.out.print(f"{k:9d}  {r:.6e}", soft_wrap=True)
+        self.out.print(f"{k:9d}  {r:.6e}")
         self.printed = k
 
     def _share(self, r: float) -> float:

@@ -6,16 +6,16 @@ import argparse
 import os
 
 from tacit import launch
-from tacit.cli.arguments import THREADS, WrongUse, whole
+from tacit.cli.arguments import Arguments, WrongUse, whole
 from tacit.cli.ranks import own_command
 
+TEXT = "run a program or Python script on several ranks with the MPI of Tacit"
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument("-n", "--ranks", required=True, type=whole(1), metavar="N")
-    p.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
-    p.add_argument(
-        "program", nargs=argparse.REMAINDER, metavar="PROGRAM ARGUMENTS", help="a .py file is run by this Python"
-    )
+
+def add(a: Arguments) -> None:
+    a.parser.add_argument("-n", "--ranks", required=True, type=whole(1), metavar="N")
+    a.where(ranks=False)
+    a("program PROGRAM ARGUMENTS", "a .py file is run by this Python", nargs=argparse.REMAINDER)
 
 
 def run(arguments: argparse.Namespace) -> int:

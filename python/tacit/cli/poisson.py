@@ -7,41 +7,40 @@ import time
 from typing import Any
 
 from tacit import report
-from tacit._described import PATHS, SOLVE
-from tacit.cli.arguments import NOT_CONVERGED, OK, add_json, add_options, choice, given, whole
+from tacit._described import PARTS, PATHS, SOLUTIONS, SOLVE
+from tacit.cli.arguments import NOT_CONVERGED, OK, Arguments, given, whole
 from tacit.cli.ranks import on_ranks
 
+TEXT = "solve Poisson's equation in the unit cube and compare with the solution"
 METHODS = ("cg", "richardson", "pipelined-cg", "ca-cg", "chebyshev", "bicgstab", "gmres")
 PRECONDS = ("none", "jacobi")
 FORMS = ("stencil", "csr")
-PARTS = ("slices", "boxes")
-SOLUTIONS = ("bump", "sine")
 SCHEDULE = ("schedule", "remote_threads", "job_rows")
 
 
-def add_where(g: Any) -> None:
+def add_where(a: Arguments) -> None:
     """The options of halos, for every command that solves."""
-    choice(g, "--path", "path", PATHS, "how halos travel: ")
-    g.add_argument("--levels", metavar="N,N", help="ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
-    add_options(g, SOLVE, SCHEDULE)
+    a.choice("--path", PATHS, "how halos travel")
+    a("--levels N,N", "ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
+    a.options(SOLVE, SCHEDULE)
 
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--n", default=65, type=whole(3), metavar="N", help="nodes along an edge, walls included [65]")
-    choice(p, "--form", "form", FORMS, "of the matrix, not stored or stored: ")
-    choice(p, "--parts", "parts", PARTS, "of the ranks: ")
-    choice(p, "--solution", "solution", SOLUTIONS, "that is to be found: ")
-    p.add_argument("--nested", default=1, type=whole(1), metavar="K", help="K meshes, each of half the width [1]")
-    choice(p, "--method", "method", METHODS)
-    choice(p, "--precond", "preconditioner", PRECONDS, default="none; of richardson: jacobi")
-    p.add_argument("--iterations", type=whole(1), metavar="N", help="exactly so many, whatever the residual")
-    add_options(p, SOLVE, ("rtol", "max_iterations", "sweeps"))
-    choice(p, "--scalar", "scalar", ("float64", "float32"))
-    g = p.add_argument_group("where it runs")
-    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
-    g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank [the cores, shared by the ranks]")
-    add_where(g)
-    add_json(p)
+def add(a: Arguments) -> None:
+    a("--n N", "nodes along an edge, walls included", whole(3), 65)
+    a.choice("--form", FORMS, "of the matrix, not stored or stored")
+    a.choice("--parts", PARTS, "of the ranks")
+    a.choice("--solution", SOLUTIONS, "that is to be found")
+    a("--nested K", "K meshes, each of half the width", whole(1), 1)
+    a.choice("--method", METHODS)
+    a.choice("--precond", PRECONDS, default="none; of richardson: jacobi", what="preconditioner")
+    a("--iterations N", "exactly so many, whatever the residual", whole(1))
+    a.options(SOLVE, ("rtol", "max_iterations", "sweeps"))
+    a.choice("--scalar", ("float64", "float32"))
+    a.section("where it runs")
+    a.where()
+    add_where(a)
+    a.section("what it leaves")
+    a.json()
 
 
 def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dict[str, Any]]:
@@ -101,14 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     return on_ranks(arguments, _here)
 
 
-def _here(arguments: argparse.Namespace, comm: Any) -> int:
+def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     """On every rank. Only the first prints and writes. The exit code."""
     from tacit._support import utf8
 
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
-    first = comm.rank == 0
-    out = report.console(stderr=arguments.json == "-", quiet=not first)
     runs: list[dict[str, Any]] = []
     good = True
     nodes = arguments.n
@@ -122,22 +119,19 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             ranks = "x".join(map(str, facts["ranks"]))
             out.print(
                 f"{facts['method']}, {facts['precond']}, {facts['form']}, {facts['parts']} on {ranks} ranks x "
-                f"{facts['threads']} threads; path {facts['path']}, schedule {facts['schedule']}; {facts['topology']}",
-                soft_wrap=True,
+                f"{facts['threads']} threads; path {facts['path']}, schedule {facts['schedule']}; {facts['topology']}"
             )
             out.print("  nodes     unknowns  iterations  |b-Ax|/|b|      max|x-u|   ratio   seconds   ns/point/it")
         ratio = f"{facts['error_ratio']:.3f}" if "error_ratio" in facts else "-"
         out.print(
             f"{facts['nodes']:>5}^3 {facts['unknowns']:>12,} {facts['iterations']:>11,}  {facts['residual_norm']:.4e}  "
             f"{facts['error_max']:.6e}  {ratio:>6} {facts['seconds']['solve']:9.3f} "
-            f"{facts['nanoseconds_per_point_and_iteration']:12.3f}",
-            soft_wrap=True,
+            f"{facts['nanoseconds_per_point_and_iteration']:12.3f}"
         )
         if not result.converged and arguments.iterations is None:
-            out.print(f"not converged: {result.reason}. {result.advice}", soft_wrap=True)
+            out.print(f"not converged: {result.reason}. {result.advice}")
             break
         nodes = 2 * nodes - 1
-    if first and arguments.json:
-        said = {"version": report.version(), "command": ["tacit", *arguments.words]}
-        report.write_json({"schema": "tacit.poisson/1", **said, "runs": runs}, arguments.json)
+    if comm.rank == 0 and arguments.json:
+        report.write_json(report.header("tacit.poisson/1", arguments.words) | {"runs": runs}, arguments.json)
     return OK if good else NOT_CONVERGED

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacit import launch
+from tacit import launch, report
 from tacit.cli.arguments import WrongUse
 
 
@@ -40,9 +40,11 @@ def communicator(ranks: int | None) -> Any:
     return world
 
 
-def on_ranks(arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Any], int]) -> int:
-    """The exit code of work(arguments, comm) on every rank: on --ranks that are started here, or on those there are."""
+def on_ranks(arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Any, Any], int]) -> int:
+    """The exit code of work(arguments, comm, out) on every rank: on --ranks that are started here, or on those there
+    are. `out` prints on the first rank only."""
     if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
         return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
     comm = communicator(arguments.ranks)
-    return int(comm.collective(lambda: work(arguments, comm)))
+    out = report.console(stderr=arguments.json == "-", quiet=comm.rank != 0)
+    return int(comm.collective(lambda: work(arguments, comm, out)))

@@ -6,66 +6,41 @@ import argparse
 import contextlib
 import itertools
 import math
-import os
-import re
 import sys
 import time
 from typing import Any
 
 from tacit import report
+from tacit._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED
 from tacit.cli.arguments import (
     INTERRUPTED,
     NOT_CONVERGED,
     OK,
+    Arguments,
     WrongUse,
-    add_json,
-    choice,
+    check_files,
     destination,
+    given,
+    matching,
     real,
     whole,
 )
 from tacit.cli.ranks import on_ranks
 
-METHODS = ("cgls", "sirt")
-VALUES = ("full", "float32", "float16", "bfloat16")
-VECTORS = ("full", "float16", "bfloat16")
-FORMATS = ("automatic", "computed", "list", "bitmap", "plain")
-ORDERS = ("hilbert", "natural", "clustered", "spectral", "greedy", "metis")
+TEXT = "images from the sinograms of a parallel-beam scan"
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
+# Of the projector; its columns are the batch.
+PROJECTOR = [name for name, option in TILED.items() if "projector" in option.takers and name != "columns"]
 
-
-def sizes(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)?", text):
-        raise argparse.ArgumentTypeError(f'expected N or ROWS,COLUMNS, found "{text}"')
-    return tuple(int(n) for n in text.split(","))
-
-
-def pair(text: str) -> tuple[int, int]:
-    numbers = sizes(text)
-    if len(numbers) != 2:
-        raise argparse.ArgumentTypeError(f'expected ANGLES,DETECTORS, found "{text}"')
-    return numbers[0], numbers[1]
-
-
-def group_sizes(text: str) -> list[int]:
-    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise argparse.ArgumentTypeError(f'expected sizes of groups of ranks like 3,6, found "{text}"')
-    return [int(n) for n in text.split(",")]
-
-
-def grid(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f'expected DATAxBATCH like 4x3, found "{text}"')
-    return int(found[1]), int(found[2])
-
-
-def span(text: str) -> tuple[int, int | None]:
-    found = re.fullmatch(r"(\d+)(?:(:)(\d*))?", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f'expected FIRST:END or one number, found "{text}"')
-    first = int(found[1])
-    return first, first + 1 if not found[2] else int(found[3]) if found[3] else None
+_N = r"([1-9]\d*)"
+sizes = matching(rf"{_N}(?:,{_N})?", "N or ROWS,COLUMNS", lambda m, n: int(m) if n is None else (int(m), int(n)))
+pair = matching(f"{_N},{_N}", "ANGLES,DETECTORS", lambda m, n: (int(m), int(n)))
+grid = matching(f"{_N}x{_N}", "DATAxBATCH like 4x3", lambda m, n: (int(m), int(n)))
+span = matching(
+    r"(\d+)(?:(:)(\d*))?",
+    "FIRST:END or one number",
+    lambda first, colon, end: (int(first), int(first) + 1 if not colon else int(end) if end else None),
+)
 
 
 def axis(text: str) -> str:
@@ -78,69 +53,34 @@ def axis(text: str) -> str:
     return text
 
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "file", nargs="?", metavar="SCAN.h5", help="HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta"
-    )
-    p.add_argument("--sinogram", metavar="FILE", help="instead: raw float32 [slice][angle][detector], line integrals")
-    p.add_argument("--shape", type=pair, metavar="ANGLES,DETECTORS", help="of that sinogram")
-    p.add_argument("--theta", metavar="FILE", help="with it, or in place of the theta of SCAN.h5: raw float32, radians")
-    p.add_argument(
-        "--data", metavar="NAME", help="the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]"
-    )
-    p.add_argument(
-        "--white", type=real(0, True), metavar="LEVEL", help="counts without the sample, in place of data_white"
-    )
-    p.add_argument("--dark", type=real(0), metavar="LEVEL", help="counts without the beam, in place of data_dark")
-    p.add_argument("--slices", type=span, metavar="FIRST:END", help="[all]")
-    p.add_argument(
-        "--centre", type=axis, metavar="BINS|auto", help="of rotation, from the detector's left edge [the middle]"
-    )
-    p.add_argument("--image", type=sizes, metavar="N|ROWS,COLUMNS", help="pixels [as many as bins]")
-    p.add_argument("--pixel", default=1.0, type=real(0, True), metavar="BINS", help="side of a pixel [1]")
-    g = p.add_argument_group("method")
-    choice(g, "--method", "method", METHODS)
-    g.add_argument("--iterations", default=30, type=whole(0), metavar="N", help="at most [30]")
-    g.add_argument("--discrepancy", default=0.0, type=real(0), metavar="R", help="end a slice at |b - A x| <= R")
-    g.add_argument("--tolerance", default=0.0, type=real(0), metavar="T", help="end at |A^T r| <= T |A^T b|")
-    g.add_argument("--l-curve", action="store_true", help="end at the corner of the L-curve")
-    g.add_argument("--relaxation", default=1.0, type=real(0, True), metavar="W", help="of sirt [1]")
-    g.add_argument("--nonnegative", action="store_true", help="sirt: no pixel below 0")
-    g.add_argument(
-        "--reorthogonalise", type=int, default=1, metavar="N", help="cgls: keep gradients orthogonal to the first N [1]"
-    )
-    g.add_argument("--no-reorthogonalisation", action="store_true", help="cgls as it stands: one image less in memory")
-    g.add_argument("--start", metavar="FILE.npy", help="images to start from")
-    g = p.add_argument_group("where and how it runs")
-    choice(g, "--values", "values", VALUES, "of the stored projector: ")
-    choice(g, "--vectors", "vectors", VECTORS, "that a product reads: ")
-    choice(g, "--format", "format", FORMATS, "of the projector: ")
-    choice(g, "--order", "order", ORDERS, "of rays and pixels: ")
-    choice(g, "--scalar", "scalar", ("float32", "float64"))
-    g.add_argument(
-        "--batch",
-        default=32,
-        type=whole(1),
-        metavar="K",
-        help="slices worked on together; twice as many in memory [32]",
-    )
-    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here")
-    g.add_argument(
-        "--grid", type=grid, metavar="DATAxBATCH", help="ranks that share an image x groups that share the slices [Nx1]"
-    )
-    g.add_argument(
-        "--groups", default=[], type=group_sizes, metavar="3,6", help="ranks within which partial sums are added first"
-    )
-    g.add_argument("--minibatch", default=0, type=whole(0), metavar="K", help="slices to a message [all]")
-    g.add_argument(
-        "--tune", action="store_true", help="time projectors, stored and computed, first; kept for the next time"
-    )
-    g.add_argument("--threads", type=whole(1), metavar="N", help="threads of a rank")
-    g = p.add_argument_group("what it leaves")
-    g.add_argument("--output", type=destination(IMAGES), metavar="FILE", help=f"images: {', '.join(IMAGES)}")
-    g.add_argument("--preview", type=destination((".png",)), metavar="FILE.png", help="the middle slice as a picture")
-    g.add_argument("--monitor", action="store_true", help="show progress")
-    add_json(g)
+def add(a: Arguments) -> None:
+    a("file SCAN.h5", "HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta", nargs="?")
+    a("--sinogram FILE", "instead: raw float32 [slice][angle][detector], line integrals")
+    a("--shape ANGLES,DETECTORS", "of that sinogram", pair)
+    a("--theta FILE", "with it, or in place of the theta of SCAN.h5: raw float32, radians")
+    a("--data NAME", "the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]")
+    a("--white LEVEL", "counts without the sample, in place of data_white", real(0, True))
+    a("--dark LEVEL", "counts without the beam, in place of data_dark", real(0))
+    a("--slices FIRST:END", "[all]", span)
+    a("--centre BINS|auto", "of rotation, from the detector's left edge [the middle]", axis)
+    a("--image N|ROWS,COLUMNS", "pixels [as many as bins]", sizes)
+    a("--pixel BINS", "side of a pixel", real(0, True), 1.0)
+    a.section("method")
+    a.choice("--method", RECONSTRUCT_NAMES)
+    a.options(RECONSTRUCT)
+    a("--no-reorthogonalisation", "cgls as it stands: one image less in memory")
+    a("--start FILE.npy", "images to start from")
+    a.section("where and how it runs")
+    a.options(TILED, PROJECTOR, takers=False)
+    a.choice("--scalar", ("float32", "float64"))
+    a("--batch K", "slices worked on together; twice as many in memory", whole(1), 32)
+    a.where()
+    a("--grid DATAxBATCH", "ranks that share an image x groups that share the slices [Nx1]", grid)
+    a.section("what it leaves")
+    a("--output FILE", f"images: {', '.join(IMAGES)}", destination(IMAGES))
+    a("--preview FILE.png", "the middle slice as a picture", destination((".png",)))
+    a("--monitor", "show progress")
+    a.json()
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
@@ -178,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     return on_ranks(arguments, _here)
 
 
-def _here(arguments: argparse.Namespace, world: Any) -> int:
+def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
     from tacit import comm as _comm
     from tacit._core import InputError
@@ -186,7 +126,10 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
     from tacit.app import scans, tomography
 
     first = world.rank == 0
-    out = report.console(stderr=arguments.json == "-", quiet=not first)
+    options: Any = given(arguments, RECONSTRUCT)
+    if arguments.no_reorthogonalisation:
+        options["reorthogonalise"] = 0
+    tomography.checked(arguments.method, options)
     data, batches = arguments.grid or (world.size, 1)
     if data * batches != world.size:
         raise ValueError(f"a grid of {data} x {batches} ranks, but there are {world.size}")
@@ -223,28 +166,21 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
     if isinstance(start, dict):
         raise InputError(f"{arguments.start}: one array (.npy) is needed")
     for text in scan.assumed:
-        out.print(f"warning: {text}", style="yellow", soft_wrap=True)
+        out.print(f"warning: {text}", style="yellow")
     read_seconds = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    image = arguments.image
     P = tomography.projector(
         scan.angles,
         scan.detectors,
-        image=None if image is None else image[0] if len(image) == 1 else image,
+        image=arguments.image,
         centre=centre,
         pixel=arguments.pixel,
-        values=arguments.values,
-        vectors=arguments.vectors,
-        format=arguments.format,
-        order=arguments.order,
         columns=min(arguments.batch, high - low),
-        groups=arguments.groups,
-        minibatch=arguments.minibatch,
-        tune=arguments.tune,
         dtype=arguments.scalar,
         threads=arguments.threads,
         comm=comm,
+        **given(arguments, TILED, PROJECTOR),
     )
     build_seconds = time.perf_counter() - begin
     if start is not None:
@@ -280,13 +216,6 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
                     sinograms,
                     projector=P,
                     method=arguments.method,
-                    iterations=arguments.iterations,
-                    discrepancy=arguments.discrepancy,
-                    tolerance=arguments.tolerance,
-                    l_curve=arguments.l_curve,
-                    relaxation=arguments.relaxation,
-                    nonnegative=arguments.nonnegative,
-                    reorthogonalise=0 if arguments.no_reorthogonalisation else arguments.reorthogonalise,
                     start=None if start is None else start[a - low : b - low],
                     batch=arguments.batch,
                     callback=lambda s, a=a: line(  # type: ignore[misc]
@@ -302,16 +231,11 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
                         )
                     ),
                     threads=arguments.threads,
+                    **options,
                 )
                 interrupted = result.interrupted
-                found = (
-                    a - low,
-                    result.images,
-                    result.residual,
-                    result.slice_iterations,
-                    result.end,
-                    result.final_residual,
-                )
+                told = (result.residual, result.slice_iterations, result.end, result.final_residual)
+                found = (a - low, result.images, *told)
             # Where a rank has failed the others hear of it here, not in a gather that looks for nothing.
             world.all_min(1)
             parts = [found] if leaders is None else leaders.gather(found) if world.rank % data == 0 else None
@@ -340,11 +264,7 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
     if first:
         order = sorted(history)
         spoilt = [low + i for i in order if history[i][2] == "non_finite"]
-        facts = {
-            "schema": "tacit.reconstruct/1",
-            "command": ["tacit", *arguments.words],
-            "version": report.version(),
-            "machine": report.machine(),
+        facts = report.header("tacit.reconstruct/1", arguments.words) | {
             "scan": scan.path,
             "angles": len(scan.angles),
             "detectors": scan.detectors,
@@ -372,7 +292,7 @@ def _here(arguments: argparse.Namespace, world: Any) -> int:
         show(facts, out)
     if spoilt:
         named = ", ".join(map(str, spoilt[:8])) + (", .." if len(spoilt) > 8 else "")
-        out.print(f"not reconstructed, as their numbers are not finite: slices {named}", soft_wrap=True)
+        out.print(f"not reconstructed, as their numbers are not finite: slices {named}")
     wrong = bool(world.all_max_real(float(len(spoilt))))
     return INTERRUPTED if interrupted else NOT_CONVERGED if wrong else OK
 
@@ -389,25 +309,22 @@ def show(facts: dict[str, Any], out: Any) -> None:
     out.print(
         f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']}"
         f" bins,"
-        f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']})",
-        soft_wrap=True,
+        f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']})"
     )
     if facts["residual"]:
         out.print(
             f"{facts['method']}: {min(facts['iterations'])} to {max(facts['iterations'])} iterations, |b - A x|"
-            f" {min(facts['residual']):.4g} to {max(facts['residual']):.4g}",
-            soft_wrap=True,
+            f" {min(facts['residual']):.4g} to {max(facts['residual']):.4g}"
         )
     out.print(
         f"read {seconds['read']:.2f} s, build {seconds['build']:.2f} s, solve {seconds['solve']:.2f} s;"
-        f" {facts['peak_memory_bytes'] / 1e9:.2f} GB",
-        soft_wrap=True,
+        f" {facts['peak_memory_bytes'] / 1e9:.2f} GB"
     )
     for name in ("output", "preview"):
         if facts[name]:
-            out.print(f"{name} {facts[name]}", soft_wrap=True)
+            out.print(f"{name} {facts[name]}")
     if facts["reason"] == "interrupted":
-        out.print("interrupted: images are those of the moment", soft_wrap=True)
+        out.print("interrupted: images are those of the moment")
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -419,20 +336,6 @@ def _check(arguments: argparse.Namespace) -> None:
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
             raise WrongUse(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
-    files = [f for f in (arguments.file, arguments.sinogram, arguments.theta, arguments.start) if f]
-    outputs = [f for f in (arguments.output, arguments.preview, arguments.json) if f and f != "-"]
-    seen = {os.path.realpath(f) for f in files}
-    for f in outputs:
-        if os.path.realpath(f) in seen:
-            raise WrongUse(f"{f} is named twice, or is an input")
-        seen.add(os.path.realpath(f))
-    if arguments.nonnegative and arguments.method != "sirt":
-        raise WrongUse("--nonnegative is of sirt")
-    if arguments.relaxation != 1.0 and arguments.method != "sirt":
-        raise WrongUse("--relaxation is of sirt")
-    if arguments.method != "cgls" and (arguments.no_reorthogonalisation or arguments.reorthogonalise != 1):
-        raise WrongUse("--reorthogonalise and --no-reorthogonalisation are of cgls")
-    if arguments.no_reorthogonalisation and arguments.reorthogonalise != 1:
+    check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "json"))
+    if arguments.no_reorthogonalisation and arguments.reorthogonalise is not None:
         raise WrongUse("--reorthogonalise and --no-reorthogonalisation are given")
-    if arguments.reorthogonalise < 0:
-        raise WrongUse(f"--reorthogonalise {arguments.reorthogonalise}: 0 or more gradients are possible")

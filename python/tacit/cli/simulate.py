@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from tacit import report
 from tacit._described import SOLVE
-from tacit.cli.arguments import WrongUse, given, whole
+from tacit.cli.arguments import Arguments, WrongUse, given, whole
 
 # Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
 REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
 DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
-def add(g: Any) -> None:
-    g.add_argument("--simulate", type=whole(1), metavar="RANKS", help="on so many simulated ranks; times are theirs")
-    g.add_argument("--machine", metavar="NAME|FILE.json", help="of --simulate: a known machine, or parameters [modern]")
+def add(a: Arguments) -> None:
+    a("--simulate RANKS", "on so many simulated ranks; times are theirs", whole(1))
+    a("--machine NAME|FILE.json", "of --simulate: a known machine, or parameters [modern]")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -46,40 +45,25 @@ def run(arguments: argparse.Namespace) -> bool:
         b,
         ranks=arguments.simulate,
         machine=arguments.machine or "modern",
-        precond={"name": arguments.precond[0], **arguments.precond[1]},
+        precond=arguments.precond,
         method=arguments.method,
         scalar=arguments.scalar,
         trace=arguments.trace is not None,
         **given(arguments, SOLVE),
     )
     r = made.result
-    out.print(made.summary(), soft_wrap=True, highlight=False, markup=False)
+    out.print(made.summary(), markup=False)
     if arguments.output:
         op.write(arguments.output, r.x)
     if arguments.trace:
         r.save_trace(arguments.trace)
     if arguments.json:
-        facts = {
-            "schema": "tacit.simulate/1",
-            "version": report.version(),
-            "command": ["tacit", *arguments.words],
+        told = ("converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts")
+        facts = report.header("tacit.simulate/1", arguments.words) | {
             "simulated": True,
-            "ranks": made.ranks,
-            "machine": made.machine,
-            "seconds": made.seconds,
+            **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
             "phases": [phase._asdict() for phase in made.phases],
-            "messages": made.messages,
-            "bytes": made.bytes,
-            "converged": r.converged,
-            "reason": r.reason,
-            "detail": r.detail,
-            "advice": r.advice,
-            "method": r.method,
-            "precond": r.precond,
-            "iterations": r.iterations,
-            "residual_norm": r.residual_norm,
-            "counts": r.counts,
-            "warnings": r.warnings,
+            **{name: getattr(r, name) for name in (*told, "warnings")},
             "file": arguments.file,
             "rhs": arguments.rhs,
         }

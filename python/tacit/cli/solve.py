@@ -9,83 +9,59 @@ from pathlib import Path
 from typing import Any
 
 from tacit import launch, report
-from tacit._described import PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli import poisson, simulate
 from tacit.cli.arguments import (
     NOT_CONVERGED,
     OK,
     OUTPUTS,
-    PLOTS,
     SCALARS,
-    THREADS,
-    WrongUse,
-    add_json,
-    add_options,
-    choice,
+    Arguments,
+    check_files,
     destination,
     given,
     preconditioner,
     right_hand_side,
-    whole,
 )
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
-
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", metavar="FILE", help="the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
-    p.add_argument("--rhs", default="ones", type=right_hand_side, metavar="FILE|ones|random:SEED", help="b [ones]")
-    g = p.add_argument_group("method (in brackets: what is taken when nothing is said)")
-    choice(g, "--method", "method", SOLVE_NAMES)
-    g.add_argument(
-        "--precond",
-        default=("none", {}),
-        type=preconditioner,
-        metavar="NAME[:OPTION=VALUE,...]",
-        help=f"{', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [none]",
-    )
-    add_options(g, SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
-    g = p.add_argument_group("where it runs")
-    g.add_argument("--ranks", type=whole(1), metavar="N", help="MPI ranks, started here [1, or those of mpiexec]")
-    g.add_argument("--threads", type=whole(1), metavar="N", help=THREADS)
-    choice(g, "--partition", "partition", ("rows", "graph"), "how rows go to ranks: ")
-    choice(g, "--ordering", "ordering", ("none", "rcm"), "of the unknowns: ")
-    choice(g, "--scalar", "scalar", SCALARS, default="as the file needs")
-    choice(g, "--device", "device", ("host", "cuda"))
-    poisson.add_where(g)
-    simulate.add(g)
-    g = p.add_argument_group("what it leaves")
-    g.add_argument("--monitor", action="store_true", help="show the residual while it runs")
-    g.add_argument("--output", type=destination(OUTPUTS), metavar="FILE", help="write x: .mtx, .npy, .npz, .petsc")
-    add_json(g)
-    g.add_argument("--plot", type=destination(PLOTS), metavar="FILE", help="plot the convergence: .png, .pdf, .svg")
-    g.add_argument("--trace", type=destination(()), metavar="FILE", help="write what ran when, for ui.perfetto.dev")
+TEXT = "solve A x = b with the matrix of a file"
 
 
-def _check_files(arguments: argparse.Namespace) -> None:
-    """No two outputs are one file, and none is an input."""
-    files = {"FILE": arguments.file}
-    if os.path.exists(arguments.rhs):
-        files["--rhs"] = arguments.rhs
-    for name in ("output", "json", "plot", "trace"):
-        path = getattr(arguments, name)
-        if path is None or path == "-":
-            continue
-        for other, taken in files.items():
-            if os.path.realpath(path) == os.path.realpath(taken):
-                raise WrongUse(f"--{name} and {other} are the same file, {path}")
-        files[f"--{name}"] = path
+def add(a: Arguments) -> None:
+    a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
+    a("--rhs FILE|ones|random:SEED", "b", right_hand_side, "ones")
+    a.section("method (in brackets: what is taken when nothing is said)")
+    a.choice("--method", SOLVE_NAMES)
+    named = preconditioner(PRECOND, PRECOND_NAMES)
+    a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [none]", named)
+    a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
+    a.section("where it runs")
+    a.where()
+    a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
+    a.choice("--ordering", ("none", "rcm"), "of the unknowns")
+    a.choice("--scalar", SCALARS, default="as the file needs")
+    a.choice("--device", ("host", "cuda"))
+    poisson.add_where(a)
+    simulate.add(a)
+    a.section("what it leaves")
+    a("--monitor", "show the residual while it runs")
+    a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", destination(OUTPUTS))
+    a.json()
+    a.plot("plot the convergence: .png, .pdf, .svg")
+    a("--trace FILE", "write what ran when, for ui.perfetto.dev", destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    _check_files(arguments)
+    check_files(arguments, ("file", "rhs"), ("output", "json", "plot", "trace"))
     simulate.check(arguments)
     if arguments.simulate is not None:
         return OK if simulate.run(arguments) else NOT_CONVERGED
     return on_ranks(arguments, _here)
 
 
-def _here(arguments: argparse.Namespace, comm: Any) -> int:
+def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     """The solve itself, on every rank. Only the first prints and writes."""
     from tacit import _core, files, krylov, layout, op
     from tacit._support import utf8
@@ -93,7 +69,6 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
     first = comm.rank == 0
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
-    out = report.console(stderr=arguments.json == "-", quiet=not first)
     start = time.perf_counter()
     A = files.read_matrix(arguments.file, comm, arguments.scalar)
     if A.shape[0] != A.shape[1]:
@@ -109,7 +84,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
             A,
             b,
             method=arguments.method,
-            precond={"name": arguments.precond[0], **arguments.precond[1]},
+            precond=arguments.precond,
             path=arguments.path,
             partition=arguments.partition,
             ordering=arguments.ordering,
@@ -135,7 +110,7 @@ def _here(arguments: argparse.Namespace, comm: Any) -> int:
     if first:
         facts = report.document(
             result,
-            command=["tacit", *arguments.words],
+            words=arguments.words,
             read_seconds=read_seconds,
             file=arguments.file,
             rhs=arguments.rhs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from .. import _core, layout, op
 from .. import comm as _comm
 from .. import precond as _precond
 from .._described import PATHS, SOLVE, SOLVE_NAMES, SolveOptions
-from .._options import Described, fill, named, take_numbers, told, told_value
+from .._options import Described, Method, fill, named, take_numbers, told, told_value
 from .._support import (
     Array,
     agreed,
@@ -55,14 +56,28 @@ class _Prepared(NamedTuple):
     alike: dict[str, float | str]  # what all ranks must have given alike, as they are told of it
 
 
-def _told_precond(precond: Any) -> dict[str, float | str]:
-    if precond is None or isinstance(precond, (str, dict, Described)):
-        name, options = _precond.split(precond)
-        told = {f"precond's {key}": told_value(value) for key, value in options.items()}
-        return {"precond": repr(name), **told}
-    if isinstance(precond, op.Operator):
-        return {"precond": "an operator of Tacit"}
-    return {"precond": "a matrix" if op._is_matrix(precond) or op.is_petsc(precond) else "a function"}
+def _told(what: str, given: Any) -> dict[str, float | str]:
+    """What ranks tell of an argument: names and options, those of what it names among them."""
+    if isinstance(given, (dict, Described)):
+        name, options = (given.name, given.given()) if isinstance(given, Method) else _precond.split(given)
+        found: dict[str, float | str] = {what: repr(name)}
+        for key, value in options.items():
+            found |= _told(f"{what}'s {key}", value)
+        return found
+    if isinstance(given, op.Operator):
+        return {what: "an operator of Tacit"}
+    if op._is_matrix(given) or op.is_petsc(given):
+        return {what: "a matrix"}
+    return {what: "a function" if callable(given) else told_value(given)}
+
+
+def _with_numbers(what: str, given: Any, first: dict[str, Any]) -> Any:
+    """The argument with rank 0's real numbers."""
+    if isinstance(given, (dict, Described)):
+        options = given.given() if isinstance(given, Described) else given
+        taken = {key: _with_numbers(f"{what}'s {key}", value, first) for key, value in options.items()}
+        return taken if isinstance(given, dict) else dataclasses.replace(given, **taken)  # type: ignore[type-var]
+    return first.get(what, given) if isinstance(given, float) else given
 
 
 def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
@@ -78,13 +93,10 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
     refuse_differences(alike)
     first = alike[0]
     take_numbers(ready.options, SOLVE, first)
-    precond = ready.precond
-    if isinstance(precond, dict):
-        precond = {
-            k: first[f"precond's {k}"] if isinstance(v, float) and k != "name" else v for k, v in precond.items()
-        }
     asked = [scalar for scalar, say in zip(scalars, says, strict=True) if say]
-    return ready._replace(scalar=common_scalar(*(asked or scalars)), precond=precond)
+    return ready._replace(
+        scalar=common_scalar(*(asked or scalars)), precond=_with_numbers("precond", ready.precond, first)
+    )
 
 
 def solve(
@@ -92,7 +104,7 @@ def solve(
     b: Any,
     x0: Any = None,
     *,
-    method: str | Described = "auto",
+    method: str | Method = "auto",
     precond: Any = None,
     comm: Any = None,
     callback: Callable[[CallbackState], Any] | None = None,
@@ -223,15 +235,16 @@ def solve(
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
         alike = {"method": repr(o.method), **told(o, SOLVE)}
         alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
-        alike |= {"path": repr(path)}
-        alike |= {"scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
+        alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         o.callback_stops = not isinstance(callback, Observer)
         alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
         alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
         if isinstance(callback, _OfIterate):
             alike["callback"] = callback.told
-        return _Prepared(right, guess, wanted, o, precond, alike | _told_precond(precond))
+        by_name = precond is None or isinstance(precond, str)
+        P = {"name": "none" if precond is None else precond} if by_name else precond
+        return _Prepared(right, guess, wanted, o, P, alike | _told("precond", P))
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
@@ -245,18 +258,7 @@ def solve(
         origin = _core.wall_time()
         try:
             result = _solve(
-                A,
-                b,
-                ready,
-                on,
-                callback,
-                begin,
-                origin,
-                partition,
-                ordering,
-                used_threads,
-                device,
-                bool(trace),
+                A, b, ready, on, callback, begin, origin, partition, ordering, used_threads, device, bool(trace)
             )
         finally:
             on.path = path_before
@@ -315,12 +317,6 @@ def _solve(
         name, options, symmetric = agreed(on, lambda: _precond.named(ready.precond))
     else:
         M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
-    if not on_device and isinstance(M, _precond.Reporting) and M.name.startswith("inner"):
-        # No linear map: only these two methods are exact with it.
-        if ready.options.method == "auto":
-            ready.options.method = "gmres"
-        if ready.options.method == "gmres" and ready.options.side is None:
-            ready.options.side = "flexible"
     hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
     column = len(np.shape(b)) == 2
 

@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from .. import _core, report
 from .._outcome import Outcome
-from .._support import (
-    Array,
-)
+from .._support import Array
 
 
 class NotConverged(_core.Error, RuntimeError):

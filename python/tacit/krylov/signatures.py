@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support import (
-    Array,
-    choose,
-)
+from .._support import Array, choose
 from .driver import solve
 from .results import Result, _OfIterate
 
@@ -158,19 +155,7 @@ def gmres(
     """
     if callback_type is not None:
         choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
-    return _scipy(
-        "gmres",
-        A,
-        b,
-        x0,
-        rtol,
-        atol,
-        maxiter,
-        M,
-        callback,
-        callback_type != "x",
-        restart=restart,
-    )
+    return _scipy("gmres", A, b, x0, rtol, atol, maxiter, M, callback, callback_type != "x", restart=restart)
 
 
 def richardson(

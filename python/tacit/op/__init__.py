@@ -19,10 +19,9 @@ from .matrices import renumbered as renumbered
 from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored
 from .operators import Csr, Operator, Stencil
-from .tiles import ORDERS as ORDERS
 from .tiles import TiledSpmm as TiledSpmm
+from .tiles import filled as filled
 from .tiles import tiled
-from .tiles import tiled_options as tiled_options
 
 __all__ = [
     "Csr",

@@ -9,13 +9,7 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import io, layout
-from .._support import (
-    agreed,
-    chosen_scalar,
-    core,
-    scalar_name,
-    to_scalar,
-)
+from .._support import agreed, chosen_scalar, core, scalar_name, to_scalar
 from .matrices import _compressed, _is_sparse
 from .operators import Csr, Operator, Stencil
 

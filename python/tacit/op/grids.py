@@ -10,20 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import comm as _comm
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    choose,
-    chosen_scalar,
-    common_scalar,
-    core,
-    scalar_name,
-    to_scalar,
-)
+from .._described import BOUNDARIES, CONVECTIONS
+from .._support import Array, agreed, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
 from .operators import Operator, Stencil
-
-_BOUNDARIES = ("dirichlet", "neumann", "periodic")
 
 
 def _per_axis(value: Any, d: int, what: str) -> list[Any]:
@@ -38,7 +27,7 @@ def _grid(shape: Any, boundary: Any) -> tuple[list[int], list[str]]:
     points = [int(n) for n in (shape if isinstance(shape, (list, tuple, np.ndarray)) else [shape])]
     if not 1 <= len(points) <= 3 or min(points) < 1:
         raise ValueError(f"shape is {tuple(points)}; 1 to 3 axes of at least one point are needed")
-    kinds = [choose("boundary", k, _BOUNDARIES) for k in _per_axis(boundary, len(points), "boundary")]
+    kinds = [choose("boundary", k, BOUNDARIES) for k in _per_axis(boundary, len(points), "boundary")]
     return points[::-1], kinds[::-1]
 
 
@@ -169,7 +158,7 @@ def poisson(
         if isotropic and len(set(spaces)) > 1:
             raise ValueError("isotropic needs the same spacing along all axes")
         flow = [] if velocity is None else [float(v) for v in _per_axis(velocity, d, "velocity")]
-        choose("convection", convection, ("upwind", "central"))
+        choose("convection", convection, CONVECTIONS)
         chosen = chosen_scalar(scalar) or "float64"
         if np.iscomplexobj(shift) and not chosen.startswith("complex"):
             chosen = common_scalar(chosen, "complex64")
@@ -177,6 +166,6 @@ def poisson(
 
     points, kinds, spaces, flow, chosen = agreed(on, look)
     make = core("poisson", chosen)
-    handle = make(on, points, kinds, spaces, flow, convection == "central", isotropic, np.dtype(chosen).type(shift))
+    handle = make(on, points, kinds, spaces, flow, convection, isotropic, np.dtype(chosen).type(shift))
     made = Stencil(handle, on, chosen, points[::-1])
     return made.assemble() if assembled else made

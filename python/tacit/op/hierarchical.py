@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
@@ -13,17 +11,17 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import comm as _comm
-from .._described import HMATRIX, HmatrixOptions
-from .._options import fill, take_numbers, told
+from .._described import BATCH_CUTS, HMATRIX, TASK_ORDERS, HmatrixOptions
+from .._options import agree, fill
 from .._support import (
     Array,
     agreed,
     as_array,
+    checksum,
     choose,
     chosen_scalar,
     core,
     real_number,
-    refuse_differences,
     scalar_name,
     to_scalar,
     whole_number,
@@ -37,12 +35,7 @@ class HMatrix(Operator):
     __slots__ = ("symmetry", "tolerance")
 
     def __init__(
-        self,
-        handle: Any,
-        comm: _core.Communicator,
-        dtype: npt.DTypeLike,
-        tolerance: float,
-        symmetry: str = "none",
+        self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"
     ) -> None:
         super().__init__(handle, comm, dtype)
         self.tolerance = tolerance  #: the relative error that was asked for
@@ -97,8 +90,8 @@ class HMatrix(Operator):
         (True, True)
         """
         self._handle.use_batches(
-            choose("order", order, ("none", "rows", "grouped", "columns")),
-            choose("cut", cut, ("count", "ranges")) == "ranges",
+            choose("order", order, TASK_ORDERS),
+            choose("cut", cut, BATCH_CUTS),
             whole_number(count, "count"),
             [whole_number(r, "ranges") for r in ranges],
             bool(padded),
@@ -263,7 +256,7 @@ def hmatrix(
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[list[Array], str, _core.HMatrixOptions]:
+    def look() -> tuple[list[Array], str, Any]:
         if not callable(entries):
             raise TypeError("entries is a function of row and column numbers")
         rows = _places(points, "points")
@@ -275,21 +268,16 @@ def hmatrix(
             as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
             "the result of entries",
         )
-        o = _core.HMatrixOptions()
-        fill(o, "hmatrix", HMATRIX, options, ("sources", "boxes", "source_boxes", "dtype", "comm"))
+        beside = ("sources", "boxes", "source_boxes", "dtype", "comm")
+        o = fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside)
         if o.symmetry != "none" and sources is not None:
             raise ValueError(f"symmetry={o.symmetry!r} with sources; rows and columns must be the same points")
         return places, scalar, o
 
     places, scalar, o = agreed(on, look)
-    if on.size > 1:
-        # The trees, and with them all messages, follow from these; numbers are those of rank 0.
-        alike: dict[str, float | str] = {"dtype": scalar, **told(o, HMATRIX)}
-        for name, array in zip(("points", "boxes", "sources", "source_boxes"), places, strict=True):
-            alike[name] = f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
-        all_told = [json.loads(part) for part in on.all_gather(json.dumps(alike).encode())]
-        refuse_differences(all_told)
-        take_numbers(o, HMATRIX, all_told[0])
+    # The trees, and with them all messages, follow from these; numbers are those of rank 0.
+    names = ("points", "boxes", "sources", "source_boxes")
+    agree(on, o, HMATRIX, dtype=scalar, **dict(zip(names, map(checksum, places), strict=True)))
 
     def by_columns(i: Array, j: Array) -> Array:
         block = as_array(entries(i, j), "the result of entries")

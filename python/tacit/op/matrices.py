@@ -10,17 +10,7 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    chosen_scalar,
-    common_scalar,
-    core,
-    one_for_all,
-    scalar_name,
-    to_scalar,
-)
+from .._support import Array, agreed, as_array, chosen_scalar, common_scalar, core, one_for_all, scalar_name, to_scalar
 from .operators import Csr, Operator, Stencil
 
 

@@ -9,14 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core, layout
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    chosen_scalar,
-    core,
-    to_scalar,
-)
+from .._support import Array, agreed, as_array, chosen_scalar, core, to_scalar
 
 
 class Operator:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from .._support import (
-    agreed,
-    choose,
-    core,
-)
+from .. import _core
+from .._described import TILED, TiledOptions
+from .._options import agree, fill
+from .._support import agreed, core
 from .matrices import csr
 from .operators import Csr, Operator
 
@@ -73,89 +71,20 @@ class TiledSpmm(Operator):
         return float(self._handle.reuse(rows, adjoint))
 
 
-def tiled_options(
-    values: str,
-    format: str,
-    columns: int,
-    block_rows: int,
-    tile: int,
-    groups: Sequence[int],
-    minibatch: int,
-    tune: bool,
-    vectors: str = "full",
-    order: str = "natural",
-    cluster_rows: int = 1024,
-    formats: Sequence[str] = ("automatic", "list", "bitmap", "plain"),
-) -> dict[str, Any]:
-    """The options of a tiled matrix as the compiled part takes them."""
-    return {
-        "values": choose("values", values, ("full", "float32", "float16", "bfloat16")),
-        "vectors": choose("vectors", vectors, ("full", "float16", "bfloat16")),
-        "order": order,
-        "cluster_rows": int(cluster_rows),
-        "format": choose("format", format, formats),
-        "columns": int(columns),
-        "block_rows": int(block_rows),
-        "tile": int(tile),
-        "groups": [int(g) for g in groups],
-        "minibatch": int(minibatch),
-        "tune": bool(tune),
-    }
-
-
-ORDERS = ("natural", "clustered", "spectral", "greedy", "metis")
-
-
-def tiled(
-    a: Any,
-    *,
-    values: str = "full",
-    vectors: str = "full",
-    order: str = "natural",
-    cluster_rows: int = 1024,
-    format: str = "automatic",
-    columns: int = 1,
-    block_rows: int = 0,
-    tile: int = 0,
-    groups: Sequence[int] = (),
-    minibatch: int = 0,
-    tune: bool = False,
-    comm: Any = None,
-) -> TiledSpmm:
+def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> TiledSpmm:
     """A sparse matrix for products with many columns: A and A^T in blocks of rows with 16-bit column numbers.
 
     Parameters
     ----------
     a : sparse matrix or Csr
         As :func:`tacit.csr` takes it; real.
-    values : str
-        "full", "float32", "float16" or "bfloat16": how entries are stored (scaled by a power of two for each block);
-        sums are formed in the matrix's own scalar.
-    vectors : str
-        "full", or "float16", "bfloat16": products of a float32 matrix read a copy of the vectors in 16 bits, each
-        column scaled by a power of two of its own, and sum in float32. What rounding takes from a number the next ones
-        of its column get, up to half a unit of their own last place.
-    order : str
-        How rows and columns are stored; vectors keep their numbers. "natural": as they come. "clustered": rows that
-        read the same columns together, and columns likewise, where nothing is known of their geometry; by "spectral"
-        (long rows), "greedy" (short ones) or "metis" where these are named. See :func:`tacit.layout.cluster`.
-    cluster_rows : int
-        Rows of a cluster; of the orders that have any.
-    format : str
-        "list" (fastest), "bitmap" (fewer bytes where neighbouring columns come together), "plain" (as a csr matrix;
-        where rows are short and columns many) or "automatic".
-    columns : int
-        Columns at once, as expected; decides the automatic format.
-    block_rows, tile : int
-        Rows of a block, columns whose sums are kept in registers; 0: Tacit's choice.
-    groups : sequence of int
-        Ranks of nested groups within which partial sums are added before they travel farther, inside out.
-    minibatch : int
-        Columns to a message; 0: all.
-    tune : bool
-        Format, block_rows and tile are chosen by timing products of `columns` columns with a sample of the rows, where
-        they were left open; what was found is kept in ``~/.cache/tacit/tiled.tsv``.
     comm : communicator, optional
+    **options
+        ``values`` ("full", "float32", "float16", "bfloat16": how entries are stored), ``vectors`` (what products read:
+        "full", or 16 bits), ``order`` (how rows and columns are stored: "natural", "clustered", ..; vectors keep their
+        numbers; see :func:`tacit.layout.cluster`), ``cluster_rows``, ``format`` ("list", "bitmap", "plain",
+        "automatic"), ``columns`` (at once, as expected), ``block_rows``, ``tile``, ``groups``, ``minibatch``, ``tune``:
+        docs/reference/tiled.md says what each is.
 
     Returns
     -------
@@ -171,16 +100,19 @@ def tiled(
     """
     stored_a = a if isinstance(a, Csr) else csr(a, comm=comm)
 
-    def look() -> dict[str, Any]:
+    def look() -> Any:
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
-        choose("order", order, ORDERS)
-        if order == "natural" and cluster_rows != 1024:
-            raise ValueError(f'cluster_rows is {cluster_rows}, and the order "natural" has no clusters')
-        return tiled_options(
-            values, format, columns, block_rows, tile, groups, minibatch, tune, vectors, order, cluster_rows
-        )
+        return filled("tiled", options, ("comm",))
 
-    options = agreed(stored_a.comm, look)
-    handle = core("tiled", stored_a.dtype.name)(stored_a._handle, options)
-    return TiledSpmm(handle, stored_a.comm, stored_a.dtype)
+    o = agreed(stored_a.comm, look)
+    agree(stored_a.comm, o, TILED)
+    return TiledSpmm(core("tiled", stored_a.dtype.name)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
+
+
+def filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
+    """The options of "tiled" or "projector" as the compiled part has them, checked."""
+    table = {name: option for name, option in TILED.items() if who in option.takers}
+    o = fill(core("TiledOptions")(), who, table, options, beside)
+    _core.check_tiled(o, who)
+    return o

@@ -31,11 +31,11 @@ double potential(const Corners& source, const Point& p) {
   return potential_at_origin({source[0] - p, source[1] - p, source[2] - p});
 }
 
-// Both integrals over one and the same triangle.
+// Both integrals over the same triangle.
 double self(const Corners& t) {
   const double a = length(t[1] - t[0]), b = length(t[2] - t[1]), c = length(t[0] - t[2]), round = a + b + c;
   const double area = area_of(t);
-  // Heron: the longest edge of a slim triangle leaves nothing of round - 2 e.
+  // round - 2 e cancels for the longest edge of a slim triangle, so it comes from Heron's formula.
   const auto part = [&](double e, double f, double g) {
     if (f + g - e > 1e-6 * e) return -std::log1p(-2 * e / round) / e;
     return std::log(round * round * (e + f - g) * (e + g - f) / (16 * area * area)) / e;
@@ -43,8 +43,8 @@ double self(const Corners& t) {
   return 4 * area * area / 3 * (part(a, b, c) + part(b, c, a) + part(c, a, b));
 }
 
-// The edge from a to b of both; c: the third corner of the one that is integrated over. Points gather at the edge,
-// where the potential behaves as t log t, and at its ends.
+// Triangles with the common edge from a to b; c: the third corner of the one that is integrated over. Points are graded
+// towards the edge, where the potential behaves like t log t, and its ends.
 double at_edge(const Point& a, const Point& b, const Point& c, const Corners& source) {
   const double area = area_of({a, b, c});
   double sum = 0;
@@ -59,7 +59,7 @@ double at_edge(const Point& a, const Point& b, const Point& c, const Corners& so
   return 2 * area * sum;
 }
 
-// The corner a of both. Points gather there: the potential behaves as t log t.
+// Triangles with the common corner a. Points are graded towards it, where the potential behaves like t log t.
 double at_corner(const Point& a, const Point& b, const Point& c, const Corners& source) {
   const double area = area_of({a, b, c});
   double sum = 0;
@@ -87,8 +87,8 @@ double distance_to(const Corners& t, const Point& p) {
       {distance_to_segment(p, t[0], t[1]), distance_to_segment(p, t[1], t[2]), distance_to_segment(p, t[2], t[0])});
 }
 
-// Seven points on pieces that are small beside their distance from the source; the longest edge is cut, so that slim
-// triangles become few pieces.
+// Seven points on each of several pieces that are small relative to their distance from the source. The longest edge is
+// divided, so that slim triangles give few pieces.
 double apart(const Corners& t, const Corners& source, int cuts) {
   const Point c = (1.0 / 3) * (t[0] + t[1] + t[2]);
   std::size_t longest = 0;
@@ -131,7 +131,7 @@ struct Lanes {
   Vec c[3], u[3], v[3];
 };
 
-// 1 / r averaged over two triangles.
+// The mean of 1 / r over two triangles.
 Vec mean(const Lanes& p, const Lanes& q, Vec size2, const double* reach) {
   Vec d[3];
   for (int k = 0; k < 3; ++k) d[k] = q.c[k] - p.c[k];
@@ -212,7 +212,7 @@ GalerkinLayer::GalerkinLayer(const Mesh& mesh, double accuracy, double factor,
 }
 
 double GalerkinLayer::near(std::size_t i, std::size_t j, bool image) const {
-  // The smaller is integrated over; the same one whichever of the two is the row.
+  // Integrates over the smaller triangle, so that the result is symmetric in row and column.
   if (area_[i] > area_[j] || (area_[i] == area_[j] && i > j)) std::swap(i, j);
   Corners t = corners_[i];
   if (image)
@@ -220,8 +220,7 @@ double GalerkinLayer::near(std::size_t i, std::size_t j, bool image) const {
   return both(t, corners_[j]);
 }
 
-// Entries of triangle `fixed` of x with the others, which are themselves: a row; or, because an image's part is
-// symmetric too, a column.
+// Entries of triangle `fixed` of x with the others: a row or, since the image's part is symmetric too, a column.
 void GalerkinLayer::line(const std::vector<double> (&x)[3][3], std::size_t fixed, std::span<const Global> others,
                          bool image, double* out) const {
   Lanes p, q;

@@ -154,7 +154,7 @@ Mesh geodesic_sphere(int cuts, double radius) {
   const Point corner[12] = {{-1, g, 0},  {1, g, 0},  {-1, -g, 0}, {1, -g, 0}, {0, -1, g},  {0, 1, g},
                             {0, -1, -g}, {0, 1, -g}, {g, 0, -1},  {g, 0, 1},  {-g, 0, -1}, {-g, 0, 1}};
   Mesh mesh;
-  // Points on shared corners and edges are made once: named by the corners they lie between and how far.
+  // Points on shared corners and edges are made once; the key is the corners and the position between them.
   std::map<std::array<int, 6>, Local> known;
   const auto add = [&](const int* face, int i, int j) {
     std::array<std::array<int, 2>, 3> share{{{face[0], cuts - i - j}, {face[1], i}, {face[2], j}}};
@@ -223,7 +223,7 @@ Mesh ellipsoid(int cuts, const Point& half_axes) {
 Mesh cube(int cuts, double side, double grading) {
   require(cuts >= 1 && side > 0 && grading >= 1, "a cube of side ", side, " with edges in ", cuts,
           " parts and a grading of ", grading);
-  // Coordinates are the same on all faces, to the bit, so that edges close.
+  // Coordinates are equal on all faces, bit for bit, so that edges match.
   std::vector<double> at(std::size_t(cuts) + 1);
   for (int i = 0; i <= cuts; ++i) {
     const double t = 2.0 * std::min(i, cuts - i) / cuts, c = (1 - std::pow(t, grading)) * side / 2;

@@ -23,7 +23,7 @@ std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLay
   exec::check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   return blocks_on<T, Device>(layer, order, rank % count);
 #else
-  exec::device_name();  // says that there is none
+  exec::device_name();  // throws where there is none
   return nullptr;
 #endif
 }

@@ -10,7 +10,7 @@
 namespace tacit::app::bem {
 namespace {
 
-// Keeps the layer's numbers on the device as long as blocks are made of them.
+// Keeps the layer's data on the device during assembly.
 template <Scalar T, Memory M>
 class LayerBlocks final : public op::BlockMaker<T> {
  public:

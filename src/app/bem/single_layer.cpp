@@ -15,14 +15,14 @@ namespace {
 
 using Shapes = Shape<Vec>;
 
-// Compiled once: within loops over rows and over columns other products would be fused with sums, and an entry would
-// depend on how it is asked for.
+// Compiled once: otherwise gcc would contract different products in the loops over rows and over columns, and an entry
+// would depend on the loop.
 [[gnu::noinline]] Vec seven_points(const Vec* d, const Vec& value, const Shapes& s) {
   return seven_point_mean(d, value, s);
 }
 
-// 1 / r averaged over a triangle whose centroid is at d, r2 = d . d. `near`: some triangle may be nearer than what
-// quadrature is for.
+// The mean of 1 / r over a triangle whose centroid is at d, r2 = d . d. `near`: some triangle may be too near for
+// quadrature.
 inline Vec mean(const Vec* d, Vec r2, const Shapes& s, Vec size2, const double* reach, bool& near) {
   const Vec value = reciprocal_root(r2);
   near = false;
@@ -44,7 +44,7 @@ inline void store(Vec v, std::size_t count, double* out) {
   else std::memcpy(out, &v, count * sizeof(double));
 }
 
-// The same of -d / r^3.
+// The same for -d / r^3.
 void mean_field(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach, Vec* field) {
   const auto add = [&](const Vec* x, double weight) {
     const Vec y = reciprocal_root(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
@@ -94,7 +94,7 @@ Point field_at_origin(const Corners& a) {
   for (std::size_t k = 0; k < 3; ++k) {
     const double edge = length(e[k]), ends = r[k] + r[(k + 1) % 3];
     const double less = ends_less_edge(a[k].data(), e[k].data(), edge, r[k], r[(k + 1) % 3]);
-    if (!(less > 0)) continue;  // on the edge the field is infinite, and its mean over both sides is not
+    if (!(less > 0)) continue;  // on the edge the field is infinite, but not its mean over both sides
     field = field + (std::log((ends + edge) / less) / edge) * cross(e[k], normal);
   }
   const double height = inner_product(a[0], normal);
@@ -131,7 +131,7 @@ void check(const Mesh& mesh, const GroundedPlane& plane) {
 SingleLayer::SingleLayer(const Mesh& mesh, double accuracy, double factor, const std::optional<GroundedPlane>& plane)
     : factor_(factor), plane_(plane) {
   require(accuracy > 0 && accuracy < 1, "entries of a single layer to a relative accuracy of ", accuracy);
-  // Errors at distance d of triangles whose longest edge is h, near-equilateral ones: 0.025 (h/d)^2 of one point,
+  // Relative errors at distance d for nearly equilateral triangles with longest edge h: 0.025 (h/d)^2 of one point,
   // 0.0045 (h/d)^4 with the moments and 1.6e-4 (h/d)^6 of seven points; slim triangles are at most twice as bad.
   const double seven = std::max(1.5, std::pow(1.6e-4 / accuracy, 1.0 / 6)),
                moments = std::max(seven, std::pow(4.5e-3 / accuracy, 0.25)),
@@ -325,7 +325,7 @@ Point SingleLayer::field_of(std::span<const double> density, const Point& p) con
         continue;
       }
       if (std::size_t(l) < count) near_ones = near_ones + density[at] * field_at_origin(seen_from(p, at));
-      for (std::size_t k = 0; k < 3; ++k) d[k][l] = 1, u[k][l] = v[k][l] = 0;  // anything finite, times 0
+      for (std::size_t k = 0; k < 3; ++k) d[k][l] = 1, u[k][l] = v[k][l] = 0;  // any finite value, multiplied by 0
     }
     mean_field(d, u, v, size2, reach_, field);
     for (std::size_t k = 0; k < 3; ++k) total[k] += weight * field[k];
@@ -344,7 +344,7 @@ void SingleLayer::field(std::span<const double> density, std::span<const Point> 
         const Point& p = points[k];
         out[k] = field_of(density, p);
         if (!plane_) return;
-        Point image = field_of(density, plane_->mirrored(p));  // of the mirrored charge, in the mirror
+        Point image = field_of(density, plane_->mirrored(p));  // the field of the mirrored charge
         image[std::size_t(plane_->axis)] = -image[std::size_t(plane_->axis)];
         out[k] = out[k] - image;
       },

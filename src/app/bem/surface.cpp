@@ -13,7 +13,7 @@ namespace {
 
 using Triangle = std::array<Local, 3>;
 
-// Groups of indices that belong together; the smallest index of a group stands for it.
+// Disjoint sets of indices (union-find), represented by their smallest index.
 class Groups {
  public:
   explicit Groups(std::size_t n) : up_(n) { std::iota(up_.begin(), up_.end(), Local(0)); }
@@ -30,11 +30,11 @@ class Groups {
   std::vector<Local> up_;
 };
 
-// For every vertex the first that is within `distance` of it, or of one that is, and so on.
+// For every vertex the first one of its cluster, connected by steps of at most `distance`.
 std::vector<Local> first_at_place(const std::vector<Point>& vertices, double distance) {
   std::vector<Local> order(vertices.size());
   std::iota(order.begin(), order.end(), Local(0));
-  // Along the longest side of their box: of a plate nobody has all others in reach.
+  // Sorted along the longest side of the bounding box, so that few vertices are within `distance` also for plates.
   op::Box box;
   for (const Point& p : vertices) box.add(op::Box::of(p));
   std::size_t axis = 0;
@@ -51,7 +51,7 @@ std::vector<Local> first_at_place(const std::vector<Point>& vertices, double dis
     for (std::size_t l = k + 1; l < order.size(); ++l) {
       const Point q = at(order[l]);
       if (q[0] - p[0] > distance) break;
-      if (distance == 0 && p[1] != q[1]) break;  // sorted: all that follow are elsewhere
+      if (distance == 0 && p[1] != q[1]) break;  // sorted: all later ones differ
       if (std::hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2]) <= distance) groups.join(order[k], order[l]);
       else if (distance == 0) break;
     }
@@ -87,7 +87,7 @@ double square_of_edge(const Mesh& mesh, std::size_t t, std::size_t k) {
   return sum;
 }
 
-// No area that coordinates of 53 bits could tell from none.
+// Triangles whose area is zero to the rounding of coordinates.
 std::vector<char> flat_ones(const Mesh& mesh) {
   std::vector<char> flat(mesh.triangles.size());
   for (std::size_t t = 0; t < flat.size(); ++t) {
@@ -98,7 +98,7 @@ std::vector<char> flat_ones(const Mesh& mesh) {
   return flat;
 }
 
-// True for a triangle whose corners an earlier one has.
+// Whether an earlier triangle has the same corners.
 std::vector<char> repeated_ones(const std::vector<Triangle>& triangles) {
   std::vector<std::pair<Triangle, Local>> sorted;
   sorted.reserve(triangles.size());
@@ -133,7 +133,7 @@ std::vector<Edge> edges_of(const std::vector<Triangle>& triangles, const std::ve
   return edges;
 }
 
-// f(first, count) for the triangles at each edge.
+// Calls f(first, count) for the triangles at each edge.
 template <class F>
 void at_each_edge(const std::vector<Edge>& edges, F&& f) {
   for (std::size_t k = 0; k < edges.size();) {
@@ -215,7 +215,7 @@ Mended mend(const Mesh& mesh, double distance) {
   made.dropped_triangles = Global(triangles.size()) - made.mesh.size();
   if (made.mesh.triangles.empty()) throw Error(ErrorKind::input, "no triangle of the mesh has an area");
 
-  // Neighbours across an edge of two triangles: who, and whether they go round alike.
+  // Neighbours across an edge of two triangles, and whether they have the same orientation.
   auto& kept = made.mesh.triangles;
   std::vector<std::array<std::pair<Local, bool>, 3>> neighbour(kept.size());
   std::vector<char> count(kept.size());

@@ -6,7 +6,7 @@
 namespace tacit::app::bem {
 namespace {
 
-// Entries are computed in double precision and given in the matrix's.
+// Entries are computed in double precision and converted to the matrix's scalar.
 template <Scalar T, class Layer>
 op::EntryFunction<T> entries_as(const Layer& layer) {
   return [&layer](std::span<const Global> rows, std::span<const Global> columns, T* out) {
@@ -23,14 +23,29 @@ op::EntryFunction<T> entries_as(const Layer& layer) {
 
 }  // namespace
 
+std::span<const Option<SystemOptions>> system_options() {
+  using O = SystemOptions;
+  static const std::vector<Option<O>> all{
+      option<O>("discretisation", &O::discretisation,
+                "collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix"),
+      option<O>("quadrature", &O::quadrature, positive(), "relative accuracy of entries by quadrature, in tolerances"),
+      option<O>(
+          "assembly", &O::assembly,
+          "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with "
+          "the host's crosses but for rounding, recompressed there too; virtual: the same kernels, played by the "
+          "processor"),
+  };
+  return all;
+}
+
 template <Scalar T>
 System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
   comm::collective(comm, [&] {
     require(options.matrix.tolerance > 0, "a tolerance of ", options.matrix.tolerance, "; a number above 0 is needed");
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
     require(options.assembly == AssemblyOn::host || options.discretisation == Discretisation::collocation,
-            "a device assembles the collocation matrix, and Galerkin's was asked for");
-    if (options.plane) check(mesh, *options.plane);  // in the caller's numbers
+            "a device assembles collocation matrices only, and Galerkin was asked for; use assembly on the host");
+    if (options.plane) check(mesh, *options.plane);  // in the caller's numbering
     const op::ClusterTree first(mesh.geometry(), options.tree);
     order_.assign(first.order().begin(), first.order().end());
     const Mesh sorted = mesh.reordered(order_);

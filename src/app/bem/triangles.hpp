@@ -1,4 +1,4 @@
-// What the layers have in common: triangles by coordinate, several at a time, and integrals of 1 / r over one of them.
+// Shared by the layers: triangles by coordinate in vector registers, and integrals of 1 / r over a triangle.
 #pragma once
 
 #include <tacit/app/bem/integrals.hpp>
@@ -28,7 +28,7 @@ inline Vec all(double a) {
   return Vec{} + a;
 }
 
-// 1 / sqrt(a), to the last bit or two.
+// 1 / sqrt(a), accurate to the last one or two bits.
 template <>
 inline Vec reciprocal_root(Vec a) {
 #ifdef __AVX512F__
@@ -41,7 +41,7 @@ inline Vec reciprocal_root(Vec a) {
   return y;
 #endif
 }
-// a < b, lane by lane, in the way that the processor keeps such things.
+// a < b for each lane, as the processor's mask type.
 #ifdef __AVX512F__
 using Below = __mmask8;
 inline Below below(Vec a, Vec b) {
@@ -104,8 +104,8 @@ inline double area_of(const Corners& t) {
 
 /// Integral of 1 / |y| over the triangle with corners a, exactly: edges and the solid angle.
 double potential_at_origin(const Corners& a);
-/// Integral of -y / |y|^3: minus the gradient of the above in the point it is seen from. On the triangle itself, where
-/// it jumps, the mean of both sides.
+/// Integral of -y / |y|^3: minus the gradient of the above with respect to the evaluation point. On the triangle
+/// itself, where it jumps, the mean of both sides.
 Point field_at_origin(const Corners& a);
 
 }  // namespace tacit::app::bem

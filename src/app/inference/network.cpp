@@ -84,11 +84,42 @@ struct Network::Parts {
   }
 };
 
+std::span<const Option<InferenceRequest>> inference_options() {
+  using O = InferenceRequest;
+  using I = InferOptions;
+  static const std::vector<Option<O>> all{
+      option<O>("values", &O::values, "how weights are stored; full: float32"),
+      option<O>("weight_bytes", &O::weight_bytes, not_negative(),
+                "memory for weights; where they need more they are made anew in every inference, those of the next "
+                "layers while others are worked on; 0: all are kept"),
+      option<O>("bias", within(&O::infer, &I::bias), Range{.most = 0, .needed = "a number <= 0"},
+                "added to every sum; inputs without outputs are dropped, which takes one that is not above 0",
+                "the challenge's for this number of neurons"),
+      option<O>("ceiling", within(&O::infer, &I::ceiling), positive(), "of outputs"),
+      option<O>("panel", within(&O::infer, &I::panel),
+                Range{.least = 0, .needed = "a multiple of 16 (0: by the number of neurons)", .step = 16},
+                "images that are worked on together; the results are the same"),
+      option<O>("group", within(&O::infer, &I::group), at_least(0, "layers (0: 6)"),
+                "layers between putting together what is alive; the results are the same"),
+      option<O>("report_layers", within(&O::infer, &I::report_layers),
+                "counts and sums by layer; costs a pass over the outputs each"),
+      option<O>("keep_outputs", within(&O::infer, &I::keep_outputs), "the outputs, and not only what has any"),
+  };
+  return all;
+}
+
+std::span<const Described> inference_takers() {
+  static constexpr Described all[] = {
+      {"network", "values weight_bytes", "its weights", ""},
+      {"infer", "bias ceiling panel group report_layers keep_outputs", "images through a network", ""}};
+  return all;
+}
+
 Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes)
     : parts_(std::make_unique<Parts>()) {
   auto& p = *parts_;
   require(layers >= 1, "a network of ", layers, " layers");
-  require(weight_bytes >= 0, "memory of ", weight_bytes, " bytes for weights");
+  check_values<InferenceRequest>(inference_options(), {values, weight_bytes, {}});
   p.layers = layers;
   p.source = std::move(source);
   p.values = values;
@@ -128,11 +159,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   const auto& p = *parts_;
   require(count >= 0, count, " inputs");
   require((bits == nullptr) != (dense == nullptr) || count == 0, "inputs are given as bits or as numbers, one of both");
-  require(o.bias <= 0, "a bias of ", o.bias,
-          "; inputs without outputs are dropped, which takes one that is not above 0");
-  require(o.ceiling > 0, "outputs cut off at ", o.ceiling);
-  require(o.panel >= 0 && o.panel % 16 == 0, "panels of ", o.panel, " inputs; multiples of 16 are possible");
-  require(o.group >= 0, "groups of ", o.group, " layers");
+  check_values<InferenceRequest>(inference_options(), {op::Values::full, 0, o});
   const double start = wall_time();
   InferResult result;
   if (o.report_layers) result.layers.resize(std::size_t(p.layers));

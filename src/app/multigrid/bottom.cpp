@@ -31,7 +31,7 @@ class Krylov final : public precond::Bottom<T> {
       outcome = solve_here(*a_, f, u);
       return outcome;
     }
-    double sums[3] = {0, 0, 0};  // iterations, failures, letters of warnings
+    double sums[3] = {0, 0, 0};  // iterations, failures, length of warnings
     std::string all;
     if (a_) {
       layout::Vector<T> here(a_->range()), there(a_->range());
@@ -73,8 +73,8 @@ class Krylov final : public precond::Bottom<T> {
       outcome.iterations += report.iterations;
       outcome.solved = report.converged();
       outcome.warnings.push_back(
-          std::string("bottom: went on with ") + krylov::to_string(classical) +
-          (outcome.solved ? ", which converged" : ", which did not converge: the smoother goes on"));
+          std::string("bottom: continued with ") + krylov::to_string(classical) +
+          (outcome.solved ? ", which converged" : ", which did not converge: continued with the smoother"));
     }
     return outcome;
   }
@@ -87,7 +87,7 @@ class Krylov final : public precond::Bottom<T> {
   int solver_ = 0;  // the rank that has all cells
 };
 
-// Three products of the bottom's operator; the machine is measured once.
+// Measures three products of the coarsest operator; the machine is measured once.
 template <Scalar T>
 BottomPrices measured(const op::FiniteVolume<T>& A) {
   const auto& comm = A.range().comm();
@@ -103,7 +103,8 @@ BottomPrices measured(const op::FiniteVolume<T>& A) {
     }
     (columns == 1 ? prices.product : prices.pair) = comm.all_max(least);
   }
-  prices.vector = comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // in the caches
+  prices.vector =
+      comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // vectors are in cache
   prices.sum = machine.sum_latency;
   return prices;
 }
@@ -111,8 +112,8 @@ BottomPrices measured(const op::FiniteVolume<T>& A) {
 }  // namespace
 
 double seconds_an_iteration(int step, const BottomPrices& p) {
-  // Passes of updates and norms; in a block of s steps the Gram matrix of 4 s + 2 vectors, whose flops count as passes,
-  // and three linear combinations of them.
+  // Passes over vectors for updates and norms; a block of s steps has the Gram matrix of 4 s + 2 vectors, whose flops
+  // are counted as passes, and three linear combinations.
   if (step == 0) return 2 * p.product + 14 * p.vector + 3 * p.sum;
   const double s = step, columns = 4 * s + 2;
   return 2 * p.pair + (columns * columns / 8 + 4 * columns) / s * p.vector + p.sum / s;
@@ -136,11 +137,11 @@ precond::ForkChoice choose_at(const precond::Fork& f) {
   double cells = 1, longest = 1;
   for (const Global n : f.cells) cells *= double(n), longest = std::max(longest, double(n));
   const double parts = std::pow(2.0, f.dimensions), number = double(f.number_bytes);
-  // Levels this small are in the caches, some four times as fast as memory.
+  // Levels this small are in cache, about four times as fast as memory.
   const auto pass = [&](double n, int ranks) { return n / ranks * number / (4 * f.bandwidth); };
-  // What a message costs: the product's time without its work.
+  // The cost of a message: the time of a product without its memory traffic.
   const double message_seconds = std::max({0.0, f.product - 5 * pass(cells, f.ranks), f.sum / 8});
-  // A level: half sweeps, residual, interpolation; six numbers a cell each.
+  // The work of a level: half sweeps, residual and interpolation, with six numbers for each cell.
   const auto level = [&](double n, int ranks) {
     return (2 * f.sweeps + 2) * ((ranks > 1 ? message_seconds : 0) + 6 * pass(n, ranks) / 2);
   };
@@ -188,7 +189,7 @@ template <Scalar T>
 std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
                                                       precond::MultigridOptions options, const BottomOptions& bottom) {
   const bool automatic = bottom.name == "automatic" || bottom.name == "auto";
-  // A W-cycle visits the levels below too often for a Krylov method there.
+  // A W-cycle visits coarse levels too often for a Krylov method there.
   if (automatic && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
   return std::make_shared<precond::Multigrid<T>>(std::move(A), options, make_bottom<T>(bottom),
                                                  make_bottom<float>(bottom));
@@ -207,76 +208,66 @@ std::vector<std::string> bottom_names() {
 
 std::span<const Option<MultigridRequest>> multigrid_options() {
   using O = MultigridRequest;
+  using L = precond::MultigridOptions;
+  using B = BottomOptions;
+  using K = krylov::Options;
   const char* const named = "of a bottom that names a Krylov method: as in solve";
   static const std::vector<Option<O>> all{
-      option<O>(
-          "cycle", [](O & o) -> auto& { return o.levels.cycle; },
-          "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
-          "along an axis, no box moves to another rank"),
-      option<O>(
-          "smoother", [](O & o) -> auto& { return o.levels.smoother; }, "gauss-seidel is red-black"),
-      option<O>(
-          "interpolation", [](O & o) -> auto& { return o.levels.interpolation; },
-          "of corrections; above linear exact for averages over cells",
-          "constant; quadratic with the fourth-order stencil"),
-      option<O>(
-          "restriction", [](O & o) -> auto& { return o.levels.restriction; },
-          "of residuals: the adjoint of this interpolation; constant sums them over the children"),
-      option<O>(
-          "full_interpolation", [](O & o) -> auto& { return o.levels.full_interpolation; },
-          "of solutions, by the F-cycle", "linear; quartic with the fourth-order stencil"),
-      option<O>(
-          "pre", [](O & o) -> auto& { return o.levels.pre; }, between(0, 1000, "sweeps"),
-          "sweeps before the coarser level"),
-      option<O>(
-          "post", [](O & o) -> auto& { return o.levels.post; }, between(0, 1000, "sweeps"), "sweeps after it"),
-      option<O>(
-          "symmetric", [](O & o) -> auto& { return o.levels.symmetric; }, "sweeps after mirror those before: for cg"),
-      option<O>(
-          "bottom", [](O & o) -> auto& { return o.bottom.name; }, bottom_names(),
-          "solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and "
-          "ca-bicgstab by measured reductions and products"),
-      option<O>(
-          "bottom_reduction", [](O & o) -> auto& { return o.bottom.krylov.rtol; }, positive(),
-          "a bottom solve reduces its residual by this factor"),
-      option<O>(
-          "bottom_norm", [](O & o) -> auto& { return o.bottom.krylov.norm; }, "of that residual"),
-      option<O>(
-          "bottom_max_iterations", [](O & o) -> auto& { return o.bottom.krylov.max_iterations; },
-          at_least(0, "iterations"), "of a bottom solve", "1000"),
-      option<O>(
-          "step", [](O & o) -> auto& { return o.bottom.krylov.step; }, at_least(1, "iteration"), named, "by method"),
-      option<O>(
-          "basis", [](O & o) -> auto& { return o.bottom.krylov.basis; }, named, "by method"),
-      option<O>(
-          "powers", [](O & o) -> auto& { return o.bottom.krylov.powers; }, named, "products"),
-      option<O>(
-          "depth", [](O & o) -> auto& { return o.bottom.krylov.depth; }, at_least(1, "reduction"), named, "by method"),
-      option<O>(
-          "smallest_box", [](O & o) -> auto& { return o.levels.smallest_box; }, at_least(1, "cell"),
-          "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
-      option<O>(
-          "agglomerate_below", [](O & o) -> auto& { return o.levels.agglomerate_below; }, at_least(0, "cells"),
-          "levels with fewer cells a rank move to fewer ranks; 0: none moves",
-          "4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to "
-          "be cheaper"),
-      option<O>(
-          "levels", [](O & o) -> auto& { return o.levels.levels; }, at_least(0, "levels (0: as many as go)"),
-          "at most"),
-      option<O>(
-          "single_levels", [](O & o) -> auto& { return o.levels.single_levels; },
-          "levels in float32, residuals and solutions in float64"),
-      option<O>(
-          "relaxation", [](O & o) -> auto& { return o.levels.relaxation; },
-          Range{.least = 0, .most = 2, .open_below = true, .open_above = true, .needed = "a number in (0, 2)"},
-          "of the smoother jacobi", "6/7"),
-      option<O>(
-          "chebyshev_range", [](O & o) -> auto& { return o.levels.chebyshev_range; },
-          Range{.least = 1, .open_below = true, .needed = "a number > 1"},
-          "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
-      option<O>(
-          "bottom_cells", [](O & o) -> auto& { return o.bottom_cells; }, at_least(1, "cell"),
-          "of a device: the bottom is the first level of at most so many cells", "4096"),
+      option<O>("cycle", within(&O::levels, &L::cycle),
+                "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
+                "along an axis, no box moves to another rank"),
+      option<O>("smoother", within(&O::levels, &L::smoother), "gauss-seidel is red-black"),
+      option<O>("interpolation", within(&O::levels, &L::interpolation),
+                "of corrections; above linear exact for averages over cells",
+                "constant; quadratic with the fourth-order stencil"),
+      option<O>("restriction", within(&O::levels, &L::restriction),
+                "of residuals: the adjoint of this interpolation; constant sums them over the children"),
+      option<O>("full_interpolation", within(&O::levels, &L::full_interpolation), "of solutions, by the F-cycle",
+                "linear; quartic with the fourth-order stencil"),
+      option<O>("pre", within(&O::levels, &L::pre), between(0, 1000, "sweeps"), "sweeps before the coarser level"),
+      option<O>("post", within(&O::levels, &L::post), between(0, 1000, "sweeps"), "sweeps after it"),
+      option<O>("symmetric", within(&O::levels, &L::symmetric), "sweeps after mirror those before: for cg"),
+      option<O>("bottom", within(&O::bottom, &B::name), bottom_names(),
+                "solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and "
+                "ca-bicgstab by measured reductions and products")
+          .with_options_of("solve"),
+      option<O>("bottom_reduction", within(&O::bottom, &B::krylov, &K::rtol), positive(),
+                "a bottom solve reduces its residual by this factor"),
+      option<O>("bottom_norm", within(&O::bottom, &B::krylov, &K::norm), "of that residual"),
+      option<O>("bottom_max_iterations", within(&O::bottom, &B::krylov, &K::max_iterations), at_least(0, "iterations"),
+                "of a bottom solve", "1000"),
+      option<O>("step", within(&O::bottom, &B::krylov, &K::step), at_least(1, "iteration"), named, "by method"),
+      option<O>("basis", within(&O::bottom, &B::krylov, &K::basis), named, "by method"),
+      option<O>("powers", within(&O::bottom, &B::krylov, &K::powers), named, "products"),
+      option<O>("depth", within(&O::bottom, &B::krylov, &K::depth), at_least(1, "reduction"), named, "by method"),
+      option<O>("smallest_box", within(&O::levels, &L::smallest_box), at_least(1, "cell"),
+                "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
+      option<O>("agglomerate_below", within(&O::levels, &L::agglomerate_below), at_least(0, "cells"),
+                "levels with fewer cells a rank move to fewer ranks; 0: none moves",
+                "4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to "
+                "be cheaper"),
+      option<O>("levels", within(&O::levels, &L::levels), at_least(0, "levels (0: as many as go)"), "at most"),
+      option<O>("single_levels", within(&O::levels, &L::single_levels),
+                "levels in float32, residuals and solutions in float64"),
+      option<O>("relaxation", within(&O::levels, &L::relaxation),
+                Range{.least = 0, .most = 2, .open_below = true, .open_above = true, .needed = "a number in (0, 2)"},
+                "of the smoother jacobi", "6/7"),
+      option<O>("chebyshev_range", within(&O::levels, &L::chebyshev_range),
+                Range{.least = 1, .open_below = true, .needed = "a number > 1"},
+                "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
+      option<O>("bottom_cells", &O::bottom_cells, at_least(1, "cell"),
+                "of a device: the bottom is the first level of at most so many cells", "4096"),
+  };
+  return all;
+}
+
+std::span<const Option<precond::MultigridSolve>> multigrid_solve_options() {
+  using O = precond::MultigridSolve;
+  static const std::vector<Option<O>> all{
+      option<O>("rtol", &O::rtol, not_negative(), "converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed"),
+      option<O>("atol", &O::atol, not_negative(), "see rtol"),
+      option<O>("max_cycles", &O::max_cycles, at_least(0, "cycles"), "at most"),
+      option<O>("norm", &O::norm, "of the residual: the largest magnitude (max), or 2"),
   };
   return all;
 }
@@ -296,7 +287,7 @@ precond::MakeBottom<T> make_bottom(const BottomOptions& options) {
       if (small) return precond::direct_bottom<T>()(A);
       auto chosen = options;
       chosen.krylov.method = krylov::Method::bicgstab;
-      // One rank waits for nobody: what an s-step method saves is nothing there.
+      // On one rank there are no reductions for an s-step method to save.
       if (A->boxes().ranks_in_use() <= 1)
         return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov, "bicgstab: on one rank");
       std::string why;

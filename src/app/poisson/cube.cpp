@@ -1,7 +1,6 @@
 #include <tacit/app/poisson/cube.hpp>
 
 #include <tacit/base/error.hpp>
-#include <tacit/base/names.hpp>
 
 #include <cmath>
 #include <numbers>
@@ -9,10 +8,7 @@
 namespace tacit::app::poisson {
 namespace {
 
-constexpr Names<Parts, 2> all_parts{"parts", {{{Parts::slices, "slices"}, {Parts::boxes, "boxes"}}}};
-constexpr Names<Solution, 2> solutions{"solution", {{{Solution::sine, "sine"}, {Solution::bump, "bump"}}}};
-
-/// P = x y z with the least surface of a box of a cube; z is the largest.
+/// The factors P = x y z that minimise the surface of a box; z is the largest.
 std::array<int, 3> boxes(int ranks) {
   std::array<int, 3> best{1, 1, ranks};
   double least = 0;
@@ -40,13 +36,6 @@ double bent(Solution solution, double t) {
 }
 
 }  // namespace
-
-Parts parts_of(std::string_view name) {
-  return all_parts.value(name);
-}
-Solution solution_of(std::string_view name) {
-  return solutions.value(name);
-}
 
 template <Scalar T>
 Cube<T>::Cube(const comm::Communicator& comm, Global nodes, Parts parts)

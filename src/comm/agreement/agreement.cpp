@@ -9,7 +9,7 @@
 namespace tacit::comm::detail {
 namespace {
 
-// Of a notice that says that its communicator is lost.
+// The epoch of a notice that the communicator is lost.
 constexpr int any_epoch = -1;
 
 int depth_of(const Call* call) {
@@ -18,7 +18,7 @@ int depth_of(const Call* call) {
   return depth;
 }
 
-// What was begun on a communicator without an open call, and dropped within a call of another one.
+// An operation begun on a communicator without an open call, and dropped within a call on another one.
 struct Dropped {
   const Call* call;
   std::int64_t began;
@@ -72,7 +72,7 @@ bool Agreement::has_failed() {
 
 bool Agreement::concerns(const Notice& notice) const {
   if (notice.depth == 0 || notice.position > position_) return notice.position <= position_;
-  // Whoever is in the call that has failed will hear of that failure itself, and settles that one first.
+  // A rank that is itself in the failed call receives that failure's notice, and settles that failure first.
   const Call* call = Call::innermost();
   for (int above = depth_of(call) - notice.depth; above > 0; --above) call = call->outer;
   return depth_of(call) < notice.depth || call->on == this || call->on->settled_ > notice.settled;
@@ -100,7 +100,7 @@ void Agreement::check() {
   };
   const bool was_settling = settling();
   const Agreement* failed_one = looks_failed(*this) ? this : nullptr;
-  // A rank that has failed in a call around will not come to this one: the outermost failure counts.
+  // A rank that has failed in an enclosing call will not enter this one, so the outermost failure decides.
   const bool alone = ignores_ == Ignores::user_and_others;
   for (const Call* call = alone ? nullptr : Call::innermost(); call; call = call->outer)
     if (call->on != this && looks_failed(*call->on) && (!was_settling || call->on->cuts_short())) failed_one = call->on;
@@ -109,10 +109,10 @@ void Agreement::check() {
 
 void Agreement::look_around() {
   check();
-  if (!settling() && ignores_ == Ignores::nobody && Call::innermost() && time_to_ask()) ask_user();
+  if (!settling() && ignores_ == Ignores::nothing && Call::innermost() && time_to_ask()) ask_user();
 }
 
-// ---- errors of this rank that are not thrown yet, and what it leaves behind ----
+// ---- errors of this rank that are not thrown yet, and operations that it leaves unfinished ----
 
 void Agreement::wait_ended_by_error() {
   if (settling()) return;
@@ -122,20 +122,20 @@ void Agreement::wait_ended_by_error() {
     if (failure.on != this) leave_unfinished(failure.on);
   } catch (...) {
     const Call* const around = Call::innermost();
-    if (around && !Call::of(this)) leave_unfinished(around->on);  // whose call will fail
+    if (around && !Call::of(this)) leave_unfinished(around->on);  // the call on that communicator will fail
     else keep_error();
   }
 }
 
 void Agreement::keep_error() noexcept {
-  // Where no call is open, nothing will be settled: then it is thrown once.
+  // Without an open call there is no agreement to come: the error is then thrown once and not kept.
   if (const auto lock = services_.lock(); !error_ && Call::of(this)) error_ = std::current_exception();
 }
 
 void Agreement::swallow() noexcept {
   try {
     throw;
-  } catch (const PeerFailure&) {  // is heard of again
+  } catch (const PeerFailure&) {  // its notice is found again
   } catch (...) {
     const auto lock = services_.lock();
     if (!error_) error_ = std::current_exception();
@@ -153,13 +153,13 @@ void Agreement::leave_unfinished(const void* failed_one) {
   const Call* const call = Call::of(failed_one);
   if (failed() || size_ == 1 || !call) return;
   state_ = State::failed;
-  // The place: where the outermost call began that is left. A rank behind it can still finish what it is in, and who
-  // has not come to that call is there in the next one.
+  // The position where the outermost call that is left began. Ranks at earlier positions can still finish their
+  // operations, and meet the failure when they reach that call.
   std::int64_t place = position_;
   for (const Call* left = Call::innermost(); left != call; left = left->outer)
     if (left->on == this) place = left->began;
   Notice notice = notice_of(ErrorKind::environment,
-                            "a failure on another communicator has left this one in the middle of a call", false);
+                            "a call on this communicator was left because of a failure on another one", false);
   notice.position = place, notice.depth = depth_of(call), notice.settled = call->on->settled_;
   services_.send(notice);
   notices_[{epoch_, rank_}] = std::move(notice);
@@ -170,14 +170,14 @@ void Agreement::drop_unfinished() noexcept try {
   const Call* call = Call::innermost();
   while (call && call->on->size_ == 1) call = call->outer;
   if (call) dropped.push_back({call, call->began, services_.shared()});
-} catch (const std::bad_alloc&) {  // an error is on its way already
+} catch (const std::bad_alloc&) {  // an exception is unwinding already
 }
 
 void Agreement::leave_dropped(const Call& failing) {
   for (const auto& d : dropped)
     if (d.call == &failing && d.began == failing.began)
       if (const auto what = d.what.lock()) what->leave_unfinished(failing.on);
-  // Those of calls that have ended are over.
+  // Forget those of calls that have ended.
   std::erase_if(dropped, [&](const Dropped& d) {
     const Call* call = failing.outer;
     while (call && !(call == d.call && call->began == d.began)) call = call->outer;
@@ -204,8 +204,8 @@ std::optional<Notice> Agreement::own_notice(const std::exception_ptr& error) {
     }
     return notice_of(ErrorKind::environment, e.what(), false);
   } catch (const Error& e) {
-    if (e.agreed() && e.agreement() == agreed_) throw;  // by all ranks of this communicator, just now
-    return notice_of(e.kind(), e.what(), e.agreed());   // the rank is named where the error is thrown first
+    if (e.agreed() && e.agreement() == agreed_) throw;  // agreed by all ranks of this communicator just now
+    return notice_of(e.kind(), e.what(), e.agreed());   // the text names the rank where the error was thrown first
   } catch (const std::bad_alloc&) {
     return notice_of(ErrorKind::environment, "out of memory", false);
   } catch (const std::exception& e) {
@@ -224,7 +224,7 @@ void Agreement::settle(const std::optional<Notice>& own) {
   }
   state_ = State::settling;
   services_.give_up();
-  // The reductions below carry the next epoch's tags: nothing left over from this one can match them.
+  // The reductions below use the tags of the next epoch, which no message of this one can match.
   ++epoch_;
   error_ = nullptr;
 
@@ -234,14 +234,15 @@ void Agreement::settle(const std::optional<Notice>& own) {
     listen();
     return notices_.contains({failed_epoch, int(lowest)});
   });
-  // The calls that are open everywhere are those that the hindmost rank has begun, less those that others have left.
-  const Global hindmost = services_.reduce(position_, Operation::min);
+  // The calls that are open on every rank: those that the rank at the least position has begun, without those that
+  // others have left.
+  const Global least = services_.reduce(position_, Operation::min);
   Global common = 0;
   for (const Call* call = Call::innermost(); call; call = call->outer)
-    common += call->on == this && call->began <= hindmost;
+    common += call->on == this && call->began <= least;
   const Global level = services_.reduce(common, Operation::min);
-  // Everybody holds the text before anybody goes on, so that no notice of this epoch is late for its reader; and ranks
-  // that had come to different places go on with the same numbers.
+  // All ranks hold the text before any goes on, so that no notice of this epoch is missed; and ranks that failed at
+  // different positions continue with the same numbers.
   position_ = services_.reduce(position_, Operation::max);
   services_.renumber();
   chosen_ = notices_[{failed_epoch, int(lowest)}];
@@ -257,7 +258,7 @@ void Agreement::settle(const std::optional<Notice>& own) {
   settled_within_ = 0;
   for (const Call* call = Call::innermost(); call; call = call->outer)
     if (call == Call::of(call->on) && call->on != this) ++call->on->settled_within_;
-  if (!settling()) return;  // another rank has said that it is lost
+  if (!settling()) return;  // another rank has sent notice that it is lost
   level_left_ = int(std::max<Global>(level, 1));
   state_ = State::leaving;
 }
@@ -277,7 +278,8 @@ void Agreement::fail(std::exception_ptr error) {
   if (level_left_ == 0) {
     const auto own = own_notice(error);
     if (state_ != State::lost) {
-      // It has told the others already, or has nothing to tell: they may not have come to where they hear of it.
+      // This rank has sent its notice already, or has none to send; the others may not have reached the position where
+      // it concerns them.
       if ((!own || notices_.contains({epoch_, rank_})) && !can_settle()) throw PeerFailure(this);
       try {
         settle(own);
@@ -293,12 +295,12 @@ void Agreement::fail(std::exception_ptr error) {
   if (level_left_ == 0) {
     if (level > 1) throw PeerFailure(this);
     throw Error(ErrorKind::environment,
-                "the communicator is lost: the ranks were cut off while they agreed on an error; make another one")
+                "the communicator is lost: the agreement on an error was interrupted; make another communicator")
         .as_agreed(++agreements);
   }
   if (level > level_left_) throw PeerFailure(this);
   level_left_ = 0;
-  if (state_ == State::leaving) state_ = State::working;  // or another rank has said that it is lost
+  if (state_ == State::leaving) state_ = State::working;  // unless another rank has sent notice that it is lost
   agreed_ = ++agreements;
   throw Error(chosen_.kind, chosen_.text).as_agreed(agreed_);
 }

@@ -1,44 +1,47 @@
-// Agreement: what the ranks of a communicator do so that an error on one of them is thrown on all, as the same Error,
-// out of the same collective call; and what becomes of the communicator.
+// Agreement: the protocol by which an error on one rank of a communicator is thrown on all, as the same Error, out of
+// the same collective call, and which restores the communicator afterwards.
 //
 // Terms. All ranks enter and leave collective calls (comm::collective) in the same order; a rank's *position* counts
-// both, so that equal positions are the same place of the program. A *notice* tells the other ranks that one cannot go
-// on, and at which position. An *epoch* ends with each failure; message tags carry it, so that nothing sent before an
-// agreement is received after it.
+// both, so that equal positions are the same place in the program. A *notice* informs the other ranks that one has
+// failed, and at which position. An *epoch* ends with each failure; message tags carry it, so that nothing sent before
+// an agreement is received after it.
 //
 // States of a rank, for each of its communicators:
 //
 //   working    all operations are allowed
 //   failed     this rank has an error, or has received a notice that concerns it: operations throw PeerFailure, which
 //              unwinds to the next collective call
-//   settling   this rank has told the others, given up what was pending, and takes part in the agreement
+//   settling   this rank has sent its notice, given up what was pending, and takes part in the agreement
 //   leaving    agreed: PeerFailure unwinds to the call that all ranks leave, which throws the Error
-//   lost       ranks were cut off while they agreed: every call says so, for good
+//   lost       an agreement was interrupted: every call throws from now on
 //
 //   working  -> failed     own error, or a notice that concerns this rank (concerns())
 //   failed   -> settling   in fail(), which ends every collective call that an exception leaves
-//   settling -> leaving    all ranks have come, and have made the same reductions
+//   settling -> leaving    all ranks have entered the agreement and completed its reductions
 //   leaving  -> working    fail() of the call that all leave
 //   settling -> lost       the transport has failed again, or an outer call's communicator has (PeerFailure of that)
-//   any      -> lost       another rank says that it is
+//   any      -> lost       the notice of another rank that it is
 //
 // Invariants (tests/comm/protocol_test.cpp goes through all orders of events):
 //
-//   1. No rank waits for one that will not come. Whoever fails sends a notice to all, and every wait looks for notices,
-//      on this communicator and on those with calls open around. A rank that has not yet come to the position of a
-//      failure does not heed it: the failed one has done its part of what is waited for there.
-//   2. No result of an epoch that has ended is used: what is pending is given up, complete or not, and says so.
-//   3. All throw the same: the notice of the lowest rank that had failed when it came to the agreement. Each rank holds
-//      that notice before any rank goes on.
-//   4. All throw out of the same call: the innermost that is open on every rank.
-//   5. Nobody reports success where a rank has failed: a call ends with a reduction (agree()) that a failed rank never
+//   1. No rank waits for ever. A failing rank sends a notice to all, and every wait checks for notices on this
+//      communicator and on those with enclosing calls. A rank that has not reached the position of a failure ignores
+//      it, since the failed rank has done its part of everything before that position.
+//   2. No result of an ended epoch is used: pending operations are given up, complete or not, and throw when waited
+//   for.
+//   3. All ranks throw the same Error: that of the lowest rank that had failed when it entered the agreement. Every
+//   rank
+//      holds it before any rank goes on.
+//   4. All ranks throw it out of the same call: the innermost that is open on every rank.
+//   5. No rank reports success where another has failed: a call ends with a reduction (agree()) that a failed rank
+//   never
 //      starts. Its last messages are the two generals' problem: a transport that breaks there is an error of one rank.
-//   6. After an agreement, ranks have the same epoch, position and numbers of operations: the communicator is as new.
+//   6. After an agreement all ranks have the same epoch, position and operation numbers, and the communicator works on.
 //
-// Communicators whose calls are nested. A rank that leaves a call of one communicator because another has failed says
-// so by a notice there (leave_unfinished), and the next call on it fails on all ranks and settles. So it is with what a
-// rank had begun and drops while an exception unwinds (drop_unfinished). An agreement that waits for ranks which have
-// left for a failure further out is cut short: the communicator is lost.
+// Nested calls on several communicators. A rank that leaves a call on one communicator because another has failed sends
+// a notice there (leave_unfinished); the next call on it fails on all ranks and settles. The same holds for an
+// operation that a rank drops while an exception unwinds (drop_unfinished). An agreement that waits for ranks which
+// have left because of a failure in an enclosing call is interrupted: the communicator is lost.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -59,20 +62,21 @@ namespace tacit::comm::detail {
 
 class Agreement {
  public:
-  /// What the agreement needs of the communicator that it belongs to.
+  /// The services of the communicator that the agreement uses.
   class Services {
    public:
     virtual std::unique_lock<std::recursive_mutex> lock() = 0;
     virtual void send(const Notice& notice) = 0;
     virtual std::optional<Notice> receive_notice() = 0;
-    /// Sums, messages and exchanges that are pending; and what ranks have found out together.
+    /// Gives up pending sums, messages and exchanges, and measurements shared by the ranks.
     virtual void give_up() = 0;
-    /// Reduction over all ranks, in the present epoch.
+    /// A reduction over all ranks, in the current epoch.
     virtual Global reduce(Global value, Operation operation) = 0;
     virtual void wait_for(const std::function<bool()>& condition) = 0;
-    /// Numbers of operations that ranks have reached differently become the same. Collective.
+    /// Makes the operation numbers of all ranks equal. Collective.
     virtual void renumber() = 0;
-    /// A fresh transport, whose tags have not been used; gives the number of its epochs. Collective; cannot be left.
+    /// Replaces the transport by a fresh one with unused tags; returns the number of its epochs. Collective; cannot be
+    /// cancelled.
     virtual int renew() = 0;
     virtual std::weak_ptr<Agreement> shared() = 0;
 
@@ -85,50 +89,50 @@ class Agreement {
   Agreement(const Agreement&) = delete;
 
   int epoch() const { return epoch_; }
-  /// An agreement is to come, or a call to be left.
+  /// Whether an agreement is pending, or a call is being left.
   bool failed() const { return state_ != State::working; }
   bool settling() const { return state_ == State::settling; }
 
-  // ---- what operations call ----
+  // ---- called by operations ----
 
-  /// Before an operation begins. PeerFailure where none is allowed.
+  /// Called before an operation begins. PeerFailure in a state that allows none.
   void begin() {
     if (failed() && !settling()) [[unlikely]]
       throw PeerFailure(this);
     agreed_ = 0;
   }
-  /// PeerFailure if another rank has failed, at or before the place in the program where this rank is, here or on a
-  /// communicator with a call open around.
+  /// PeerFailure if another rank has failed at or before this rank's position, on this communicator or on one with an
+  /// enclosing call.
   void check();
-  /// The same, and asks the user; of waits.
+  /// The same, and checks for an interrupt by the user; called by waits.
   void look_around();
-  /// In a catch block of a wait: notes what it leaves behind.
+  /// Called in the catch block of a wait: records an operation that stays unfinished.
   void wait_ended_by_error();
-  /// This rank's own error, met where nothing may be thrown (poll(), destructors) or not yet agreed upon: what waits
-  /// throws it until the ranks have settled, for what was under way cannot be completed.
+  /// Whether this rank has an error that occurred where nothing may be thrown (poll(), destructors) or is not agreed
+  /// upon yet. Waits throw it until the ranks have settled, since pending operations cannot complete.
   bool has_error() const { return error_ != nullptr; }
   [[noreturn]] void throw_error();
-  /// Keeps the error that is being handled, where a call is open that will settle it.
+  /// Keeps the error being handled, where an open call will settle it.
   void keep_error() noexcept;
-  /// In a catch block of what nothing may be thrown from.
+  /// Called in the catch block of functions that must not throw.
   void swallow() noexcept;
-  /// Something unfinished is dropped while an exception unwinds. Where no call is open here, the call on another
-  /// communicator that it unwinds may fail, and leaves this one unfinished then.
+  /// Called when an unfinished operation is dropped while an exception unwinds. Without an open call here, the
+  /// enclosing call on another communicator may fail, and then leaves this communicator unfinished.
   void drop_unfinished() noexcept;
 
-  // ---- what collective calls call ----
+  // ---- called by collective calls ----
 
-  /// A call is entered.
+  /// Enters a call.
   void enter(Call& call) noexcept;
-  /// A call is left without an error.
+  /// Leaves a call without an error.
   void leave() { ++position_; }
-  /// A call is left by `error`: Communicator::fail.
+  /// Leaves a call by `error`; implements Communicator::fail.
   [[noreturn]] void fail(std::exception_ptr error);
 
-  /// Who is not heeded while a rank waits: in the reduction that ends a call the user is not (whoever breaks off there
-  /// has told the others already that all is well), and in one before a call of the transport that cannot be left,
-  /// other communicators are not, either.
-  enum class Ignores { nobody, user, user_and_others };
+  /// What waits ignore: in the reduction that ends a call, interrupts by the user (the rank has already contributed
+  /// that it succeeded); in a reduction before a transport call that cannot be cancelled, also failures of other
+  /// communicators.
+  enum class Ignores { nothing, user, user_and_others };
   class While {
    public:
     While(Agreement& agreement, Ignores who)
@@ -144,26 +148,27 @@ class Agreement {
  private:
   enum class State { working, failed, settling, leaving, lost };
 
-  /// Takes in the notices that have come.
+  /// Receives the notices that have arrived.
   void listen();
   bool has_failed();
-  /// Has a failure at the notice's place to be heeded here and now?
+  /// Whether a notice concerns this rank at its present position.
   bool concerns(const Notice& notice) const;
-  /// Others hear of this failure where they are, so that all can settle now.
+  /// Whether the failure concerns all ranks at their positions, so that all can settle now.
   bool can_settle() const;
-  /// This communicator has a call open around one on another that settles, and has failed: is that one to be cut short?
-  /// Not if those who failed here had settled it first: then all ranks have come to it.
+  /// Whether a failure of this communicator, which has an open call enclosing one on another communicator that is
+  /// settling, interrupts that agreement. Not if the ranks that failed here had settled the inner failure before: then
+  /// all ranks take part in it.
   bool cuts_short() const;
-  /// This rank leaves something unfinished and unsettled, because another communicator has failed that has a call open
-  /// around. Ranks that are not in that call, or use this communicator after it, learn of it.
+  /// Called when this rank leaves a call or an operation unfinished because a communicator with an enclosing call has
+  /// failed. Sends a notice for ranks that are not in that call, or use this communicator afterwards.
   void leave_unfinished(const void* failed_one);
-  /// On the failure of a call: what was dropped in it.
+  /// When a call fails: leaves the communicators unfinished whose operations were dropped in it.
   static void leave_dropped(const Call& failing);
   Notice notice_of(ErrorKind kind, std::string text, bool names_its_rank) const;
-  /// What this rank tells the others; nothing where it only has heard of their failure. Throws where this failure is
-  /// not one of this communicator's.
+  /// The notice that this rank sends for its error; nothing where it only follows another rank's failure. Rethrows
+  /// where the failure is not one of this communicator's.
   std::optional<Notice> own_notice(const std::exception_ptr& error);
-  /// All ranks come here and agree on what they throw, and out of which call.
+  /// All ranks enter this and agree on the Error that they throw, and out of which call.
   void settle(const std::optional<Notice>& own);
   void lose();
 
@@ -173,14 +178,14 @@ class Agreement {
   int epoch_ = 0, epochs_;
   std::int64_t position_ = 0;
   std::map<std::pair<int, int>, Notice> notices_;  // by epoch and rank
-  Ignores ignores_ = Ignores::nobody;
+  Ignores ignores_ = Ignores::nothing;
   std::exception_ptr error_;
   // Of the last agreement.
-  int level_left_ = 0;        // not 0 on the way out: level of the call that all ranks leave
-  Notice chosen_;             // what they throw there
-  std::uint64_t agreed_ = 0;  // its number, while nothing has been done since
+  int level_left_ = 0;        // not 0 while unwinding: level of the call that all ranks leave
+  Notice chosen_;             // the error that they throw there
+  std::uint64_t agreed_ = 0;  // its number, until the next call
   int settled_ = 0;           // failures so far
-  int settled_within_ = 0;    // failures of other communicators since, while a call was open here
+  int settled_within_ = 0;    // failures of other communicators within this one's open calls
 };
 
 }  // namespace tacit::comm::detail

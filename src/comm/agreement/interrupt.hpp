@@ -1,4 +1,4 @@
-// The user's wish to stop, looked for while ranks wait.
+// Interrupts by the user, checked for while ranks wait.
 #pragma once
 
 namespace tacit::comm::detail {

@@ -31,24 +31,23 @@ Groups parse_groups(const std::string& text) {
 
 namespace {
 
-// Spans of a level's sums and spreads, from the inside out.
+// Trace names of a level's sums and spreads, innermost first.
 const char* level_name(std::size_t level) {
   static constexpr const char* names[] = {"sums, level 1", "sums, level 2", "sums, level 3", "sums, level 4",
                                           "sums, level 5", "sums, level 6", "sums, level 7", "sums, level 8"};
   return names[std::min(level, std::size(names) - 1)];
 }
 
-// What packing and adding move in memory: values are read and written where they are packed, read twice and written
-// where they are added.
+// Declares the memory traffic of packing (one read, one write) and adding (two reads, one write).
 void declare(Local packed, Local added, std::size_t bytes, double flops) {
   Trace::work("partial sums", (2.0 * packed + 3.0 * added) * double(bytes), flops);
 }
 
-// One level: a list of elements before it, one after it, and how the first comes to the second.
+// One level: maps the list of elements before it to the list after it.
 struct Level {
-  std::shared_ptr<const Pattern> pattern;     // ghosts: what is sent; send_index: places after the level
-  std::vector<Local> sent;                    // places before the level, by ghost
-  std::vector<std::pair<Local, Local>> kept;  // places before and after
+  std::shared_ptr<const Pattern> pattern;     // ghosts: elements sent; send_index: positions after the level
+  std::vector<Local> sent;                    // positions before the level, by ghost
+  std::vector<std::pair<Local, Local>> kept;  // positions before and after
   Local before = 0, after = 0;
   std::map<std::size_t, std::unique_ptr<Exchange>> exchanges;  // by bytes of an element
   LevelVolume volume;
@@ -97,7 +96,7 @@ struct SparseReduction::Parts {
       in += k;
     }
   }
-  // Places after the level from those before it.
+  // Computes the values after the level from those before it.
   template <class T>
   void sum(Level& level, const T* before, int k, T* after) {
     std::fill_n(after, std::size_t(level.after) * k, T(0));
@@ -147,9 +146,9 @@ SparseReduction::SparseReduction(Communicator communicator, std::span<const Glob
     require(offsets.size() == std::size_t(ranks) + 1, "a reduction over ", ranks, " ranks with ", offsets.size() - 1,
             " owners");
     require(std::adjacent_find(p.touched.begin(), p.touched.end(), std::greater_equal<>()) == p.touched.end(),
-            "the elements that a rank touches have to ascend");
+            "the elements that a rank touches must be ascending");
     require(p.touched.empty() || (p.touched.front() >= offsets.front() && p.touched.back() < offsets.back()),
-            "a rank touches elements outside of 0 to ", offsets.back() - 1);
+            "a rank touches elements out of the range 0 to ", offsets.back() - 1);
     int within = 1;
     Groups sizes;
     for (const int g : groups) {
@@ -218,7 +217,7 @@ SparseReduction::SparseReduction(Communicator communicator, std::span<const Glob
       list = std::move(next);
       p.levels.push_back(std::move(level));
     }
-    // Made here: ranks number exchanges alike.
+    // Made here, so that ranks number exchanges alike.
     if (ranks > 1)
       for (auto& level : p.levels)
         for (const std::size_t bytes : {sizeof(float), sizeof(double)}) p.exchange(level, bytes);

@@ -10,9 +10,9 @@ using detail::State;
 std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vector<Parcel>& parcels) const {
   State& s = *state_;
   std::vector<Parcel> arrived;
-  // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): everyone acknowledges what
-  // it got; a rank whose parcels are all acknowledged joins a barrier; when the barrier is through, nothing is on its
-  // way.
+  // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): every rank acknowledges
+  // what it receives; a rank whose parcels are all acknowledged enters a barrier; when the barrier completes, no parcel
+  // is in flight.
   const int channel = State::sparse_channel + 2 * int(s.sparse_started++ % 64);
   const int tag = s.tag(channel), acknowledge = s.tag(channel + 1);
   detail::PendingMessages sent(s), acknowledgements(s);

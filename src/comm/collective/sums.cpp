@@ -6,11 +6,11 @@
 namespace tacit::comm {
 namespace {
 
-// The lower rank's values become those of both: partners do the same with the same operands, and where these are equal
-// but for their bits (zeros, NaNs), both take the lower one's.
+// Both partners use the same operand order, the lower rank's first, so that they get the same bits also for signed
+// zeros and NaNs.
 template <class T>
 void combine(T* lower, const T* upper, std::size_t n, Operation operation) {
-  // A NaN on one rank must not vanish: it wins.
+  // A NaN on one rank makes the result NaN.
   const auto first_nan = [](T a, T b) { return b != b && a == a; };
   switch (operation) {
     case Operation::sum:
@@ -58,7 +58,7 @@ SumSlot& Sums::start(const void* values, std::size_t n, Number number, Operation
   State& s = state_;
   s.begin();
   const int channel = int(started_ % channels);
-  // Messages of two sums with one tag must not meet.
+  // Two sums with one tag must not be in flight together.
   if (SumSlot* const before = of_channel_[channel]; before && before->busy && before->channel == channel) [[unlikely]]
     s.wait_until([&] { return !before->busy; });
   ++started_;
@@ -124,7 +124,7 @@ void Sums::begin_round(SumSlot& s) {
     s.receive = state_.transport->receive(partner, t, s.incoming.data(), s.incoming.size());
     return;
   }
-  if (folds) {  // told to the odd neighbour, which is the last thing
+  if (folds) {  // send the result to the odd neighbour, the last step
     s.send = state_.transport->send(rank + 1, t, s.value.data(), s.value.size());
     return;
   }
@@ -140,7 +140,7 @@ void Sums::advance(SumSlot& s) try {
     if (s.native) {
       s.finish();
     } else if (odd) {
-      if (s.round == -1) {  // my values are folded; wait for the result
+      if (s.round == -1) {  // own values are folded; wait for the result
         s.round = 0;
         s.receive = state_.transport->receive(rank - 1, state_.tag(s.channel), s.value.data(), s.value.size());
       } else {
@@ -157,7 +157,7 @@ void Sums::advance(SumSlot& s) try {
       s.finish();
     }
   }
-} catch (...) {  // or it would go on without what it has missed
+} catch (...) {  // the round is incomplete and must not be continued
   s.give_up();
   throw;
 }
@@ -196,7 +196,7 @@ PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
 PendingSum::~PendingSum() {
   if (!slot_) return;
   try {
-    // While an exception unwinds past it, the sum may never complete: it is given up by Communicator::fail.
+    // While an exception unwinds the sum may never complete: Communicator::fail gives it up.
     if (std::uncaught_exceptions() > slot_->uncaught) {
       const auto lock = state_->transport_lock->take();
       if (!slot_->done) state_->agreement.drop_unfinished();
@@ -232,12 +232,13 @@ void PendingSum::wait(void* values) {
     if (!ready_.empty()) std::memcpy(values, ready_.data(), ready_.size());
     return;
   }
-  const Span span("wait for sum", "comm", std::int64_t(slot_->bytes()));  // an engine swaps the buffers
+  const Span span("wait for sum", "comm",
+                  std::int64_t(slot_->bytes()));  // taken first: a progress thread swaps the buffers
   const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
   state_->wait_until([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
   if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);
-  // Sums overlap each other and what the rank computes: each has a line of its own.
+  // Sums overlap each other and computation, so each has its own line in the trace.
   if (slot_->began >= 0)
     Trace::record({"sum in flight", "comm", slot_->began, slot_->ended, Trace::rank(), 1000 + slot_->number_of,
                    std::int64_t(slot_->value.size())});

@@ -1,4 +1,4 @@
-// The all-reduces of a communicator that are under way.
+// The all-reduces of a communicator that are in flight.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -10,9 +10,9 @@
 
 namespace tacit::comm::detail {
 
-// One all-reduce under way. Ranks beyond the largest power of two fold into their lower neighbour first and are told
-// the result at the end; the others double. Both partners of a round compute lower + upper, so all ranks hold the same
-// bits at the end.
+// One all-reduce in flight. Ranks beyond the largest power of two first send their values to a neighbour, and receive
+// the result at the end; the others do recursive doubling. Both partners of a round compute lower + upper, so all ranks
+// hold the same bits at the end.
 struct SumSlot {
   std::vector<std::byte> value, incoming;
   std::size_t count = 0;
@@ -22,12 +22,12 @@ struct SumSlot {
   int channel = 0;
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
-  bool given_up = false;  // there is no result
+  bool given_up = false;  // it has no result
   bool counted = false;
-  int uncaught = 0;  // exceptions on their way where it was started
+  int uncaught = 0;  // exceptions unwinding when it was started
   Ticket send, receive;
-  double began = -1, ended = -1;  // where a trace is on
-  int number_of = 0;              // among the slots
+  double began = -1, ended = -1;  // while tracing
+  int number_of = 0;              // position among the slots
   void finish() {
     busy = false;
     done = true;
@@ -41,17 +41,18 @@ struct SumSlot {
 
 class Sums {
  public:
-  static constexpr int channels = 512;  // of message tags; sums take them in turn
+  static constexpr int channels = 512;  // message tags, used by sums in turn
 
   explicit Sums(State& state);
   Sums(const Sums&) = delete;
   ~Sums() { give_up(); }
 
-  /// Waits only where the last sum of the same channel is still under way.
+  /// Waits only where the previous sum of the same channel is still in flight.
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation, bool counted);
   void progress();
   bool pending() const;
-  /// Also what is complete here: it may not be on other ranks, and all throw alike. The next sum is the first again.
+  /// Gives up all sums, also those complete here, since they may be incomplete on other ranks and all ranks must throw
+  /// alike. Numbering starts again.
   void give_up();
 
   SumAlgorithm algorithm = SumAlgorithm::doubling;
@@ -62,9 +63,9 @@ class Sums {
   void advance(SumSlot& slot);
 
   State& state_;
-  int power_ = 1;                                // the largest power of two ranks
-  bool native_lost_ = false;                     // native all-reduces match by order, which a failure disturbs for good
-  std::vector<std::unique_ptr<SumSlot>> slots_;  // those in use first come first served; idle ones are reused
+  int power_ = 1;             // the largest power of two ranks
+  bool native_lost_ = false;  // native all-reduces match by order, which a failure breaks permanently
+  std::vector<std::unique_ptr<SumSlot>> slots_;  // in use in the order of starting; idle ones are reused
   std::uint32_t started_ = 0;
   std::array<SumSlot*, channels> of_channel_{};
 };

@@ -24,10 +24,10 @@ Exchange::~Exchange() {
   for (int i = 0; route_ && i < 2; ++i) {
     auto& slot = route_->slots[i];
     try {
-      // An abandoned one too: neighbours may wait for what could not be sent yet, and a later exchange must not take
-      // its messages. Not where an exception has left it: then nobody knows what they will do.
+      // Also finish an abandoned exchange: neighbours may wait for deferred messages, and a later exchange must not
+      // match its messages. Not after an exception, when other ranks may never take part.
       if (slot.open && !slot.dropped) slot.abandoned ? finish(i) : close(slot.number);
-    } catch (...) {  // the communicator fails; what is still under way is given up below
+    } catch (...) {  // the communicator fails; what is in flight is given up below
       comm_.state_->agreement.swallow();
     }
   }
@@ -53,14 +53,14 @@ void Exchange::help() {
 
 void Exchange::give_up() noexcept {
   const auto lock = comm_.state_->transport_lock->take();
-  route_.reset();  // buffers that the transport may still read live on with it; windows are out of step
+  route_.reset();  // the transport keeps buffers that it may still read; windows are no longer consistent
   found_.reset();
   opened_ = 0;
 }
 
 void Exchange::refuse() const {
   if (comm_.state_->agreement.failed()) throw PeerFailure(&comm_.state_->agreement);
-  throw Error(ErrorKind::usage, "this exchange is not under way: it was closed, or given up by an earlier failure");
+  throw Error(ErrorKind::usage, "this exchange is not in flight: it was closed, or given up by an earlier failure");
 }
 
 namespace {
@@ -87,14 +87,14 @@ void Exchange::make_route(Path path, std::string& why) {
 }
 
 void Exchange::choose_route() {
-  // So often an exchange is used before paths are tried: what is needed now and then does not pay for it.
+  // Paths are measured at this use of an exchange, so that rarely used ones do not pay for it.
   constexpr std::int64_t trial_at = 65;
   auto& s = *comm_.state_;
   Path wanted = own_path_.value_or(s.exchanges.path);
   ++opened_;
   if (s.simulated && wanted != Path::automatic && wanted != Path::messages && wanted != Path::persistent)
-    throw Error(ErrorKind::environment, message("exchanges of simulated ranks travel as messages, not by the path \"",
-                                                to_string(wanted), "\""));
+    throw Error(ErrorKind::environment,
+                message("exchanges of simulated ranks use messages, not the path \"", to_string(wanted), "\""));
   if (comm_.size() == 1 || (s.simulated && wanted == Path::automatic)) wanted = Path::messages;
   if (wanted == Path::automatic) {
     const bool now = !found_ && opened_ % trial_at == 0;
@@ -102,12 +102,12 @@ void Exchange::choose_route() {
     wanted = found_.value_or(Path::messages);
     if (now) {
       clear_abandoned();
-      if (!comm_.all(!in_use())) return;  // two at once: later
+      if (!comm_.all(!in_use())) return;  // while one is in use: measured later
       wanted = *(found_ = fastest());
     }
   }
   if (route_ && route_->path() == wanted) return;
-  // All ranks come here; one may still hold an exchange that others have closed.
+  // Collective; this rank may still hold an exchange that others have closed.
   clear_abandoned();
   if (route_ && !comm_.all(!in_use())) return;
   agree_on(wanted);
@@ -116,8 +116,7 @@ void Exchange::choose_route() {
   if (!why.empty() && !own_path_ && s.exchanges.path == Path::automatic)
     why.clear(), found_ = Path::messages, make_route(Path::messages, why);
   if (!why.empty())
-    throw Error(ErrorKind::environment,
-                message("exchanges cannot travel by the path \"", to_string(wanted), "\": ", why));
+    throw Error(ErrorKind::environment, message("exchanges cannot use the path \"", to_string(wanted), "\": ", why));
 }
 
 void Exchange::clear_abandoned() {
@@ -125,7 +124,7 @@ void Exchange::clear_abandoned() {
     if (route_->slots[i].open && route_->slots[i].abandoned) finish(i);
 }
 
-// Ranks that have chosen differently would wait for each other in different ways.
+// Checks that all ranks have chosen alike; otherwise they would wait for ever.
 void Exchange::agree_on(Path path) const {
   if (comm_.size() == 1) return;
   const auto& s = *comm_.state_;
@@ -149,7 +148,7 @@ void Exchange::agree_on(Path path) const {
 Path Exchange::fastest() {
   constexpr Path candidates[] = {Path::messages, Path::persistent, Path::shared, Path::gather};
   auto& s = *comm_.state_;
-  // Exchanges of about the same size find the same.
+  // Exchanges of similar size share one measurement.
   Global bytes = 0;
   for (std::size_t i = 0; i < pattern_->send_ranks.size(); ++i)
     bytes = std::max(bytes, Global(pattern_->send_offsets[i + 1] - pattern_->send_offsets[i]) * Global(element_bytes_));
@@ -165,7 +164,7 @@ Path Exchange::fastest() {
   } const uncounted{s.counters, s.counters};
   Path best = Path::messages;
   double least = 0;
-  // A vector, of which only what is sent is touched.
+  // A vector of which only the elements sent are touched.
   const auto& index = pattern_->send_index;
   const std::size_t length = index.empty() ? 0 : std::size_t(*std::max_element(index.begin(), index.end())) + 1;
   const auto x = std::make_unique_for_overwrite<std::byte[]>(length * element_bytes_);
@@ -192,7 +191,7 @@ Path Exchange::fastest() {
     for (int round = int(std::clamp(1e-3 / (about + 1e-9), 2.0, 15.0)); round > 0; --round)
       time = std::min(time, once());
     time = comm_.all_max(time);
-    // Another path has to be worth the change.
+    // Another path has to be at least 5 % faster.
     if (path == Path::messages || time < 0.95 * least) least = time, best = path;
   }
   [[maybe_unused]] volatile const std::uint64_t used = read;
@@ -300,7 +299,7 @@ void Exchange::wait(int number) {
 void Exchange::close(int number) {
   auto* const slot = find(route_, number);
   if (!slot) return;
-  // While an exception unwinds past it the messages may never complete: Communicator::fail gives them up.
+  // While an exception unwinds the messages may never complete: Communicator::fail gives them up.
   if (std::uncaught_exceptions() > slot->uncaught) abandon(number);
   else finish(int(slot - route_->slots));
 }

@@ -32,8 +32,8 @@ void require_reading() {
 void read_memory(std::int64_t process, std::span<const Stretch> stretches, std::byte* into, std::size_t bytes,
                  int rank) {
 #ifdef __linux__
-  constexpr std::size_t most = 512, most_bytes = std::size_t(1) << 30;  // the kernel takes 1024, and below 2 GiB
-  std::size_t s = 0, skipped = 0;                                       // of stretch s
+  constexpr std::size_t most = 512, most_bytes = std::size_t(1) << 30;  // the limits of Linux are 1024 and 2 GiB
+  std::size_t s = 0, skipped = 0;                                       // bytes of range s already read
   while (bytes > 0) {
     iovec there[most];
     std::size_t n = 0, asked = 0;

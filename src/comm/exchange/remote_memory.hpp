@@ -1,4 +1,4 @@
-// Reading the memory of another process of this node, where the system lets processes of one user do so (Linux).
+// Reads the memory of another process of this node, where the system permits it (Linux, processes of one user).
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@ namespace tacit::comm::detail {
 
 std::int64_t this_process();
 
-// Memory of another process.
+// A range of another process' memory.
 struct Stretch {
   std::uint64_t address;
   std::size_t bytes;
 };
 
-/// Error(environment) where there is no such call.
+/// Error(environment) where the system has no such call.
 void require_reading();
-/// Stretches of a process, that of `rank`, one after the other to `into`, which has room for `bytes`.
+/// Copies ranges of the process of `rank`, one after the other, to `into`, which has room for `bytes`.
 /// Error(environment) where the system refuses.
 void read_memory(std::int64_t process, std::span<const Stretch> stretches, std::byte* into, std::size_t bytes,
                  int rank);

@@ -11,11 +11,11 @@
 namespace tacit::comm::detail {
 namespace {
 
-// What is packed before it is copied into another rank's memory: it stays in the first cache.
+// The size of the pieces that are packed and then copied to another rank's memory: they fit the first-level cache.
 constexpr std::size_t piece_bytes = 16384;
 constexpr std::uint64_t claimed = std::uint64_t(1) << 63;
 
-// Elements of `bytes` bytes to the places after each other.
+// Gathers elements of `bytes` bytes contiguously.
 template <class Word>
 void take_words(const std::byte* from, const Local* index, std::size_t n, std::byte* out) {
   typedef Word Any __attribute__((may_alias));
@@ -88,7 +88,7 @@ void Route::pack(std::size_t i, const std::byte* owned, std::byte* out) const {
 
 void Route::pack_into(std::size_t i, const std::byte* owned, std::byte* out) const {
   if (!parts_[i].runs.empty() || element_bytes_ > piece_bytes) return pack(i, owned, out);
-  // Element by element, each line of the neighbour's memory would change hands while it is filled.
+  // Single stores would move each cache line of the neighbour's memory between processors while it is filled.
   alignas(64) std::byte piece[piece_bytes];
   const std::size_t elements = piece_bytes / element_bytes_, end = std::size_t(pattern_->send_offsets[i + 1]);
   for (std::size_t e = std::size_t(pattern_->send_offsets[i]); e < end;) {
@@ -173,7 +173,7 @@ bool Route::withdraw(Slot& slot, std::size_t i) noexcept {
   const std::uint64_t announced = slot.sequence + 1;
   std::uint64_t found = announced;
   if (SharedWindow::flag(segments_->data_of(peer.rank) + at).compare_exchange_strong(found, 0)) return true;
-  // It is reading now, or has. A second is for who has been ended meanwhile.
+  // The neighbour is reading or has read. The limit of a second is for a process that has ended meanwhile.
   exec::Backoff idle;
   for (const double from = wall_time(); wall_time() - from < 1; idle.pause())
     if (window_->read(peer.flags + (2 + which) * flag_step) == announced) break;
@@ -196,7 +196,7 @@ bool Route::fetch(Slot& slot, std::size_t i) {
   while (window_->read(peer.flags + s * flag_step) != slot.sequence + 1)
     if (++s == 2) return false;
   std::uint64_t announced = slot.sequence + 1;
-  // Whoever has announced may take it back until now.
+  // The sender may withdraw the announcement until this flag is set.
   if (!SharedWindow::flag(window_->data() + peer.flags + s * flag_step)
            .compare_exchange_strong(announced, announced | claimed))
     return false;
@@ -224,7 +224,7 @@ bool Route::fetch(Slot& slot, std::size_t i) {
         stretches.push_back({words[0] + std::size_t(first) * element_bytes_, std::size_t(count) * element_bytes_});
       read_memory(peer.there.process, stretches, into, bytes, peer.rank);
     }
-  } catch (...) {  // it never arrives; who has announced it may go on
+  } catch (...) {  // the part never arrives; the sender may go on
     say_so();
     throw;
   }
@@ -255,7 +255,7 @@ bool Route::arrived(Slot& slot, std::size_t i) {
 }
 
 bool Route::arrived(Slot& slot) {
-  if (slot.posted && neighbourhood_[1] && slot.receives.empty())  // also who receives nothing takes part
+  if (slot.posted && neighbourhood_[1] && slot.receives.empty())  // also ranks that receive nothing take part
     return !slot.whole.active || state_.transport->test(slot.whole);
   bool all = true;
   for (std::size_t i = 0; i < slot.receives.size(); ++i) all = arrived(slot, i) && all;
@@ -309,7 +309,7 @@ void Route::give_up(Slot& slot) noexcept {
   if (slot.posted && gathers())
     for (std::size_t i = 0; i < slot.sends.size(); ++i)
       if (peer_to(slot, i) >= 0) (void)withdraw(slot, i);
-  // The library below may still move it: neither the buffers nor what it belongs to may go.
+  // The library may still be transferring: neither the buffers nor the neighbourhood may be freed.
   if (slot.whole.active) {
     auto keep = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<Neighbourhood>>>();
     keep->first = memory_, keep->second = neighbourhood_[slot.forward];

@@ -1,4 +1,4 @@
-// How a route is set up: what each neighbour is sent, the buffers, and the windows that neighbours tell each other of.
+// The set-up of a route: the elements for each neighbour, the buffers, and the exchange of window descriptions.
 #include "route.hpp"
 
 #include "remote_memory.hpp"
@@ -20,10 +20,10 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes) {
   return {p, [](std::byte* q) { ::operator delete (q, std::align_val_t{line}); }};
 }
 
-// Runs at least so long are copied (or read) one by one; shorter ones are packed.
+// Runs of at least this length are copied (or read) one by one; shorter ones are packed.
 constexpr std::size_t run_bytes = 64, read_bytes = 512;
 constexpr std::uint64_t legible = 0x7ac17;
-constexpr std::uint64_t probe = legible;  // has an address that others read
+constexpr std::uint64_t probe = legible;  // other processes read it to test whether memory is readable
 
 }  // namespace
 
@@ -47,7 +47,7 @@ Route::Route(const Communicator& comm, State& state, std::shared_ptr<const Patte
   if (path == Path::put || path == Path::gaspi || path == Path::shared || path == Path::gather) connect(comm, why);
   if (path == Path::neighbour) {
     for (const int forward : {1, 0}) {
-      comm.meet();  // the transport's own calls can wait for ever: nobody begins one before all are here
+      comm.meet();  // the call may block for ever, so ranks first agree that all will enter it
       const auto lock = state_.transport_lock->take();
       neighbourhood_[forward] =
           forward ? state_.transport->make_neighbourhood(p.receive_ranks, p.send_ranks, element_bytes_)
@@ -120,34 +120,37 @@ void Route::make_window(const Communicator& comm, std::size_t bytes, std::string
     trouble = message("the ", state_.transport->kind(), " transport has no one-sided communication");
 }
 
-void Route::swap_hellos(std::size_t bytes, std::size_t flags, bool in_trouble) {
+void Route::exchange_descriptions(std::size_t bytes, std::size_t flags, bool in_trouble) {
   const auto& p = *pattern_;
   const auto own = rounded(p.send_index.size() * element_bytes_), ghost = rounded(p.ghosts.size() * element_bytes_);
   PendingMessages messages(state_);
-  std::vector<std::shared_ptr<PendingMessages::Bytes>> hellos;
+  std::vector<std::shared_ptr<PendingMessages::Bytes>> descriptions;
   for (const auto& peer : peers_) {
-    Hello hello;
+    Description own_description;
     if (!in_trouble) {
-      if (segments_) std::strncpy(hello.name, segments_->mine->name().c_str(), sizeof hello.name - 1);
-      hello.bytes = bytes;
-      hello.flags = peer.flags;
-      hello.process = this_process();
-      hello.runs = runs_to(peer).size();
-      hello.probe = reinterpret_cast<std::uintptr_t>(&probe);
+      if (segments_)
+        std::strncpy(own_description.name, segments_->mine->name().c_str(), sizeof own_description.name - 1);
+      own_description.bytes = bytes;
+      own_description.flags = peer.flags;
+      own_description.process = this_process();
+      own_description.runs = runs_to(peer).size();
+      own_description.probe = reinterpret_cast<std::uintptr_t>(&probe);
       for (std::size_t s = 0; s < 2; ++s) {
         const std::size_t base = flags + s * (own + ghost);
-        if (peer.send >= 0) hello.own[s] = base + std::size_t(p.send_offsets[std::size_t(peer.send)]) * element_bytes_;
+        if (peer.send >= 0)
+          own_description.own[s] = base + std::size_t(p.send_offsets[std::size_t(peer.send)]) * element_bytes_;
         if (peer.receive >= 0)
-          hello.ghost[s] = base + own + std::size_t(p.receive_offsets[std::size_t(peer.receive)]) * element_bytes_;
+          own_description.ghost[s] =
+              base + own + std::size_t(p.receive_offsets[std::size_t(peer.receive)]) * element_bytes_;
       }
     }
-    const auto* const raw = reinterpret_cast<const std::byte*>(&hello);
-    messages.send(peer.rank, tag_, {raw, raw + sizeof hello});
-    hellos.push_back(messages.receive(peer.rank, tag_, sizeof hello));
+    const auto* const raw = reinterpret_cast<const std::byte*>(&own_description);
+    messages.send(peer.rank, tag_, {raw, raw + sizeof own_description});
+    descriptions.push_back(messages.receive(peer.rank, tag_, sizeof own_description));
   }
   messages.finish();
   for (std::size_t i = 0; i < peers_.size(); ++i)
-    std::memcpy(&peers_[i].there, hellos[i]->data(), sizeof peers_[i].there);
+    std::memcpy(&peers_[i].there, descriptions[i]->data(), sizeof peers_[i].there);
 }
 
 void Route::open_segment(const Peer& peer) {
@@ -190,9 +193,10 @@ void Route::connect(const Communicator& comm, std::string& why) {
   const std::size_t bytes = rounded(flags + (gathers() ? 0 : 2 * (own + ghost)) + line);
   std::string trouble;  // of this rank
   make_window(comm, bytes, trouble);
-  swap_hellos(bytes, flags, !trouble.empty());
+  exchange_descriptions(bytes, flags, !trouble.empty());
   for (const auto& peer : peers_) {
-    if (!shares_memory() || !trouble.empty() || peer.there.bytes == 0) continue;  // bytes 0: that rank says why
+    if (!shares_memory() || !trouble.empty() || peer.there.bytes == 0)
+      continue;  // bytes 0: that rank reports the reason
     try {
       open_segment(peer);
     } catch (const std::exception& e) {
@@ -200,7 +204,7 @@ void Route::connect(const Communicator& comm, std::string& why) {
     }
   }
   if (gathers()) swap_runs();
-  // One rank's trouble is everybody's: neighbours must agree on how they talk.
+  // If one rank cannot use the path, none does: neighbours must use the same.
   const int first = int(comm.all_min(Global(trouble.empty() ? comm.size() : comm.rank())));
   if (segments_ && segments_->mine) segments_->mine->forget();
   if (first < comm.size()) {

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::align_val_t line{128};
 
-// Segments of ranks that are threads.
+// Segments between ranks that are threads.
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Segment>> segments;
@@ -54,8 +54,8 @@ std::string fresh_name() {
 }
 
 #ifdef TACIT_HAVE_SHM
-// Who makes a segment holds a lock on it until its name is gone. A name without a lock is of a process that was killed
-// in between; the next one that makes a segment takes it away.
+// The process that makes a segment holds a lock on it until its name is removed. An unlocked name was left by a killed
+// process, and is removed when another segment is made.
 void sweep() {
 #ifdef __linux__
   DIR* const folder = opendir("/dev/shm");
@@ -79,7 +79,7 @@ int make_file(std::string& name) {
     const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (file < 0 && (errno != EEXIST || attempt == 100)) return file;
     if (file < 0) continue;
-    // Until it is locked, others may take it for one that was left behind.
+    // Until it is locked, another process may remove it as left behind.
     struct stat now;
     const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if ((locked && fstat(file, &now) == 0 && now.st_nlink > 0) || attempt == 100) return file;
@@ -110,7 +110,7 @@ std::shared_ptr<Segment> Segment::create(std::size_t bytes, bool between_process
   if (file < 0) fail("shm_open", bytes);
   s->file_ = file;
   s->mapped_ = s->named_ = true;
-  // Room that is only promised would end in a SIGBUS.
+  // Without reserved memory, a later write could end in a SIGBUS.
   int code = EINTR;
   while (code == EINTR) code = posix_fallocate(file, 0, off_t(bytes));
   if (code != 0) {

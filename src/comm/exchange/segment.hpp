@@ -1,4 +1,4 @@
-// Segment: memory that the ranks of a node write to as to their own.
+// Segment: memory shared by the ranks of a node.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace tacit::comm::detail {
 
 class Segment {
  public:
-  /// All zero. `between_processes`: others map it by its name (POSIX shared memory), until forget(); else threads of
-  /// this process find it. Error(environment) where there is no room for it.
+  /// A segment of zeros. `between_processes`: other processes can map it by its name (POSIX shared memory) until
+  /// forget(); else threads of this process can. Error(environment) where there is no memory for it.
   static std::shared_ptr<Segment> create(std::size_t bytes, bool between_processes);
   /// Error(environment) when there is none of this name and size.
   static std::shared_ptr<Segment> open(const std::string& name, std::size_t bytes, bool between_processes);
@@ -20,7 +20,7 @@ class Segment {
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
   const std::string& name() const { return name_; }
-  /// Nobody will open it any more; it lives on while somebody has it.
+  /// Removes its name; the memory lives as long as it is mapped.
   void forget() noexcept;
 
  private:
@@ -29,7 +29,7 @@ class Segment {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   bool mapped_ = false, named_ = false;
-  int file_ = -1;  // while it has a name: its lock says that its maker lives
+  int file_ = -1;  // while it has a name: holds the lock that shows that its maker lives
 };
 
 }  // namespace tacit::comm::detail

@@ -1,4 +1,4 @@
-// A window of shared memory, and what both who sets it up and who uses it have to know.
+// Windows in shared memory, for the set-up and the use of routes.
 #pragma once
 
 #include "route.hpp"
@@ -9,13 +9,13 @@
 
 namespace tacit::comm::detail {
 
-// Where buffers begin.
+// The alignment of buffers.
 constexpr std::size_t line = 128;
 inline std::size_t rounded(std::size_t bytes) {
   return (bytes + line - 1) / line * line;
 }
 
-// A segment of each rank, mapped by its neighbours.
+// The segments of this rank and its neighbours.
 struct Route::SharedWindow final : Window {
   std::shared_ptr<Segment> mine;
   std::map<int, std::shared_ptr<Segment>> theirs;

@@ -13,18 +13,18 @@
 namespace tacit::comm::detail {
 namespace {
 
-// Milliseconds after which a call that should take microseconds is an error.
-constexpr gaspi_timeout_t patience = 30000;
+// Milliseconds after which a call counts as failed.
+constexpr gaspi_timeout_t timeout = 30000;
 
 void check(gaspi_return_t code, const char* call) {
   if (code == GASPI_SUCCESS) [[likely]]
     return;
   throw Error(ErrorKind::environment, code == GASPI_TIMEOUT
-                                          ? message(call, " has not ended within ", patience / 1000, " s")
+                                          ? message(call, " has not ended within ", timeout / 1000, " s")
                                           : message(call, " failed with code ", int(code)));
 }
 
-// A flag counts upwards by small steps; a notification has 32 bits and may not be 0.
+// A flag increases in small steps; a notification has 32 bits and must not be 0.
 constexpr std::uint64_t wrap = 0xffffffffu;
 gaspi_notification_t notification_of(std::uint64_t value) {
   return gaspi_notification_t(value % wrap + 1);
@@ -36,7 +36,7 @@ std::uint64_t value_of(gaspi_notification_t notification, std::uint64_t before) 
   return value;
 }
 
-constexpr std::size_t flag_bytes = 64;  // flags are so far apart (Route)
+constexpr std::size_t flag_bytes = 64;  // distance of flags (Route)
 
 class GaspiWindow final : public Window {
  public:
@@ -45,7 +45,7 @@ class GaspiWindow final : public Window {
   bool fits(const std::vector<gaspi_rank_t>& ranks, std::size_t bytes) const {
     return base_ && ranks_ == ranks && bytes_ >= bytes;
   }
-  /// For another exchange, when all ranks have ended theirs.
+  /// Reuses the window for another exchange, when all ranks have ended theirs.
   void prepare(std::span<const int> peers) {
     if (!base_) {
       check(gaspi_segment_alloc(segment_, bytes_, GASPI_MEM_INITIALIZED), "gaspi_segment_alloc");
@@ -55,7 +55,7 @@ class GaspiWindow final : public Window {
     }
     for (const int peer : peers)
       if (std::find(registered_.begin(), registered_.end(), peer) == registered_.end()) {
-        check(gaspi_segment_register(segment_, ranks_[std::size_t(peer)], patience), "gaspi_segment_register");
+        check(gaspi_segment_register(segment_, ranks_[std::size_t(peer)], timeout), "gaspi_segment_register");
         registered_.push_back(peer);
       }
     for (auto& [flag, value] : seen_) {
@@ -71,17 +71,17 @@ class GaspiWindow final : public Window {
     const gaspi_rank_t rank = ranks_[std::size_t(to)];
     const auto id = gaspi_notification_id_t(flag / flag_bytes);
     const auto post = [&] {
-      if (bytes == 0) return gaspi_notify(segment_, rank, id, notification_of(value), queue, patience);
+      if (bytes == 0) return gaspi_notify(segment_, rank, id, notification_of(value), queue, timeout);
       const auto from = gaspi_offset_t(static_cast<const std::byte*>(data) - base_);
-      return gaspi_write_notify(segment_, from, rank, segment_, at, bytes, id, notification_of(value), queue, patience);
+      return gaspi_write_notify(segment_, from, rank, segment_, at, bytes, id, notification_of(value), queue, timeout);
     };
     gaspi_return_t code = post();
     if (code == GASPI_QUEUE_FULL) {
-      check(gaspi_wait(queue, patience), "gaspi_wait");
+      check(gaspi_wait(queue, timeout), "gaspi_wait");
       code = post();
     }
     check(code, bytes ? "gaspi_write_notify" : "gaspi_notify");
-    if (bytes) check(gaspi_wait(queue, patience), "gaspi_wait");  // here; nobody there is waited for
+    if (bytes) check(gaspi_wait(queue, timeout), "gaspi_wait");  // local completion; does not wait for the receiver
   }
   std::uint64_t read(std::size_t flag) override {
     const auto id = gaspi_notification_id_t(flag / flag_bytes);
@@ -98,14 +98,14 @@ class GaspiWindow final : public Window {
  private:
   static constexpr gaspi_queue_id_t queue = 0;
   gaspi_segment_id_t segment_;
-  std::vector<gaspi_rank_t> ranks_;  // of the communicator's
+  std::vector<gaspi_rank_t> ranks_;  // the GASPI ranks of the communicator's ranks
   std::size_t bytes_;
   std::byte* base_ = nullptr;
   std::vector<int> registered_;
   std::map<std::size_t, std::uint64_t> seen_;
 };
 
-// A late notification must not meet a segment that is gone: segments stay, and are used again when all ranks have ended
+// A late notification must not arrive for a freed segment, so segments are kept, and reused when all ranks have ended
 // the exchange that they were made for.
 std::map<int, std::shared_ptr<GaspiWindow>>& windows() {
   static auto* const all = new std::map<int, std::shared_ptr<GaspiWindow>>;
@@ -126,8 +126,8 @@ std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLea
   try {
     check(gaspi_initialized(&ready), "gaspi_initialized");
     if (!ready) {
-      check(gaspi_proc_init(patience), "gaspi_proc_init");
-      std::atexit([] { gaspi_proc_term(patience); });
+      check(gaspi_proc_init(timeout), "gaspi_proc_init");
+      std::atexit([] { gaspi_proc_term(timeout); });
     }
     check(gaspi_proc_rank(&rank), "gaspi_proc_rank");
     check(gaspi_segment_max(&most), "gaspi_segment_max");
@@ -135,7 +135,7 @@ std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLea
     why = e.what();
   }
   const auto ranks = comm.all_gather(rank);
-  // A segment's number is the same on all ranks: one that all have and nobody uses, else one that nobody has.
+  // A segment has the same number on all ranks: one that all have and none uses, else one that none has.
   enum : std::int64_t { taken, idle, missing };
   const auto count = std::size_t(comm.all_min(Global(why.empty() ? most : 0)));
   std::vector<std::int64_t> state(2 * count);
@@ -163,7 +163,7 @@ std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLea
   } catch (const Error& e) {
     why = e.what();
   }
-  comm.meet();  // nobody writes before all neighbours are prepared
+  comm.meet();  // no rank writes before all neighbours are prepared
   return why.empty() ? window : nullptr;
 }
 

@@ -10,8 +10,8 @@
 
 namespace tacit::comm::detail {
 
-/// A window that `peers` write into and this rank writes into theirs; null, with the reason in `why`, where that cannot
-/// be. Collective; ranks may have different reasons. What write() sends has to stand in this rank's own window.
+/// A window that `peers` write into, as this rank writes into theirs; null, with the reason in `why`, where it is not
+/// possible. Collective; ranks may have different reasons. write() sends only from this rank's own window.
 std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLeast& all_least,
                                           std::span<const int> peers, std::size_t bytes, std::string& why);
 

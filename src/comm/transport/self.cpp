@@ -9,8 +9,8 @@ class SelfTransport final : public Transport {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   const char* kind() const override { return "self"; }
-  Ticket send(int, int, const void*, std::size_t) override { return nobody(); }
-  Ticket receive(int, int, void*, std::size_t) override { return nobody(); }
+  Ticket send(int, int, const void*, std::size_t) override { return no_partner(); }
+  Ticket receive(int, int, void*, std::size_t) override { return no_partner(); }
   bool test(Ticket&) override { return true; }
   void cancel(Ticket&, std::shared_ptr<void>) override {}
   std::optional<Arrival> probe(int) override { return {}; }
@@ -19,7 +19,9 @@ class SelfTransport final : public Transport {
   std::shared_ptr<Transport> duplicate() override { return std::make_shared<SelfTransport>(); }
 
  private:
-  static Ticket nobody() { throw Error(ErrorKind::usage, "one rank alone has nobody to exchange messages with"); }
+  static Ticket no_partner() {
+    throw Error(ErrorKind::usage, "a communicator of one rank has no partner for messages");
+  }
 };
 
 }  // namespace

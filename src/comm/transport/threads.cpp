@@ -1,5 +1,4 @@
-// Ranks as threads of one process: the same restrictions as MPI (nothing is shared but messages), under a debugger or a
-// race checker.
+// Ranks as threads of one process, which share nothing but messages, as with MPI; for debuggers and race checkers.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 
@@ -19,7 +18,7 @@ struct Queue {
   std::int64_t sent = 0, posted = 0;
 };
 
-// Memory of every rank, which the others write into.
+// The windows of all ranks.
 struct Field {
   explicit Field(int ranks) : parts(std::size_t(ranks)) {}
   std::vector<std::unique_ptr<std::uint64_t[]>> parts;
@@ -59,8 +58,8 @@ struct Hub {
   std::deque<Mailbox> boxes;
   std::mutex mutex;
   std::map<int, std::pair<std::shared_ptr<Hub>, int>>
-      children;                                  // by order of duplication: hub, ranks still to fetch it
-  std::map<int, std::shared_ptr<Field>> fields;  // by order of making, while ranks are to come
+      children;                                  // by order of duplication, with the number of ranks still to fetch it
+  std::map<int, std::shared_ptr<Field>> fields;  // by order of making, until all ranks have fetched it
 };
 
 class ThreadTransport final : public Transport {
@@ -163,7 +162,7 @@ std::shared_ptr<Window> ThreadTransport::make_window(std::size_t bytes, const Al
     if (!entry) entry = std::make_shared<Field>(size()), entry->missing = size();
     field = entry;
   }
-  field->parts[std::size_t(rank_)] = std::move(part);  // neighbours are told of it before they write
+  field->parts[std::size_t(rank_)] = std::move(part);  // neighbours receive its description before they write
   {
     std::lock_guard lock(hub_->mutex);
     if (--field->missing == 0) hub_->fields.erase(order);
@@ -177,7 +176,7 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
   require(n >= 1, "run_threads was asked for ", n, " ranks; at least 1 is needed");
   auto hub = std::make_shared<Hub>(n);
   std::vector<std::exception_ptr> errors(n);
-  // Ranks begin when all threads are there: one that could not be made would leave the others waiting.
+  // Ranks start only when all threads exist, since a missing one would leave the others waiting.
   enum : int { wait, run, do_not_run };
   std::atomic<int> signal = wait;
   const auto tell = [&](int what) {

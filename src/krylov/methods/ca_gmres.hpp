@@ -4,12 +4,11 @@
 #pragma once
 
 #include "../block_orthogonalisation_impl.hpp"
+#include "../cycle.hpp"
 #include "../powers.hpp"
 
 #include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
-#include <tacit/krylov/projected.hpp>
 
 #include <array>
 #include <limits>
@@ -105,7 +104,11 @@ class CaGmres final : public Iteration<T, M> {
 
     void run() {
       const double r_norm = monitor_.norm();
-      if (!begin(r_norm)) return;
+      beta_ = residual_ = begin_cycle(run_, monitor_, left_, r_norm, basis(0));  // v_0 = r / beta
+      if (beta_ == 0) return;
+      begin();
+      const auto combine = [&](const std::vector<T>& y, Vector& into) { add(y, into); };
+      show_cycle(run_, monitor_, *projected_, combine);
       const double floor = storage_floor<S>() * beta_;
       while (!stop_ && monitor_.go_on(residual_)) {
         if (projected_->columns() == m_.restart_ || residual_ <= floor) {
@@ -119,13 +122,12 @@ class CaGmres final : public Iteration<T, M> {
       const int k = projected_->columns();
       if (k == 0) return;
       m_.learn(run_.r.space(), k, ld_);
-      const auto sum = [&](const std::vector<T>& y, Vector& into) { add(y, into); };
       if constexpr (full) {
         const bool whole = m_.how_ == Orthogonalisation::two_stage && m_.R_[std::size_t(k) * ld_ + k] != T(0);
         if (whole && std::isfinite(residual_))
-          return take_best(run_, m_.second_stage(process_, q_, k, ld_, beta_), sum);
+          return take_best(run_, m_.second_stage(process_, q_, k, ld_, beta_), combine);
       }
-      take_best(run_, *projected_, sum);
+      take_best(run_, *projected_, combine);  // x += P Q y
     }
 
    private:
@@ -140,37 +142,22 @@ class CaGmres final : public Iteration<T, M> {
       if constexpr (full) q_.push_back(basis(j).data());
       else q_.push_back((*store_)[j].data());
     }
-    void make(std::span<const op::RecurrenceStep<T>> steps, int j, int s) {
-      const auto at = [&](int i) -> Vector& { return basis(i); };
-      m_.make(run_.A, run_.P, left_, steps, at, j, s, run_.w[0]);
+    /// Vectors j+1 .. j+s from vector j.
+    void make(std::span<const op::RecurrenceStep<T>> steps, int j) {
+      m_.vectors_.clear();
+      for (std::size_t c = 0; c <= steps.size(); ++c) m_.vectors_.push_back(&basis(j + int(c)));
+      Vector* const scratch = &run_.w[0];
+      make_powers<T, M>(run_, left_, m_.powers_, m_.vectors_, steps, std::span(&scratch, 1));
     }
-    /// into += sum_j y_j (direction j).
+    /// into += P sum_j y_j q_j
     void add(const std::vector<T>& y, Vector& into) {
-      const auto combine = [&](Vector& x) {
+      add_through(left_ ? nullptr : run_.P, run_.w, 1, 2, into, [&](Vector& x) {
         T* const to = x.data();
         exec::block_combine_stored<T, M, S>(q_.data(), int(y.size()), y.data(), &to, 1, n_);
-      };
-      if (y.empty()) return;
-      if (!run_.P || left_) return combine(into);
-      auto &u = run_.w[1], &Pu = run_.w[2];
-      layout::fill(u, T(0));
-      combine(u);
-      run_.P->apply(u, Pu);
-      layout::axpy(T(1), Pu, into);
+      });
     }
 
-    /// v_0 = r / beta (left: P r / beta). False where there is nothing to do.
-    bool begin(double r_norm) {
-      if (left_) run_.P->apply(run_.r, basis(0));
-      else layout::copy(run_.r, basis(0));
-      beta_ = left_ ? layout::norm(basis(0)) : r_norm;
-      if (left_) {
-        if (!(beta_ > 0) && r_norm > 0)
-          return monitor_.breakdown("||P r||", beta_, "the preconditioner maps the residual to zero");
-        monitor_.scale_norms(beta_ > 0 ? r_norm / beta_ : 1);
-      }
-      if (!(beta_ > 0) || !std::isfinite(beta_)) return monitor_.go_on(beta_), false;
-      layout::scale(T(real_t<T>(1 / beta_)), basis(0));
+    void begin() {
       m_.H_.assign(std::size_t(ld_) * m_.restart_, T(0));
       m_.R_.assign(std::size_t(ld_) * ld_, T(0));
       m_.B_.assign(std::size_t(ld_) * m_.restart_, T(0));
@@ -181,13 +168,6 @@ class CaGmres final : public Iteration<T, M> {
       }
       keep(0);
       projected_.emplace(beta_);
-      residual_ = beta_;
-      monitor_.solution_by([&](void* x) {
-        auto whole = run_.d;
-        add(projected_->coefficients(), whole);
-        solution(whole, T(0), whole, x);
-      });
-      return true;
     }
 
     /// s vectors v_{j+1} .. v_{j+s}, orthogonalised against the basis and among themselves, and their columns of H.
@@ -195,40 +175,39 @@ class CaGmres final : public Iteration<T, M> {
       const int j = projected_->columns();
       const int s =
           std::min({m_.next_step(j), m_.restart_ - j, std::max(1, monitor_.max_iterations() - monitor_.iterations())});
-      const auto steps = m_.recurrence(run_.r.space(), run_.A, s, j, ld_);
+      const auto steps = m_.recurrence(run_.r.space(), run_.A, s, j, ld_);  // B
       if constexpr (!full) {
         if (j > at_) std::swap(run_.w[3], run_.w[3 + std::size_t(j - at_)]);
         at_ = j;
       }
-      make(steps, j, s);
+      make(steps, j);  // A V = V B
       v_.clear(), to_.clear();
-      for (int c = 0; c < s; ++c) {
-        v_.push_back(basis(j + 1 + c).data());
+      for (int c = j + 1; c <= j + s; ++c) {
+        v_.push_back(basis(c).data());
         if constexpr (!full) {
-          if (store_->size() == std::size_t(j + 1 + c)) store_->emplace_back(n_);  // as the basis grows
-          to_.push_back((*store_)[std::size_t(j + 1 + c)].data());
+          if (store_->size() == std::size_t(c)) store_->emplace_back(n_);  // as the basis grows
+          to_.push_back((*store_)[std::size_t(c)].data());
         }
       }
       const auto choice = choose();
-      const Orthogonalised done =
+      const Orthogonalised done =  // V = Q R
           process_(choice, q_.data(), j + 1, v_.data(), s, full ? nullptr : to_.data(), m_.block_);
       if (done.columns == 0 && !std::isfinite(done.failed)) {
-        monitor_.go_on(std::numeric_limits<double>::quiet_NaN());
-        stop_ = true;
+        stop_ = !monitor_.go_on(std::numeric_limits<double>::quiet_NaN());
         return;
       }
       m_.place(m_.block_, j, s, done.columns, ld_);
       bool invariant = false;
       if (done.columns == 0) {
         // v_1 in the span of the basis, or nearly so: by itself, with as many rounds as it takes.
-        make(steps.first(1), j, 1);
+        make(steps.first(1), j);
         invariant = !m_.template alone<S>(run_.r.space(), q_, j, basis(j + 1), ld_);
         if constexpr (!full) exec::store<T, M, S>(v_[0], to_[0], n_);
       }
       if (choice.once > 1 || done.least < choice.once) lost_ = 10 * epsilon;
       else lost_ = lost_ / done.least;
       const double before = residual_;
-      project(j, std::max(done.columns, 1));
+      project(j, std::max(done.columns, 1));  // H = R B R^-1,  min_y || beta e_1 - H y ||
       if (stop_) return;
       if (!invariant) return m_.adapt(monitor_, s, done, residual_ / before);
       monitor_.go_on(residual_);  // the solution is in the space
@@ -238,7 +217,7 @@ class CaGmres final : public Iteration<T, M> {
 
     auto choose() const {
       typename BlockProcess<T, M, S>::Choice choice{m_.how_, m_.qr_, 0};
-      const bool careful = residual_ * residual_ < std::sqrt(epsilon) * beta_ * beta_;
+      const bool careful = past_half_the_digits<T>(residual_, beta_);
       if (m_.how_ == Orthogonalisation::automatic || m_.how_ == Orthogonalisation::two_stage) {
         choice.how = Orthogonalisation::bcgs_pip;
         // How much a block loses is seen when it is factored; what was lost before it grows by the same factor.
@@ -253,22 +232,12 @@ class CaGmres final : public Iteration<T, M> {
       for (int c = j; c < j + columns; ++c) {
         hessenberg_column(m_.H_, m_.R_, m_.B_, ld_, c);
         std::copy_n(m_.H_.data() + std::size_t(c) * ld_, ld_, m_.column_.begin());
-        if (c > j && !monitor_.go_on(residual_)) {
-          stop_ = true;
-          return;
-        }
+        stop_ = c > j && !monitor_.go_on(residual_);
+        if (stop_) return;
         keep(c + 1);
-        if (!projected_->append(m_.column_.data())) {
-          residual_ = projected_->pivot();
-          q_.pop_back();
-          if (std::isfinite(residual_))
-            monitor_.breakdown("R_jj", residual_,
-                               "the Krylov space is exhausted without a solution: the matrix is singular");
-          else monitor_.go_on(residual_);
-          stop_ = true;
-          return;
-        }
-        residual_ = projected_->residual();
+        stop_ = !append(*projected_, m_.column_.data(), monitor_);
+        residual_ = stop_ ? projected_->pivot() : projected_->residual();
+        if (stop_) return q_.pop_back();
       }
     }
 
@@ -340,16 +309,6 @@ class CaGmres final : public Iteration<T, M> {
     std::fill_n(R_.data() + std::size_t(j) * ld, ld, T(0));
     R_[std::size_t(j) * ld + j] = T(1);
     return steps;
-  }
-
-  /// Vectors j+1 .. j+s from vector j.
-  template <class Basis>
-  void make(const op::Operator<T, M>& A, const op::Operator<T, M>* P, bool left,
-            std::span<const op::RecurrenceStep<T>> steps, Basis& basis, int j, int s, layout::Vector<T, M>& z) {
-    vectors_.clear();
-    for (int c = 0; c <= s; ++c) vectors_.push_back(&basis(j + c));
-    layout::Vector<T, M>* const scratch = &z;
-    make_powers<T, M>(A, P, left, powers_, vectors_, steps, std::span(&scratch, 1));
   }
 
   /// The block's R into that of the cycle.

@@ -3,10 +3,13 @@
 // are one reduction: Collignon and van Gijzen (2011), doi 10.1002/nla.764.
 #pragma once
 
+#include "../safeguards/best.hpp"
+
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/krylov/iteration.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -42,67 +45,61 @@ class Idr final : public Iteration<T, M> {
   explicit Idr(const Options& options) : s_(options.shadow_dimension.value_or(4)) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
-    auto& [A, P, r, d, w, exponent] = run;
-    const auto& space = r.space();
-    const std::size_t n = r.size();
+    using namespace exec;
+    auto& A = run.A;
+    const auto* P = run.P;
+    auto &r = run.r, &d = run.d, &v = run.w[0];
     begin(run);
-    auto &v = w[0], &best = w[1];
-    monitor.solution_by([&d = d](void* x) { solution(d, T(0), d, x); });
-    monitor.confirm_by([&r = r] { return layout::max_norm(r); });
-    layout::copy(d, best);
-    double norm = shadow_products(r), best_norm = norm;  // f = P^H r
+    monitor.solution_by([&](void* x) { solution(d, T(0), d, x); });
+    monitor.confirm_by([&] { return layout::max_norm(r); });
+    double norm = shadow_products(r);  // f = P^H r
+    Best<T, M> best(run.w[1], norm);
     T omega{1};
     for (int k = 0; monitor.go_on(norm); k = (k + 1) % (s_ + 1)) {
-      if (norm < 0.1 * best_norm) layout::copy(d, best), best_norm = norm;
+      best.look(norm, [&](Vector& to) { layout::copy(d, to); });
       if (k < s_) {
-        auto &u = *u_[s_], &g = *g_[s_];
-        auto& ahead = P ? v : u;
+        auto &u = *u_[s_], &g = *g_[s_], &ahead = P ? v : u;
         solve(k);                // M c = f, from k on
         layout::copy(r, ahead);  // v = r - G c
-        exec::basis_subtract<T, M>(pointers(g_, k), s_ - k, &c_[k], T(1), ahead.data(), n, false);
+        subtract(g_, k, s_, T(1), ahead);
         if (P) P->apply(v, u);  // u = U c + omega P v
         for (int i = k; i < s_; ++i) c_[i] /= -omega;
-        exec::basis_subtract<T, M>(pointers(u_, k), s_ - k, &c_[k], omega, u.data(), n, false);
-        A.apply(u, g);                                                        // g = A u
-        exec::basis_dots<T, M>(p_.data(), s_, g.data(), n, m_.data(), true);  // m = P^H g
-        space.sum(m_.data(), std::size_t(s_ + 1));
-        const double g_norm = std::sqrt(double(real(m_[s_])));
-        biorthogonalise(k);  // g, u orthogonal to p_0 .. p_k-1
-        exec::basis_subtract<T, M>(pointers(g_, 0), k, c_.data(), T(1), g.data(), n, false);
-        exec::basis_subtract<T, M>(pointers(u_, 0), k, c_.data(), T(1), u.data(), n, false);
+        subtract(u_, k, s_, omega, u);
+        A.apply(u, g);                                  // g = A u
+        const double g_norm = products_with_shadow(g);  // m = P^H g
+        biorthogonalise(k);                             // g, u orthogonal to p_0 .. p_k-1
+        subtract(g_, 0, k, T(1), g);
+        subtract(u_, 0, k, T(1), u);
         if (!(std::abs(m_[k]) > tiny * g_norm)) {
           monitor.breakdown("M_kk", std::abs(m_[k]), "the shadow space does not see the new direction");
           break;
         }
         std::swap(u_[k], u_[s_]), std::swap(g_[k], g_[s_]);
-        const T beta = f_[k] / m_[k];  // r and x along g and u
+        const T beta = f_[k] / m_[k];  // r -= beta g,  d += beta u,  f = P^H r
         for (int j = k; j < s_; ++j) entry(j, k) = m_[j], f_[j] -= beta * m_[j];
-        const auto step =
-            exec::sweep(exec::reads(u, g), exec::updates(d, r), exec::writes(), formula::IdrStep<T>{beta});
-        norm = std::sqrt(double(real(space.sum(step).wait()[0])));
+        const auto step = sweep(reads(u, g), updates(d, r), writes(), formula::IdrStep<T>{beta});
+        norm = std::sqrt(double(real(r.space().sum(step).wait()[0])));
       } else {
-        auto& t = *g_[std::size_t(s_)];
-        auto& ph = P ? v : r;
+        auto &t = *g_[s_], &ph = P ? v : r;
         if (P) P->apply(r, v);
         A.apply(ph, t);  // t = A P r
-        const auto [tr, tt, rr] =
-            space.sum(exec::sweep(exec::reads(t, r), exec::updates(), exec::writes(), formula::IdrSmoothing<T>{}))
-                .wait();
-        const double lengths = std::sqrt(double(real(tt))) * std::sqrt(double(real(rr)));
+        const auto sums = sweep(reads(t, r), updates(), writes(), formula::IdrSmoothing<T>{});
+        const auto [tr, tt, rr] = r.space().sum(sums).wait();
+        const double lengths = std::sqrt(double(real(tt))) * std::sqrt(double(real(rr))),
+                     angle = std::abs(tr) / lengths;
         if (!(std::abs(tr) > tiny * lengths)) {
           monitor.breakdown("omega", std::abs(tr), "(t, r) vanishes: the residual cannot be reduced along t");
           break;
         }
         omega = tr / tt;
         // A residual almost orthogonal to t would make omega small and spoil the next cycle (section 4.4).
-        const double angle = std::abs(tr) / lengths;
         if (angle < 0.7) omega *= T(real_t<T>(0.7 / angle));
-        layout::axpy(omega, ph, d);
+        layout::axpy(omega, ph, d);  // d += omega P r,  r -= omega t,  f = P^H r
         layout::axpy(-omega, t, r);
         norm = shadow_products(r);
       }
     }
-    if (monitor.outcome() != Outcome::claims && !(norm <= best_norm)) layout::copy(best, d);
+    if (best.stays(norm, monitor)) layout::copy(run.w[1], d);
   }
 
   std::string step_down() override {
@@ -115,17 +112,23 @@ class Idr final : public Iteration<T, M> {
   static constexpr double tiny = 1e-3 * double(std::numeric_limits<real_t<T>>::epsilon());
 
   T& entry(int row, int column) { return matrix_[std::size_t(column) * std::size_t(s_) + std::size_t(row)]; }
-  const T* const* pointers(const std::vector<Vector*>& of, int first) {
+  /// to := (to - sum_i c_i v_i) scale, from <= i < end.
+  void subtract(const std::vector<Vector*>& v, int from, int end, T scale, Vector& to) {
     data_.clear();
-    for (int i = first; i < s_; ++i) data_.push_back(of[std::size_t(i)]->data());
-    return data_.data();
+    for (int i = from; i < end; ++i) data_.push_back(v[std::size_t(i)]->data());
+    exec::basis_subtract<T, M>(data_.data(), end - from, &c_[from], scale, to.data(), to.size(), false);
   }
-  /// f = P^H v; ||v||. One reduction.
-  double shadow_products(const Vector& v) {
+  /// m = P^H v; ||v||. One reduction.
+  double products_with_shadow(const Vector& v) {
     exec::basis_dots<T, M>(p_.data(), s_, v.data(), v.size(), m_.data(), true);
     v.space().sum(m_.data(), std::size_t(s_ + 1));
-    std::copy_n(m_.begin(), s_, f_.begin());
     return std::sqrt(double(real(m_[std::size_t(s_)])));
+  }
+  /// f = P^H r; ||r||.
+  double shadow_products(const Vector& r) {
+    const double norm = products_with_shadow(r);
+    std::copy_n(m_.begin(), s_, f_.begin());
+    return norm;
   }
   /// c from M c = f, rows and columns from k on.
   void solve(int k) {
@@ -145,6 +148,7 @@ class Idr final : public Iteration<T, M> {
   /// G = U = 0, M = I; the shadow space is made once, of pseudo-random vectors.
   void begin(const Run<T, M>& run) {
     auto& w = run.w;
+    s_ = int(std::clamp<Global>(run.r.space().size(), 1, s_));  // there are not more directions than unknowns
     const auto s = std::size_t(s_);
     u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), data_.reserve(s);
     matrix_.assign(s * s, T(0));

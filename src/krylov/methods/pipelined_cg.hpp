@@ -10,15 +10,11 @@
 #pragma once
 
 #include "../deep_pipelined_cg.hpp"
-#include "../gaps.hpp"
+#include "cg.hpp"
 
-#include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/cg.hpp>
 #include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/iteration.hpp>
 #include <tacit/op/spectrum.hpp>
 
-#include <limits>
 #include <string>
 
 namespace tacit::krylov {
@@ -101,7 +97,7 @@ class PipelinedCg final : public Iteration<T, M> {
       : fallbacks_(options.fallbacks),
         basis_(options.basis.value_or(Basis::automatic)),
         depth_(options.depth.value_or(1)),
-        period_(options.replacement.value_or(-1)) {}
+        replacement_(options.replacement) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
     if (classical_) cg(run, monitor);
@@ -115,9 +111,7 @@ class PipelinedCg final : public Iteration<T, M> {
       depth_ /= 2;
       return message("its depth was ", depth_, " from there");
     }
-    if (period_ == 0 || (period_ > 0 && period_ <= 10)) return {};
-    period_ = 10;
-    return "its residual was replaced every 10 iterations from there";
+    return replacement_.step_down();
   }
 
  private:
@@ -126,18 +120,18 @@ class PipelinedCg final : public Iteration<T, M> {
       spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
       spectrum_known_ = true, spectrum_of_ = run.P;
     }
-    if (!DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, period_, fallbacks_).run(monitor) || !fallbacks_)
-      return;
-    if (++breakdowns_ % 2 == 0) {
-      depth_ /= 2;
-      monitor.tell(message("pipelined-cg broke down (", monitor.detail(), "); its depth was ", depth_, " from there"));
-    } else {
-      monitor.tell(message("pipelined-cg broke down (", monitor.detail(), ") and began anew"));
-    }
+    const bool broken =
+        DeepPipelinedCg<T, M>(run, shifts(), spectrum_.lambda_max, replacement_, fallbacks_).run(monitor);
+    if (!broken || !fallbacks_) return;
+    const bool shallower = ++breakdowns_ % 2 == 0;
+    if (shallower) depth_ /= 2;
+    monitor.tell(message("pipelined-cg broke down (", monitor.detail(),
+                         shallower ? message("); its depth was ", depth_, " from there") : ") and began anew"));
   }
 
-  /// cg goes on from f, d and the direction in W[0], made when (r, P r) was `before`; and does whatever comes later.
-  void hand_over(const Run<T, M>& run, Monitor& monitor, double before) {
+  /// cg goes on from f, d and the direction p, made when (r, P r) was `before`; and does whatever comes later.
+  void hand_over(const Run<T, M>& run, Monitor& monitor, const Vector& p, double before) {
+    layout::copy(p, run.w[0]);
     monitor.tell(message("pipelined-cg had lost the orthogonality of its residuals by iteration ", monitor.iterations(),
                          "; cg went on along the same directions"));
     classical_ = true;
@@ -247,62 +241,47 @@ class PipelinedCg final : public Iteration<T, M> {
   };
 
   void shallow(const Run<T, M>& run, Monitor& monitor) {
-    const bool replaces = period_ != 0;
-    Vectors x(run, replaces);
-    monitor.solution_by([&](void* to) { solution(x.d, replaces ? T(1) : T(0), x.y, to); });
-    x.products(x.r, x.u, x.w);
-    auto now = x.look(x.dots());
-    int since = 0, replaced = 0;
-    double alpha = 0, beta = 0, old = 0, energy = 0, seen = 0, group_r = now.r;
+    Vectors x(run, replacement_.on());
+    monitor.solution_by([&](void* to) { solution(x.d, replacement_.on() ? T(1) : T(0), x.y, to); });
+    x.products(x.r, x.u, x.w);    // u = P r, w = A u
+    auto now = x.look(x.dots());  // m = P w, n = A m
+    double alpha = 0, beta = 0, old = 0;
+    const auto curvature = [&] {  // (p, A p) of p = u + beta p
+      beta = old > 0 ? now.ru / old : 0;
+      return now.uw + beta * (now.mixed + beta * now.ps);
+    };
+    CgGuard guard(monitor);
+    replacement_.begin();
+    group_r_ = now.r;
     while (monitor.go_on(now.r)) {
-      if (since == 0 && replaced > 0) {
-        if (fallbacks_ && period_ < 0 && now.overlap > residuals_return<T> * group_r * now.r) {
-          layout::copy(x.p, run.w[0]);
-          return hand_over(run, monitor, old);
-        }
-        group_r = now.r;
-      }
-      norm_A_ = std::max({norm_A_, ratio(now.w, now.u), ratio(now.s, now.p), ratio(now.z, now.q)});
-      if (since == 0) begin_gaps(now);
-      else follow_gaps(now, alpha, beta);
-      const auto curvature = [&] {
-        beta = old > 0 ? now.ru / old : 0;
-        return now.uw + beta * (now.mixed + beta * now.ps);
-      };
+      if (residuals_have_returned(now)) return hand_over(run, monitor, x.p, old);
+      follow_gaps(now, alpha, beta);
       double pAp = curvature();
-      if (!(now.ru > 0 && pAp > 0) && replaces && since > 0) {  // it may be the gaps
+      if (!(now.ru > 0 && pAp > 0) && replacement_.on() && replacement_.since() > 0) {  // it may be the gaps
         now = x.look(x.replace());
-        ++replaced, since = 0, group_r = now.r;
+        replacement_.done(), group_r_ = now.r;
         begin_gaps(now);
         pAp = curvature();
       }
-      if (!(now.ru > 0)) {
-        monitor.breakdown("(r, P r)", now.ru, "the preconditioner is not positive definite");
-        break;
-      }
-      if (!(pAp > 0)) {
-        monitor.breakdown("(p, A p)", pAp, "the matrix is not positive definite");
-        break;
-      }
-      alpha = now.ru / pAp;
+      if (!guard.allows_direction(now.ru) || !guard.allows_step(now.ru, pAp)) break;
+      alpha = now.ru / pAp;  // alpha = (r, u) / (p, A p)
       old = now.ru;
-      energy += alpha * now.ru;
-      if (energy > 1.01 * seen) seen = energy, monitor.progress();
+      // z = n + beta z,  q = m + beta q,  s = w + beta s,  p = u + beta p
+      // y += alpha p,    r -= alpha s,    u -= alpha q,    w -= alpha z
       auto own = x.step(T(real_t<T>(alpha)), T(real_t<T>(beta)));
-      ++since;
-      if (period_ > 0 ? since >= period_ : period_ < 0 && since >= least_group_ && drifted(now)) {
-        own = x.replace();
-        ++replaced, since = 0;
-      }
-      now = x.look(own);
+      if (replacement_.due([&] { return drifted(now); })) own = x.replace(), replacement_.done();
+      now = x.look(own);  // m = P w, n = A m
     }
-    if (replaces) layout::axpy(T(1), x.y, x.d);
-    if (replaced > 0)
-      monitor.tell("pipelined-cg replaced its residual " + std::to_string(replaced) +
-                   (replaced > 1 ? " times" : " time"));
+    if (replacement_.on()) layout::axpy(T(1), x.y, x.d);
+    replacement_.tell(monitor, "pipelined-cg");
   }
 
-  static double ratio(double a, double b) { return b > 0 && std::isfinite(a / b) ? a / b : 0; }
+  /// A replacement has just ended a group: do the residuals at its ends overlap?
+  bool residuals_have_returned(const Scalars& now) {
+    if (replacement_.since() > 0 || replacement_.count() == 0) return false;
+    const double before = std::exchange(group_r_, now.r);
+    return fallbacks_ && replacement_.by_gaps() && now.overlap > residuals_return<T> * before * now.r;
+  }
 
   // Gaps of r, s, w, z: f - A y - r, A p - s, A u - w, A q - z.
   static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
@@ -311,7 +290,12 @@ class PipelinedCg final : public Iteration<T, M> {
         {unit * (norm_A_ * now.y + now.r), unit * norm_A_ * now.p, unit * norm_A_ * now.u, unit * norm_A_ * now.q});
   }
   void follow_gaps(const Scalars& now, double alpha, double beta) {
-    gaps_.step({{{1, -alpha * beta, -alpha, 0}, {0, beta, 1, 0}, {0, 0, 1, -alpha * beta}, {0, 0, 0, beta}}},
+    norm_A_.see(now.w, now.u), norm_A_.see(now.s, now.p), norm_A_.see(now.z, now.q);
+    if (replacement_.since() == 0) return begin_gaps(now);
+    gaps_.step({1, -alpha * beta, -alpha, 0,  //
+                0, beta, 1, 0,                //
+                0, 0, 1, -alpha * beta,       //
+                0, 0, 0, beta},
                {unit * (norm_A_ * (now.y + alpha * now.p) + now.r), unit * (norm_A_ * now.p + now.s),
                 unit * (norm_A_ * (now.u + alpha * now.q) + now.w + alpha * now.z), unit * (norm_A_ * now.q + now.z)});
   }
@@ -323,7 +307,6 @@ class PipelinedCg final : public Iteration<T, M> {
   // large. At sqrt(epsilon), enough for the attained residual, 4000 iterations in double precision become 4700; here
   // they stay.
   static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 4e-10 : 4e-4;
-  static constexpr int least_group_ = 10;
   const bool fallbacks_;
   const Basis basis_;
   int depth_;
@@ -332,9 +315,10 @@ class PipelinedCg final : public Iteration<T, M> {
   bool spectrum_known_ = false;
   const op::Operator<T, M>* spectrum_of_ = nullptr;
   op::Spectrum spectrum_;  // of P A
-  int period_;             // < 0: by the estimate; 0: never
-  double norm_A_ = 0;      // from below: the largest ||A v|| / ||v|| seen
-  Gaps<4> gaps_;
+  Replacement replacement_;
+  NormFromBelow norm_A_;
+  Gaps<double> gaps_{4};
+  double group_r_ = 0;  // ||r|| where the group began
 };
 
 template <Scalar T, Memory M>

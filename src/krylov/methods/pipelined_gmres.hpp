@@ -7,11 +7,11 @@
 // H, so that v_c = p_L(op) q_{c-L}: the next vector can be made while the sums that orthogonalise the last ones travel.
 #pragma once
 
-#include <tacit/exec/basis.hpp>
+#include "../cycle.hpp"
+#include "../powers.hpp"
+
 #include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/gmres.hpp>
 #include <tacit/krylov/iteration.hpp>
-#include <tacit/krylov/projected.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -21,11 +21,6 @@
 namespace tacit::krylov {
 
 namespace formula {
-template <class T>
-struct Scaled {
-  T scale;
-  TACIT_HD void operator()(T x, T& y) const { y = scale * x; }
-};
 template <class T>
 struct Without {  // t = v - a q
   T a;
@@ -61,79 +56,46 @@ class PipelinedGmres final : public Iteration<T, M> {
   }
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
-    auto& P = run.P;
-    auto& r = run.r;
-    auto& d = run.d;
-    auto& w = run.w;
-    const auto& space = r.space();
-    const bool left = P && side_ == Side::left;
+    const auto& space = run.r.space();
+    const bool left = run.P && side_ == Side::left, right = run.P && !left;
     if (!look_back(monitor)) return;
-    // Ritz values of the first cycle; of a later one when its basis did not hold.
-    if (columns_ > 0) {
-      auto values = ritz_values<T>(space, H, ld, columns_);
-      if (!values.empty()) ritz_ = std::move(values);
-      columns_ = 0;
-    }
-    const bool first = ritz_.empty();
+    const bool first = !learn(space);
     t = first ? 1 : t_, ahead = first ? 1 : ahead_, L = (ahead + 1) * t - 1;
-
-    auto& q0 = w[0];
-    double beta = monitor.norm();
-    if (left) {
-      const double r_norm = beta;
-      P->apply(r, q0);
-      beta = layout::norm(q0);
-      if (!(beta > 0) && r_norm > 0) {
-        monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
-        return;
-      }
-      monitor.scale_norms(beta > 0 ? r_norm / beta : 1);
-      if (std::isfinite(beta)) layout::scale(T(R_(1 / beta)), q0);
-    } else if (beta > 0 && std::isfinite(beta)) {
-      exec::sweep(exec::reads(r), exec::updates(), exec::writes(q0), formula::Scaled<T>{T(R_(1 / beta))});
-    }
-    if (!monitor.go_on(beta)) return;
-
+    const double beta = begin_cycle(run, monitor, left, monitor.norm(), run.w[0]);  // v_0 = q_0 = r / beta
+    if (beta == 0 || !monitor.go_on(beta)) return;
     begin(space, std::min(restart_, monitor.max_iterations() - monitor.iterations()));
     Projected<T> projected(beta);
     const auto combine = [&](std::vector<T> y, Vector& into) {  // into += P Q y
       for (T& c : y) c = -c;
-      auto& sum = P && !left ? (*scratch_)[1] : into;
-      if (P && !left) layout::fill(sum, T(0));
-      exec::basis_subtract<T, M>(q.data(), int(y.size()), y.data(), T(1), sum.data(), sum.size(), false);
-      if (P && !left) {
-        P->apply(sum, (*scratch_)[0]);
-        layout::axpy(T(1), (*scratch_)[0], into);
-      }
+      add_through(right ? run.P : nullptr, *scratch_, 1, 0, into, [&](Vector& to) {
+        exec::basis_subtract<T, M>(q.data(), int(y.size()), y.data(), T(1), to.data(), to.size(), false);
+      });
     };
-    monitor.solution_by([&](void* x) {
-      auto whole = d;
-      if (projected.columns() > 0) combine(projected.coefficients(), whole);
-      solution(whole, T(0), whole, x);
-    });
+    show_cycle(run, monitor, projected, combine);
 
     const int steps = (m + t - 1) / t;
     bool stop = false;
     for (int b = 0; b < steps + ahead && !stop; ++b) {  // the last ones only drain
       const int end = std::min((b + 1) * t, m);         // block b: v_{b t + 1} .. v_end
       for (int c = b * t; c < end; ++c) {
-        product(run, c);
+        product(run, c);  // v_{c+1} = op v_c
         space.comm().poll();
-        if (c + 1 < (b + 1) * t) extend(c);
+        if (c + 1 < (b + 1) * t) extend(c);  // v_{c+1} = (v_{c+1} - sum_i b_ic v_i) / b_{c+1,c}
       }
       int p = 1;  // vectors that are known as q
       if (b >= ahead) {
         p = std::min((b - ahead + 1) * t, m) + 1;
+        // Columns of R and of H, vectors of Q, and min_y || beta e_1 - H y ||.
         stop = !arrive(space, (b - ahead) * t + 1, p - 1, beta, projected, monitor);
       }
       if (b < steps && !stop) {
         if (end == (b + 1) * t) extend(end - 1);  // with the column of H that has just come
-        post(space, b * t + 1, end, p);
+        post(space, b * t + 1, end, p);           // [Q V]^H of the block
       }
     }
     pending_.clear();
     monitor.solution_by(nullptr);
-    take_best(run, projected, combine);
+    take_best(run, projected, combine);  // x += P Q y
     if (first || weak_) columns_ = projected.columns();
     // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
     // others.
@@ -166,6 +128,13 @@ class PipelinedGmres final : public Iteration<T, M> {
     int first, last, p;
   };
 
+  /// Ritz values of the first cycle; of a later one when its basis did not hold. False while there are none.
+  bool learn(const layout::Space& space) {
+    if (columns_ > 0)
+      if (auto values = ritz_values<T>(space, H, ld, columns_); !values.empty()) ritz_ = std::move(values);
+    columns_ = 0;
+    return !ritz_.empty();
+  }
   /// Takes a rung down, and tells, where the last run has shown that its basis does not hold. False when there is none
   /// left.
   bool look_back(Monitor& monitor) {
@@ -225,20 +194,8 @@ class PipelinedGmres final : public Iteration<T, M> {
 
   /// v_{c+1} := op v_c
   void product(const Run<T, M>& run, int c) {
-    auto& A = run.A;
-    auto& P = run.P;
-    auto& w = run.w;
-    place(w, c + 1);
-    auto &from = *V[c], &to = *V[c + 1];
-    if (!P) {
-      A.apply(from, to);
-    } else if (side_ == Side::left) {
-      A.apply(from, (*scratch_)[0]);
-      P->apply((*scratch_)[0], to);
-    } else {
-      P->apply(from, (*scratch_)[0]);
-      A.apply((*scratch_)[0], to);
-    }
+    place(run.w, c + 1);
+    multiply(run, side_ == Side::left, *V[c], run.P ? (*scratch_)[0] : *V[c + 1], *V[c + 1]);
   }
 
   /// v_{c+1} := (v_{c+1} - sum_i b_{i,c} v_i) / b_{c+1,c}
@@ -327,14 +284,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     space.comm().poll();
     for (int c = first - 1; c < std::min(good + 1, last); ++c) {
       column_.assign(H.begin() + std::ptrdiff_t(c) * ld, H.begin() + std::ptrdiff_t(c) * ld + c + 2);
-      if (!projected.append(column_.data())) {
-        const double pivot = projected.pivot();
-        if (!std::isfinite(pivot)) monitor.go_on(pivot);
-        else
-          monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
-        return false;
-      }
-      if (!monitor.go_on(projected.residual())) return false;
+      if (!append(projected, column_.data(), monitor) || !monitor.go_on(projected.residual())) return false;
       const bool holds = presubtracts() && lost_ <= most_lost;
       if (c + 1 == m || (!holds && has_stalled(projected.residual(), beta))) return monitor.end(Outcome::cycle_end);
     }

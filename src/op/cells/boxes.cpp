@@ -13,7 +13,7 @@ namespace {
 
 using Cell = std::array<Global, 3>;
 
-// Joins boxes that share a whole side, along one axis after the other, until none do.
+// Merges boxes that share a whole side, along each axis in turn, until there are none.
 void merge(std::vector<CellBox>& boxes) {
   for (bool merged = true; merged;) {
     merged = false;
@@ -44,7 +44,7 @@ void merge(std::vector<CellBox>& boxes) {
   });
 }
 
-// Factors of `ranks` along the axes that leave the smallest surface of a box.
+// The factors of `ranks` along the axes that minimise the surface of a box.
 std::array<int, 3> process_grid(int ranks, const Domain& d) {
   std::array<int, 3> best{1, 1, 1};
   double least = std::numeric_limits<double>::infinity();
@@ -156,7 +156,7 @@ void Boxes::place(std::vector<CellBox> boxes, std::vector<int> owners) {
     }
     first_[std::size_t(r) + 1] = patches_.size();
   }
-  // Bins as large as the smallest patch, but not more of them than a few times the patches.
+  // Bins have the size of the smallest patch, limited to a few times the number of patches.
   for (std::size_t a = 0; a < 3; ++a) {
     Global least = domain_.cells(int(a));
     for (const CellBox& b : patches_) least = std::min(least, b.size(int(a)));
@@ -200,7 +200,7 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
     const Global n = domain.cells(a);
     auto& v = at[std::size_t(a)];
     if (by_rank) {
-      // Cut at multiples of a power of two where that leaves the shares nearly equal.
+      // Place cuts at multiples of a power of two where the shares stay nearly equal.
       const int p = parts[std::size_t(a)];
       Global unit = 1;
       while (n % (2 * unit) == 0 && 8 * unit * p <= n) unit *= 2;
@@ -213,7 +213,7 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
       v.push_back(n);
     }
   }
-  // Boxes along Hilbert's curve: those that follow each other on a rank lie together.
+  // Boxes in the order of Hilbert's curve, so that consecutive ones on a rank are neighbours.
   const auto boxes_along = [&](std::size_t a) { return checked_cast<Local>(at[a].size() - 1, "boxes along an axis"); };
   const Local nx = boxes_along(0), ny = boxes_along(1), nz = boxes_along(2);
   const auto order = by_rank   ? std::vector<Local>()
@@ -236,7 +236,7 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
   Global before = 0;
   const int ranks = comm.size();
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    // By the middle of the box in the run of all cells.
+    // By the position of the box's centre in the sequence of all cells.
     const double middle = (double(before) + 0.5 * double(boxes[i].cells())) / double(cells);
     owners.push_back(by_rank && Global(boxes.size()) == ranks ? int(i) : std::min(ranks - 1, int(middle * ranks)));
     before += boxes[i].cells();
@@ -266,7 +266,7 @@ Boxes Boxes::gathered(int factor) const {
 }
 
 Boxes Boxes::coarsened(Domain coarse, const std::array<std::vector<Local>, 3>& parent, bool keep) const {
-  const auto image = [&](std::size_t a, Global at) {  // of a place where cells end
+  const auto image = [&](std::size_t a, Global at) {  // of a cut position
     return at == domain_.cells(int(a)) ? coarse.cells(int(a)) : Global(parent[a][std::size_t(at)]);
   };
   std::vector<CellBox> boxes;

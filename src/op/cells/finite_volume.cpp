@@ -22,7 +22,8 @@ std::vector<double> face_centres(const Boxes& boxes, int axis) {
 
 namespace {
 
-// The value of a field in the middle of a cell or of a face (normal >= 0), or its average by two Gauss points an axis.
+// The value of a field at the centre of a cell or of a face (normal >= 0), or its average by two Gauss points along
+// each axis.
 double mean_of(const Field& f, const Domain& d, const Cell& at, int normal, bool average) {
   double x[3], away[3] = {0, 0, 0};
   int points = 1;
@@ -36,7 +37,7 @@ double mean_of(const Field& f, const Domain& d, const Cell& at, int normal, bool
   for (const double z : {-away[2], away[2]})
     for (const double y : {-away[1], away[1]})
       for (const double s : {-away[0], away[0]}) {
-        // Once where both points are one.
+        // Skip duplicates where both Gauss points coincide.
         if ((away[2] == 0 && std::signbit(z)) || (away[1] == 0 && std::signbit(y)) || (away[0] == 0 && std::signbit(s)))
           continue;
         sum += f(x[0] + s, x[1] + y, x[2] + z);
@@ -121,7 +122,7 @@ struct FiniteVolume<T>::Parts {
     std::vector<T> ghosts, x, y, column;
   } buffers;
 
-  std::shared_ptr<const comm::Pattern> pattern;  // of products: the halo's, or that of a wide stencil
+  std::shared_ptr<const comm::Pattern> pattern;  // of products: that of the halo or of a wide stencil
 
   comm::Exchange& exchange(const comm::Communicator& comm, int columns) {
     auto& e = exchanges[columns];
@@ -170,7 +171,7 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVol
             ", which owns ", n, " cells");
     bool constant = c.alpha.empty();
     require(constant || stencil_ != CellStencil::twenty_seven_point,
-            "the 27-point stencil is of constant coefficients, and alpha was given: take fourth-order, or 7-point");
+            "the 27-point stencil needs constant coefficients, and alpha was given: use fourth-order, or 7-point");
     for (int axis = 0; axis < d.dimensions; ++axis) {
       const auto ax = std::size_t(axis);
       const auto& beta = c.beta[ax];
@@ -178,7 +179,7 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVol
               " values on rank ", comm.rank(), ", whose boxes have ", faces_[ax].size(), " faces");
       constant = constant && beta.empty() && d.uniform(axis);
       require(beta.empty() || stencil_ != CellStencil::twenty_seven_point,
-              "the 27-point stencil is of constant coefficients, and beta was given: take fourth-order, or 7-point");
+              "the 27-point stencil needs constant coefficients, and beta was given: use fourth-order, or 7-point");
       each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
         const Kind kind = kind_of(boxes_, boxes_.own(p), at, axis);
         if (kind == Kind::flux || kind == Kind::none) return;
@@ -263,7 +264,7 @@ void FiniteVolume<T>::make_wide() {
     terms.masses = mass_;
     terms.faces = [this](int axis, std::size_t patch) { return faces(axis, patch); };
   }
-  // A rank without cells has no masses to show, and takes part in their exchange.
+  // Decided over all ranks, since a rank without cells has no masses but takes part in their exchange.
   wide_ = std::make_unique<Wide<T>>(boxes_, terms, this->range().comm().all_max(Global(!terms.masses.empty())) > 0);
   diagonal_ = wide_->diagonal();
   parts_->pattern = wide_->margin().pattern();
@@ -303,7 +304,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
   std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   const Domain& d = boxes_.domain();
   if (wide_) {
-    // Averages over faces; beyond the ends of a face by the cubic through the four nearest.
+    // Averages over faces; beyond the ends by cubic extrapolation from the four nearest.
     const auto at_face = [&](const Field& f, int axis, int side, Cell cell) {
       std::vector<std::pair<Cell, double>> terms_of{{cell, 1.0}};
       for (int t = 0; t < d.dimensions; ++t) {
@@ -340,7 +341,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
       const Field& f = given ? value : flux;
       const double g = f ? at_face(f, axis, side, cell) : 0.0;
       require(given || g == 0 || constant_, "a flux through a Neumann end, ", g, " at axis ", axis,
-              ", is known to the fourth-order stencil with constant coefficients only: take the 7-point one");
+              ", is possible in the fourth-order stencil with constant coefficients only: use the 7-point one");
       return g;
     });
   }
@@ -456,8 +457,8 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       const CellBox &b = boxes_.own(p), &cb = m.boxes_.own(p);
       const auto up = [&](int a, Global i) { return Global(parent[std::size_t(a)][std::size_t(i)]); };
-      // The stretch from the centre of a cell to that of its coarse cell over the coefficient of the face between: what
-      // it adds to the resistance of the face on the other side of the cell.
+      // The distance from the centre of a cell to that of its coarse cell, divided by the coefficient of the face
+      // between: its contribution to the series resistance of the cell's opposite face.
       const auto stretch = [&](const Cell& cell, int axis, bool upwards) {
         const auto ax = std::size_t(axis);
         const Global n = fine.cells(axis), i = (cell[ax] + n) % n;
@@ -498,7 +499,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
           for (Global y = 0; y < nf[1]; ++y)
             for (Global x = 0; x < nf[0]; ++x) {
               Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, c{};
-              // A face that is inside of a coarse cell is none of its faces.
+              // Faces inside of a coarse cell are skipped.
               const Global k = at[ax];
               const bool end = k == b.lower[ax] || k == b.upper[ax];
               if (!end && up(axis, k) == up(axis, k - 1)) continue;
@@ -536,7 +537,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(to), unit_));
     FiniteVolume& m = *made;
     m.b_ = b_, m.stencil_ = stencil_;
-    // A cell brings its mass and its six coefficients.
+    // For each cell, its mass and six coefficients.
     constexpr std::size_t k = 7;
     const auto n = std::size_t(this->range().local_size());
     std::vector<T> own(n * k, T(0));
@@ -687,7 +688,7 @@ void FiniteVolume<T>::powers(std::span<Vector<T, Host>* const> v, std::span<cons
   const auto fits = [&](const Vector<T, Host>& u) {
     return u.space() == this->range() && u.columns() == v[0]->columns() && u.columns() <= 2;
   };
-  // Over ranks the cells beside the halo come later: the sweep of a step has to wait for them.
+  // On several ranks the sweep of a step has to wait for the cells beside the halo.
   if (wide_ || this->range().comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 ||
       !std::all_of(v.begin(), v.end(), [&](const auto* u) { return fits(*u); }) ||
       (steps[0].beta != T(0) && !(before && fits(*before))))
@@ -732,7 +733,7 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
           else apply_lines<T, 2>(dimensions, view, what, from_line, to_line, poll);
         };
         if (!step) return lines_of(begin, end);
-        // A step of a basis while its product is in the cache.
+        // The sweep of a step while its product is in cache.
         const Global together = std::max<Global>(1, step_elements / (width * b.size(0)));
         const T* const last = before ? before->data() + width * offset : nullptr;
         for (Global line = begin; line < end; line += together) {
@@ -744,7 +745,7 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
       if (parallel) exec::each(std::size_t(pieces), true, piece_of);
       else piece_of(0);
       if (Trace::on()) {
-        double inner = 1;  // of the lines
+        double inner = 1;  // fraction of inner lines
         for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
         const double part = what == What::all           ? 1
                             : what == What::before_halo ? inner
@@ -769,14 +770,14 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
     ghost = buffers.ghosts.data();
     return run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
   }
-  // More than two columns: eight at a time are copied out and back, so that cells' numbers are read once.
+  // More than two columns: eight at a time are copied to work space and back, so that coefficients are read once.
   constexpr std::size_t together = 8;
   buffers.x.resize(together * n), buffers.y.resize(together * n), buffers.column.resize(together * ghosts);
   const auto each_piece = [&](std::size_t count, auto&& f) {  // f(first, last)
     const std::size_t pieces = parallel ? 64 : 1;
     exec::each(pieces, parallel, [&](std::size_t p) { f(count * p / pieces, count * (p + 1) / pieces); });
   };
-  // f(width); eight are known when it is compiled.
+  // Calls f(width), where a width of eight is a compile-time constant.
   const auto by_columns = [&](std::size_t width, auto&& f) {
     if (width == together) f(std::integral_constant<std::size_t, together>{});
     else f(width);

@@ -1,4 +1,4 @@
-// Cells and faces of patches one by one, and products on lines of cells.
+// Loops over cells and faces of patches, and products on lines of cells.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -17,14 +17,14 @@ namespace {
 
 using Cell = std::array<Global, 3>;
 
-// Faces of a patch along an axis: as many as its cells, and one layer more.
+// The numbers of faces of a patch along an axis: those of its cells, plus one along the axis.
 std::array<Global, 3> face_counts(const CellBox& b, int axis) {
   std::array<Global, 3> n{b.size(0), b.size(1), b.size(2)};
   ++n[std::size_t(axis)];
   return n;
 }
 
-// f(position among the axis' faces of all patches, place of the face in cells: the cell above it).
+// Calls f(position among the axis' faces of all patches, the cell above the face).
 template <class F>
 void each_face(const Boxes& boxes, int axis, F&& f) {
   std::size_t i = 0;
@@ -42,7 +42,7 @@ Cell below(Cell c, int axis) {
   return c;
 }
 
-// What a face has on its two sides; none: the same cell, a period long.
+// The kind of a face; none: both sides are the same cell (a periodic axis of one cell).
 enum class Kind { inner, value, flux, none };
 Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
   const auto a = std::size_t(axis);
@@ -54,7 +54,7 @@ Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
   return boxes.index(above) >= 0 && boxes.index(below(above, axis)) >= 0 ? Kind::inner : Kind::value;
 }
 
-// Faces inside of a patch need no look-up.
+// For faces inside of a patch no look-up is needed.
 Kind kind_of(const Boxes& boxes, const CellBox& b, const Cell& above, int axis) {
   const auto a = std::size_t(axis);
   if (above[a] > b.lower[a] && above[a] < b.upper[a]) return Kind::inner;
@@ -79,7 +79,7 @@ double face_area(const Domain& d, const Cell& c, int axis) {
 
 double place(const Domain& d, const Cell& c, int of, int normal) {
   if (of >= d.dimensions) return 0.5;
-  // The two ends of a period are one face.
+  // Both ends of a period are one face.
   if (of == normal && d.periodic(of) && c[std::size_t(of)] == d.cells(of)) return d.faces[std::size_t(of)].front();
   return of == normal ? d.faces[std::size_t(of)][std::size_t(c[std::size_t(of)])] : d.centre(of, c[std::size_t(of)]);
 }
@@ -101,7 +101,7 @@ void each_own(const Boxes& boxes, F&& f) {
   }
 }
 
-// Values of this rank's cells for the ghosts of a halo.
+// Fills the ghosts of a halo from this rank's cells.
 template <class T>
 void fill_ghosts(const Halo& halo, const T* own, const T* remote, int columns, T* ghosts) {
   const auto fill = [&](auto columns) {
@@ -126,7 +126,7 @@ void pack(const comm::Pattern& pattern, const T* own, int columns, std::byte* to
     std::copy_n(own + std::size_t(pattern.send_index[i]) * k, k, out + i * k);
 }
 
-// A patch's part of a product; ghosts by side.
+// The data of a patch in a product; ghosts by side.
 template <class T>
 struct PatchView {
   std::ptrdiff_t nx, ny, nz;
@@ -137,7 +137,7 @@ struct PatchView {
 };
 enum class What { all, before_halo, after_halo };
 
-// A few cells, of one column or of two that are interleaved: 64 bytes.
+// 64 bytes of cells, with one column or two interleaved ones.
 template <class T, int K>
 struct Some {
   static constexpr int cells = 64 / int(sizeof(T)) / K;
@@ -147,7 +147,7 @@ struct Some {
     std::memcpy(&v, from, sizeof v);
     return v;
   }
-  // Each coefficient for all columns.
+  // Repeats each coefficient for all columns.
   static Vector coefficients(const T* from) {
     if constexpr (K == 1) {
       return load(from);
@@ -161,8 +161,8 @@ struct Some {
   }
 };
 
-// K interleaved columns at once: y = D x - sum c x of the neighbours, lines [begin, end); before the halo has come
-// those inside, without their ends, and the rest after it.
+// y = D x - sum c x of the neighbours for lines [begin, end) of K interleaved columns; inner lines without their ends
+// before the halo has arrived, the rest after it.
 template <class T, int D, int K, class Poll>
 void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
   const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
@@ -207,7 +207,7 @@ void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::pt
         std::memcpy(y + K * i, &result, sizeof result);
       };
       for (; i + cells <= nx - 1; i += cells) some(i);
-      // The rest with some of those before it once more.
+      // The rest in a last whole register, which overlaps the one before.
       if (i > 1 && i < nx - 1) some(nx - 1 - cells), i = nx - 1;
 #pragma GCC ivdep
       for (; i < nx - 1; ++i)
@@ -231,7 +231,7 @@ void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_
 }
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 15;
-constexpr std::ptrdiff_t step_elements = 1 << 10;  // of powers(): what a product goes on by between parts of its sweep
+constexpr std::ptrdiff_t step_elements = 1 << 10;  // of powers(): elements of a product between two parts of its sweep
 
 }  // namespace
 }  // namespace tacit::op

@@ -27,7 +27,7 @@ Margin::Margin(const Boxes& boxes, int width) : width_(width) {
   }
   size_ = std::size_t(size);
 
-  // Places in a padded array of own cells.
+  // The position of an own cell in a padded array.
   const auto place_of = [&](Local position) {
     std::size_t i = patches_.size() - 1;
     while (position < boxes.offset(i)) --i;
@@ -35,7 +35,7 @@ Margin::Margin(const Boxes& boxes, int width) : width_(width) {
     const std::ptrdiff_t in = position - boxes.offset(i);
     return p.at(in % p.n[0], in / p.n[0] % p.n[1], in / p.n[0] / p.n[1]);
   };
-  std::vector<std::pair<std::ptrdiff_t, Global>> wanted;  // place, global index of what stands there
+  std::vector<std::pair<std::ptrdiff_t, Global>> wanted;  // position, global index of the cell there
   std::vector<Global> needed;
   const auto add = [](std::vector<Run>& runs, std::ptrdiff_t to, std::ptrdiff_t from) {
     if (!runs.empty() && runs.back().to + runs.back().count == to && runs.back().from + runs.back().count == from)

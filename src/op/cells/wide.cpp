@@ -8,46 +8,31 @@
 namespace tacit::op {
 namespace {
 
-constexpr Names<CellStencil, 3> stencils{"stencil",
-                                         {{{CellStencil::seven_point, "7-point"},
-                                           {CellStencil::twenty_seven_point, "27-point"},
-                                           {CellStencil::fourth_order, "fourth-order"}}}};
-
 int reach_of(CellStencil s) {
   return s == CellStencil::fourth_order ? 2 : 1;
 }
-// Cells whose averages ghosts beyond an end take.
+// The number of cells that ghosts beyond an end depend on.
 Global depth_of(CellStencil s, Global cells) {
   return s == CellStencil::fourth_order ? std::min<Global>(4, cells) : 1;
 }
-// Values of a line's cells beyond its end, by the cubic through the four nearest.
+// Cubic extrapolation beyond the end of a line from the four nearest cells.
 constexpr int cubic = 4;
 
 }  // namespace
-
-CellStencil cell_stencil_of(std::string_view name) {
-  return stencils.value(name);
-}
-const char* to_string(CellStencil stencil) {
-  return stencils.name(stencil);
-}
-std::vector<std::string> cell_stencil_names() {
-  return stencils.all();
-}
 
 std::string refusal(const Boxes& boxes, CellStencil stencil) {
   if (stencil == CellStencil::seven_point) return {};
   const Domain& d = boxes.domain();
   const std::string name = message("the ", to_string(stencil), " stencil");
   if (!boxes.is_whole())
-    return name + " needs all cells of a rectangle; some are not there: take the 7-point one, which knows such ends";
+    return name + " needs all cells of a rectangle; some are missing: use the 7-point one, which allows this";
   for (int a = 0; a < d.dimensions; ++a) {
     if (!d.uniform(a)) return name + message(" needs cells of one width; those of axis ", a, " differ");
     if (stencil == CellStencil::twenty_seven_point && std::abs(d.width(a, 0) - d.width(0, 0)) > 1e-9 * d.width(0, 0))
       return name + message(" needs cubes; cells are ", d.width(0, 0), " wide along axis 0 and ", d.width(a, 0),
                             " along axis ", a);
     if (d.periodic(a) || stencil == CellStencil::twenty_seven_point) continue;
-    // Ghosts beyond an end are formed by the boxes at it, from four cells; the next box must not reach them.
+    // The boxes at an end compute the ghosts beyond it, from four cells; the next box must not need them.
     const Global least = std::min<Global>(2, d.cells(a));
     for (const CellBox& b : boxes.patches())
       if ((b.lower[std::size_t(a)] == 0 || b.upper[std::size_t(a)] == d.cells(a)) && b.size(a) < least)
@@ -65,7 +50,7 @@ Wide<T>::Wide(const Boxes& boxes, const Terms& terms, bool has_masses)
     const Global n = domain_.cells(int(a)), depth = depth_of(stencil_, n);
     const double h = domain_.width(int(a), 0);
     for (std::size_t side = 0; side < 2; ++side) {
-      // Both ends as if the domain lay above 0.
+      // Both ends are treated as a lower end at 0.
       std::vector<double> from(std::size_t(depth) + 1);
       for (std::size_t i = 0; i < from.size(); ++i) from[i] = double(i) * h;
       const bool value = domain_.boundary[a][side] == Boundary::dirichlet;
@@ -79,12 +64,12 @@ Wide<T>::Wide(const Boxes& boxes, const Terms& terms, bool has_masses)
   if (terms.faces || has_masses) spread(boxes, terms, has_masses);
 }
 
-// Coefficients with a margin: fetched from other patches, beyond ends by cubics.
+// Padded coefficients: fetched from other patches, and extrapolated beyond ends by cubics.
 template <class T>
 void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
   comm::Exchange exchange(boxes.space().comm(), margin_.pattern(), sizeof(T));
   const auto patches = margin_.patches();
-  // Values beyond ends of all axes but `normal`.
+  // Extrapolates beyond the ends of all axes but `normal`.
   const auto extrapolate = [&](std::vector<T>& v, int normal) {
     for (int a = 0; a < domain_.dimensions; ++a) {
       if (a == normal || domain_.periodic(a)) continue;
@@ -121,14 +106,14 @@ void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
   if (!terms.faces) return;
   for (int axis = 0; axis < domain_.dimensions; ++axis) {
     const auto ax = std::size_t(axis);
-    // The faces below cells, and those above: at the upper end these have no cell of their own.
+    // The lower faces of cells, and the upper ones: at the upper end of the domain a face is the lower face of no cell.
     auto& low = c_[ax];
     low.assign(margin_.size(), T(0));
     std::vector<T> high(margin_.size(), T(0));
     for (std::size_t i = 0; i < patches.size(); ++i) {
       const Patch& p = patches[i];
       const T* const from = terms.faces(axis, i);
-      // Along the axis a face more than cells.
+      // Along the axis there is one face more than cells.
       const std::ptrdiff_t fx = p.n[0] + (axis == 0), fy = p.n[1] + (axis == 1);
       const std::ptrdiff_t step = axis == 0 ? 1 : axis == 1 ? fx : fx * fy;
       for (std::ptrdiff_t z = 0; z < p.n[2]; ++z)
@@ -137,7 +122,7 @@ void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
             const T* const c = from + x + fx * (y + fy * z);
             const auto at = std::size_t(p.at(x, y, z));
             low[at] = c[0], high[at] = c[step];
-            // An end's distance is half a cell's.
+            // The distance to an end is half that between cells.
             const std::ptrdiff_t here[3] = {x, y, z};
             if (p.at_end[ax][0] && here[axis] == 0) low[at] *= T(0.5);
             if (p.at_end[ax][1] && here[axis] == p.n[ax] - 1) high[at] *= T(0.5);
@@ -164,7 +149,7 @@ void Wide<T>::fill_ends(T* u) const {
   fill(u, nullptr);
 }
 
-// One axis after the other, each over what those before have filled: edges and corners are products.
+// One axis after the other, each also over the ghosts filled before, so that edges and corners are tensor products.
 template <class T>
 void Wide<T>::fill(T* u, const FaceData* data) const {
   for (std::size_t i = 0; i < margin_.patches().size(); ++i) {
@@ -222,7 +207,7 @@ void Wide<T>::fourth_order_line(const T* u_all, const Patch& p, std::ptrdiff_t a
       out[i] = sum;
     }
   } else {
-    // 12 times the flux upwards through the face below cell i, along the axis of stride s.
+    // 12 times the upward flux through the lower face of cell i, along the axis of stride s.
     const auto flux = [u](const T* c, std::ptrdiff_t i, std::ptrdiff_t s, std::ptrdiff_t t1, std::ptrdiff_t t2)
         __attribute__((always_inline)) {
       T f = c[i] * (T(15) * (u[i] - u[i - s]) - (u[i + s] - u[i - 2 * s]));
@@ -280,7 +265,7 @@ void Wide<T>::compact_line(const T* u_all, const Patch& p, std::ptrdiff_t at, T*
     static thread_local std::vector<T> buffer;
     if (buffer.size() < 2 * std::size_t(n) + 4) buffer.resize(2 * std::size_t(n) + 4);
     T *const faces = buffer.data() + 1, *const edges = faces + n + 2;
-    // Sums over the lines around, those one and those two steps away.
+    // Sums over the lines at distance one and at distance two.
 #pragma GCC ivdep
     for (std::ptrdiff_t i = -1; i <= n; ++i) {
       faces[i] = u[i - sy] + u[i + sy];
@@ -321,7 +306,8 @@ constexpr std::size_t place125(std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_
 }
 }  // namespace
 
-// The coefficients of a cell's equation by distance, as if nothing ended near: place125. The sum of their magnitudes.
+// The coefficients of a cell's equation by offset (place125), without regard to ends; returns the sum of their
+// magnitudes.
 template <class T>
 double Wide<T>::gathered(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k, double* c) const {
   std::fill_n(c, 125, 0.0);
@@ -346,7 +332,7 @@ double Wide<T>::gathered(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, 
       const auto ax = std::size_t(a);
       const std::size_t s = step[a];
       for (int side = 0; side < 2; ++side) {
-        // The flux through the face below `q`, a cell or the one above it; out of the cell: its negative.
+        // The flux through the lower face of `q`, the cell or the one above it, with the sign of outflow.
         const std::size_t q = place125(0, 0, 0) + (side ? s : 0);
         const double sign = (side ? -1.0 : 1.0) / 12;
         const auto face = std::ptrdiff_t(at) + (side ? p.stride(a) : 0);
@@ -398,7 +384,7 @@ auto Wide<T>::row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::pt
   gathered(patch, i, j, k, c);
   std::map<std::array<Global, 3>, double> sums;
   const std::array<Global, 3> here{p.box.lower[0] + i, p.box.lower[1] + j, p.box.lower[2] + k};
-  // A place along an axis as cells within, with their weights.
+  // A position along an axis as a weighted sum of inner cells.
   const auto within = [&](std::size_t a, Global at) {
     std::vector<std::pair<Global, double>> cells;
     const Global n = domain_.cells(int(a));
@@ -424,7 +410,7 @@ auto Wide<T>::row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::pt
 template <class T>
 std::vector<T> Wide<T>::diagonal() const {
   std::vector<T> all;
-  double c[125], inner = 0;  // of all cells away from ends, where coefficients are constant
+  double c[125], inner = 0;  // of all cells away from ends, for constant coefficients
   for (std::size_t q = 0; q < margin_.patches().size(); ++q) {
     const Patch& p = margin_.patches()[q];
     for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)

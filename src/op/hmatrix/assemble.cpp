@@ -1,5 +1,4 @@
-// How an HMatrix comes about: samples of rows, blocks compressed, shares of ranks made even, and what came out
-// measured.
+// Assembly of an HMatrix: samples rows, compresses blocks, balances the ranks, and measures the error.
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -21,15 +20,15 @@ namespace {
 using detail::RowCost;
 using detail::sum_over_ranks;
 
-// The part of a block's tolerance that storing it in few digits may use (compress.cpp has the others).
+// The share of a block's tolerance for its storage in low precision (compress.cpp has the other shares).
 constexpr double storage_share = 0.56;
-// Rank that a low-rank block is taken for before it is known (HACApK: 7).
+// The rank assumed for a low-rank block before it is known (HACApK: 7).
 constexpr double predicted_rank = 8;
-constexpr double even = 0.97;  // least over most bytes of a rank that cuts are left at
-constexpr Local fine = 100;    // pieces of a rank's rows that cuts can fall between, where that is possible
-// A measured error of so many tolerances is no chance of the rows and the vector it is measured with: then blocks are
-// made again, looked at in so many rows and columns before they are believed, and those below some number of entries
-// (all where the matrix has few) in each of these.
+constexpr double even = 0.97;  // cuts are kept if the smallest over the largest bytes of a rank is at least this
+constexpr Local fine = 100;    // the desired number of possible cut positions within a rank's rows
+// A measured error of more than `acceptable` tolerances is not a random effect of the sampled rows and vector: then
+// blocks are made again with more sampled rows and columns, and small ones (all, in a small matrix) are compared with
+// all their entries.
 constexpr double acceptable = 3;
 constexpr int many_samples = 16;
 constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
@@ -39,7 +38,7 @@ double bytes_wanted(const Block& b) {
                       : double(b.rows()) * b.columns();
 }
 
-// 1 or -1, of an index and nothing else.
+// 1 or -1, depending on the index only.
 double sign_of(Global i) {
   std::uint64_t z = (std::uint64_t(i) + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -82,17 +81,17 @@ double largest_entry(const std::vector<T>& v) {
 template <Scalar T>
 using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
-// A row of A in units of 2^exponent: its size, and its products with two vectors.
+// A sampled row of A in units of 2^exponent: its norm, and its products with two vectors.
 template <Scalar T>
 struct Sample {
   Local position;
   int exponent;
   double size2;
   Wide<T> random, ones;
-  double unlike2;  // of the row less the column, where the matrix is said to be symmetric
+  double unlike2;  // of the row minus the column, for symmetric matrices
 };
 
-// Compression of the blocks of one HMatrix, with all that ranks have to agree on. Collective throughout.
+// Compresses the blocks of one HMatrix. All functions are collective.
 template <Scalar T>
 class Assembly {
  public:
@@ -114,25 +113,25 @@ class Assembly {
   void run();
 
   HMatrixOptions options;
-  // What comes out; numbers of the matrix in units of 2^exponent.
+  // The results; numbers of the matrix are in units of 2^exponent.
   std::vector<Sample<T>> samples;
-  std::vector<detail::Packed<T>> packed;  // own
+  std::vector<detail::Packed<T>> packed;  // of this rank
   std::vector<Global> cuts;
   double error2 = 0, norm2 = 0, least_bytes = 0, most_bytes = 0;
-  Global evaluated = 0;  // own
+  Global evaluated = 0;  // of this rank
   int exponent = 0;
 
  private:
   using R = real_t<T>;
-  // Numbers whose squares, and sums of those, stay in the range: 2^-safe to 2^safe.
+  // Numbers from 2^-safe to 2^safe, whose squares and sums of squares stay in range.
   static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / 8;
 
-  // How many places of A a block stands for.
+  // The number of blocks of A that a stored block represents.
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
 
   void take_samples();
   void compress_own();
-  /// By what blocks are taken for, by what they came to, or by this with what each rank has beside it now.
+  /// The costs used for cuts: predicted, measured of blocks, or measured with what each rank has in addition.
   enum class Known { nothing, blocks, ranks };
   void cut_ranks(Known known);
   bool leaves_the_range();
@@ -145,10 +144,10 @@ class Assembly {
   std::vector<Block> leaves_;
   double wanted_ = 0, norm_ = 0;
   bool scaled_ = false;          // entries are divided by 2^exponent
-  std::atomic<int> top_ = none;  // the largest exponent of an entry met, where they are
+  std::atomic<int> top_ = none;  // the largest exponent of an evaluated entry, if scaled
 };
 
-// Some rows from all places; each rank takes its share.
+// Samples rows distributed over all positions; each rank evaluates its share.
 template <Scalar T>
 void Assembly<T>::take_samples() {
   const Local m = rows_.size(), n = columns_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
@@ -167,7 +166,7 @@ void Assembly<T>::take_samples() {
       if (!is_finite(row[std::size_t(j)]))
         throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
     Sample<T> sample{p, exponent_of(row.data(), row.size()), 0, 0, 0, 0};
-    // 2^-exponent is a number, be it a subnormal one, and so is its inverse.
+    // Keeps 2^-exponent (possibly subnormal) and its inverse finite.
     if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
     const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
     for (Local j = 0; j < n; ++j) {
@@ -194,7 +193,7 @@ void Assembly<T>::take_samples() {
   for (const auto& sample : samples) top = std::max(top, sample.exponent);
   scaled_ = top != none && std::abs(top) > safe;
   exponent = scaled_ ? top : 0;
-  // The norm, on the safe side of what the rows say.
+  // The norm, with a safety margin below the estimate of the sampled rows.
   const double k = double(samples.size());
   double mean = 0, spread = 0;
   const auto size2 = [&](const auto& sample) {
@@ -231,14 +230,14 @@ void Assembly<T>::get(std::span<const Global> rows, std::span<const Global> colu
     if (!std::isfinite(parts[k]) || parts[k] == R(0)) continue;
     const int e = std::ilogb(parts[k]);
     top = std::max(top, e);
-    // What is too large even so is seen by leaves_the_range(), and all is done again.
+    // Entries that are still too large are detected by leaves_the_range(), and the assembly is repeated.
     parts[k] = std::ldexp(parts[k], std::min(-exponent, safe - e));
   }
   for (int before = top_.load(); before < top && !top_.compare_exchange_weak(before, top);) {
   }
 }
 
-// The sampled rows had not shown how large entries are: from now on by that.
+// Used when entries are larger than the sampled rows showed: scales by them from now on.
 template <Scalar T>
 bool Assembly<T>::leaves_the_range() {
   if (!scaled_) {
@@ -253,7 +252,7 @@ bool Assembly<T>::leaves_the_range() {
   return true;
 }
 
-// Blocks already there are kept: those that a new cut leaves as they are.
+// Blocks that a new cut leaves unchanged are kept.
 template <Scalar T>
 void Assembly<T>::compress_own() {
   const Local begin = Local(cuts[std::size_t(comm_.rank())]), end = Local(cuts[std::size_t(comm_.rank()) + 1]);
@@ -280,14 +279,14 @@ void Assembly<T>::compress_own() {
   }
   packed = std::move(next);
 
-  // The largest first; threads take what is left.
+  // The largest first; threads take the remaining ones.
   std::stable_sort(missing.begin(), missing.end(), [&](std::size_t a, std::size_t b) {
     return bytes_wanted(packed[a].block) > bytes_wanted(packed[b].block);
   });
   EntryFunction<T> scaled;
   if (scaled_) scaled = [this](auto rows, auto columns, T* out) { get(rows, columns, out); };
   const EntryFunction<T>& entry = scaled_ ? scaled : entry_;
-  // A unit of 16-bit integers that is no full number would lose digits.
+  // A subnormal unit of 16-bit integers would lose digits.
   const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
   std::atomic<Global> entries = 0;
   const auto tolerance_of = [&](std::size_t at) {
@@ -296,7 +295,7 @@ void Assembly<T>::compress_own() {
     else tolerance.absolute = budget[at];
     return tolerance;
   };
-  // Entries that have to be divided by a power of two are the host's.
+  // Entries that need scaling by a power of two are evaluated on the host.
   BlockMaker<T>* const maker = scaled_ ? nullptr : maker_;
   std::vector<WantedBlock> wanted;
   if (maker)
@@ -334,7 +333,7 @@ void Assembly<T>::compress_own() {
 template <Scalar T>
 void Assembly<T>::cut_ranks(Known known) {
   const bool measured = known != Known::nothing;
-  // Whole vectors, unless these would be too coarse to give ranks equal bytes.
+  // Multiples of whole vectors, unless these are too coarse for balanced ranks.
   Local chunk = rows_.options().quantum;
   while (chunk > 1 && Global(rows_.size()) < Global(fine) * chunk * comm_.size()) chunk /= 2;
   RowCost cost(rows_.size(), chunk);
@@ -344,8 +343,7 @@ void Assembly<T>::cut_ranks(Known known) {
   for (const Block& b : leaves_) {
     const Local begin = std::max(b.row_begin, first), end = std::min(b.row_end, last);
     if (begin >= end) continue;
-    // Everybody counts all leaves at first, and later what it has: as many parts of what a leaf has in all as it has
-    // rows.
+    // At first every rank counts all leaves, later those it has, in proportion to its rows of a leaf.
     const double share = measured ? double(end - begin) / b.rows() : 1.0 / comm_.size();
     double rows = b.rows(), whole = bytes_wanted(b) * (measured ? 1 : share);
     bool dense = !b.admissible;
@@ -374,7 +372,7 @@ void Assembly<T>::run() {
   if (cuts.empty()) cut_ranks(Known::nothing);
   std::vector<Global> best;
   double evenness = -1;
-  bool back = false;  // to the best cuts
+  bool back = false;  // whether to return to the best cuts
   for (int attempt = 0, again = 0;; ++attempt) {
     compress_own();
     double bytes = 0;
@@ -392,7 +390,7 @@ void Assembly<T>::run() {
     }
     if (options.measure == ErrorMeasure::matrix && options.compress.cut_rank == 0 && attempt < 2 &&
         error2 > options.tolerance * options.tolerance * norm2 && norm2 < norm_ * norm_) {
-      norm_ = std::sqrt(norm2);  // the sample had promised more
+      norm_ = std::sqrt(norm2);  // smaller than the sample's estimate
       packed.clear();
       continue;
     }
@@ -400,7 +398,7 @@ void Assembly<T>::run() {
     const double now = most_bytes > 0 ? least_bytes / most_bytes : 1;
     if (now >= even || back) break;
     if (now > evenness) best = cuts, evenness = now;
-    // What ranks have beside the model's costs holds near the cuts that it was found at: not for the first ones.
+    // A rank's additional costs are valid near the cuts where they were measured, hence not for the first cuts.
     const auto before = cuts;
     if (attempt < options.balance_rounds) cut_ranks(attempt == 0 ? Known::blocks : Known::ranks);
     if (cuts != before) continue;
@@ -411,7 +409,7 @@ void Assembly<T>::run() {
 
 }  // namespace
 
-// What came out, and its storage; numbers of `packed` are in units of 2^exponent.
+// Fills the report and makes the storage; numbers of `packed` are in units of 2^exponent.
 template <Scalar T>
 template <class Packed>
 void HMatrix<T>::describe(std::vector<Packed> packed, int exponent) {
@@ -451,7 +449,7 @@ void HMatrix<T>::describe(std::vector<Packed> packed, int exponent) {
   const auto own = parts_->storage->bytes();
   const auto bytes = sum_over_ranks(comm, std::vector<double>{own[detail::native], own[detail::single],
                                                               own[detail::fixed], parts_->storage->index_bytes()});
-  // Where the scalar is single already its own precision is counted as such.
+  // Where the scalar is float, its own precision counts as single.
   const bool is_single = std::is_same_v<real_t<T>, float>;
   report_.full_bytes = is_single ? 0 : bytes[0];
   report_.single_bytes = bytes[1] + (is_single ? bytes[0] : 0);
@@ -480,7 +478,7 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     parts_->diagonal.clear();
     describe(std::move(assembly.packed), assembly.exponent);
 
-    // The sampled rows again, as the operator has them. By their own norms: a product may cancel.
+    // The sampled rows as the operator has them. Errors are relative to the rows' norms, since products may cancel.
     std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided() ? n : parts_->count));
     std::vector<double> error(2), size(3);
     for (int which = 0; which < 2; ++which) {
@@ -523,13 +521,13 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     text.precision(2);
     text << "the error measured on sampled rows is " << report_.measured_error << ", and the tolerance is "
          << options_.tolerance
-         << (by_crosses ? ": crosses do not see all of some blocks; singular values of all entries (svd) do" : "");
+         << (by_crosses ? ": crosses miss parts of some blocks; the compression svd uses all entries" : "");
     report_.warnings.push_back(text.str());
     return;
   }
 }
 
-// What is left of each block, by its own norm.
+// Truncates each block relative to its own norm.
 template <Scalar T>
 void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
   const auto& comm = this->range().comm();

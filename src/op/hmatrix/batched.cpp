@@ -18,7 +18,7 @@ std::pair<std::vector<std::size_t>, std::vector<Batch>> plan_batches(const std::
   require(options.queues >= 1, "a plan with ", options.queues, " queues");
   require(std::is_sorted(options.ranges.begin(), options.ranges.end()) &&
               (options.ranges.empty() || options.ranges.front() >= 1),
-          "ranges of rows that do not rise");
+          "ranges of rows that are not ascending");
   std::vector<std::size_t> order(tasks.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   const auto sort_by = [&](auto&& key) {
@@ -41,7 +41,7 @@ std::pair<std::vector<std::size_t>, std::vector<Batch>> plan_batches(const std::
       sort_by([](const BatchTask& t) { return t.begin; });
       break;
   }
-  // Batches of one range: where the order does not keep ranges together, they are brought together.
+  // Batches of one range: tasks are grouped by range where the order does not do so.
   const bool by_range = options.cut == BatchCut::ranges;
   if (by_range)
     std::stable_sort(order.begin(), order.end(),
@@ -126,13 +126,13 @@ BatchedProduct<T>::BatchedProduct(Local first_row, Local rows, Local columns, st
       const Task& t = tasks_[list][i];
       const auto& m = blocks[sources[list][i].block];
       const T* in = t.transposed ? m.v.data() : m.u.data();
-      // V lies by its own columns, which are the task's rows.
+      // V is stored by its columns, which are the task's rows.
       const std::size_t height = std::size_t(t.transposed ? t.columns : t.rows),
                         width = std::size_t(t.transposed ? t.rows : t.columns),
                         ld = std::size_t(t.transposed ? t.stored_columns : t.stored_rows);
       for (std::size_t j = 0; j < width; ++j) std::copy_n(in + j * height, height, data_.data() + t.data + j * ld);
     }
-  // Room behind for what padding reads and writes.
+  // With space at the end for what padding reads and writes.
   z_ = exec::Array<T>(std::size_t(columns) + ranks_ + pad_);
   sum_ = exec::Array<T>(std::size_t(rows) + pad_);
 }
@@ -145,7 +145,7 @@ void BatchedProduct<T>::run(const Batch& batch, const T* x, T* y, bool atomic) c
   for (std::size_t i = batch.first; i < batch.last; ++i) {
     const Task& t = tasks_[batch.list][i];
     const T *a = data_.data() + t.data, *const from = x + t.from;
-    if (t.transposed) {  // nobody else writes there
+    if (t.transposed) {  // no other task writes there
       T* const to = z_.data() + columns_ + t.to;
       for (Local j = 0; j < t.stored_rows; ++j, a += t.stored_columns) {
         T sum(0);

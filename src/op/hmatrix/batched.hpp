@@ -17,7 +17,7 @@ class BatchedProduct {
   BatchedProduct(Local first_row, Local rows, Local columns, std::vector<BlockMatrix<T>> blocks,
                  const BatchOptions& options);
 
-  /// As Storage::multiply. With several queues parts of y are added atomically, in an order that nobody knows.
+  /// As Storage::multiply. With several queues parts of y are added atomically, in an undefined order.
   void multiply(const T* x, std::span<const Global> order, T* y, int k, const comm::Communicator& comm) const;
   const BatchReport& report() const { return report_; }
 
@@ -26,7 +26,7 @@ class BatchedProduct {
     Local rows, columns;  // of the matrix
     Local stored_rows, stored_columns;
     Local from, to;   // x (or t) from, y (or t) to
-    bool transposed;  // V: its columns as they stand, t = V^H x
+    bool transposed;  // V: t = V^H x by columns
     std::size_t data;
   };
   void run(const Batch& batch, const T* x, T* y, bool atomic) const;

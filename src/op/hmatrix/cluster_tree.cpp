@@ -54,7 +54,7 @@ ClusterTree::ClusterTree(const Geometry& geometry, const TreeOptions& options) :
       const double middle = places.low[axis] + (places.high[axis] - places.low[axis]) / 2;
       half = Local(std::count_if(begin, end, [&](Global i) { return place(i) <= middle; }));
     }
-    // A cluster that is cut holds more than a quantum: there is a multiple of it strictly inside.
+    // A cluster that is divided is larger than a quantum, so a multiple of it lies strictly inside.
     const Local q = options_.quantum;
     half = std::clamp((half + q / 2) / q * q, q, (cluster.size() - 1) / q * q);
     std::nth_element(begin, begin + half, end,
@@ -63,10 +63,10 @@ ClusterTree::ClusterTree(const Geometry& geometry, const TreeOptions& options) :
     const Local from = cluster.begin, to = cluster.end;
     const int level = cluster.level + 1, first = checked_cast<int>(clusters_.size(), "the number of clusters");
     cluster.child[0] = first, cluster.child[1] = first + 1;
-    clusters_.push_back({from, from + half, {}, {-1, -1}, level});  // `cluster` may dangle from here on
+    clusters_.push_back({from, from + half, {}, {-1, -1}, level});  // invalidates `cluster`
     clusters_.push_back({from + half, to, {}, {-1, -1}, level});
   }
-  // Inside a leaf the order is the caller's: memory of the entries' data is read forwards.
+  // Inside a leaf the caller's order is kept, so that its data are read in ascending order.
   for (const Cluster& c : clusters_)
     if (c.is_leaf()) std::sort(order_.begin() + c.begin, order_.begin() + c.end);
 }

@@ -17,7 +17,7 @@ namespace {
 
 using namespace detail;
 
-// Where to cut: the smallest k whose tail is below `allowed`.
+// The truncation rank: the smallest k whose tail is below `allowed`.
 template <class R>
 Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) {
   Local k = Local(sigma.size());
@@ -33,8 +33,8 @@ Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) 
   return k;
 }
 
-// a = Q R by Gram-Schmidt, twice: Q in a, R r x r, by columns. Columns that depend on those before become 0, with a row
-// of zeros in R. As good as reflections for the few columns there are, and LAPACK's way to them is long.
+// a = Q R by Gram-Schmidt, twice: Q in a, R r x r, by columns. Linearly dependent columns become 0, with a row of zeros
+// in R. As accurate as Householder reflections for few columns, and faster than LAPACK's.
 template <Scalar T>
 void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
   R.assign(std::size_t(r) * r, T(0));
@@ -94,7 +94,7 @@ double size_of(const std::vector<real_t<T>>& sigma) {
   return std::sqrt(sum);
 }
 
-// Where to cut, with the error that this leaves.
+// The truncation rank, and its error.
 template <class R>
 Local cut_at(const std::vector<R>& sigma, double allowed, Norm norm, Local cut_rank, double& error) {
   Local k = cut(sigma, allowed, norm, error);
@@ -102,8 +102,8 @@ Local cut_at(const std::vector<R>& sigma, double allowed, Norm norm, Local cut_r
   return k;
 }
 
-// From a^H a = R^H R instead of a = Q R: half of the operations, and these in blocks. Q is never formed: its product
-// with the singular vectors is a (R^-1 W). False where this would not be accurate.
+// Recompression by Cholesky factors, a^H a = R^H R, instead of a = Q R: half of the operations, in blocks. Q is not
+// formed: its product with the singular vectors is a (R^-1 W). False where this would not be accurate.
 inline bool recompress_by_squares(Compressed<double>& b, double allowed, Norm norm, Local cut_rank) {
   const Local r = b.rank;
   std::vector<double> ru, rv;
@@ -155,7 +155,7 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   const Local k = cut_at(sigma, allowed, norm, cut_rank, error);
   b.norm = size_of<T>(sigma);
   b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
-  std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of what LAPACK gives
+  std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of LAPACK's V^H
   for (Local j = 0; j < k; ++j)
     for (Local i = 0; i < r; ++i) right_h[i + std::size_t(j) * r] = conj(right[j + std::size_t(i) * r]);
   b.v = multiply(b.v.data(), right_h.data(), b.columns, r, k);
@@ -183,7 +183,7 @@ void by_svd(Compressed<T>& b, double allowed, Norm norm, Local cut_rank = 0) {
   keep(b, std::move(sigma), r);
 }
 
-// b against all entries: its error is known, and when it is more than `allowed` it becomes what they say.
+// Compares b with all entries: computes its error, and where that exceeds `allowed` compresses the full block.
 template <Scalar T>
 void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const CompressOptions& options) {
   const double allowed = std::hypot(cross_share, cut_share) * tolerance.of(exact.norm);
@@ -203,7 +203,7 @@ void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const Co
     b.entries = exact.entries;
     return;
   }
-  constexpr Local few = 256;  // singular values of more take long
+  constexpr Local few = 256;  // more singular values take long
   if (options.recompress && std::min(b.rows, b.columns) <= few) {
     b = exact;
     by_svd(b, allowed, options.truncation);
@@ -283,7 +283,7 @@ Compressed<T> finish(RawBlock<T> raw, const EntryFunction<T>& entry, std::span<c
       for (Local l = 0; l < b.rank; ++l) {
         T *const u = b.u.data() + std::size_t(l) * b.rows, *const v = b.v.data() + std::size_t(l) * b.columns;
         const auto a = real_t<T>(std::sqrt(norm2(u, b.rows))), c = real_t<T>(std::sqrt(norm2(v, b.columns)));
-        if (a == 0 || c == 0) continue;  // squares below the least number there is: sigma stays 0
+        if (a == 0 || c == 0) continue;  // squares underflow: sigma stays 0
         b.sigma[std::size_t(l)] = a * c;
         for (Local i = 0; i < b.rows; ++i) u[i] /= a;
         for (Local i = 0; i < b.columns; ++i) v[i] /= c;

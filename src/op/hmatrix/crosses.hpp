@@ -1,4 +1,4 @@
-// Crosses of a block that is known by its entries, with what finds, checks and ends them.
+// Adaptive cross approximation of a block given by its entries: pivoting, verification and stopping criteria.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -17,7 +17,7 @@
 
 namespace tacit::op::detail {
 
-// Sums in double: squares of floats leave the range of float.
+// Sums in double, since squares of floats can leave the range of float.
 template <Scalar T>
 double norm2(const T* v, Local n) {  // squared
   double sum(0);
@@ -44,7 +44,7 @@ auto dot(const T* a, const T* b, Local n) {
     return sum;
   }
 }
-// The modulus. Where its square is no full number, |re| + |im|, which orders pivots as well.
+// The modulus; where its square overflows or underflows, |re| + |im|, which orders pivots as well.
 template <Scalar T>
 real_t<T> magnitude(const T& v) {
   if constexpr (is_complex<T>) {
@@ -67,7 +67,7 @@ void axpy(T alpha, const T* x, T* y, Local n) {
   for (Local i = 0; i < n; ++i) y[i] += alpha * x[i];
 }
 
-// y -= sum over l of c[l] x_l, columns of x behind each other.
+// y -= sum over l of c[l] x_l, with the columns of x contiguous.
 template <Scalar T>
 void subtract(const T* x, Local n, Local columns, T* c, T* y) {
   if constexpr (is_complex<T>) {
@@ -79,10 +79,10 @@ void subtract(const T* x, Local n, Local columns, T* c, T* y) {
   }
 }
 
-// Error(input) that names the first that is not.
+// Error(input) with the first entry that is not finite.
 template <Scalar T>
 void check_finite(std::span<const T> block, std::span<const Global> rows, std::span<const Global> columns) {
-  // A sum of zeros, unless one of them is none: a loop on vector registers.
+  // 0 * v is 0 for finite v and NaN otherwise, so one vectorised sum checks all entries.
   const auto* const parts = reinterpret_cast<const real_t<T>*>(block.data());
   real_t<T> zero(0);
 #pragma omp simd reduction(+ : zero)
@@ -140,7 +140,7 @@ class Crosses {
     enough_ = enough_crosses(m_, n_, options);
   }
 
-  // False when the rank passes the limit.
+  // False when the rank exceeds the limit.
   bool run() {
     Local next = first_row();
     for (;;) {
@@ -149,14 +149,14 @@ class Crosses {
       if (!options_.verify || options_.cut_rank > 0) return true;
       next = worst_of_sample();
       if (next < 0) return true;
-      // The stopping rule was fooled: the cross through the worst row found, then on as before. Where only rounding is
-      // left in that row and it is still too much, nothing but the entries themselves is good enough.
+      // The stopping criterion held too early: add the cross through the worst sampled row and continue. Where that row
+      // contains only rounding errors that are still too large, all entries are needed.
       if (rank() >= limit_ || !cross_through_row(next)) return false;
     }
   }
 
   Local rank() const { return rank_; }
-  /// Of what the crosses add up to; the root of their squares' sum where nobody needs more.
+  /// The norm of the sum of the crosses, or the root of their sum of squares where that suffices.
   double norm() const { return std::sqrt(std::max(norm2_, 0.0)); }
   double error() const { return error_; }
   std::vector<T> take_u() { return std::move(u_); }
@@ -167,8 +167,8 @@ class Crosses {
   const T* u(Local l) const { return u_.data() + std::size_t(l) * m_; }
   const T* v(Local l) const { return v_.data() + std::size_t(l) * n_; }
 
-  // A row or column of R, and what of it may be rounding: in a block whose rank is exhausted (points that are repeated,
-  // say) nothing else is left, and one such number divided by another is anything.
+  // A row or column of R, and its level of rounding errors: in a block whose rank is exhausted (repeated points, say) R
+  // is rounding errors only, and pivots from it are meaningless.
   double residual_row(Local i, T* out) {
     block_.row(i, out);
     return residual(out, u_.data() + i, m_, v_, v_most_, n_);
@@ -189,9 +189,9 @@ class Crosses {
     subtract(columns.data(), n, rank_, coefficient_.data(), out);
     return rounding * met;
   }
-  // Rows without anything in them that are passed over: where rows repeat others, about one of `rank` tells more.
+  // The number of zero rows that are skipped: with repeated rows about one of `rank` is new.
   int spare() const { return 6 + 4 * int(rank_); }
-  // R(i, j) in row_ and in column_ is one number, apart from rounding.
+  // Whether R(i, j) is the same in row_ and column_, up to rounding.
   bool agree(Local i, Local j) const {
     const T a = row_[std::size_t(j)], b = column_[std::size_t(i)];
     return a != T(0) && magnitude(T(a - b)) <= magnitude(a) / 2;
@@ -199,7 +199,7 @@ class Crosses {
   static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
     const T* const v = values.data();
     const Local n = Local(values.size());
-    // What was used is nearly 0 by now: most often the largest of all is the one.
+    // Used entries are nearly 0 by now, so most often the largest of all is unused.
     const R most_of_all = largest_of(v, n);
     constexpr Local some = 64;
     for (Local from = 0; from < n && most_of_all > 0; from += some) {
@@ -226,7 +226,7 @@ class Crosses {
     return m_ / 2;
   }
 
-  // Takes the cross of row_ = R(i, :) and column_ = R(:, j) in; returns norm(u) norm(v).
+  // Adds the cross of row_ = R(i, :) and column_ = R(:, j); returns norm(u) norm(v).
   double add(Local i, Local j) {
     const T pivot = column_[std::size_t(i)], inverse = T(1) / pivot;
     T* const column = column_.data();
@@ -251,7 +251,7 @@ class Crosses {
     return size;
   }
 
-  // The cross through row i and its largest entry. False when nothing is left in that row.
+  // Adds the cross through row i and its largest entry. False when that row is zero.
   bool cross_through_row(Local i) {
     const double noise = residual_row(i, row_.data());
     const Local j = largest(row_, column_used_);
@@ -263,14 +263,15 @@ class Crosses {
     return true;
   }
 
-  // Bebendorf's rule: the next row is where the last column was largest; stop when a cross is small beside their sum.
+  // Partial pivoting (Bebendorf): the next row is where the last column was largest; stop when a cross is small
+  // relative to the sum.
   bool with_partial_pivots(Local row) {
     for (int empty = 0; empty < spare();) {
       if (rank_ >= enough_) return true;
       if (rank_ >= limit_) return false;
       if (row < 0 || row_used_[std::size_t(row)]) row = unused(row_used_, hash_);
       if (row < 0) return true;
-      if (!cross_through_row(row)) {  // a row of zeros says nothing about the others
+      if (!cross_through_row(row)) {  // a zero row gives no information about the others
         ++empty;
         row = -1;
         continue;
@@ -282,8 +283,8 @@ class Crosses {
     return true;
   }
 
-  // ACA+: the pivot is looked for from a column and a row that are kept up to date; they show what partial pivoting
-  // alone would not see.
+  // ACA+: pivots are searched in an updated reference row and column, which show parts of R that partial pivoting alone
+  // misses.
   bool with_references() {
     Local i_ref = -1, j_ref = -1;
     double row_noise = 0, column_noise = 0;
@@ -297,7 +298,7 @@ class Crosses {
         column_noise = residual_column(j_ref, ref_column.data());
       }
       if (i_ref < 0) {
-        // Where the reference column is smallest: far from what it shows.
+        // The row where the reference column is smallest, far from the part that it represents.
         R least(0);
         for (Local i = 0; i < m_; ++i)
           if (!row_used_[std::size_t(i)] && (i_ref < 0 || magnitude(ref_column[std::size_t(i)]) < least))
@@ -309,7 +310,7 @@ class Crosses {
       const double in_column = i_most < 0 ? 0.0 : double(magnitude(ref_column[std::size_t(i_most)])),
                    in_row = j_most < 0 ? 0.0 : double(magnitude(ref_row[std::size_t(j_most)]));
       const bool column_left = in_column > column_noise, row_left = in_row > row_noise;
-      if (!column_left && !row_left) return true;  // verification looks further
+      if (!column_left && !row_left) return true;  // verification continues
       const bool by_column = column_left && (!row_left || in_column > in_row);
       Local i = i_most, j = j_most;
       const auto take_row = [&] {
@@ -332,7 +333,7 @@ class Crosses {
         good = double(magnitude(column_[std::size_t(i)])) > noise;
         if (good) take_row();
       }
-      if (!good || !agree(i, j)) {  // nothing in that row, or column
+      if (!good || !agree(i, j)) {  // that row or column is zero
         ++empty;
         (by_column ? row_used_[std::size_t(i)] : column_used_[std::size_t(j)]) = 1;
         if (by_column && i == i_ref) i_ref = -1;
@@ -357,7 +358,7 @@ class Crosses {
         column_noise += rounding * double(magnitude(c)) * u_most_[last];
       }
       if (error_ > allowed()) continue;
-      // The reference row and column stand for all others of R.
+      // The reference row and column represent all others of R.
       const double left = std::sqrt(std::max(i_ref < 0 ? 0.0 : norm2(ref_row.data(), n_) * m_,
                                              j_ref < 0 ? 0.0 : norm2(ref_column.data(), m_) * n_));
       if (left <= allowed()) {
@@ -368,13 +369,13 @@ class Crosses {
     return true;
   }
 
-  // Estimates norm(R) from rows and columns not looked at yet; the row to go on with when it is above the tolerance,
-  // else -1.
+  // Estimates norm(R) from rows and columns not used yet; returns the row to continue with when it is above the
+  // tolerance, else -1.
   Local worst_of_sample() {
     double rows2 = 0, columns2 = 0, worst = -1;
     Local at = -1;
     int rows = 0, columns = 0;
-    // One in which nothing is left tells nothing of the others (it may repeat one that is done): some more, then.
+    // A zero row gives no information about the others (it may repeat a used one), so more rows are sampled then.
     for (int wanted = options_.samples, more = spare(); wanted > 0 && more >= 0; ++rows) {
       const Local i = unused(row_used_, hash_);
       if (i < 0) break;
@@ -385,7 +386,7 @@ class Crosses {
       if (double(largest_of(row_.data(), n_)) > noise) --wanted;
       else row_used_[std::size_t(i)] = 1, --more;
     }
-    if (rows == 0) {  // a cross goes through every row, or nothing was found in it
+    if (rows == 0) {  // every row was used, or is zero
       error_ = rounding * norm();
       return -1;
     }
@@ -400,7 +401,7 @@ class Crosses {
       const Local i = largest(column_, row_used_);
       if (i < 0) continue;
       const double left = double(magnitude(column_[std::size_t(i)]));
-      const double size = left * left * n_;  // as if the row were all so large
+      const double size = left * left * n_;  // as if all entries of the row had this size
       if (size > worst && left > noise) worst = size, at = i;
     }
     const double estimate = std::sqrt(std::max(rows2 / rows * m_, columns > 0 ? columns2 / columns * n_ : 0.0));
@@ -412,7 +413,7 @@ class Crosses {
     return -1;
   }
 
-  static constexpr Local usual = 16;  // crosses that there is room for at first
+  static constexpr Local usual = 16;  // initial capacity in crosses
   static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
   Entries<T>& block_;
   Local m_, n_, limit_ = 0, enough_ = 0, rank_ = 0;

@@ -130,7 +130,7 @@ std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(cons
       m.block = b;
     }
     if (both && !b.is_diagonal() && asks(turned(b))) {
-      // The other triangle: U V^H becomes V U^H, or its conjugate.
+      // The mirror block: U V^H becomes V U^H, or its conjugate.
       const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
       BlockMatrix<T> mirror{turned(b), m.dense, m.rank, {}, {}};
       if (m.dense) {
@@ -201,9 +201,9 @@ void put(T* out, const T* in, std::size_t k) {
   for (std::size_t c = 0; c < k; ++c) out[c] = in[c];
 }
 
-// To the clock of a simulated rank: four real columns, or two complex ones, for each pass over the matrix.
+// Declares the work to a virtual clock: one pass over the matrix for four real or two complex columns.
 template <Scalar T>
-void tell_clock(const HMatrix<T>& A, int columns) {
+void declare_work(const HMatrix<T>& A, int columns) {
   if (!Trace::on()) return;
   const Cost c = A.cost();
   constexpr int most = is_complex<T> ? 2 : 4;
@@ -214,7 +214,7 @@ void tell_clock(const HMatrix<T>& A, int columns) {
 
 template <Scalar T>
 void HMatrix<T>::use_batches(const BatchOptions& options) {
-  require(!two_sided(), "batches of an hmatrix of which one triangle is kept");
+  require(!two_sided(), "batches of an hmatrix that is stored by one triangle");
   (void)plan_batches({}, options);
   parts_->batched =
       std::make_unique<detail::BatchedProduct<T>>(parts_->first, parts_->count, parts_->columns->size(),
@@ -229,24 +229,25 @@ const BatchReport* HMatrix<T>::batches() const {
   return parts_->batched ? &parts_->batched->report() : nullptr;
 }
 
-// The own rows of A x, x in the caller's order.
+// This rank's rows of A x, with x in the caller's order.
 template <Scalar T>
 void HMatrix<T>::multiply_rows(const T* x, T* rows, int k) const {
   const auto& comm = this->domain().comm();
   const auto order = parts_->columns->order();
   if (parts_->batched) parts_->batched->multiply(x, order, rows, k, comm);
   else parts_->storage->multiply(x, order, rows, k, comm);
-  tell_clock(*this, k);
+  declare_work(*this, k);
 }
 
-// This rank's blocks in both of their places: x all elements in the caller's order, y all columns by position.
+// The product with this rank's blocks and their mirror blocks: x has all elements in the caller's order, y all columns
+// by position.
 template <Scalar T>
 void HMatrix<T>::multiply_both(const T* x, T* y, int k, bool backward) const {
   const auto& comm = this->domain().comm();
   const auto order = parts_->columns->order();
   // A = A^T: A^H x is the conjugate of A times the conjugate of x.
   const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
-  tell_clock(*this, k);
+  declare_work(*this, k);
   if (!(conjugates && backward)) return parts_->storage->multiply_both(x, order, y, k, conjugates, comm);
   const std::size_t count = order.size() * std::size_t(k);
   std::vector<T> turned(count);
@@ -255,8 +256,8 @@ void HMatrix<T>::multiply_both(const T* x, T* y, int k, bool backward) const {
   for (std::size_t i = 0; i < count; ++i) y[i] = conj(y[i]);
 }
 
-// Sums over ranks of `part`, all columns by position: distributed, to the ranks that own them; replicated, to the ranks
-// that have a share of the columns, and from there to all.
+// Starts the sums over ranks of `part`, all columns by position: to the owners for distributed vectors; for replicated
+// ones to the ranks that have a share of the columns, and from there to all.
 template <Scalar T>
 int HMatrix<T>::post_sums(int columns) const {
   auto& parts = *parts_;
@@ -299,7 +300,7 @@ void HMatrix<T>::finish_sums(int columns, int slot, T* y) const {
   const auto order = parts.columns->order();
   e.wait(slot);
   const T* in = reinterpret_cast<const T*>(e.incoming(slot));
-  // The other ranks' parts of the own columns, added in the order of ranks; then everybody's sums to all.
+  // Adds the other ranks' parts of the own columns in the order of ranks, then gathers all sums.
   auto own = std::move(parts.share[slot]);
   parts.share.erase(slot);
   for (std::size_t i = 0; i < index.size(); ++i)
@@ -352,7 +353,7 @@ int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backwar
   parts.whole.resize(std::size_t(parts.count) * k);
   parts.own_rows->finish_get(x.data(), columns, -1, parts.whole.data());
   parts.storage->multiply_adjoint(parts.whole.data(), parts.part.data(), columns, comm);
-  tell_clock(*this, columns);
+  declare_work(*this, columns);
   return post_sums(columns);
 }
 
@@ -375,7 +376,7 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
     {
       const Span span("hmatrix adjoint", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
       parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);
-      tell_clock(*this, columns);
+      declare_work(*this, columns);
     }
   } else {
     const T* all = x.data();
@@ -383,7 +384,7 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
       auto& e = column_exchange(columns);
       e.wait(slot);
       const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
-      // Elements that no block touches do not come, and stay 0.
+      // Elements that no block touches are not received and stay 0.
       if (parts.whole.size() != n * k) parts.whole.assign(n * k, T(0));
       std::copy_n(x.data(), x.size(), parts.whole.data() + std::size_t(this->domain().begin()) * k);
       const auto& ghosts = e.pattern().ghosts;
@@ -415,7 +416,7 @@ Cost HMatrix<T>::cost() const {
   c.flops = parts_->storage->flops() * (two_sided() ? 2 : 1);
   c.bytes = bytes[0] + bytes[1] + bytes[2] + parts_->storage->index_bytes() +
             double(sizeof(T)) * (double(parts_->columns->size()) + parts_->count);
-  if (two_sided()) c.bytes += parts_->storage->factor_bytes();  // V is read before U, and after
+  if (two_sided()) c.bytes += parts_->storage->factor_bytes();  // V is read both before and after U
   if (!parts_->column_pattern) return c;
   const auto &rows = *parts_->own_rows->pattern(), &columns = *parts_->column_pattern;
   if (two_sided()) {

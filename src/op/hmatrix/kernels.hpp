@@ -1,7 +1,6 @@
-// Products of small packed matrices with a few vectors, on vector registers. Matrices hold real numbers by columns, as
-// S (double, float, or 16-bit integers that a scale belongs to), arithmetic is in R, the real form of the scalar; K
-// vectors at once. A complex column is two real ones, real parts and imaginary parts, and a complex vector two planes:
-// so all loops below are real.
+// Products of small packed matrices with K vectors, on vector registers. Matrices hold real numbers by columns in type
+// S (double, float, or scaled 16-bit integers); arithmetic is in R, the real form of the scalar. A complex column is
+// stored as two real ones (real and imaginary parts), and a complex vector as two planes, so all loops below are real.
 #pragma once
 
 #include <tacit/base/lanes.hpp>
@@ -25,7 +24,7 @@ struct Lanes {
 template <class A>
 using Vec = typename Lanes<A>::type;
 
-/// One register of A from numbers kept as S. Compilers make long ways of widening; where it can be said, it is.
+/// Loads one register of A from numbers in type S. With intrinsics where possible, since compilers widen inefficiently.
 template <class A, class S>
 inline Vec<A> load(const S* p) {
   constexpr int n = Lanes<A>::count;
@@ -76,8 +75,7 @@ struct Run {
   double scale;
 };
 
-// Bytes that are fetched in advance: widening keeps so few loads under way that a product from memory took twice as
-// long.
+// The prefetch distance: conversions keep so few loads in flight that a product from memory took twice as long without.
 inline constexpr int ahead = 4096;
 
 /// y += P z for V registers of rows: `rows` = V lanes; plane k of y begins at y + k ldy, of z at z + k ldz. p: the
@@ -125,7 +123,7 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
     }
 }
 
-/// The same for any number of rows below a register's.
+/// The same for fewer rows than a register has.
 template <class S, class R, int K, bool Complex>
 void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z, std::ptrdiff_t ldz,
                 R* y, std::ptrdiff_t ldy) {
@@ -151,7 +149,7 @@ void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const R
     for (int i = 0; i < rows; ++i) y[k * ldy + i] += sum[k][i];
 }
 
-/// y += P z, P with `rows` rows (any number), one after the other by strips: every number of P is read once.
+/// y += P z, P with any number of rows, by strips of rows; every number of P is read once.
 template <class S, class R, int K, bool Complex>
 void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z,
                   std::ptrdiff_t ldz, R* y, std::ptrdiff_t ldy) {
@@ -170,8 +168,8 @@ void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const
   if (row < rows) strip_tail<S, R, K, Complex>(p + row, rows - row, ld, run, end, z, ldz, y + row, ldy);
 }
 
-/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. Few columns have several sums each, so that additions
-/// need not wait for each other.
+/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. With few columns there are several sums for each, so
+/// that additions are independent.
 template <class S, class R, int C, int K>
 void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R* out) {
   constexpr int n = Lanes<R>::count, line = 64 / int(sizeof(S)), steps = line / n;
@@ -188,7 +186,7 @@ void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R
       for (int k = 0; k < K; ++k) to[c][k] = mul_add(a, b[k], to[c][k]);
     }
   };
-  // A line of each column at a time: one fetch in advance for each.
+  // One cache line of each column at a time, with one prefetch for each.
   const auto fetch = [&](std::ptrdiff_t i) __attribute__((always_inline)) {
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) __builtin_prefetch(reinterpret_cast<const char*>(p + c * m + i) + ahead);

@@ -12,7 +12,7 @@
 
 namespace tacit::op {
 
-/// What lies on one device.
+/// The data on one device.
 template <Scalar T, Memory M>
 struct HMatrixOnDevices<T, M>::Part {
   template <class V>
@@ -93,7 +93,7 @@ HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matri
       matrix_(std::move(matrix)),
       group_(std::move(group)) {
   comm::collective(matrix_->range().comm(), [&] {
-    require(matrix_->options().symmetry == Symmetry::none, "an hmatrix of which one triangle is kept, on devices");
+    require(matrix_->options().symmetry == Symmetry::none, "an hmatrix that is stored by one triangle, on devices");
     auto& devices = group_->devices();
     const auto [first, last] = matrix_->own_rows();
     const Local rows = last - first;

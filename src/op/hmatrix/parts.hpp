@@ -1,4 +1,4 @@
-// What an HMatrix is made of.
+// The data members of an HMatrix.
 #pragma once
 
 #include <tacit/op/hmatrix/hmatrix.hpp>
@@ -24,8 +24,8 @@ struct HMatrix<T>::Parts {
   std::vector<char> touched;  // columns that the own blocks read, by position
 
   std::unique_ptr<OwnRows<T>> own_rows;
-  // Ghosts of `column_pattern`: distributed, the columns touched; replicated, for sums of columns, all but a share of
-  // them each.
+  // Ghosts of `column_pattern`: for distributed vectors the columns touched; for replicated ones, in sums over columns,
+  // all columns but the rank's own share.
   std::shared_ptr<const comm::Pattern> column_pattern;
   std::map<int, std::unique_ptr<comm::Exchange>> column_exchange;
   std::vector<Local> column_at;         // positions of the ghosts, distributed

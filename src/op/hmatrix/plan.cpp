@@ -25,7 +25,7 @@ KernelPlan<real_t<T>> Storage<T>::kernel_plan() const {
            f.t + std::uint32_t(j), std::uint32_t(std::min(most, f.count - j)), f.format,
            std::int32_t(multiple(f.data) && multiple(std::size_t(f.rows)) && multiple(std::size_t(f.begin)))});
   }
-  // What takes longest is started first.
+  // The longest tasks are started first.
   std::stable_sort(plan.factors.begin(), plan.factors.end(), [](const FactorTask& a, const FactorTask& b) {
     return std::int64_t(a.rows) * a.columns > std::int64_t(b.rows) * b.columns;
   });

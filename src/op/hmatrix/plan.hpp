@@ -1,5 +1,5 @@
-// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix.hpp). Real scalars. Nothing here that nvcc
-// does not know.
+// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix.hpp). Real scalars. This header compiles under
+// nvcc.
 #pragma once
 
 #include <tacit/op/hmatrix/on_devices.hpp>
@@ -12,7 +12,7 @@
 
 namespace tacit::op::detail {
 
-/// In host memory; the spans are the storage's own.
+/// In host memory; the spans refer to the storage.
 template <class R>
 struct KernelPlan {
   std::vector<FactorTask> factors;
@@ -22,19 +22,19 @@ struct KernelPlan {
   std::vector<double> scale;
   std::tuple<std::span<const R>, std::span<const float>, std::span<const std::int16_t>> factor_numbers, panel_numbers;
   Local rows, columns;
-  std::int64_t ld;  ///< of z: x, then what the factors give
+  std::int64_t ld;  ///< of z: x, followed by the results of the factors
 };
 
-/// What one device of a process gets.
+/// The part of one device of a process.
 template <Scalar T>
 struct DevicePart {
   KernelPlan<T> plan;
-  std::shared_ptr<const void> storage;  ///< that the plan's spans are of
-  std::pair<Local, Local> rows{0, 0};   ///< from the rank's first, that it has a part of
+  std::shared_ptr<const void> storage;  ///< that the plan's spans refer to
+  std::pair<Local, Local> rows{0, 0};   ///< the rows it has blocks in, relative to the rank's first
   double bytes = 0;                     ///< of the matrix
 };
 
-/// This rank's blocks dealt to `count` devices. Local; another copy of the matrix.
+/// Distributes this rank's blocks over `count` devices. Local; makes another copy of the matrix.
 template <Scalar T>
 std::vector<DevicePart<T>> deal_blocks(const HMatrix<T>& matrix, int count, BlockDeal deal);
 

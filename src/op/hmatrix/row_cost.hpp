@@ -1,4 +1,4 @@
-// Where rows of an H-matrix are cut between ranks.
+// The distribution of the rows of an H-matrix over ranks.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -12,7 +12,7 @@
 
 namespace tacit::op::detail {
 
-/// Added in the order of ranks, some at a time: no rank holds all of everybody's.
+/// Sums over ranks in their order, in pieces, so that no rank holds the data of all.
 template <class V>
 std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
   const std::size_t most = std::max<std::size_t>(1, (std::size_t(1) << 21) / std::size_t(comm.size()));
@@ -25,35 +25,35 @@ std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<
   return sum;
 }
 
-// What a rank with rows [s, e) keeps, in pieces of rows: dense blocks and U by rows, and V of every block that it has a
-// part of, be it cut.
+// The cost of a rank with rows [s, e), in pieces of rows: dense blocks and U in proportion to rows, and the whole V of
+// every block that it has a part of.
 class RowCost {
  public:
   RowCost(Local rows, Local chunk) : rows_(rows), chunk_(chunk), change_(std::size_t(rows) + 1) {
     const std::size_t count = (std::size_t(rows) + std::size_t(chunk) - 1) / std::size_t(chunk);
     begins_.resize(count), covers_.resize(count + 1);
   }
-  /// `cost` falls on rows [begin, end) alike.
+  /// Adds a cost that is distributed evenly over rows [begin, end).
   void add_rows(Local begin, Local end, double cost) {
     if (end <= begin) return;
     change_[std::size_t(begin)] += cost / (end - begin);
     change_[std::size_t(end)] -= cost / (end - begin);
   }
-  /// `cost` falls on each rank that has one of the rows [begin, end).
+  /// Adds a cost for each rank that has one of the rows [begin, end).
   void add_block(Local begin, Local end, double cost) {
     if (end <= begin) return;
     const std::size_t first = std::size_t(begin / chunk_), last = std::size_t((end - 1) / chunk_);
     begins_[first] += cost;
     if (first < last) covers_[first + 1] += cost, covers_[last + 1] -= cost;  // differences, until sum()
   }
-  /// Over ranks, once all is added.
+  /// Sums over ranks, after all costs were added.
   void sum(const comm::Communicator& comm) {
     const std::size_t count = begins_.size();
     std::vector<double> all(2 * count);
     double now = 0, covering = 0;
     for (std::size_t i = 0; i < std::size_t(rows_); ++i) {
       now += change_[i];
-      all[i / std::size_t(chunk_)] += now + 1;  // rows without numbers count too
+      all[i / std::size_t(chunk_)] += now + 1;  // every row counts at least 1
     }
     for (std::size_t c = 0; c < count; ++c) {
       all[c] += begins_[c];
@@ -65,15 +65,15 @@ class RowCost {
     for (std::size_t c = 0; c < count; ++c) up_to_[c + 1] = up_to_[c] + all[c], covers_[c] = all[count + c];
     covers_.resize(count);
   }
-  /// What rows [begin, end), which are cut between pieces, come to.
+  /// The cost of rows [begin, end), which are whole pieces.
   double of(Global begin, Global end) const { return cost(piece(begin), piece(end)); }
   /// Contiguous pieces for each rank, with equal costs as nearly as pieces allow: rank r has [cut[r], cut[r + 1]).
-  /// `more`: what rank r is known to have beside these costs (a block's parts have ranks of their own), or nothing.
+  /// `more`: known additional costs of each rank (parts of a divided block have their own ranks), or empty.
   std::vector<Global> cut(int ranks, std::vector<double> more = {}) const {
     const std::size_t count = begins_.size();
     more.resize(std::size_t(ranks));
     std::vector<std::size_t> at(std::size_t(ranks) + 1);
-    // All ranks but the last take the end that is nearest to `each`.
+    // All ranks but the last end where their cost is nearest to `each`.
     const auto deal = [&](double each) {
       for (int r = 0; r + 1 < ranks; ++r) {
         const std::size_t s = at[std::size_t(r)];
@@ -87,7 +87,7 @@ class RowCost {
       at.back() = count;
       return cost(at[std::size_t(ranks) - 1], count) + more.back();
     };
-    // The more the others take, the less is left for the last.
+    // The cost of the last rank decreases with `each`, which allows bisection.
     double low = 0, high = covers_[0] + up_to_[count];
     for (const double c : covers_) high = std::max(high, c + up_to_[count]);
     for (const double m : more) high += std::abs(m);
@@ -96,7 +96,7 @@ class RowCost {
       (deal(middle) > middle ? low : high) = middle;
     }
     deal(high);
-    // Costs jump where a cut enters a block. Cuts near these: those whose costs deviate least, rank after rank.
+    // Costs jump where a cut enters a block, so cuts near these are tried, rank by rank, for the least deviation.
     constexpr std::ptrdiff_t reach = 24;
     struct State {
       double sum;

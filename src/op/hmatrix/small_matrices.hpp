@@ -1,4 +1,4 @@
-// What recompression needs of small real matrices: for the dozen columns that it meets LAPACK's way is long.
+// Operations on small real matrices for recompression; for about a dozen columns they are faster than LAPACK.
 #pragma once
 
 #include "kernels.hpp"
@@ -12,11 +12,11 @@
 
 namespace tacit::op::detail {
 
-// Ranks of at most so many go the short way.
+// The largest rank for which they are used.
 inline constexpr int short_rank = 48;
 
-// R with a^H a = R^H R, upper, r x r by columns; false where columns are so close to depending on each other that
-// squares do not tell them apart to `accuracy`.
+// The Cholesky factor R of a^H a = R^H R, upper triangular, r x r by columns; false where a^H a is too ill-conditioned
+// for `accuracy`.
 inline bool triangle_of_squares(const double* a, int m, int r, double accuracy, std::vector<double>& R) {
   R.assign(std::size_t(r) * r, 0.0);
   double part[short_rank * 4];
@@ -56,13 +56,13 @@ inline void solve_triangle(const std::vector<double>& R, int r, double* x, int n
     }
 }
 
-/// By rotations of columns (one-sided Jacobi; Hestenes 1958, de Rijk 1989, doi 10.1137/0910023):
+/// The SVD by one-sided Jacobi rotations (Hestenes 1958, de Rijk 1989, doi 10.1137/0910023):
 /// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; left and right orthogonal to
 /// rounding. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is not finite.
 inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<double>& sigma,
                       std::vector<double>& right) {
   constexpr int lane = 8;
-  // Columns with room for whole vectors, [a; I] under each other: a rotation turns both.
+  // Columns of [a; I], padded to whole registers: a rotation is applied to both.
   const int half = (r + lane - 1) / lane * lane, ld = 2 * half;
   std::vector<double> work(std::size_t(ld) * std::size_t(r));
   std::vector<double> square(static_cast<std::size_t>(r));
@@ -77,8 +77,8 @@ inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<d
     std::copy_n(a + std::size_t(j) * std::size_t(r), r, column(j));
     column(j)[half + j] = 1;
   }
-  // A rotation leaves of a cosine c its square times those of others: after a sweep that met none above the root of
-  // rounding all are below it.
+  // Convergence is quadratic: after a sweep without a cosine above the root of the rounding unit, all are below that
+  // unit.
   constexpr double done = 1e-8, nothing = 1e-15;
   constexpr int sweeps = 30;
   double worst = 1;

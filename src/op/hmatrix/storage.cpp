@@ -13,7 +13,7 @@
 namespace tacit::op::detail {
 namespace {
 
-// Real numbers as 16-bit multiples of a unit. A complex array is looked at as one of twice as many real numbers.
+// Real numbers as 16-bit multiples of a unit. A complex array is treated as twice as many real numbers.
 template <Scalar T>
 double unit_of(const T* v, std::size_t n) {
   const auto* const a = reinterpret_cast<const real_t<T>*>(v);
@@ -52,7 +52,7 @@ void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
   }
 }
 
-constexpr double single_rounding = 0x1p-24;  // relative, of a number kept as float
+constexpr double single_rounding = 0x1p-24;  // relative rounding error of float
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
   p.rank = c.rank;
   p.norm = c.norm;
   p.error = c.error;
-  // Numbers that float cannot hold stay what they are.
+  // Numbers out of float's range keep their precision.
   if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
   const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
   const bool may_fixed = storage == StoragePrecision::automatic;
@@ -91,11 +91,11 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
     return p;
   }
 
-  // From the smallest singular value up: errors of single columns add up in squares where the other factor's columns
-  // are orthonormal (both factors are rounded: twice), and as they are where not.
+  // From the smallest singular value up: squares of errors of columns add up where the other factor's columns are
+  // orthonormal (twice, since both factors are rounded); otherwise the errors add up.
   std::vector<int> format(std::size_t(c.rank), native);
   std::vector<double> unit_u(std::size_t(c.rank), 1.0), unit_v(std::size_t(c.rank), 1.0);
-  double total = 0;  // of squares; not orthonormal: of errors
+  double total = 0;  // of squared errors; if not orthonormal, of errors
   const double budget = c.orthonormal ? allowed * allowed : allowed;
   int lowest = may_fixed ? fixed : may_single ? single : native;
   for (Local k = c.rank - 1; k >= 0 && lowest != native; --k) {
@@ -140,13 +140,13 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
 template <Scalar T>
 Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both)
     : first_row_(first_row), rows_(rows), columns_(columns) {
-  // Dense blocks by columns, then low-rank ones: what stands beside each other reads neighbouring parts of x.
+  // Dense blocks by columns, then low-rank ones, so that consecutive ones read neighbouring parts of x.
   std::stable_sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
     return std::tuple(!a.dense, a.block.column_begin, a.block.columns()) <
            std::tuple(!b.dense, b.block.column_begin, b.block.columns());
   });
 
-  // Factors, and where their results stand behind x.
+  // Factors, and the positions of their results after x.
   std::size_t factor_numbers[formats] = {};
   std::vector<std::uint32_t> first_factor(blocks.size()), first_t(blocks.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -211,7 +211,7 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
           for (int g = 0; g < f; ++g) offset += std::uint32_t(p.count[g]), factor += p.count[g] > 0;
           held_.push_back({factor, work_columns_});
         } else {
-          // What stands on both sides of the diagonal already is not mirrored.
+          // Diagonal blocks are not mirrored.
           if (!(both && p.block.is_diagonal()))
             pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
         }
@@ -407,7 +407,7 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
         combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
     });
   });
-  // s = diag(sigma) U^H x, block by block: the sum over its panels, from the first to the last.
+  // s = diag(sigma) U^H x, block by block: the sum over the block's panels in order.
   each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
     const Factor& factor = factors_[f];
     for (Local j = 0; j < factor.count; ++j) {

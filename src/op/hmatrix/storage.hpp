@@ -1,11 +1,10 @@
-// Storage of an H-matrix made for the product: every stored number is read once, in the order it stands in memory.
+// Storage of an H-matrix for products: every stored number is read once, in the order of memory.
 //
-//   t = diag(sigma) V^H x     one task a low-rank block: V by columns, beside x in the order of the clusters
-//   y = P [x; t]              one task a panel: up to 64 rows with everything that falls on them, dense blocks and the
-//                             rows of all U, column after column; the rows of y stay in registers
-//
-// No thread writes where another does, no vector is kept per thread, and all sums are in an order that depends on the
-// matrix alone. A complex column stands as its real and its imaginary part. Numbers are kept in up to three precisions:
+//   t = diag(sigma) V^H x     one task for each low-rank block: V by columns, x in the order of the clusters
+//   y = P [x; t]              one task for each panel: up to 64 rows of all dense blocks and all U, by columns; the
+//                             rows of y stay in registers
+// Threads write to disjoint elements, there are no vectors for each thread, and the order of sums depends on the matrix
+// only. A complex column is stored as its real and its imaginary part. Numbers are stored in up to three precisions:
 // the scalar's own, float, and 16-bit integers with a scale.
 #pragma once
 
@@ -30,8 +29,8 @@ namespace tacit::op::detail {
 inline constexpr int formats = 3;
 enum Format : int { native, single, fixed };
 
-/// A compressed block in the formats it will be kept in: low rank, the first count[native] columns of U and V, the
-/// next count[single], the last count[fixed]; dense, all columns in one of them.
+/// A compressed block in its storage formats: low rank, the first count[native] columns of U and V, the next
+/// count[single], the last count[fixed]; dense, all columns in one of them.
 template <Scalar T>
 struct Packed {
   using R = real_t<T>;
@@ -40,7 +39,7 @@ struct Packed {
   bool dense = false;
   Local count[formats] = {};
   std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // U then V of each
-  std::vector<double> scale;  ///< by which a column's product is to be multiplied: sigma and the integers' units
+  std::vector<double> scale;  ///< factor of each column's product: sigma times the integers' unit
   double norm = 0, error = 0;
   double largest = 0;       ///< entry, where dense
   std::vector<T> diagonal;  ///< of A, where this block has a part of it
@@ -53,8 +52,7 @@ struct Packed {
   static constexpr int parts = is_complex<T> ? 2 : 1;
 };
 
-/// Takes the precisions so that what rounding adds to the error stays below `allowed` (Frobenius); `only` native and
-/// wider ones where `storage` says so.
+/// Chooses precisions so that the rounding error stays below `allowed` (Frobenius), among those that `storage` permits.
 template <Scalar T>
 Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage);
 
@@ -75,9 +73,9 @@ class Storage {
   /// y = A^H x of the own rows: x as y above, y: all columns in the order of the tree.
   void multiply_adjoint(const T* x, T* y, int k, const comm::Communicator& comm) const;
 
-  /// y = (B + C) x, B the blocks and C what stands at their mirror places, A^H (`conjugates`: A^T) of each but those of
-  /// the diagonal. x: all elements in the caller's order; y: all columns in the order of the tree, this rank's part of
-  /// the sums. Dense blocks and U are read once, V twice (before U and after).
+  /// y = (B + C) x, with B the blocks and C their mirror blocks, A^H (`conjugates`: A^T) of each except diagonal ones.
+  /// x: all elements in the caller's order; y: all columns in the order of the tree, this rank's part of the sums.
+  /// Dense blocks and U are read once, V twice (before U and after).
   void multiply_both(const T* x, std::span<const Global> order, T* y, int k, bool conjugates,
                      const comm::Communicator& comm) const;
   /// The blocks that are wanted, as they are stored (norms and errors are not).
@@ -101,18 +99,18 @@ class Storage {
 
   struct Panel {
     Local begin, rows;             // from first_row
-    std::size_t data[formats];     // where its numbers begin
+    std::size_t data[formats];     // offset of its numbers
     std::size_t run[formats + 1];  // its runs in runs_, by format
     std::size_t columns[formats];  // of T
-    std::size_t work[formats];     // first column's place in the adjoint's work array
+    std::size_t work[formats];     // first column's position in the adjoint's work array
   };
   struct Factor {  // V of one block in one format
     int format;
     Local begin, rows, count;  // the block's columns of A are V's rows
     std::size_t data;
-    std::uint32_t t;  // place of its results behind x
+    std::uint32_t t;  // position of its results after x
   };
-  struct Piece {  // of a dense block, for the adjoint: some columns of one panel
+  struct Piece {  // some columns of a dense block in one panel, for the adjoint
     int format;
     Local begin, count;
     std::size_t work;
@@ -142,15 +140,15 @@ class Storage {
   std::vector<Run> runs_;
   std::vector<Factor> factors_;
   std::vector<double> t_scale_;
-  // Costs summed up, for shares of equal size: any number of threads finds its own.
+  // Cumulative costs, from which any number of threads finds equal shares.
   std::vector<std::size_t> panel_cost_{0}, factor_cost_{0};
-  // For the adjoint: the places of the factors' blocks in the panels, and of the dense blocks' columns.
+  // For the adjoint: the positions of the factors' blocks in the panels, and of the dense blocks' columns.
   struct Held {
     std::uint32_t factor;
     std::size_t work;
   };
   std::vector<Held> held_;
-  struct Kept {  // a block as it was given, in the order of the panels
+  struct Kept {  // a block as given, in the order of the panels
     Block block;
     bool dense;
     std::uint32_t first_factor, first_t;

@@ -1,4 +1,4 @@
-// Storage: products with blocks in both of their places, and the blocks given back.
+// Storage: products with blocks and their mirror blocks, and the unpacking of blocks.
 #include "storage_impl.hpp"
 
 #include <complex>
@@ -24,7 +24,7 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
     }
   });
   project_all<K>(comm);
-  // y = P [x; t] and w = P^H x, panel by panel: the second finds the panel where the first has brought it.
+  // y = P [x; t] and w = P^H x, panel by panel: the second reads the panel from cache.
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
     const Panel& panel = panels_[i];
     const std::size_t at = std::size_t(first_row_ + panel.begin);
@@ -52,7 +52,7 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
         else out = sum[c * panel_rows + r];
       }
   });
-  // diag(s) U^H x, block by block: the sum over its panels, from the first to the last.
+  // diag(s) U^H x, block by block: the sum over the block's panels in order.
   each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
     const Factor& factor = factors_[f];
     for (Local j = 0; j < factor.count; ++j) {
@@ -140,7 +140,7 @@ std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)
     }
     found.push_back(std::move(p));
   }
-  // U and dense blocks panel by panel, as the constructor went.
+  // U and dense blocks by panels, in the order of the constructor.
   std::vector<std::vector<std::uint32_t>> of_panel(panels_.size());
   for (std::size_t b = 0; b < kept_.size(); ++b) {
     const Local from = kept_[b].block.row_begin - first_row_, to = kept_[b].block.row_end - first_row_;
@@ -174,7 +174,7 @@ std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)
 template <Scalar T>
 std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>& wanted) const {
   std::vector<BlockMatrix<T>> found;
-  // Integers of V as parts of one.
+  // The integers of V as fractions of 1.
   constexpr double unit = 1.0 / 32768;
   for (const auto& p : blocks(wanted)) {
     BlockMatrix<T> m{p.block, p.dense, p.rank, {}, {}};

@@ -1,4 +1,4 @@
-// What the files of Storage share.
+// Shared by the files of Storage.
 #pragma once
 
 #include "storage.hpp"
@@ -14,11 +14,11 @@ namespace tacit::op::detail {
 
 inline constexpr Local panel_rows = 64;
 
-/// f(item, buffer) for the items, whose costs so far are given: threads have parts of [0, cost.back()) alike, each of
-/// which is the items whose cost begins there. A buffer is one thread's. Messages are pushed on between items.
+/// Calls f(item, buffer) for all items, given their cumulative costs: threads have equal parts of [0, cost.back()),
+/// with the items whose costs begin there. Each thread has a buffer. Polls messages between items.
 template <class R, class F>
 void each_by_cost(const std::vector<std::size_t>& cost, const comm::Communicator* comm, F&& f) {
-  // Pieces, so that others can take what a thread that is late has not begun.
+  // Several pieces for each thread, so that others can take those of a late thread.
   const int threads = exec::threads();
   const std::size_t pieces = threads > 1 ? 16 * std::size_t(threads) : 1;
   const auto item = [&](std::size_t piece) {
@@ -64,7 +64,7 @@ inline void combine(const R* dots, R* out) {
   }
 }
 
-// Cells of columns, and what falls on each: the transposed picture of the panels.
+// Cells of columns, each with its blocks: the transposed structure of the panels.
 template <Scalar T>
 struct Storage<T>::Adjoint {
   std::vector<std::size_t> held_start, factor_start, piece_start;  // by factor; by cell; by cell

@@ -1,4 +1,4 @@
-// How a tiled matrix keeps its blocks of rows.
+// The storage of blocks of rows of a tiled matrix.
 #pragma once
 
 #include <tacit/exec/memory.hpp>
@@ -56,7 +56,7 @@ struct TiledMatrix<T>::Arena {
   std::vector<Run> run_list;
   std::vector<std::size_t> run_start;
   std::vector<std::uint32_t> run_of, value_of_run, stamp, place, count;
-  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last (an epoch), its place there
+  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last, and its position there
   std::uint32_t epoch = 0;
 
   void forget() {
@@ -84,14 +84,14 @@ struct TiledMatrix<T>::Arena {
   }
 };
 
-// Vectors in the order of the stored columns, as they are multiplied.
+// Vectors in the order of the stored columns, in the precision of the product.
 template <class T>
 struct TiledMatrix<T>::Copy {
   exec::Array<T> full;                // element i, column c at i k + c
   exec::Array<std::uint16_t> narrow;  // at i stride + c, k padded to whole registers
   int stride = 0;
   bool in_16_bits = false;
-  std::vector<float> up;  // of columns of `narrow`: what sums are multiplied by
+  std::vector<float> up;  // factors of the sums for each column of `narrow`
 };
 
 template <class T>

@@ -1,4 +1,4 @@
-// Kernels of tiled matrices: one row of one stage times the columns of a register tile, and times a single column.
+// Kernels of tiled matrices: a row of one stage times the columns of a register tile, or times a single column.
 #pragma once
 
 #include <tacit/op/tiled_matrix.hpp>
@@ -13,7 +13,7 @@ namespace tacit::op::detail {
 inline constexpr int run = 16;  // columns of a bit mask
 
 /// acc[c] += sum_i value[i] x[index[i] stride + c] for Z vectors of columns, the last of them of `tail` columns where
-/// Tail. Several chains of sums hide the latency of a multiplication where a tile alone does not; they are added in one
+/// Tail. Several chains of sums hide the latency of additions where a tile has few columns; they are added in a fixed
 /// order.
 template <int Z, int chains, bool Tail, class T, class Index>
 inline void multiply_row(const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int tail,
@@ -50,7 +50,7 @@ inline void multiply_row(const Index* index, const T* value, std::uint32_t n, co
   }
 }
 
-/// Column numbers of runs; writes up to 16 beyond the last. Returns how many.
+/// Decodes the columns of runs; writes up to 16 numbers beyond the last. Returns their number.
 inline std::uint32_t decode(const std::uint32_t* item, std::uint32_t n, std::uint32_t* out) {
   std::uint32_t count = 0;
 #ifdef TACIT_AVX512
@@ -70,7 +70,7 @@ inline std::uint32_t decode(const std::uint32_t* item, std::uint32_t n, std::uin
   return count;
 }
 
-/// Numbers as they are stored, as T times a power of two; writes up to 16 beyond the last.
+/// Converts stored numbers to T (without their power of two); writes up to 16 beyond the last.
 template <class T>
 inline void widen(Values how, const void* stored, std::size_t from, std::uint32_t n, T scale, T* out) {
   if (how == Values::single) {
@@ -142,7 +142,7 @@ inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* valu
 #endif
 }
 
-/// The same of halves in floats, times no scale.
+/// The same for halves, computed in float without the scale.
 inline float multiply_runs_of_halves(const std::uint32_t* item, std::uint32_t n, const std::uint16_t* value,
                                      const float* x) {
 #ifdef TACIT_AVX512

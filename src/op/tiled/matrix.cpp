@@ -22,7 +22,7 @@ std::size_t bytes_of(Values v, std::size_t full) {
   return v == Values::full ? full : v == Values::single ? 4 : 2;
 }
 
-// Runs of 16 columns that the rows touch, over all rows.
+// The number of runs of 16 columns that the rows touch, summed over rows.
 template <class T>
 double count_runs(const RowBuffer<T>& rows) {
   double runs = 0;
@@ -129,7 +129,7 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
                 buffer.start.size() - 1, " were given");
         require(buffer.column.size() < std::size_t(1) << 32, "a block of ", end - begin, " rows has ",
                 buffer.column.size(), " entries; fewer rows in a block are needed");
-        // The largest magnitude by bits, which are ordered as numbers are: infinities and what is no number come last.
+        // The largest magnitude by bit patterns, which are ordered like the numbers, with Inf and NaN last.
         using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
         Bits most_bits = 0;
         std::uint32_t most_column = 0;
@@ -176,10 +176,10 @@ TiledMatrix<T>::TiledMatrix(TiledMatrix&&) noexcept = default;
 template <class T>
 TiledMatrix<T>& TiledMatrix<T>::operator=(TiledMatrix&&) noexcept = default;
 
-// f(put), where put(at, v) writes number `at` of a block as it is stored.
+// Calls f(put), where put(at, v) stores number `at` of a block.
 template <class T, class F>
 static void with_put(Values how, T scale, std::byte* values, F&& f) {
-  const double inverse = 1.0 / double(scale);  // of a power of two
+  const double inverse = 1.0 / double(scale);  // exact: a power of two
   auto* const narrow = reinterpret_cast<std::uint16_t*>(values);
   if (how == Values::full) f([to = reinterpret_cast<T*>(values)](std::size_t at, T v) { to[at] = v; });
   else if (how == Values::single)
@@ -189,7 +189,7 @@ static void with_put(Values how, T scale, std::byte* values, F&& f) {
   else f([=](std::size_t at, T v) { narrow[at] = detail::to_bfloat16(float(double(v) * inverse)); });
 }
 
-// Runs of a block of a single stage, row by row, so that what a row needs stays in the nearest cache.
+// Makes the runs of a block with a single stage row by row, so that the data of a row stay in the first-level cache.
 template <class T>
 void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& block, Arena& arena) const {
   const std::size_t n = in.column.size(), rows = std::size_t(block.rows);
@@ -204,7 +204,7 @@ void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& blo
   std::size_t longest = 0;
   for (std::size_t r = 0; r < rows; ++r) longest = std::max(longest, std::size_t(in.start[r + 1] - in.start[r]));
   auto& items = arena.count;            // of the block
-  auto& code = arena.run_of;            // of the row's entries: run, place in it
+  auto& code = arena.run_of;            // of the row's entries: run, position in it
   auto& value_at = arena.value_of_run;  // of the row's runs
   items.resize(n + 1), code.resize(longest), value_at.resize(longest + 1), arena.run_list.resize(longest + 1);
   auto* const list = arena.run_list.data();
@@ -266,14 +266,14 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     double most = 0;
     for (const T v : in.value)
       if (std::isfinite(v)) most = std::max(most, double(std::abs(v)));
-    // The largest becomes 2^14 to 2^15: halves have all their digits down to 2^-29 of it.
+    // Scales the largest to 2^14 to 2^15: halves then have full precision down to 2^-29 of it.
     block.scale = most > 0 ? T(std::ldexp(1.0, std::clamp(std::ilogb(most) - 14, sizeof(T) == 4 ? -120 : -1000,
                                                           sizeof(T) == 4 ? 120 : 1000)))
                            : T(1);
   }
   if (bitmap && stages == 1) return encode_runs(begin, in, block, arena);
 
-  // Where each entry goes: item and value starts of segments.
+  // The offsets of segments, in items and values.
   const std::size_t starts = segments + 1;
   auto* item_start = reinterpret_cast<std::uint32_t*>(arena.allocate(starts * sizeof(std::uint32_t)));
   std::fill_n(item_start, starts, 0u);

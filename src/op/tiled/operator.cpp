@@ -24,7 +24,7 @@ layout::Clusters clusters_of(Local rows, Local columns, const RowSource<T>& sour
   return layout::cluster({start, column, columns}, options);
 }
 
-// The rows of `source` in this order, with columns at these places.
+// The rows of `source` in the given order, with permuted columns.
 template <class T>
 RowSource<T> in_order(const RowSource<T>& source, const std::vector<Local>& rows, const std::vector<Local>& columns) {
   std::vector<Local> place(columns.size());
@@ -46,7 +46,7 @@ struct TiledSpmm<T>::Parts {
   std::unique_ptr<LocalProduct<T>> forward, backward;
   std::unique_ptr<comm::SparseReduction> reduction;
   int minibatch = 0;
-  bool local = false;              // one rank that touches everything: nothing to add up
+  bool local = false;              // one rank that touches everything: no sums over ranks
   mutable exec::Array<T> touched;  // values of one batch
 };
 
@@ -129,7 +129,7 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
 template <Scalar T>
 TiledSpmm<T>::~TiledSpmm() = default;
 
-// How partial values travel.
+// Sets up the reduction of partial values.
 template <Scalar T>
 void TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& options) {
   const Space &to = this->range(), &from = this->domain();
@@ -144,7 +144,7 @@ void TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& o
       std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
 }
 
-// What is known of all parts.
+// Sets the properties of the whole matrix.
 template <Scalar T>
 void TiledSpmm<T>::settle_facts() {
   const auto& comm = this->range().comm();
@@ -169,7 +169,7 @@ void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forwar
   RowSource<T> there_source, back_source;
   if (options.clusters) {
     require(options.matrix.row_order.empty() && options.matrix.column_order.empty(),
-            "a tiled matrix in clusters and in a given order");
+            "a tiled matrix with both clusters and a given order");
     const auto found = clusters_of(rows, columns, forward, *options.clusters);
     order_ = layout::name_of(found.how);
     if (found.how != layout::Clustering::automatic) {
@@ -198,7 +198,7 @@ template <Scalar T>
 const TiledMatrix<T>& TiledSpmm<T>::stored(bool adjoint) const {
   const auto* const matrix = dynamic_cast<const TiledMatrix<T>*>(&product(adjoint));
   require(matrix != nullptr, "this operator stores no entries (", product(adjoint).storage(),
-          "); build it in the format list, bitmap or plain to look at them");
+          "); build it in the format list, bitmap or plain to read them");
   return *matrix;
 }
 template <Scalar T>
@@ -225,7 +225,7 @@ static int batch_of(int minibatch, int columns, int from) {
   return minibatch == 0 ? columns : std::min(minibatch, columns - from);
 }
 
-// Multiplies columns `from` on, and starts to add them up; or starts to spread them.
+// Multiplies a batch of columns from `from` on and starts its sums over ranks; or starts its spread.
 template <Scalar T>
 int TiledSpmm<T>::start_batch(const Vector<T, Host>& x, bool adjoint, int from) const {
   const int k = x.columns(), n = batch_of(parts_->minibatch, k, from);
@@ -253,7 +253,7 @@ void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adj
   for (int from = 0; from < k;) {
     const int n = batch_of(parts_->minibatch, k, from), next = from + n;
     if (sums(adjoint)) {
-      // The next product hides these sums, unless another product under way has the second place.
+      // The next product hides these sums, unless another product in flight uses the second slot.
       const bool ahead = next < k && reduction.has_room();
       const int following = ahead ? start_batch(x, adjoint, next) : -1;
       reduction.finish_sum(token, y.data() + from, n, k);

@@ -34,7 +34,7 @@ RowKernel<T, Index> kernel_for(int vectors, bool tail, bool in_order, std::integ
   return found;
 }
 
-// The same of vectors in 16 bits; 1, 2, 4 or 8 registers.
+// The same for 16-bit vectors; 1, 2, 4 or 8 registers.
 template <class Index>
 using NarrowKernel = void (*)(const Index*, const float*, std::uint32_t, const std::uint16_t*, std::size_t, int, float*,
                               bool, const float*, const Clamp<float>*);
@@ -52,8 +52,8 @@ NarrowKernel<Index> narrow_kernel_for(Vectors kind, int vectors) {
                                : narrow_kernel_of<Index, Vectors::bfloat16>(vectors);
 }
 
-constexpr std::size_t piece = 2048;  // rows of vectors that are put in order together
-constexpr int narrowest = 8;         // columns that are kept in 16 bits; fewer are rounded only
+constexpr std::size_t piece = 2048;  // rows of vectors that are permuted together
+constexpr int narrowest = 8;         // the least number of columns stored in 16 bits; fewer are only rounded
 
 template <class T>
 void grow(exec::Array<T>& a, std::size_t n) {
@@ -80,7 +80,7 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
     return;
   }
   if constexpr (sizeof(T) == sizeof(float)) {
-    // Powers of two that bring the columns to 2^14, less where sums of large entries would leave the range.
+    // Powers of two that scale the columns to 2^14, or less where sums of large entries would overflow.
     std::vector<float> most(pieces * wide, 0), down(std::size_t(copy.stride), 1);
     exec::each(pieces, parallel, [&](std::size_t p) {
       float* const m = most.data() + p * wide;
@@ -106,7 +106,7 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
     if (copy.in_16_bits) grow(copy.narrow, n * stride);
     else grow(copy.full, n * wide);
     const bool halves = vectors_ == Vectors::half;
-    // Piece by piece: what rounding leaves is handed from row to row within one.
+    // Piece by piece: rounding errors are carried from row to row within a piece.
     exec::each(pieces, parallel, [&](std::size_t p) {
       std::vector<float> carry(wide, 0.0f);
       std::vector<std::uint16_t> row16(copy.in_16_bits ? 0 : wide);

@@ -1,4 +1,4 @@
-// The few vector operations that the kernels of tiled matrices are written in: 64 bytes of floats or doubles.
+// The vector operations used by the kernels of tiled matrices, on 64 bytes of floats or doubles.
 #pragma once
 
 #include <tacit/base/lanes.hpp>

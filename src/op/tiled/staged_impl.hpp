@@ -23,7 +23,7 @@ StagedMatrix<T, M>::StagedMatrix(Local rows, Local columns, const RowSource<T>& 
       at_once_(columns_at_once),
       half_(values == Values::half),
       packed_(vectors == Vectors::half) {
-  require(values == Values::full || values == Values::half, "a staged matrix keeps its values in full or as halves");
+  require(values == Values::full || values == Values::half, "a staged matrix stores its values in full or as halves");
   require(vectors == Vectors::full || (packed_ && sizeof(T) == sizeof(float)),
           "a staged matrix reads vectors in full, or floats as halves");
   if (packed_)
@@ -94,7 +94,7 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, bo
       };
       grow(most_, std::size_t(teams) * std::size_t(k)), grow(up_, std::size_t(k));
       grow(cells_, std::size_t(columns_) * std::size_t(cells));
-      // Less where sums of large entries would leave the range.
+      // Less where sums of large entries would overflow.
       const int room =
           std::min(14, 126 - int(std::bit_width(unsigned(longest_))) - (largest_ > 0 ? std::ilogb(largest_) : 0));
       run(teams, ColumnMaxima{columns_, k, x, most_.data()}, race_check);

@@ -15,7 +15,7 @@
 namespace tacit::op::detail {
 namespace {
 
-// What one block comes to; starts are its own.
+// The layout of one block; offsets are relative to it.
 template <class T>
 struct BlockLayout {
   std::vector<Global> map_end, quad_end;  // of parts
@@ -28,9 +28,8 @@ struct BlockLayout {
   int longest = 0;
 };
 
-// Entries of some rows, side by side: which entry each row reads in each step, so that those of one step lie in
-// different banks where a greedy choice finds some. Rows without slack come first; each takes from the bank that it has
-// most in.
+// Orders the entries of the rows of a slice so that those of one step lie in different banks, as far as a greedy choice
+// achieves this. Rows without slack come first; each takes an entry from the bank in which it has most.
 class Slice {
  public:
   Slice(int side, int banks) : side_(side), banks_(banks), domain_(std::min(side, banks)) {}
@@ -62,7 +61,7 @@ class Slice {
           for (int r = from; r < from + domain_; ++r) {
             if (taken_[r] == s || left_[r] == 0 || (left_[r] == steps - s) != tight) continue;
             std::uint32_t free = any_[r] & ~used;
-            if (free == 0 && !tight) continue;  // it can wait
+            if (free == 0 && !tight) continue;  // the row has slack
             if (free == 0) free = any_[r];
             int best = std::countr_zero(free);
             for (std::uint32_t rest = free & (free - 1); rest; rest &= rest - 1)
@@ -75,7 +74,7 @@ class Slice {
             taken_[r] = s, --left_[r];
             set(s, r, i, slots[i]);
           }
-        // The others read zeros, where nobody reads anything.
+        // The other rows read zeros, from an unused bank.
         const int quiet = std::min(std::countr_one(used), banks_ - 1);
         for (int r = from; r < from + domain_; ++r)
           if (taken_[r] != s) set(s, r, -1, std::uint16_t(zero + quiet));
@@ -83,7 +82,7 @@ class Slice {
     taken_.fill(-1);
     turns = count_turns();
     if (turns <= turns_as_given) return;
-    turns = turns_as_given;  // rows that wait were in the way: as they were given
+    turns = turns_as_given;  // idle rows caused more conflicts: keep the given order
     pick.assign(pick.size(), -1), read.assign(read.size(), std::uint16_t(zero));
     for (int r = 0; r < side_; ++r)
       for (int i = begin[r]; i < begin[r + 1]; ++i) set(i - begin[r], r, i, slots[i]);
@@ -93,7 +92,7 @@ class Slice {
   std::vector<std::int32_t> pick;   // of step s, row r at s side + r: the entry, or -1
   std::vector<std::uint16_t> read;  // likewise, the row of X
   double turns_as_given = 0, turns = 0;
-  /// Times that half a warp or a whole one reads in one go.
+  /// The number of shared memory transactions.
   double reads() const { return side_ == 1 ? 0 : double(steps) * (side_ / domain_); }
 
  private:
@@ -209,7 +208,7 @@ class Builder {
     used_ = 0;
     out.slice.insert(out.slice.end(), std::size_t(shape_.slices()), 0u);
   }
-  // Parts end on whole 16 bytes.
+  // Pads parts to multiples of 16 bytes.
   void close(BlockLayout<T>& out) {
     const std::size_t whole = (out.slot.size() + 7) / 8 * 8;
     out.slot.resize(whole, std::uint16_t(shape_.slots));

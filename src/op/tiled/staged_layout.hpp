@@ -1,4 +1,4 @@
-// How the host lays a staged matrix out (kernels/staged.hpp).
+// The layout of a staged matrix, computed on the host (kernels/staged.hpp).
 #pragma once
 
 #include <tacit/op/kernels/staged.hpp>
@@ -9,7 +9,7 @@
 
 namespace tacit::op::detail {
 
-/// As the kernel reads it; a part's arrays end where the next one's begin.
+/// As the kernel reads it; the arrays of a part end where those of the next begin.
 template <class T>
 struct StagedLayout {
   std::vector<std::int32_t> part_begin{0};

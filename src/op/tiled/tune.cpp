@@ -73,7 +73,7 @@ template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options) {
   options.tune = false;
   if (rows == 0 || columns == 0) return options;
-  // The sample: some stretches of neighbouring rows, made once.
+  // The sample: some ranges of neighbouring rows, made once.
   std::vector<Local> begin;
   const Local count = std::min(pieces, Local((Global(rows) + piece - 1) / piece));
   for (Local p = 0; p < count; ++p) begin.push_back(count == 1 ? 0 : Local(Global(rows - piece) * p / (count - 1)));
@@ -115,7 +115,7 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
         if (k <= 32 && options.tile == 0 && tile != 32) continue;  // one tile is enough
         if (options.block_rows != 0 && block != 64) continue;
         if (options.tile != 0 && tile != 32) continue;
-        if (format == TiledFormat::plain && options.format != format) {  // the way back from all that: tried once
+        if (format == TiledFormat::plain && options.format != format) {  // plain has no such parameters: tried once
           if (block != 64) continue;
           if (options.block_rows == 0) c.block_rows = 128;
         }

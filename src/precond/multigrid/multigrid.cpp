@@ -285,7 +285,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
                                            "): no u solves A u = f; A u = f - mean is what was solved"));
       if (!from_zero_) remove_mean(*u_);
     }
-    const double f_norm = options().max_norm && !own_f_ ? b_most : norm(*f_);
+    const double f_norm = (options().norm == krylov::Norm::max) && !own_f_ ? b_most : norm(*f_);
     double start = f_norm;
     if (from_zero_) layout::copy(*f_, r_);
     else start = own_f_ ? residual() : norm(r_);
@@ -295,7 +295,9 @@ class Multigrid<T>::Solve final : public mg::Cycles {
   }
 
  private:
-  double norm(const Vector<T>& v) const { return options().max_norm ? layout::max_norm(v) : layout::norm(v); }
+  double norm(const Vector<T>& v) const {
+    return (options().norm == krylov::Norm::max) ? layout::max_norm(v) : layout::norm(v);
+  }
   double residual() {
     A_.apply(*u_, r_);
     layout::subtract(*f_, r_, r_);
@@ -323,10 +325,10 @@ class Multigrid<T>::Solve final : public mg::Cycles {
       }
       r_norm_.reset();
       own_->cycle(false, true, kind);
-      double value = options().max_norm ? finest.largest : finest.squares;
-      const auto operation = options().max_norm ? comm::Operation::max : comm::Operation::sum;
+      double value = (options().norm == krylov::Norm::max) ? finest.largest : finest.squares;
+      const auto operation = (options().norm == krylov::Norm::max) ? comm::Operation::max : comm::Operation::sum;
       f_->space().start_sum(&value, 1, operation).wait(&value);
-      return options().max_norm ? value : std::sqrt(value);
+      return (options().norm == krylov::Norm::max) ? value : std::sqrt(value);
     }
     if (loaded_ || !r_norm_) recompute();
     if (!e_) e_ = std::make_unique<Vector<T>>(x_.space());
@@ -375,7 +377,7 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     const double started = wall_time();
     const auto before = comm.counters();
     MultigridReport report;
-    report.norm = options.max_norm ? "max" : "2";
+    report.norm = to_string(options.norm);
     take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
     report.bottom_choice = parts_->with([](auto& h) { return h.choice(); });

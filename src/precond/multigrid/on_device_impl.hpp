@@ -103,7 +103,8 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
 
  private:
   double norm(const mg::Norms& norms) const {
-    return options().max_norm || std::isnan(norms.largest) ? norms.largest : std::sqrt(norms.squares);
+    return (options().norm == krylov::Norm::max) || std::isnan(norms.largest) ? norms.largest
+                                                                              : std::sqrt(norms.squares);
   }
   double cycle() override {
     levels_.cycle(false);
@@ -153,7 +154,7 @@ MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, 
           ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
   const double started = wall_time();
   MultigridReport report;
-  report.norm = options.max_norm ? "max" : "2";
+  report.norm = to_string(options.norm);
   report.bottom = "bicgstab";
   report.bottom_choice = "bicgstab: in one launch";
   const auto before = levels_->counts();

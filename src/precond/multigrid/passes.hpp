@@ -186,129 +186,162 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
 // planes, each starting its part without the others. Of a slab, steps begin and end beyond the own planes, each a plane
 // less far than the one before it: what is done twice is the same to the bit.
 template <class S>
-template <int D>
-void RedBlackLevel<S>::wave(std::span<const Step> steps) {
-  const Timed timer(steps.back().work == Work::restriction ? report.down : report.up);
-  const Span span("wave", "multigrid");
-  const Patch& p = patches_[0];
-  const Patch* const c = coarse_ ? &coarse_->patches_[0] : nullptr;
-  const std::ptrdiff_t ny = p.n[1], nz = p.n[2];
-  const auto count = std::ptrdiff_t(steps.size());
-  std::ptrdiff_t shift[32];
-  for (std::ptrdiff_t s = 0; s < count; ++s) {
-    shift[s] = s == 0 ? 0 : shift[s - 1] + 1;
-    if (steps[std::size_t(s)].work == Work::restriction) shift[s] += shift[s] % 2;
-  }
-  const std::ptrdiff_t most = shift[count - 1] + 1;
-  const auto beyond = slab_ ? beyond_of(steps) : std::array<std::ptrdiff_t, 32>{};
-  // Lines of a tile.
-  const std::ptrdiff_t arrays = constant_ ? 2 : 3 + D, line_bytes = p.line * std::ptrdiff_t(sizeof(S)) * arrays;
-  std::ptrdiff_t tile = std::max(least_lines, wave_bytes / ((most + 2) * line_bytes)) / 2 * 2;
-  if (D < 3) tile = least_lines;
-  std::ptrdiff_t tiles = std::max<std::ptrdiff_t>(1, ny / tile);
-  tile = (ny / tiles + 1) / 2 * 2;
-  if (tile < 2 * most || (D > 1 && p.wrap[1] && ny < 2 * most)) tiles = 1;
-  while (tiles > 1 && (tiles - 1) * tile >= ny - most) --tiles;
-  // Parts for threads, each with planes enough.
-  const std::ptrdiff_t threads = D < 3 ? 1
-                                       : std::clamp<std::ptrdiff_t>(threads_for(p.n[0] * ny * nz), 1,
-                                                                    std::max<std::ptrdiff_t>(1, nz / (3 * most)));
-  std::vector<std::atomic<std::ptrdiff_t>> done(std::size_t(threads * count));
-  std::vector<std::ptrdiff_t> begin(std::size_t(threads) + 1);
-  for (std::ptrdiff_t t = 0; t <= threads; ++t) begin[std::size_t(t)] = t == threads ? nz : nz * t / threads / 2 * 2;
+struct RedBlackLevel<S>::Wave {
+  using Index = std::ptrdiff_t;
   // How far each part has come: a thread holds it until it has to wait for another part.
   enum : int { nobody, held, finished };
   struct alignas(64) Part {
     std::atomic<int> state{nobody};
-    std::ptrdiff_t front = 0, step = 0;
+    Index front = 0, step = 0;
   };
-  std::vector<Part> part(static_cast<std::size_t>(threads));
 
-  const auto tile_of = [&](std::ptrdiff_t J, std::ptrdiff_t s) {
-    if (tiles == 1) return std::pair{std::ptrdiff_t(0), ny};
-    const std::ptrdiff_t lo = J == 0 ? (p.wrap[1] ? shift[s] : 0) : J * tile - shift[s];
-    const std::ptrdiff_t hi = J == tiles - 1 ? ny + (p.wrap[1] ? shift[s] : 0) : (J + 1) * tile - shift[s];
-    return std::pair{lo, hi};
-  };
-  const auto planes_of = [&](std::ptrdiff_t t, std::ptrdiff_t s) {
-    const std::ptrdiff_t out = beyond[std::size_t(s)];
-    const std::ptrdiff_t lo = t > 0 || p.wrap[2] ? begin[std::size_t(t)] + shift[s] : slab_ && slab_->below ? -out : 0;
-    const std::ptrdiff_t hi =
-        t < threads - 1 || p.wrap[2] ? begin[std::size_t(t) + 1] + shift[s] : nz + (slab_ && slab_->above ? out : 0);
-    return std::pair{lo, hi};
-  };
-  const auto restrict_part = [&](std::ptrdiff_t colour, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1) {
-    const std::ptrdiff_t kc = (k >= nz ? k - nz : k) / 2, nc = c->n[1];
-    const std::ptrdiff_t a = D > 1 ? j0 / 2 : 0, b = D > 1 ? j1 / 2 : 1;
-    restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, std::min(a, nc), std::min(b, nc));
-    if (b > nc) restrict_lines<D>(p, *c, int(colour), D > 2 ? kc : 0, 0, b - nc);
-  };
-  // Planes that the first steps come to next. With coefficients there is too much of it: it comes no sooner (measured).
-  const bool far = constant_ && p.plane * nz * arrays * std::ptrdiff_t(sizeof(S)) > wave_bytes;
-  const auto look_ahead = [&](Ahead& ahead, std::ptrdiff_t t, std::ptrdiff_t J, std::ptrdiff_t front) {
-    ahead.clear();
-    const std::ptrdiff_t hi = planes_of(t, 0).second;
-    if (!far || front + 1 >= hi) return;
-    const auto [j0, j1] = tile_of(J, 0);
-    const std::ptrdiff_t from = std::max<std::ptrdiff_t>(0, j0 - most), lines = std::min(j1 + 1, ny) - from;
-    const auto add = [&](const Field& field, std::ptrdiff_t k) {
-      if (k <= hi && k < nz) ahead.add(field.data() + at(p, from, k), lines * p.line * std::ptrdiff_t(sizeof(S)));
-    };
-    add(f_, front + 1), add(u_, front + 2);
-    ahead.share((j1 - j0) * (count - 1));
-  };
-  // Goes on with a part: true at its end, false where it would have to wait. `moved`: it has come further.
-  const auto go_on = [&](std::ptrdiff_t t, std::ptrdiff_t J, bool& moved) {
-    std::atomic<std::ptrdiff_t>* const mine = done.data() + t * count;
-    const std::atomic<std::ptrdiff_t>* const next = done.data() + (t + 1) % threads * count;
-    const std::ptrdiff_t last = planes_of(t, count - 1).second + 2 * most;
-    Ahead ahead;
-    for (auto &front = part[std::size_t(t)].front, &s = part[std::size_t(t)].step; front < last; ++front, s = 0) {
-      look_ahead(ahead, t, J, front);
-      for (; s < count; ++s) {
-        const auto [lo, hi] = planes_of(t, s);
-        const std::ptrdiff_t k = front - shift[s];
-        if (k < lo || k >= hi) continue;
-        const Step& step = steps[std::size_t(s)];
-        if (s > 0) {
-          // The planes above the part of the step before are the next thread's.
-          const std::ptrdiff_t need = k + 1;
-          if (threads > 1 && need >= planes_of(t, s - 1).second && (t < threads - 1 || p.wrap[2])) {
-            const std::ptrdiff_t there = t == threads - 1 ? need - nz : need;
-            for (int tries = 0; next[s - 1].load(std::memory_order_acquire) <= there; exec::relax_processor())
-              if (++tries > 200) return false;
-          }
-        }
-        const auto [j0, j1] = tile_of(J, s);
-        if (step.work != Work::restriction) do_step<D>(step, p, k, j0, j1, ahead);
-        else if (D < 3 || k % 2 == 1) restrict_part(step.colour, k, j0, j1);
-        mine[s].store(k + 1, std::memory_order_release);
-        moved = true;
-      }
+  Wave(const RedBlackLevel& level, std::span<const Step> of)
+      : p(level.patches_[0]), slab(level.slab_.get()), steps(of), count(Index(of.size())) {
+    for (Index s = 0; s < count; ++s) {
+      shift[s] = s == 0 ? 0 : shift[s - 1] + 1;
+      if (steps[std::size_t(s)].work == Work::restriction) shift[s] += shift[s] % 2;
     }
-    return true;
-  };
-  for (std::ptrdiff_t J = 0; J < tiles; ++J) {
+    most = shift[count - 1] + 1;
+    if (slab) beyond = beyond_of(steps);
+    const int axes = level.dimensions_;
+    const Index ny = p.n[1], nz = p.n[2], arrays = level.constant_ ? 2 : 3 + axes;
+    plane_bytes = p.plane * Index(sizeof(S)) * arrays;
+    // Lines of a tile.
+    tile = axes < 3 ? least_lines
+                    : std::max(least_lines, wave_bytes / ((most + 2) * p.line * Index(sizeof(S)) * arrays)) / 2 * 2;
+    tiles = std::max<Index>(1, ny / tile);
+    tile = (ny / tiles + 1) / 2 * 2;
+    if (tile < 2 * most || (axes > 1 && p.wrap[1] && ny < 2 * most)) tiles = 1;
+    while (tiles > 1 && (tiles - 1) * tile >= ny - most) --tiles;
+    // Parts for threads, each with planes enough.
+    if (axes == 3) threads = std::clamp<Index>(threads_for(p.n[0] * ny * nz), 1, std::max<Index>(1, nz / (3 * most)));
+    for (Index t = 0; t <= threads; ++t) begin.push_back(t == threads ? nz : nz * t / threads / 2 * 2);
+    done = std::vector<std::atomic<Index>>(std::size_t(threads * count));
+    part = std::vector<Part>(std::size_t(threads));
+  }
+
+  void begin_tile() {
     for (auto& d : done) d.store(-1, std::memory_order_relaxed);
-    for (std::ptrdiff_t t = 0; t < threads; ++t) {
-      Part& p = part[std::size_t(t)];
-      p.state.store(nobody, std::memory_order_relaxed);
-      p.front = begin[std::size_t(t)] - (t == 0 ? beyond[0] : 0), p.step = 0;
+    for (Index t = 0; t < threads; ++t) {
+      Part& of = part[std::size_t(t)];
+      of.state.store(nobody, std::memory_order_relaxed);
+      of.front = begin[std::size_t(t)] - (t == 0 ? beyond[0] : 0), of.step = 0;
     }
-    std::atomic<std::ptrdiff_t> left = threads;
-    exec::parallel_claims(std::size_t(threads), 1, threads > 1, [&](exec::Claims& team) {
+  }
+  /// Lines of tile J that step s works on.
+  std::pair<Index, Index> tile_of(Index J, Index s) const {
+    const Index ny = p.n[1];
+    if (tiles == 1) return {0, ny};
+    return {J == 0 ? (p.wrap[1] ? shift[s] : 0) : J * tile - shift[s],
+            J == tiles - 1 ? ny + (p.wrap[1] ? shift[s] : 0) : (J + 1) * tile - shift[s]};
+  }
+  /// Planes of part t that step s works on.
+  std::pair<Index, Index> planes_of(Index t, Index s) const {
+    const Index out = beyond[std::size_t(s)];
+    return {t > 0 || p.wrap[2]    ? begin[std::size_t(t)] + shift[s]
+            : slab && slab->below ? -out
+                                  : 0,
+            has_next(t) ? begin[std::size_t(t) + 1] + shift[s] : p.n[2] + (slab && slab->above ? out : 0)};
+  }
+  bool has_next(Index t) const { return t < threads - 1 || p.wrap[2]; }
+  /// Plane k of part t can be done by step s: what the step before does of the planes above the part, which are the
+  /// next part's, is there, or comes in a moment.
+  bool is_ready(Index t, Index s, Index k) const {
+    if (s == 0 || threads == 1 || !has_next(t) || k + 1 < planes_of(t, s - 1).second) return true;
+    const Index there = t == threads - 1 ? k + 1 - p.n[2] : k + 1;
+    const auto& next = done[std::size_t((t + 1) % threads * count + s - 1)];
+    for (int tries = 0; next.load(std::memory_order_acquire) <= there; exec::relax_processor())
+      if (++tries > 200) return false;
+    return true;
+  }
+
+  const Patch& p;
+  const Slab* slab;
+  std::span<const Step> steps;
+  Index count, most = 1, tile = 1, tiles = 1, threads = 1, plane_bytes = 0;
+  Index shift[32];
+  std::array<Index, 32> beyond{};
+  std::vector<Index> begin;              // the first plane of each part
+  std::vector<std::atomic<Index>> done;  // planes of each part that each step has done
+  std::vector<Part> part;
+};
+
+// Planes that the first steps come to next. With coefficients there is too much of it: it comes no sooner (measured).
+template <class S>
+void RedBlackLevel<S>::look_ahead(const Wave& w, Ahead& ahead, std::ptrdiff_t t, std::ptrdiff_t J,
+                                  std::ptrdiff_t front) const {
+  ahead.clear();
+  const Patch& p = w.p;
+  const std::ptrdiff_t hi = w.planes_of(t, 0).second;
+  if (!constant_ || w.plane_bytes * p.n[2] <= wave_bytes || front + 1 >= hi) return;
+  const auto [j0, j1] = w.tile_of(J, 0);
+  const std::ptrdiff_t from = std::max<std::ptrdiff_t>(0, j0 - w.most), lines = std::min(j1 + 1, p.n[1]) - from;
+  const auto add = [&](const Field& field, std::ptrdiff_t k) {
+    if (k <= hi && k < p.n[2]) ahead.add(field.data() + at(p, from, k), lines * p.line * std::ptrdiff_t(sizeof(S)));
+  };
+  add(f_, front + 1), add(u_, front + 2);
+  ahead.share((j1 - j0) * (w.count - 1));
+}
+
+template <class S>
+template <int D>
+void RedBlackLevel<S>::restrict_planes(const Patch& p, int colour, std::ptrdiff_t k, std::ptrdiff_t j0,
+                                       std::ptrdiff_t j1) {
+  const Patch& c = coarse_->patches_[0];
+  const std::ptrdiff_t kc = D > 2 ? (k >= p.n[2] ? k - p.n[2] : k) / 2 : 0, nc = c.n[1];
+  const std::ptrdiff_t a = D > 1 ? j0 / 2 : 0, b = D > 1 ? j1 / 2 : 1;
+  restrict_lines<D>(p, c, colour, kc, std::min(a, nc), std::min(b, nc));
+  if (b > nc) restrict_lines<D>(p, c, colour, kc, 0, b - nc);
+}
+
+// Goes on with a part: true at its end, false where it would have to wait. `moved`: it has come further.
+template <class S>
+template <int D>
+bool RedBlackLevel<S>::advance(Wave& w, std::ptrdiff_t t, std::ptrdiff_t J, bool& moved) {
+  const std::ptrdiff_t last = w.planes_of(t, w.count - 1).second + 2 * w.most;
+  auto &front = w.part[std::size_t(t)].front, &s = w.part[std::size_t(t)].step;
+  Ahead ahead;
+  for (; front < last; ++front, s = 0) {
+    look_ahead(w, ahead, t, J, front);
+    for (; s < w.count; ++s) {
+      const auto [lo, hi] = w.planes_of(t, s);
+      const std::ptrdiff_t k = front - w.shift[s];
+      if (k < lo || k >= hi) continue;
+      if (!w.is_ready(t, s, k)) return false;
+      const Step& step = w.steps[std::size_t(s)];
+      const auto [j0, j1] = w.tile_of(J, s);
+      if (step.work != Work::restriction) do_step<D>(step, w.p, k, j0, j1, ahead);
+      else if (D < 3 || k % 2 == 1) restrict_planes<D>(w.p, step.colour, k, j0, j1);
+      w.done[std::size_t(t * w.count + s)].store(k + 1, std::memory_order_release);
+      moved = true;
+    }
+  }
+  return true;
+}
+
+template <class S>
+template <int D>
+void RedBlackLevel<S>::wave(std::span<const Step> steps) {
+  const Timed timer(steps.back().work == Work::restriction ? report.down : report.up);
+  const Span span("wave", "multigrid");
+  Wave w(*this, steps);
+  const std::ptrdiff_t longest = std::max(w.p.n[0], coarse_ ? coarse_->patches_[0].n[0] : 0);
+  for (std::ptrdiff_t J = 0; J < w.tiles; ++J) {
+    w.begin_tile();
+    std::atomic<std::ptrdiff_t> left = w.threads;
+    exec::parallel_claims(std::size_t(w.threads), 1, w.threads > 1, [&](exec::Claims& team) {
       // Others wait for what this thread holds: nothing may throw then, so what it needs is had before.
-      (void)Lines<S>::mine(std::size_t(std::max(p.n[0], c ? c->n[0] : 0)));
+      (void)Lines<S>::mine(std::size_t(longest));
       for (std::optional<exec::Backoff> idle(std::in_place); left.load(std::memory_order_acquire) > 0;) {
         bool moved = false, open = false;
-        for (std::ptrdiff_t i = 0; i < threads && !moved; ++i) {
-          const std::ptrdiff_t t = (team.thread() + i) % threads;
-          Part& p = part[std::size_t(t)];
-          int state = nobody;
-          if (!p.state.compare_exchange_strong(state, held, std::memory_order_acq_rel)) continue;
+        for (std::ptrdiff_t i = 0; i < w.threads && !moved; ++i) {
+          const std::ptrdiff_t t = (team.thread() + i) % w.threads;
+          auto& state = w.part[std::size_t(t)].state;
+          int free = Wave::nobody;
+          if (!state.compare_exchange_strong(free, Wave::held, std::memory_order_acq_rel)) continue;
           open = true;
-          const bool ended = go_on(t, J, moved);
-          p.state.store(ended ? finished : nobody, std::memory_order_release);
+          const bool ended = advance<D>(w, t, J, moved);
+          state.store(ended ? Wave::finished : Wave::nobody, std::memory_order_release);
           if (ended) left.fetch_sub(1, std::memory_order_acq_rel);
         }
         if (!open && team.thread() > 0) return;  // others have them all

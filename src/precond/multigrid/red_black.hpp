@@ -82,8 +82,14 @@ class RedBlackLevel final : public Level<S> {
   void tell_work(const Step& step) const;
   template <int D>
   void sweep_all(std::span<const Step> steps);
+  struct Wave;
   template <int D>
   void wave(std::span<const Step> steps);
+  template <int D>
+  bool advance(Wave& w, std::ptrdiff_t t, std::ptrdiff_t J, bool& moved);
+  void look_ahead(const Wave& w, Ahead& ahead, std::ptrdiff_t t, std::ptrdiff_t J, std::ptrdiff_t front) const;
+  template <int D>
+  void restrict_planes(const Patch& p, int colour, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1);
   template <int D>
   void do_step(const Step& step, const Patch& p, std::ptrdiff_t k, std::ptrdiff_t j0, std::ptrdiff_t j1, Ahead& ahead);
   template <int D>

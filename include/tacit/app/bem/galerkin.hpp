@@ -1,4 +1,4 @@
-// GalerkinLayer: the single layer tested with the same piecewise constants that carry the charge: a symmetric matrix.
+// GalerkinLayer: the single layer with piecewise constant trial and test functions: a symmetric matrix.
 #pragma once
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -10,17 +10,17 @@
 namespace tacit::app::bem {
 
 /// A_ij = factor / sqrt(a_i a_j) * integral over triangles i and j of G(x, y) dx dy, a the areas, G as in SingleLayer:
-/// symmetric (entries to the bit where triangles are near each other, to rounding elsewhere) and positive definite. It
-/// acts on sqrt(a_j) times the charge density and gives 1 / sqrt(a_i) times the integral of the potential; the roots
-/// keep the rows of meshes with triangles of very different sizes alike.
+/// symmetric (bit for bit where triangles are near each other, to rounding elsewhere) and positive definite. It maps
+/// sqrt(a_j) times the charge density to 1 / sqrt(a_i) times the integral of the potential; the roots balance the rows
+/// of meshes with triangles of very different sizes.
 ///
-/// Far away products of the rules of SingleLayer (1, 9 or 49 points of pairs) that are good to `accuracy`; near, the
-/// exact potential of the larger triangle is integrated over the smaller: in closed form where the two are one (Eibert
-/// and Hansen 1995, doi 10.1109/8.475946), with points that gather at a common edge or corner, and by cutting the
-/// smaller where it is large beside the distance. These are good to a few 1e-6.
+/// Far away by product rules from those of SingleLayer (1, 9 or 49 pairs of points), accurate to `accuracy`. Near, the
+/// exact potential of the larger triangle is integrated over the smaller: in closed form for identical triangles
+/// (Eibert and Hansen 1995, doi 10.1109/8.475946), with graded points at a common edge or corner, and by subdividing
+/// the smaller where it is large relative to the distance. The near integrals are accurate to a few 1e-6.
 class GalerkinLayer {
  public:
-  /// As of SingleLayer.
+  /// As for SingleLayer.
   explicit GalerkinLayer(const Mesh& mesh, double accuracy = 1e-7, double factor = 1,
                          const std::optional<GroundedPlane>& plane = {});
 

@@ -1,5 +1,5 @@
-// Integrals of 1 / r over a triangle, for a number at a time and for several (host and device): exactly, by seven
-// points, and by moments.
+// Integrals of 1 / r over a triangle, for one or several triangles at a time (host and device): exactly, by a
+// seven-point rule, and by moments.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -8,7 +8,7 @@
 
 namespace tacit::app::bem {
 
-// 1 / sqrt(a); for several numbers at a time see triangles.hpp.
+// 1 / sqrt(a); for vector registers see triangles.hpp.
 template <class V>
 TACIT_HD V reciprocal_root(V a);
 template <>
@@ -20,8 +20,8 @@ TACIT_HD inline double reciprocal_root(double a) {
 #endif
 }
 
-// Triangles as they are seen from far away: corners u, v and -(u + v) less the centroid, and moments. V: double, or
-// several.
+// The data of triangles for far evaluation: corners u, v and -(u + v) relative to the centroid, and moments. V: double,
+// or a vector register.
 template <class V>
 struct Shape {
   V u[3], v[3];
@@ -29,13 +29,13 @@ struct Shape {
   V third[2];  // (|u|^2 - |u + v|^2) / 5 and (|v|^2 - |u + v|^2) / 5
 };
 
-// Where points of the rules stand: the centroid plus this many times a corner less the centroid. Seven: degree 5, the
-// centroid with weight 9 / 40 among them; three: degree 2.
+// Points of the quadrature rules: the centroid plus this factor times (corner - centroid). Seven points: degree 5,
+// including the centroid with weight 9 / 40; three points: degree 2.
 constexpr double middle = 0.5;
 constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
 constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
 
-// 1 / r averaged over a triangle by seven points; value: that of its centroid, which is at d.
+// The mean of 1 / r over a triangle by seven points; value: at the centroid, which is at d.
 template <class V>
 TACIT_HD inline V seven_point_mean(const V* d, const V& value, const Shape<V>& s) {
   const auto orbit = [&](double t) {
@@ -68,8 +68,8 @@ TACIT_HD inline void cross(const double* a, const double* b, double* c) {
   c[0] = a[1] * b[2] - a[2] * b[1], c[1] = a[2] * b[0] - a[0] * b[2], c[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// The ends of an edge from a to a + e seen from the origin: |a| + |a + e| less the edge. Of a triangle that is slim, or
-// from close by, nothing would be left of the difference: then by the distance from the edge's line.
+// |a| + |a + e| - |e| for an edge from a to a + e. Where the origin is close to the edge this difference would cancel;
+// it is then computed from the distance to the edge's line.
 TACIT_HD inline double ends_less_edge(const double* a, const double* e, double edge, double r_a, double r_b) {
   const double less = r_a + r_b - edge;
   if (less > 1e-6 * edge) return less;

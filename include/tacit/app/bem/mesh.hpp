@@ -1,4 +1,4 @@
-// Mesh: flat triangles in space, for boundary elements; bodies whose triangles are known, and files of them.
+// Mesh: flat triangles in space, for boundary elements; standard bodies, and mesh files.
 #pragma once
 
 #include <tacit/op/hmatrix/cluster_tree.hpp>
@@ -19,13 +19,14 @@ struct Mesh {
   Local size() const { return Local(triangles.size()); }
   Point centroid(Local t) const;
   double area(Local t) const;
-  /// The centroid of each triangle, in the box around it.
+  /// The centroid and the bounding box of each triangle.
   op::Geometry geometry() const;
   /// Triangle k of the new mesh is triangle order[k] of this one.
   Mesh reordered(std::span<const Global> order) const;
 };
 
-/// The icosahedron with every edge cut in `cuts`, on the sphere around 0: 20 cuts^2 triangles of nearly equal size.
+/// The icosahedron with every edge divided into `cuts`, projected to the sphere around 0: 20 cuts^2 triangles of nearly
+/// equal size.
 Mesh geodesic_sphere(int cuts, double radius = 1);
 
 /// 2 rings - 1 circles of latitude, the i-th of `wedges` min(i, 2 rings - i) points: 2 wedges rings^2 triangles. The
@@ -35,20 +36,21 @@ Mesh ring_sphere(int wedges, int rings, double radius = 1);
 /// The geodesic sphere stretched along x, y and z.
 Mesh ellipsoid(int cuts, const Point& half_axes);
 
-/// The cube around 0, every face of cuts x cuts rectangles that are cut in two: 12 cuts^2 triangles. A coordinate
-/// s = 1 - |x| / (side / 2) from the nearest edge becomes s^grading, so that triangles are small where charge gathers.
+/// The cube around 0, every face of cuts x cuts rectangles that are divided in two: 12 cuts^2 triangles. The coordinate
+/// s = 1 - |x| / (side / 2), the distance from the nearest edge, becomes s^grading, so that triangles are small near
+/// edges, where the charge density is large.
 Mesh cube(int cuts, double side = 1, double grading = 1);
 
-/// The triangles of one mesh and then those of the other.
+/// The triangles of one mesh followed by those of the other.
 Mesh joined(const Mesh& first, const Mesh& second);
 Mesh moved(Mesh mesh, const Point& by);
 /// counts[d] copies along axis d, `pitch[d]` from one to the next; x runs fastest, the first stays where it is.
 Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch);
 
-/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f; faces of more corners than three are cut
-/// into triangles from their first; all else is passed over). `potential`, where given: the first real parameter of
-/// each triangle of a .pbf, empty where the file has none. Error(input) naming the file for what is no such file,
-/// Error(environment) when it cannot be read.
+/// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f; faces of more than three corners are divided
+/// into triangles from their first corner; other lines are ignored). `potential`, where given, gets the first real
+/// parameter of each triangle of a .pbf, empty where the file has none. Error(input) naming the file when it is not in
+/// such a format, Error(environment) when it cannot be read.
 Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr);
 
 }  // namespace tacit::app::bem

@@ -1,8 +1,9 @@
-// The single layer's entries as a functor for team kernels, and its blocks made on a device.
+// The entries of the single layer as a functor for team kernels, and the assembly of blocks on a device.
 #pragma once
 
 #include <tacit/app/bem/integrals.hpp>
 #include <tacit/app/bem/single_layer.hpp>
+#include <tacit/base/names.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
 
 #include <memory>
@@ -10,11 +11,11 @@
 
 namespace tacit::app::bem {
 
-/// A(i, j) of a SingleLayer, from its numbers in the device's memory: the same rules at the same distances. Operations:
-/// about 25 by one point, 45 by moments, 110 by seven points (the next 3.5 edges at 1e-7), and some 150 with six roots,
-/// three logarithms and an arc tangent where it is exact.
+/// A(i, j) of a SingleLayer, from its data in the device's memory: the same rules at the same distances. Operations:
+/// about 25 by one point, 45 by moments, 110 by seven points (up to 3.5 edges away at 1e-7), and about 150 with six
+/// roots, three logarithms and an arc tangent for the exact integral.
 struct SingleLayerEntry {
-  LayerNumbers at;  ///< pointers of the device
+  LayerNumbers at;  ///< pointers to device memory
 
   TACIT_HD double operator()(Local i, Local j) const {
     const double value = from(at.x, i, j);
@@ -41,19 +42,27 @@ struct SingleLayerEntry {
 
 enum class AssemblyOn {
   host,
-  virtual_device,  ///< by the kernels of a device that the processor plays: slow, for tests
-  cuda             ///< on a CUDA device; ranks take turns with those they see
+  virtual_device,  ///< by the device kernels, run on the processor: slow, for tests
+  cuda             ///< on a CUDA device, assigned to ranks in turn
 };
 
-/// Who makes the blocks of a layer's matrix over an order of its triangles: M = Host, a virtual device, or Device, the
-/// CUDA device of this number. Copies the layer's numbers (17 doubles a triangle, 20 with a
-/// plane). Error(environment) where there is none.
+/// The block maker of a layer's matrix, for an order of its triangles, on a virtual device (M = Host) or on the CUDA
+/// device of this number (M = Device). Copies the layer's data (17 doubles for each triangle, 20 with a plane).
+/// Error(environment) where there is no such device.
 template <Scalar T, Memory M>
 std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int device);
-/// The same by name, on the CUDA device whose number is `rank` modulo theirs; null for the host. Error(environment) for
-/// a CUDA device where none was compiled for.
+/// The same by name, on CUDA device `rank` modulo their number; null for the host. Error(environment) for cuda in a
+/// build without CUDA.
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
                                                std::span<const Global> order, int rank);
 
 }  // namespace tacit::app::bem
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<app::bem::AssemblyOn> =
+    named<app::bem::AssemblyOn>("assembly", {{app::bem::AssemblyOn::host, "host"},
+                                             {app::bem::AssemblyOn::cuda, "cuda"},
+                                             {app::bem::AssemblyOn::virtual_device, "virtual"}});
+}  // namespace tacit

@@ -1,4 +1,4 @@
-// SingleLayer: the potential of charges on triangles, at the triangles' centroids and anywhere else.
+// SingleLayer: the potential of charges on triangles, at the triangles' centroids or at any points.
 #pragma once
 
 #include <tacit/app/bem/mesh.hpp>
@@ -10,8 +10,8 @@
 
 namespace tacit::app::bem {
 
-/// The plane where coordinate `axis` has this value, at potential 0: every charge has its image, with the opposite
-/// sign, on the other side.
+/// The plane where coordinate `axis` has this value, at potential 0: every charge has an image of opposite sign on the
+/// other side.
 struct GroundedPlane {
   int axis = 2;
   double value = 0;
@@ -22,39 +22,40 @@ struct GroundedPlane {
   }
 };
 
-/// Error(input) naming the first triangle that lies in the plane, or reaches to the other side of it. Local.
+/// Error(input) naming the first triangle that lies in the plane, or extends to its other side. Local.
 void check(const Mesh& mesh, const GroundedPlane& plane);
 
-/// What entries of a SingleLayer are made of, by triangle and coordinate: for who makes them elsewhere.
+/// The data of the entries of a SingleLayer, by triangle and coordinate, for evaluation on a device.
 struct LayerNumbers {
   const double* x[3];          ///< centroids
-  const double* corner[2][3];  ///< less the centroid; the third is minus the sum of the two
-  const double* moment[3];     ///< of the squared lengths of the three
+  const double* corner[2][3];  ///< relative to the centroid; the third is minus the sum of the two
+  const double* moment[3];     ///< from the squared lengths of the three
   const double *area, *size2;  ///< size2: of the longest edge
-  const double* image[3];      ///< of centroids, behind a plane; else null
-  double reach[3];             ///< squared distances, in size2, where 7 points, moments and 1 point are good enough
+  const double* image[3];      ///< of centroids, with a plane; else null
+  double reach[3];  ///< squared distances, in size2, from which 7 points, moments and 1 point are accurate enough
   double factor;
 };
 
 /// A_ij = factor * integral over triangle j of G(c_i, y) dy, c_i the centroid of triangle i, G = 1 / |c_i - y|:
-/// collocation with piecewise constant charge. With factor = 1 / (4 pi eps0) the potential in volts of charges in
-/// coulombs per square unit. Over a grounded plane G has the image's part too.
+/// collocation with piecewise constant charge. With factor = 1 / (4 pi eps0) it is the potential in volts of charges in
+/// coulombs per square unit. With a grounded plane G includes the image.
 ///
-/// Near a triangle exactly, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid angle (Van
-/// Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207); from where they are good to `accuracy` on by quadrature
-/// of degree 5 (7 points), then by the triangle's moments up to the third, then by the centroid alone, several entries
-/// at once: exact forms lose digits far away. An entry is the same however it is asked for.
+/// Near a triangle the integral is exact, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid
+/// angle (Van Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207). With growing distance, as soon as they are
+/// accurate to `accuracy`: quadrature of degree 5 (7 points), the triangle's moments up to the third, the centroid
+/// only; the exact form loses digits far away. Several entries are computed at once; an entry does not depend on the
+/// others.
 class SingleLayer {
  public:
-  /// Error(input) for a triangle without area, with its number, and what check() says of the plane.
+  /// Error(input) for a triangle without area, with its number, and as check() for the plane.
   explicit SingleLayer(const Mesh& mesh, double accuracy = 1e-7, double factor = 1,
                        const std::optional<GroundedPlane>& plane = {});
 
   Local size() const { return Local(area_.size()); }
   /// out[i + j rows.size()] = A(rows[i], columns[j]). Local, from any number of threads. Fastest where the columns of a
-  /// single row, or the rows, are neighbours: give it a mesh in the order of the cluster tree.
+  /// row, or the rows of a column, are contiguous: use a mesh in the order of the cluster tree.
   void operator()(std::span<const Global> rows, std::span<const Global> columns, double* out) const;
-  /// Of this object's memory.
+  /// Pointers to this object's data.
   LayerNumbers numbers() const;
   double area(Local j) const { return area_[std::size_t(j)]; }
   const std::optional<GroundedPlane>& plane() const { return plane_; }
@@ -62,8 +63,8 @@ class SingleLayer {
   /// out[k] = factor * sum over j of density[j] times the integral of G(points[k], y) over triangle j. Local; all
   /// threads share the points; points times triangles operations. Same bits for any number of threads.
   void potential(std::span<const double> density, std::span<const Point> points, double* out) const;
-  /// Minus the gradient of that. On a triangle, where the normal part jumps by 4 pi factor density, the mean of both
-  /// sides.
+  /// The field: minus the gradient of the potential. On a triangle, where its normal component jumps by 4 pi factor
+  /// density, the mean of both sides.
   void field(std::span<const double> density, std::span<const Point> points, Point* out) const;
 
  private:
@@ -73,12 +74,13 @@ class SingleLayer {
   Point field_of(std::span<const double> density, const Point& p) const;
 
   double factor_;
-  // Squared distances, in squares of the longest edge, where 7 points, moments and 1 point are good enough.
+  // Squared distances, relative to the squared longest edge, from which 7 points, moments and 1 point are accurate
+  // enough.
   double reach_[3];
   std::optional<GroundedPlane> plane_;
   // By coordinate: centroids, and corners less the centroid (the third is minus the sum of the two).
   std::vector<double> x_[3], corner_[2][3], area_, size2_;
-  std::vector<double> moment_[3];  // squared lengths of the three, as their expansion takes them
+  std::vector<double> moment_[3];  // from the squared lengths of the three, for the moment expansion
   std::vector<double> image_[3];   // of the centroids, where there is a plane
 };
 

@@ -1,4 +1,4 @@
-// Surface: what a mesh looks like as a surface, before anybody computes on it; and what can be put right.
+// Surface: checks a mesh as a surface before it is used, and repairs it.
 #pragma once
 
 #include <tacit/app/bem/mesh.hpp>
@@ -7,15 +7,15 @@
 
 namespace tacit::app::bem {
 
-/// Counts, and for what may be a mistake the first triangle (or vertex) that has it, -1 for none.
+/// Counts of defects and, for likely mistakes, the first triangle (or vertex) that has it, -1 for none.
 struct Surface {
   Global unused_vertices = 0;
-  Global repeated_vertices = 0, first_repeated_vertex = -1;  ///< at the place of an earlier one
+  Global repeated_vertices = 0, first_repeated_vertex = -1;  ///< with the coordinates of an earlier one
   Global flat_triangles = 0, first_flat_triangle = -1;       ///< without area: a corner twice, or all three on a line
   Global repeated_triangles = 0, first_repeated_triangle = -1;  ///< the corners of an earlier one
   Global border_edges = 0;                                      ///< of one triangle
   Global crowded_edges = 0;                                     ///< of more than two
-  Global flipped_edges = 0;                                     ///< of two triangles that go round in different senses
+  Global flipped_edges = 0;                                     ///< of two triangles with opposite orientations
   int components = 0;                                           ///< of triangles with vertices in common
   std::vector<Local> component;  ///< of each triangle, numbered in the order of their first triangles
   double area = 0;
@@ -27,19 +27,20 @@ struct Surface {
   bool oriented() const { return flipped_edges == 0 && crowded_edges == 0; }
 };
 
-/// Vertices at one place count as one. Local; O(n log n). Error(input) for a coordinate that is not finite and for a
-/// triangle with a vertex that does not exist, Error(usage) without triangles.
+/// Vertices with equal coordinates count as one. Local; O(n log n). Error(input) for a coordinate that is not finite
+/// and for a triangle with a vertex that does not exist, Error(usage) without triangles.
 Surface inspect(const Mesh& mesh);
 
 struct Mended {
   Mesh mesh;
-  std::vector<Global> kept;  ///< triangle k of the new mesh is kept[k] of the old, perhaps the other way round
+  std::vector<Global>
+      kept;  ///< triangle k of the new mesh is triangle kept[k] of the old one, perhaps with reversed orientation
   Global merged_vertices = 0, dropped_triangles = 0, turned_triangles = 0;
 };
 
-/// Merges vertices within `distance` of each other (0: at one place), leaves out vertices of no triangle, flat and
-/// repeated triangles, and turns triangles so that neighbours agree and, where a component is closed, normals point
-/// outwards. Local; O(n log n) where few vertices are within `distance`.
+/// Merges vertices within `distance` of each other (0: with equal coordinates), drops unused vertices and flat or
+/// repeated triangles, and reverses triangles so that neighbours have one orientation and, where a component is closed,
+/// normals point outwards. Local; O(n log n) where few vertices are within `distance`.
 Mended mend(const Mesh& mesh, double distance = 0);
 
 }  // namespace tacit::app::bem

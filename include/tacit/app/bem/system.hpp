@@ -4,6 +4,7 @@
 #include <tacit/app/bem/galerkin.hpp>
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
+#include <tacit/base/described.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -21,30 +22,33 @@ enum class Discretisation {
 
 struct SystemOptions {
   Discretisation discretisation = Discretisation::collocation;
-  /// Relative accuracy of entries by quadrature, in tolerances of the matrix.
+  /// Relative accuracy of quadrature, as a multiple of the matrix's tolerance.
   double quadrature = 0.05;
   std::optional<GroundedPlane> plane;
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
-  /// Who evaluates entries and finds crosses; recompression and storage are the host's. A device does collocation, by
-  /// aca and aca+: the same crosses as on the host but for rounding. Error(usage) for Galerkin's and for svd,
-  /// Error(environment) where there is no CUDA device, or none was compiled for.
+  /// Where entries are evaluated and crosses computed; recompression and storage are done on the host. A device
+  /// supports collocation by aca and aca+, with the same crosses as on the host up to rounding. Error(usage) for
+  /// Galerkin and for svd, Error(environment) without a CUDA device or in a build without CUDA.
   AssemblyOn assembly = AssemblyOn::host;
 };
 
-/// A x = b for the charge density sigma, in units of eps0 times volts over a unit of the mesh: the kernel is
-/// G / (4 pi). x = sigma and b_i = phi(centroid i), or, for Galerkin, x_j = sqrt(a_j) sigma_j and b_i the integral of
-/// phi over triangle i over sqrt(a_i). Unknowns are in the order of a cluster tree, in which ranks own neighbours.
+/// The options of these that are not those of the tree and the matrix (op/hmatrix/request.hpp), without the plane.
+std::span<const Option<SystemOptions>> system_options();
+
+/// A x = b for the charge density sigma, in units of eps0 times volts per unit length of the mesh: the kernel is G / (4
+/// pi). x = sigma and b_i = phi(centroid i), or, for Galerkin, x_j = sqrt(a_j) sigma_j and b_i the integral of phi over
+/// triangle i over sqrt(a_i). Unknowns are in the order of a cluster tree, in which ranks own neighbours.
 template <Scalar T>
 class System {
  public:
-  /// Collective; the mesh is the same on all ranks. The entries are not kept. Errors of SingleLayer and HMatrix.
+  /// Collective; the mesh is the same on all ranks. Errors: those of SingleLayer and HMatrix.
   System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options);
 
   const std::shared_ptr<op::HMatrix<T>>& matrix() const { return matrix_; }
   /// Unknown k belongs to triangle order()[k] of the mesh.
   std::span<const Global> order() const { return order_; }
-  /// x = sigma times this and b = phi times this, by triangle of the mesh: 1, or sqrt(area).
+  /// x = weight * sigma and b = weight * phi, by triangle of the mesh: 1, or sqrt(area) for Galerkin.
   std::span<const double> weight() const { return weight_; }
 
  private:
@@ -54,3 +58,10 @@ class System {
 };
 
 }  // namespace tacit::app::bem
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<app::bem::Discretisation> =
+    named<app::bem::Discretisation>("discretisation", {{app::bem::Discretisation::collocation, "collocation"},
+                                                       {app::bem::Discretisation::galerkin, "galerkin"}});
+}  // namespace tacit

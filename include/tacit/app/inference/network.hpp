@@ -1,6 +1,7 @@
 // Sparse deep networks: Y := min(max(Y W + bias, 0), ceiling), layer by layer, for many inputs at once.
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <cstdint>
@@ -41,6 +42,15 @@ struct InferOptions {
   /// Called after a group of layers with the number that are done and of inputs alive; true: end there.
   std::function<bool(int layers, Global alive)> callback;
 };
+
+/// A network and an inference as users say them: one table, and who takes what of it.
+struct InferenceRequest {
+  op::Values values = op::Values::full;
+  double weight_bytes = 0;
+  InferOptions infer;
+};
+std::span<const Option<InferenceRequest>> inference_options();
+std::span<const Described> inference_takers();
 
 struct InferResult {
   std::vector<Global> categories;   ///< inputs with an output that is not zero, ascending

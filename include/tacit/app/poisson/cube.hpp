@@ -3,6 +3,7 @@
 // multiplication and iterative linear solvers with the communication library GPI".
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/layout/space.hpp>
 #include <tacit/layout/vector.hpp>
 #include <tacit/op/csr.hpp>
@@ -10,29 +11,26 @@
 
 #include <array>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace tacit::app::poisson {
 
-/// How the cube is cut for the ranks.
+/// How the cube is partitioned.
 enum class Parts {
   slices,  ///< whole planes perpendicular to z
-  boxes    ///< boxes with as little surface as the number of ranks allows
+  boxes    ///< boxes with the least surface for the number of ranks
 };
 enum class Solution {
   sine,  ///< sin(pi x) sin(pi y) sin(pi z): an eigenvector of the matrix, so that cg needs one step
   bump   ///< g(x) g(y) g(z), g(t) = t (1 - t) e^t
 };
-Parts parts_of(std::string_view name);
-Solution solution_of(std::string_view name);
 
 template <Scalar T>
 class Cube {
  public:
-  /// `nodes` along an edge, those on the walls among them: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A
-  /// rank's points are numbered x fastest, and follow those of the rank before. Collective. Error(usage) below 3 nodes.
+  /// `nodes` along an edge, including those on the walls: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A
+  /// rank's points are numbered with x fastest, after those of the previous rank. Collective. Error(usage) below 3
+  /// nodes.
   Cube(const comm::Communicator& comm, Global nodes, Parts parts = Parts::slices);
 
   const layout::Space& space() const { return space_; }
@@ -43,7 +41,7 @@ class Cube {
   op::Rows<T> rows() const;
   /// The matrix, stored. Collective.
   std::shared_ptr<op::Csr<T>> matrix(op::Format format = op::Format::automatic) const;
-  /// The same matrix, not stored. Collective. Error(usage) for boxes.
+  /// The same matrix, matrix-free. Collective. Error(usage) for boxes.
   std::shared_ptr<op::Stencil<T>> stencil() const;
   /// f, and u, at this rank's points. Local.
   std::vector<T> right_side(Solution solution) const;
@@ -52,11 +50,11 @@ class Cube {
     double max;  ///< max |x - u|, the C norm
     double l2;   ///< sqrt(h^3 sum |x - u|^2)
   };
-  /// Of x from u. Collective; one reduction of each kind.
+  /// The distance of x from u. Collective; two reductions.
   Distance distance(const layout::Vector<T>& x, Solution solution) const;
 
  private:
-  /// f(i, j, k) for this rank's points in their order; 0 <= i < nodes - 2.
+  /// Calls f(i, j, k) for this rank's points in their order; 0 <= i < nodes - 2.
   template <class F>
   void each(F&& f) const;
   Global number(Global i, Global j, Global k) const;
@@ -69,3 +67,12 @@ class Cube {
 };
 
 }  // namespace tacit::app::poisson
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<app::poisson::Parts> = named<app::poisson::Parts>(
+    "parts", {{app::poisson::Parts::slices, "slices"}, {app::poisson::Parts::boxes, "boxes"}});
+template <>
+inline constexpr auto names_of<app::poisson::Solution> = named<app::poisson::Solution>(
+    "solution", {{app::poisson::Solution::bump, "bump"}, {app::poisson::Solution::sine, "sine"}});
+}  // namespace tacit

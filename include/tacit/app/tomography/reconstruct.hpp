@@ -1,6 +1,7 @@
 // Reconstruction: CGLS and SIRT for many slices at once, every slice with its own scalars and its own end.
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/op/operator.hpp>
 
 #include <functional>
@@ -24,7 +25,6 @@ enum class End {
   non_finite,   ///< numbers overflowed; x is the last one before
   callback      ///< the callback asked for it
 };
-const char* name_of(End end);
 
 struct State {
   int iteration = 0;
@@ -54,6 +54,11 @@ struct ReconstructOptions {
   std::function<bool(const State&)> callback;
 };
 
+/// The methods and the options, described; Error(usage) at an option that does not fit the method.
+std::span<const Described> methods();
+std::span<const Option<ReconstructOptions>> reconstruct_options();
+void check(const ReconstructOptions& options);
+
 struct ReconstructResult {
   /// By iteration from 0, then slice: |b - A x| by the recurrence, |A^T (b - A x)|.
   std::vector<std::vector<double>> residual, gradient;
@@ -73,3 +78,17 @@ ReconstructResult reconstruct(const op::Operator<T, Host>& A, const layout::Vect
                               const ReconstructOptions& options = {});
 
 }  // namespace tacit::app::tomography
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<app::tomography::Method> = named<app::tomography::Method>(
+    "method", {{app::tomography::Method::cgls, "cgls"}, {app::tomography::Method::sirt, "sirt"}});
+template <>
+inline constexpr auto names_of<app::tomography::End> =
+    named<app::tomography::End>("end", {{app::tomography::End::iterations, "iterations"},
+                                        {app::tomography::End::discrepancy, "discrepancy"},
+                                        {app::tomography::End::gradient, "gradient"},
+                                        {app::tomography::End::corner, "corner"},
+                                        {app::tomography::End::non_finite, "non_finite"},
+                                        {app::tomography::End::callback, "callback"}});
+}  // namespace tacit

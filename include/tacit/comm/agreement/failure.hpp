@@ -1,4 +1,5 @@
-// What is seen of a failure before all ranks have agreed on it. How they agree: src/comm/agreement/agreement.hpp.
+// The types by which a failure becomes known before all ranks have agreed on it. The protocol:
+// src/comm/agreement/agreement.hpp.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -10,47 +11,49 @@
 
 namespace tacit::comm {
 
-/// "This rank cannot go on", sent to every other rank.
+/// The message by which a failing rank informs every other rank.
 struct Notice {
   int rank = -1;
   int epoch = 0;
   std::int64_t position = 0;  ///< collective calls that rank had entered and left
   ErrorKind kind = ErrorKind::environment;
   std::string text;
-  int depth = 0;    ///< not 0: that rank has left for a failure in the call of this depth among all that are open
-  int settled = 0;  ///< failures of that call's communicator before it; else, of others within that rank's open calls
+  int depth = 0;  ///< not 0: the rank left this call because of a failure in the open call of this depth (counted over
+                  ///< all communicators)
+  int settled =
+      0;  ///< earlier failures of that call's communicator; with depth 0, of others within that rank's open calls
 };
 
-/// Thrown by communicating calls when another rank has failed, on this communicator or on one that has a collective
-/// call open around. The comm::collective that all ranks leave turns it into the agreed Error; those within pass it on.
+/// Thrown by communicating calls when another rank has failed, on this communicator or on one with an enclosing
+/// collective call. The comm::collective that all ranks leave turns it into the agreed Error; nested ones pass it on.
 struct PeerFailure : std::exception {
   explicit PeerFailure(const void* where) : on(where) {}
   const char* what() const noexcept override { return "a communicator has failed on another rank"; }
-  const void* on;  ///< which communicator
+  const void* on;  ///< the communicator
 };
 
-/// What asks the process whether the user wants to stop (Python's signal check, say); called at most every 50 ms from
-/// the thread that runs the solve. Returns true to stop. May throw.
+/// Sets the function that tells whether the user has asked to stop (Python's signal check, say). It is called at most
+/// every 50 ms, on the thread that runs the solve; it returns true to stop, and may throw.
 void set_interrupt_check(std::function<bool()> check);
 
 namespace detail {
 
 class Agreement;
 
-// A collective call under way on this thread, within the one before.
+// A collective call in progress on this thread, linked to the call that encloses it.
 class Call {
  public:
   explicit Call(Agreement& on) noexcept;
   Call(const Call&) = delete;
   ~Call() { innermost() = outer; }
   static Call*& innermost() noexcept;
-  /// The innermost of this communicator; null if none is open.
+  /// The innermost open call of this communicator; null if there is none.
   static const Call* of(const void* communicator) noexcept;
 
   Call* const outer;
   Agreement* const on;
-  std::int64_t began = 0;  // position there
-  int level = 1;           // among the calls of its communicator, from 1
+  std::int64_t began = 0;  // the communicator's position at its beginning
+  int level = 1;           // nesting depth among the calls of its communicator, from 1
 };
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Sums over all ranks that have been started and are waited for later.
+// Pending reductions: started by a communicator, completed by wait().
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -15,8 +15,8 @@
 namespace tacit::comm {
 
 enum class SumAlgorithm {
-  doubling,  ///< ours: recursive doubling over messages, fixed order, log2(P) rounds pushed on by poll()
-  native     ///< the transport's (MPI_Iallreduce)
+  doubling,  ///< recursive doubling over messages: fixed order of additions, log2(P) rounds advanced by poll()
+  native     ///< the transport's own all-reduce (MPI_Iallreduce)
 };
 
 namespace detail {
@@ -36,13 +36,12 @@ constexpr Number number_of() {
 
 }  // namespace detail
 
-/// A started all-reduce. Movable; its destructor waits (or gives up, if the communicator has failed or an exception
-/// unwinds past it). When a failure has been agreed upon since it was started, test() and wait() throw Error(usage), on
-/// all ranks.
+/// A started all-reduce. Movable; its destructor waits (or gives up, after a failure of the communicator or while an
+/// exception unwinds). After an agreed failure, test() and wait() of an older sum throw Error(usage) on all ranks.
 class [[nodiscard]] PendingSum {
  public:
   PendingSum() = default;
-  /// A sum that is there already, of n values: one rank's, or over a replicated space.
+  /// A completed sum of n values: of one rank, or over a replicated space.
   template <class T>
   PendingSum(const T* values, std::size_t n) : ready_(n * sizeof(T)) {
     if (n > 0) std::memcpy(ready_.data(), values, ready_.size());
@@ -52,7 +51,7 @@ class [[nodiscard]] PendingSum {
   PendingSum& operator=(PendingSum&& other) noexcept;
   ~PendingSum();
   bool test();
-  /// Waits and copies the result to `values`, as many bytes as were started.
+  /// Waits and copies the result to `values`, which holds as many bytes as the reduction.
   void wait(void* values);
 
  private:

@@ -1,5 +1,5 @@
-// Boxes: the cells of a rectangular domain that are there, each on a rank, in boxes. Whole rectangles, L-shapes, the
-// levels of an adaptive mesh.
+// Boxes: a set of cells of a rectangular domain as a union of boxes, each owned by a rank: whole rectangles, L-shapes,
+// the levels of an adaptive mesh.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -27,8 +27,8 @@ struct CellBox {
   friend bool operator==(const CellBox&, const CellBox&) = default;
 };
 
-/// A rectangular domain cut into cells by planes: along each axis the places of the faces, ascending, and what stands
-/// at both ends. Axes beyond `dimensions` have one cell of length 1.
+/// A rectangular domain divided into cells by planes: along each axis the ascending coordinates of the faces, and the
+/// boundary conditions at both ends. Axes beyond `dimensions` have one cell of length 1.
 struct Domain {
   int dimensions = 1;
   std::array<std::vector<double>, 3> faces;
@@ -49,9 +49,10 @@ struct Domain {
     const auto& f = faces[std::size_t(axis)];
     return 0.5 * (f[std::size_t(i)] + f[std::size_t(i) + 1]);
   }
-  /// The distance between the centres of cells i - 1 and i; at an end that is not periodic, of the cell from the end.
+  /// The distance between the centres of cells i - 1 and i; at a non-periodic end, the distance between the cell's
+  /// centre and the end.
   double distance(int axis, Global i) const;
-  /// True where all cells of an axis have one width (to rounding).
+  /// Whether all cells of an axis have one width (to rounding).
   bool uniform(int axis) const;
 };
 
@@ -60,48 +61,47 @@ inline bool couples_itself(const Domain& d, int axis) {
   return d.periodic(axis) && d.cells(axis) == 1;
 }
 
-/// The boxes of all ranks and what follows from them. Boxes of one rank that make up a larger box are merged (into
-/// patches): they are no places where anything has to be exchanged. Vectors hold the cells of a rank's patches one
-/// after the other, in each the first axis fastest; with a single patch that is the natural order of the grid.
+/// The boxes of all ranks. Boxes of one rank that make up a larger box are merged into patches, which need no exchange
+/// inside. Vectors hold the cells of a rank's patches one after the other, in each the first axis fastest; with a
+/// single patch this is the natural order of the grid.
 class Boxes {
  public:
   /// CellBox b belongs to rank owners[b]; the same lists on all ranks. Local: all ranks know all boxes.
   /// Error(usage) unless the boxes lie in the domain, do not overlap, and owners are ranks.
   Boxes(comm::Communicator comm, Domain domain, std::span<const CellBox> boxes, std::span<const int> owners);
-  /// The whole domain in boxes of `edge` cells (the last of an axis may be smaller; 0: one box a rank, as cubic as it
-  /// goes), dealt to the ranks in runs of equal work along Hilbert's curve.
+  /// The whole domain in boxes of `edge` cells (the last of an axis may be smaller; 0: one box for each rank, as cubic
+  /// as possible), distributed to the ranks in runs of equal work along Hilbert's curve.
   static Boxes whole(comm::Communicator comm, Domain domain, std::array<Global, 3> edge = {0, 0, 0});
-  /// Of the boxes of `edge` cells that make up the domain, those whose middle `is_inside`.
+  /// The boxes of `edge` cells, among those that make up the domain, whose centre `is_inside`.
   static Boxes within(comm::Communicator comm, Domain domain, std::array<Global, 3> edge,
                       const std::function<bool(double, double, double)>& is_inside);
 
   const Domain& domain() const { return domain_; }
   const layout::Space& space() const { return *space_; }
-  /// Of all ranks, ordered by rank.
+  /// The patches of all ranks, ordered by rank.
   std::span<const CellBox> patches() const { return patches_; }
   int owner(std::size_t patch) const { return owners_[patch]; }
-  /// This rank's: patches()[first .. first + count).
+  /// This rank's patches are patches()[first() .. first() + count()).
   std::size_t first() const { return first_[std::size_t(space_->comm().rank())]; }
   std::size_t count() const { return first_[std::size_t(space_->comm().rank()) + 1] - first(); }
   const CellBox& own(std::size_t p) const { return patches_[first() + p]; }
-  /// Where patch p of this rank begins in its part of a vector.
+  /// The position in this rank's part of a vector where its patch p begins.
   Local offset(std::size_t p) const { return Local(start_[first() + p] - space_->begin()); }
-  /// Ranks that have cells.
+  /// The number of ranks that have cells.
   int ranks_in_use() const;
   Global cells() const { return space_->size(); }
-  /// The cells make up the whole domain.
+  /// Whether the cells make up the whole domain.
   bool is_whole() const;
-  /// Places along an axis where a cell of a coarser level has to end: the ends of the boxes as they were given.
+  /// Positions along an axis where cells of a coarser level have to end: the ends of the boxes as given.
   const std::vector<Global>& cuts(int axis) const { return cuts_[std::size_t(axis)]; }
-  /// The same boxes on ranks / factor of the ranks: rank r's go to r / factor. Places to cut are those of the merged
-  /// boxes.
+  /// The same boxes on fewer ranks: those of rank r move to rank r / factor. The cuts are the ends of the merged boxes.
   Boxes gathered(int factor) const;
-  /// The boxes of coarser cells: parent[axis][i] is the cell that cell i is part of. `keep`: places to cut are the
-  /// images of these; else those of the merged boxes.
+  /// The boxes of coarser cells: parent[axis][i] is the coarse cell that contains cell i. `keep`: the cuts are the
+  /// images of these cuts; else the ends of the merged boxes.
   Boxes coarsened(Domain coarse, const std::array<std::vector<Local>, 3>& parent, bool keep) const;
-  /// Global index of a cell; -1 where there is none. Cells beyond a periodic end stand at the other end.
+  /// Global index of a cell; -1 where there is none. Cells beyond a periodic end are mapped to the other end.
   Global index(std::array<Global, 3> cell) const;
-  /// What a vector holds at local position i.
+  /// The cell at local position i of a vector.
   std::array<Global, 3> cell(Local i) const;
 
  private:
@@ -118,8 +118,8 @@ class Boxes {
   std::shared_ptr<const layout::Space> space_;
 };
 
-/// One layer of cells around each of this rank's patches, without edges and corners: where each comes from.
-/// Order: by patch, by side (low x, high x, low y, ..), by place on the side (first axis fastest).
+/// The source of each ghost cell in one layer around this rank's patches, without edges and corners. Order: by patch,
+/// by side (low x, high x, low y, ..), by position on the side (first axis fastest).
 struct Halo {
   static constexpr Local nothing = -1;  ///< beyond the end of the domain or of the boxes
   std::vector<Local> source;            ///< own position, or remote(i) of the pattern's ghost i, or nothing

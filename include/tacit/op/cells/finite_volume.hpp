@@ -15,18 +15,18 @@
 
 namespace tacit::op {
 
-/// A function of the place (x, y, z); axes that the domain lacks are 0.5.
+/// A function of the position (x, y, z); coordinates of axes that the domain lacks are 0.5.
 using Field = std::function<double(double, double, double)>;
 
-/// How the value on a face comes from those of the two cells beside it.
+/// How the value on a face is computed from those of the two adjacent cells.
 enum class Mean {
   harmonic,   ///< 2 / (1/v_1 + 1/v_2): the flux is continuous where beta jumps on a face
   arithmetic  ///< (v_1 + v_2) / 2
 };
 
 /// a, b and the fields alpha (at the centres of this rank's cells, in the order of vectors) and beta (on faces). Faces
-/// of axis d: patch after patch, first axis fastest, a patch of n cells along d having n + 1 of them; a face between
-/// two patches, or at both ends of a period, has one value. Empty: 1 everywhere. For the fourth-order stencil all are
+/// of axis d: patch after patch, first axis fastest, a patch of n cells along d has n + 1 of them; a face shared by two
+/// patches, or by both ends of a period, has one value. Empty: 1 everywhere. For the fourth-order stencil all are
 /// averages, over cells and faces.
 template <Scalar T>
 struct Coefficients {
@@ -37,13 +37,13 @@ struct Coefficients {
 };
 
 /// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of
-/// Coefficients::beta: x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period are told
-/// as its beginning. Local.
+/// Coefficients::beta: x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period have the
+/// coordinate of its beginning. Local.
 std::vector<double> centres(const Boxes& boxes);
 std::vector<double> face_centres(const Boxes& boxes, int axis);
 
 /// Values of functions at centres and face centres; for the fourth-order stencil averages over cells and faces, by two
-/// Gauss points an axis. Local.
+/// Gauss points along each axis. Local.
 template <Scalar T>
 Coefficients<T> coefficients(const Boxes& boxes, double a, double b, const Field& alpha, const Field& beta,
                              CellStencil stencil = CellStencil::seven_point);
@@ -56,23 +56,23 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
 /// (A u)_i = (V_i / V) (a alpha_i u_i) + sum over faces F of c_F (u_i - u_across), c_F = b beta_F |F| / (d_F V): the
 /// equation of cell i integrated over the cell, V its mean volume, d_F the distance of the two centres. On cells of one
 /// size this is a alpha u - b div(beta grad u) by 3, 5 or 7 points, of second order.
-/// At an end of the domain: Dirichlet, u = g on the face, the cell's centre half a width away (a linear ghost,
-/// 2 g - u_i); Neumann, the flux is given; periodic. Faces between a cell that is there and one that is not are
-/// Dirichlet. The data g stand in the right-hand side (boundary_terms). A is symmetric; singular where a = 0 and
-/// nothing is Dirichlet (singular()): its null space is the constants.
-///
-/// Memory: 3 coefficients and a diagonal a cell. A product reads these and x once, writes y once; one exchange of a
-/// layer of cells. Any number of columns in one exchange. Same bits for any number of ranks, boxes and threads.
+/// At an end of the domain: Dirichlet, u = g on the face, the cell's centre half a width away (a linear ghost, 2 g -
+/// u_i); Neumann, the flux is given; periodic. Faces between a cell and a missing one are Dirichlet. The data g enter
+/// the right-hand side (boundary_terms). A is symmetric; singular where a = 0 and no face is Dirichlet (singular()):
+/// the null space then is the constants.
+/// Memory: 3 coefficients and a diagonal for each cell. A product reads these and x once and writes y once; one
+/// exchange of a layer of cells. Any number of columns in one exchange. Same bits for any number of ranks, boxes and
+/// threads.
 template <Scalar T>
 class FiniteVolume final : public Operator<T, Host> {
  public:
-  /// Collective. Error(usage) where the coefficients' lengths do not fit, or the boxes do not carry the stencil;
-  /// fault() tells of values that are not finite.
+  /// Collective. Error(usage) where the coefficients' lengths do not fit, or the boxes do not allow the stencil; values
+  /// that are not finite are reported by fault().
   FiniteVolume(Boxes boxes, const Coefficients<T>& coefficients);
   ~FiniteVolume() override;
 
   std::string name() const override { return "finite volume"; }
-  /// A itself: where it is symmetric.
+  /// Where A is symmetric; the adjoint product is the product.
   bool has_adjoint() const override { return is_symmetric(); }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override { return diagonal_; }
@@ -82,23 +82,23 @@ class FiniteVolume final : public Operator<T, Host> {
 
   const Boxes& boxes() const { return boxes_; }
   bool singular() const { return singular_; }
-  /// All cells have one set of coefficients but for those at the ends.
+  /// Whether all cells but those at the ends have the same coefficients.
   bool is_constant() const { return constant_; }
   bool is_symmetric() const;
   CellStencil stencil() const { return stencil_; }
-  /// What the data of the boundary add to the right-hand side, for this rank's cells: c_F g at a Dirichlet face, where
-  /// g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards; with a wide stencil what ghosts
-  /// take of g, averaged over faces. Local. Error(usage): a flux with the fourth-order stencil and coefficients that
-  /// vary.
+  /// The contribution of the boundary data to the right-hand side, for this rank's cells: c_F g at a Dirichlet face,
+  /// where g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards; with a wide stencil the
+  /// contribution of g to the ghosts, averaged over faces. Local. Error(usage): a flux with the fourth-order stencil
+  /// and coefficients that vary.
   std::vector<T> boundary_terms(const Field& value, const Field& flux = {}) const;
-  /// f at the centres (for the fourth-order stencil: its averages over cells, by two Gauss points an axis) times V_i /
-  /// V: the right-hand side without boundary terms. Local.
+  /// f at the centres (for the fourth-order stencil: its averages over cells, by two Gauss points along each axis)
+  /// times V_i / V: the right-hand side without boundary terms. Local.
   std::vector<T> sampled(const Field& f) const;
   /// V_i / V of this rank's cells. Local.
   std::vector<T> volumes() const;
   /// This rank's rows of the matrix. Local.
   Rows<T> rows() const;
-  /// On one rank, of one or two columns: each step's sweep a few lines behind its product, in the cache.
+  /// On one rank, with one or two columns: the sweep of each step follows its product by a few lines, in cache.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
 
@@ -106,23 +106,22 @@ class FiniteVolume final : public Operator<T, Host> {
 
   /// The wide stencil, null with 7 points.
   const Wide<T>* wide() const { return wide_.get(); }
-  /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); null along axes that are not there.
+  /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); null along axes that the domain lacks.
   const T* faces(int axis, std::size_t patch) const;
   /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
   const std::vector<T>& mass() const { return mass_; }
-  /// The operator of cells that are made of these: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes,
-  /// with patches one for one. A coarse face takes the mean of beta over it, or what the stretches of fine faces from
-  /// centre to centre, in series, let through, whichever is more (a coarse correction that is too small does no harm);
-  /// alpha is the mean over the cell. A wide stencil goes on where pairs of cells have been joined and at least four
-  /// cells along an axis that ends, and only the means over faces count; elsewhere the coarse operator has 7 points.
-  /// Collective; one exchange.
+  /// The operator on coarser cells: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes, whose patches
+  /// correspond one to one. beta on a coarse face is the larger of its mean over the face and the series conductance of
+  /// the fine faces between the coarse centres (a coarse correction that is too small does no harm); alpha is the mean
+  /// over the cell. A wide stencil is kept, with means over faces only, where pairs of cells were joined and every
+  /// non-periodic axis has at least four cells; otherwise the coarse operator has 7 points. Collective; one exchange.
   std::unique_ptr<FiniteVolume> coarsened(Boxes coarse, const std::array<std::vector<Local>, 3>& parent) const;
   /// The same operator with its cells on other ranks (Boxes::gathered). Collective.
   std::unique_ptr<FiniteVolume> moved(Boxes to) const;
   /// The same operator in another scalar type. Collective.
   template <Scalar S>
   std::unique_ptr<FiniteVolume<S>> cast() const;
-  /// Where one rank has all cells: on that rank the same operator over itself alone, else null. Local.
+  /// Where one rank has all cells: on that rank the same operator over Communicator::self(); else null. Local.
   std::unique_ptr<FiniteVolume> alone() const;
   /// b.
   double b() const { return b_; }
@@ -139,10 +138,10 @@ class FiniteVolume final : public Operator<T, Host> {
   friend class FiniteVolume;
   struct Parts;
   FiniteVolume(Boxes boxes, double unit);
-  /// Coefficients of the two faces along each axis of the cells beside the patches, in the order of the halo.
+  /// Coefficients of the two faces along each axis of the ghost cells, in the order of the halo.
   /// Collective.
   std::vector<T> faces_beside() const;
-  /// The diagonal and what is known of the whole, from faces_, mass_ and stencil_. Collective.
+  /// Sets the diagonal and the global properties from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
   void make_wide();
   void product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
@@ -175,3 +174,9 @@ void each_cell(const Boxes& boxes, F&& f) {
 }
 
 }  // namespace tacit::op
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<op::Mean> = named<op::Mean>("mean", {{op::Mean::harmonic, "harmonic"},
+                                                                    {op::Mean::arithmetic, "arithmetic"}});
+}  // namespace tacit

@@ -1,4 +1,4 @@
-// Margin: this rank's patches with layers of cells around them, edges and corners included.
+// Margin: arrays of this rank's patches with layers of ghost cells, including edges and corners.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -12,14 +12,14 @@
 
 namespace tacit::op {
 
-/// Where arrays with `width` cells around each patch hold what. Cells of other patches and of the other end of a period
-/// are brought there; cells beyond an end of the domain, or where no box is, are left as they are.
+/// The layout of padded arrays, with `width` ghost cells around each patch, and their exchange. Ghosts are filled from
+/// other patches and from the other end of a period; cells beyond an end of the domain, or in no box, are not changed.
 class Margin {
  public:
   struct Patch {
     CellBox box;
-    std::array<std::ptrdiff_t, 3> n{}, pad{};        ///< own cells; layers around them (none on absent axes)
-    std::ptrdiff_t line = 0, plane = 0, origin = 0;  ///< strides; where the first own cell stands
+    std::array<std::ptrdiff_t, 3> n{}, pad{};        ///< own cells; ghost layers (none along absent axes)
+    std::ptrdiff_t line = 0, plane = 0, origin = 0;  ///< strides; position of the first own cell
     std::array<std::array<bool, 2>, 3> at_end{};     ///< [axis][low, high]: at an end of the domain, not periodic
     std::ptrdiff_t at(std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k) const {
       return origin + i + line * j + plane * k;
@@ -35,7 +35,7 @@ class Margin {
   std::span<const Patch> patches() const { return patches_; }
   const std::shared_ptr<const comm::Pattern>& pattern() const { return pattern_; }
 
-  /// Own cells, in the order of vectors, `columns` apart, into a padded array. Local.
+  /// Copies own cells, in the order of vectors and `columns` apart, to a padded array. Local.
   template <class T>
   void load(const T* own, T* padded, std::size_t columns = 1) const {
     const T* from = own;
@@ -55,7 +55,7 @@ class Margin {
           for (std::ptrdiff_t i = 0; i < p.n[0]; ++i) own[i] = from[i];
         }
   }
-  /// The cells around, from own ones and from what an exchange of the pattern has brought. Local.
+  /// Fills the ghost cells from own cells and from the received elements of the pattern. Local.
   template <class T>
   void place(const T* remote, T* padded, std::size_t columns = 1) const {
     for (const Run& r : local_)
@@ -63,7 +63,7 @@ class Margin {
     for (const Run& r : remote_)
       for (std::ptrdiff_t i = 0; i < r.count; ++i) padded[r.to + i] = remote[std::size_t(r.from + i) * columns];
   }
-  /// Packs from a padded array, exchanges, places. Without neighbours nothing is sent. Collective.
+  /// Packs from a padded array, exchanges, and fills the ghosts. Sends nothing without neighbours. Collective.
   template <class T>
   void update(T* padded, comm::Exchange& exchange) const {
     const T* in = nullptr;
@@ -88,15 +88,15 @@ class Margin {
   std::size_t size_ = 0;
   std::vector<Patch> patches_;
   std::vector<Run> local_, remote_;
-  std::vector<std::ptrdiff_t> send_;  // places in a padded array, in the order of the pattern
+  std::vector<std::ptrdiff_t> send_;  // positions in a padded array, in the order of the pattern
   std::shared_ptr<const comm::Pattern> pattern_;
 };
 
-/// What is known at an end of a line of cells, for average_weights.
+/// The data given at an end of a line of cells, for average_weights.
 enum class Given { nothing, value, slope };
 /// Weights w with: the average over [low, high] of the polynomial that has the averages u_k over the cells between
-/// `faces` (ascending, one more than cells), and the value or the slope d where the cells meet their end (`end`), is
-/// sum w_k u_k (+ w_last d). As many as cells, one more where something is given. Exact for polynomials of that degree.
+/// `faces` (ascending, one more than cells), and the value or slope d at `end`, is sum w_k u_k (+ w_last d). There is
+/// one weight for each cell, and one more where d is given.
 std::vector<double> average_weights(std::span<const double> faces, Given given, double end, double low, double high);
 
 }  // namespace tacit::op

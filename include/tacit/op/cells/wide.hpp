@@ -1,6 +1,7 @@
-// Wide: stencils of a finite-volume operator that reach beyond the faces of a cell: 27 points, fourth order.
+// Wide: stencils of a finite-volume operator with neighbours beyond the faces of a cell: 27 points, fourth order.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/op/cells/margin.hpp>
 
 #include <array>
@@ -15,27 +16,25 @@ namespace tacit::op {
 /// How the operator of FiniteVolume is formed.
 enum class CellStencil {
   seven_point,         ///< 3, 5 or 7 points, second order; any cells and boxes
-  twenty_seven_point,  ///< 3, 9 or 27 points, second order, the error alike in all directions; b constant, cubes
+  twenty_seven_point,  ///< 3, 9 or 27 points, second order, isotropic error; constant b, cubic cells
   fourth_order         ///< cell averages, fluxes of fourth order: 5, 17 or 25 points (13 with constant beta)
 };
-CellStencil cell_stencil_of(std::string_view name);
-const char* to_string(CellStencil stencil);
-std::vector<std::string> cell_stencil_names();
 
-/// Why boxes do not carry a stencil; empty where they do. The same on all ranks.
+/// Why a stencil cannot be used on these boxes; empty where it can. The same on all ranks.
 std::string refusal(const Boxes& boxes, CellStencil stencil);
 
-/// A u of one of the wide stencils for the cells of this rank, on arrays with a margin.
+/// y = A u by one of the wide stencils for the cells of this rank, on padded arrays (margin.hpp).
 ///
 /// 27 points, on cubes of edge h: -b (128/30 .. at the cell, 14/30 at 6 faces, 3/30 at 12 edges, 1/30 at 8 corners) /
-/// h^2 (in the plane 20, 4, 1 of 6). The error is h^2/12 lap lap u: of second order with f as it is, of fourth with f -
-/// h^2/12 lap f on the right (a = 0). Ghosts at ends are linear.
+/// h^2 (in the plane 20, 4, 1 of 6). The error is h^2/12 lap lap u: second order with the right-hand side f, fourth
+/// order with f - h^2/12 lap f (a = 0). Ghosts beyond an end are linear extrapolations.
 ///
 /// Fourth order, for averages over cells, c = b <beta> of faces: the flux through a face between cells q - 1 and q is
 /// -(1/12h) (c (15 (u_q - u_q-1) - (u_q+1 - u_q-2)) + 1/4 sum over transverse t of (c_+t - c_-t) ((u_q+t - u_q-1+t) -
-/// (u_q-t - u_q-1-t))): the average of a product is the product of averages and h^2/12 of the gradients' product. In
-/// the same way a <alpha u>. Ghosts at ends: of the polynomial with the averages of four cells and the value (or slope
-/// 0) at the end. Source: Colella, Dorr, Hittinger, Martin (2011), doi 10.1016/j.jcp.2010.12.044; as in HPGMG (fv4).
+/// (u_q-t - u_q-1-t))): the average of a product is the product of the averages plus h^2/12 times the product of the
+/// gradients. a <alpha u> is treated in the same way. Ghosts beyond an end: from the polynomial with the averages of
+/// four cells and the value (or slope 0) at the end. Source: Colella, Dorr, Hittinger, Martin (2011), doi
+/// 10.1016/j.jcp.2010.12.044; as in HPGMG (fv4).
 template <class T>
 class Wide {
  public:
@@ -44,33 +43,33 @@ class Wide {
     std::array<double, 3> weight{};  ///< b V_i / (V h_d^2) along each axis
     double mass = 0;                 ///< V_i a / V, where `masses` is empty
     std::span<const T> masses;       ///< of own cells
-    /// c_F as FiniteVolume has them, for each axis of patches; null: constant.
+    /// The face coefficients c_F of FiniteVolume, by axis and patch; null: constant.
     std::function<const T*(int axis, std::size_t patch)> faces;
   };
-  /// `has_masses`: `masses` of some rank are not empty. Collective.
+  /// `has_masses`: whether `masses` is not empty on some rank. Collective.
   Wide(const Boxes& boxes, const Terms& terms, bool has_masses);
 
   const Margin& margin() const { return margin_; }
   CellStencil stencil() const { return stencil_; }
-  /// Cells beyond the ends of the domain, from those within; data 0. Local.
+  /// Fills the ghosts beyond the ends of the domain from the cells inside, for boundary data 0. Local.
   void fill_ends(T* u) const;
-  /// A u of line (j, k) of a patch; all around it is filled. Local.
+  /// A u for line (j, k) of a patch whose ghosts are filled. Local.
   void line(const T* u, std::size_t patch, std::ptrdiff_t j, std::ptrdiff_t k, T* out) const;
-  /// This rank's rows as (cell, coefficient), cells in coordinates of the domain, the last of equal cells wins nothing:
-  /// they are summed. Local.
+  /// This rank's rows as pairs (cell, coefficient) with cells in coordinates of the domain; equal cells are to be
+  /// summed. Local.
   using Entry = std::pair<std::array<Global, 3>, double>;
   std::vector<Entry> row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k) const;
-  /// Diagonal, and sums of the rows' magnitudes, of own cells. Local.
+  /// The diagonal, and the row sums of magnitudes, of own cells. Local.
   std::vector<T> diagonal() const;
   std::vector<T> row_sums() const;
-  /// What data at the ends add to the right-hand side: values on Dirichlet ends, slopes du/dn outwards on Neumann ends,
-  /// asked for as averages over the faces of cells. Local.
+  /// The contribution of boundary data to the right-hand side: values on Dirichlet ends, outward slopes du/dn on
+  /// Neumann ends, given as averages over the faces of cells. Local.
   using FaceData = std::function<double(int axis, int side, const std::array<Global, 3>& cell)>;
   std::vector<T> end_terms(const FaceData& data) const;
 
  private:
   using Patch = Margin::Patch;
-  // Ghosts beyond an end, nearest first: weights of the cells within, nearest first, and last of the data.
+  // For each ghost layer beyond an end, nearest first: the weights of the inner cells, nearest first, then of the data.
   using Layers = std::vector<std::vector<double>>;
   void fill(T* u, const FaceData* data) const;
   template <int D>
@@ -86,9 +85,17 @@ class Wide {
   Margin margin_;
   std::array<T, 3> weight_{};
   T mass_ = 0;
-  std::array<std::vector<T>, 3> c_;  // padded: the face below a cell stands where the cell does
+  std::array<std::vector<T>, 3> c_;  // padded: the lower face of a cell is stored at the cell's position
   std::vector<T> masses_;            // padded
   std::array<std::array<Layers, 2>, 3> ends_;
 };
 
 }  // namespace tacit::op
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<op::CellStencil> =
+    named<op::CellStencil>("stencil", {{op::CellStencil::seven_point, "7-point"},
+                                       {op::CellStencil::twenty_seven_point, "27-point"},
+                                       {op::CellStencil::fourth_order, "fourth-order"}});
+}  // namespace tacit

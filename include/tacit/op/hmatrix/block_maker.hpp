@@ -1,4 +1,4 @@
-// BlockMaker: who makes the blocks of an HMatrix where it is not its entry function, many at a time.
+// BlockMaker: computes many blocks of an HMatrix at a time, in place of its entry function.
 #pragma once
 
 #include <tacit/op/hmatrix/block_tree.hpp>
@@ -16,41 +16,41 @@ struct WantedBlock {
   Tolerance tolerance;
 };
 
-/// A block as it comes from its entries: crosses, or all of them.
+/// A block before recompression: the crosses of ACA, or all entries.
 template <Scalar T>
 struct RawBlock {
-  /// More crosses than pay, or an entry that is not finite: only the entry function can tell.
+  /// Too many crosses, or an entry that is not finite: the entry function has to be used.
   bool given_up = false;
   bool dense = false;
   Local rank = 0;
   std::vector<T> u, v;  ///< rows x rank, columns x rank: B = U V^T; dense: u holds rows x columns
-  /// Recompressed already: B = U diag(sigma) V^T, U and V orthonormal, and cut as compress() would. Else empty.
+  /// Not empty: already recompressed and truncated as by compress(), B = U diag(sigma) V^T with orthonormal U and V.
   std::vector<real_t<T>> sigma;
-  double norm = 0;  ///< of the crosses, as Compressed's
+  double norm = 0;  ///< Frobenius, of the crosses' sum
   double error = 0;
   Global entries = 0;  ///< evaluated
 };
 
-/// What is left of making blocks after that (recompression, comparison with all entries, digits, storage) is HMatrix's.
+/// HMatrix does the rest (recompression, comparison with all entries, precision, storage).
 template <Scalar T>
 class BlockMaker {
  public:
   virtual ~BlockMaker() = default;
-  /// Makes the first of `wanted`, as many as there is room for, and at least one; how many. Local. Error(usage) for
-  /// what it cannot do.
+  /// Makes the first blocks of `wanted`, as many as there is room for, at least one; returns their number. Local.
+  /// Error(usage) for options that it does not support.
   virtual std::size_t make(std::span<const WantedBlock> wanted, const CompressOptions& options) = 0;
-  /// Block k of those. Once each, from any thread.
+  /// Block k of the last make(). To be called once for each, from any thread.
   virtual RawBlock<T> take(std::size_t k) const = 0;
 };
 
-/// What compress() makes of the crosses it has found, and evaluate() of all entries. Local; for what the block does not
-/// tell it asks the entry function. Errors of both.
+/// Completes a raw block as compress() does after finding crosses, or evaluate() with all entries. Local; calls the
+/// entry function where it needs further entries. Errors: those of both.
 template <Scalar T>
 Compressed<T> finish(RawBlock<T> raw, const EntryFunction<T>& entry, std::span<const Global> rows,
                      std::span<const Global> columns, Tolerance tolerance, const CompressOptions& options);
 
-/// Crosses that a block may take: low rank is smaller than dense up to here, and a little more where recompression will
-/// lower it; and where they are enough.
+/// The largest number of crosses of a block for which low rank is smaller than dense (more where recompression will
+/// reduce it), and the number after which cut_rank stops.
 inline Local most_crosses(Local rows, Local columns, const CompressOptions& options) {
   const double even = double(rows) * columns / (double(rows) + columns);
   const Local limit = Local(std::min<double>(std::min(rows, columns), options.recompress ? 1.5 * even + 1 : even));
@@ -61,13 +61,13 @@ inline Local enough_crosses(Local rows, Local columns, const CompressOptions& op
   const Local all = std::min(rows, columns);
   return options.cut_rank > 0 ? std::min(all, options.cut_rank + (options.recompress ? 2 : 0)) : all;
 }
-/// Whether the norm of the crosses' sum is needed by itself.
+/// Whether the norm of the sum of the crosses is needed.
 inline bool tracks_norm(const Tolerance& tolerance, const CompressOptions& options) {
   return tolerance.relative > 0 || !options.recompress;
 }
 
-/// Shares of a block's tolerance, the sum of their squares at most 1 together with that of storage: the crosses are
-/// cheap to take a little further, and recompression throws away what was too much.
+/// Shares of a block's tolerance; their squares and that of storage sum to at most 1. Crosses get a small share because
+/// more of them are cheap, and recompression removes the excess.
 inline constexpr double cross_share = 0.35, cut_share = 0.75;
 
 }  // namespace tacit::op

@@ -1,4 +1,4 @@
-// BlockTree: a matrix cut into blocks that are far from the diagonal, in the sense of the geometry, or small.
+// BlockTree: partitions a matrix into blocks that are admissible (far apart in space) or small.
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -8,19 +8,19 @@
 
 namespace tacit::op {
 
-/// When a block of rows in cluster s and columns in cluster t is taken for one of low rank.
+/// The condition under which a block of rows in cluster s and columns in cluster t is approximated by low rank.
 struct Admissibility {
   enum class Kind {
     smaller,  ///< min(diam s, diam t) <= eta dist(s, t): Hackbusch 1999 (doi 10.1007/s006070050015), HACApK with eta =
               ///< 2
     larger,   ///< max(diam s, diam t) <= eta dist(s, t): more blocks, of lower rank
-    weak,     ///< s and t have no index in common (one tree) or do not touch: HODLR's
-    none      ///< nothing: a dense matrix in blocks
+    weak,     ///< s and t are disjoint (one tree) or do not touch, as in HODLR
+    none      ///< never: a dense matrix in blocks
   };
   Kind kind = Kind::smaller;
-  /// The more, the larger the far blocks, and the higher their ranks: up to 3 or 4 memory and time fall.
+  /// A larger eta gives larger admissible blocks of higher rank; memory and time decrease up to about 3 or 4.
   double eta = 3;
-  /// Clusters of fewer indices than this make dense blocks (HACApK: 16).
+  /// Clusters of fewer indices than this give dense blocks (HACApK: 16).
   Local least = 1;
 };
 
@@ -30,12 +30,12 @@ struct Block {
 
   Local rows() const { return row_end - row_begin; }
   Local columns() const { return column_end - column_begin; }
-  /// Over one tree: holds entries of the diagonal, and so belongs to both triangles.
+  /// Over one tree: whether it holds entries of the diagonal, so that it belongs to both triangles.
   bool is_diagonal() const { return column_begin < row_end && row_begin < column_end; }
 };
 
-/// The leaves of the block tree, depth first: they cover every entry once. Both clusters of a block that is not
-/// admissible are cut, or the one that is no leaf; two leaves make a dense block. Local; O(number of leaves).
+/// The leaves of the block tree, depth first: they cover every entry once. A block that is not admissible is divided in
+/// both clusters, or in the one that is no leaf; two leaves give a dense block. Local; O(number of leaves).
 /// Error(usage) unless eta > 0.
 std::vector<Block> block_tree(const ClusterTree& rows, const ClusterTree& columns, const Admissibility& admissibility);
 

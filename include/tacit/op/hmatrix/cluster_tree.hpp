@@ -1,5 +1,4 @@
-// ClusterTree: indices with a place in space, sorted so that near ones stand together, and cut in halves again and
-// again.
+// ClusterTree: a binary tree by recursive bisection of indices that have positions in space.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -17,7 +16,7 @@ namespace tacit::op {
 
 using Point = std::array<double, 3>;
 
-/// An axis-parallel box; empty until something was put in.
+/// An axis-parallel box, empty at first.
 struct Box {
   Point low{inf, inf, inf}, high{-inf, -inf, -inf};
 
@@ -45,9 +44,8 @@ struct Box {
   static constexpr double inf = std::numeric_limits<double>::infinity();
 };
 
-/// Where the indices of one side of a matrix are: a point each, and, where an index stands for an element of some size
-/// (a triangle, the support of a basis function), the box around it. On a line or in a plane the other coordinates are
-/// 0.
+/// The geometry of the row or column indices: a point for each and, where an index has an extent (a triangle, the
+/// support of a basis function), its bounding box. In one or two dimensions the other coordinates are 0.
 struct Geometry {
   std::vector<Point> points;
   std::vector<Box> boxes;  ///< empty: the points have no extent
@@ -62,10 +60,10 @@ enum class Bisection {
 
 struct TreeOptions {
   Bisection bisection = Bisection::median;
-  /// Clusters of at most so many indices are not cut.
+  /// Clusters of at most this many indices are not divided.
   Local leaf_size = 64;
-  /// Cuts fall on multiples of so many indices, so that product kernels meet whole vectors only. 1: exactly where the
-  /// bisection wants them; 0: 16 where leaves hold at least 32, else 1.
+  /// Cuts are at multiples of this number of indices, so that product kernels work on whole vectors. 1: at the exact
+  /// position of the bisection; 0: 16 where leaves hold at least 32, else 1.
   Local quantum = 0;
 };
 
@@ -80,19 +78,19 @@ struct Cluster {
   bool is_leaf() const { return child[0] < 0; }
 };
 
-/// A binary tree over an order of the indices. Each cluster is cut across the longest side of the box of its points;
-/// points at the same place are told apart by their index, so that the tree does not depend on the machine.
+/// A binary tree over an order of the indices. Each cluster is divided across the longest side of the bounding box of
+/// its points; equal points are ordered by index, so that the tree does not depend on the machine.
 class ClusterTree {
  public:
-  /// O(n log n), local. Error(usage) without points, with as many boxes as neither 0 nor points, a leaf size below 1,
-  /// or a quantum above the leaf size; Error(input) for a coordinate that is not finite or a box that is empty, naming
-  /// the index.
+  /// O(n log n), local. Error(usage) without points, with a number of boxes that is neither 0 nor that of the points, a
+  /// leaf size below 1, or a quantum above the leaf size; Error(input) for a coordinate that is not finite or a box
+  /// that is empty, naming the index.
   ClusterTree(const Geometry& geometry, const TreeOptions& options = {});
 
   Local size() const { return Local(order_.size()); }
-  /// The index that stands at each position.
+  /// The index at each position.
   std::span<const Global> order() const { return order_; }
-  /// The root first, children after their parent.
+  /// The clusters, the root first and children after their parent.
   const std::vector<Cluster>& clusters() const { return clusters_; }
   const Cluster& root() const { return clusters_.front(); }
   int depth() const { return depth_; }

@@ -1,5 +1,5 @@
-// Compression: a block that is known by its entries becomes U diag(sigma) V^H of low rank, or stays dense where that
-// pays nothing.
+// Compression: approximates a block, given by its entries, as U diag(sigma) V^H of low rank; it stays dense where that
+// is not smaller.
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -19,30 +19,30 @@ template <Scalar T>
 using EntryFunction = std::function<void(std::span<const Global> rows, std::span<const Global> columns, T* out)>;
 
 enum class Compression {
-  aca_plus,  ///< crosses led by a reference row and a reference column: Grasedyck 2005, doi 10.1007/s00607-004-0103-1
+  aca_plus,  ///< crosses with a reference row and a reference column: Grasedyck 2005, doi 10.1007/s00607-004-0103-1
   aca,       ///< crosses with partial pivoting: Bebendorf 2000, doi 10.1007/PL00005410
-  svd        ///< all entries and their singular values: the smallest rank there is, at O(m n min(m, n))
+  svd        ///< singular values of the full block: the smallest rank, at O(m n min(m, n))
 };
 
 enum class Norm { frobenius, spectral };
 
 struct CompressOptions {
   Compression method = Compression::aca_plus;
-  /// QR of both factors and the singular values of the small product, cut at the tolerance: Bebendorf and Kunis 2009
-  /// and earlier; ranks become those of the SVD.
+  /// QR of both factors and the singular values of the small product, truncated at the tolerance (Bebendorf and Kunis
+  /// 2009); ranks become those of the SVD.
   bool recompress = true;
-  /// Rows and columns that the crosses have not met are looked at before a block is believed to be done.
+  /// Before a block is accepted, sample rows and columns that no cross has used.
   bool verify = true;
-  /// How many rows, and how many columns, each such look takes.
+  /// The number of rows, and of columns, in each such sample.
   int samples = 2;
-  /// Blocks of up to so many entries are compared with all of them, and cannot be wrong.
+  /// Blocks of up to this many entries are compared with all their entries.
   Global settled = 0;
-  /// What the cut at recompression bounds: the Frobenius norm of what is cut off, or its largest singular value.
+  /// The norm of the truncation error that recompression bounds: Frobenius, or the largest singular value.
   Norm truncation = Norm::frobenius;
-  /// A block that would need a higher rank is kept dense. 0: no limit but that low rank must be smaller than dense.
+  /// A block that would need a higher rank is kept dense. 0: limited only by the size of the dense block.
   Local max_rank = 0;
-  /// Low-rank blocks are cut to this rank whatever the error: a matrix to precondition with. Two crosses more than that
-  /// are taken, no more is looked at. 0: not cut.
+  /// Low-rank blocks are truncated to this rank whatever the error, for preconditioning. Two more crosses than that are
+  /// computed, and nothing is sampled. 0: not truncated.
   Local cut_rank = 0;
 };
 
@@ -54,20 +54,20 @@ struct Compressed {
   bool dense = false, orthonormal = false;
   std::vector<T> u, v;  ///< rows x rank, columns x rank, by columns; dense: u holds rows x columns
   std::vector<real_t<T>> sigma;
-  double norm = 0;     ///< Frobenius, of B as far as it is known
+  double norm = 0;     ///< Frobenius, of B or its approximation
   double error = 0;    ///< Frobenius, estimate; 0 when dense
   Global entries = 0;  ///< evaluated
 };
 
-/// The Frobenius error a block may have: the root of (relative norm(B))^2 + absolute^2.
+/// The allowed Frobenius error of a block: the root of (relative norm(B))^2 + absolute^2.
 struct Tolerance {
   double relative = 0, absolute = 0;
   double of(double norm) const { return std::hypot(relative * norm, absolute); }
 };
 
-/// Compresses the block of these rows and columns. Local; for rank r and the crosses about (r + 4)(m + n) entries and
-/// 6 r^2 (m + n) operations. With verify, goes on when sampled rows and columns contradict the stopping rule.
-/// Error(input) with both indices when an entry is not finite; what the entry function throws comes through.
+/// Compresses the block of these rows and columns. Local; for rank r and the crosses about (r + 4)(m + n) entries and 6
+/// r^2 (m + n) operations. With verify, it goes on when sampled rows and columns contradict the stopping criterion.
+/// Error(input) with both indices when an entry is not finite; exceptions of the entry function are passed on.
 template <Scalar T>
 Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns,
                        Tolerance tolerance, const CompressOptions& options = {});

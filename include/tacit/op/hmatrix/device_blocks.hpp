@@ -1,11 +1,11 @@
-// DeviceBlocks: the blocks of an HMatrix made on a device from a compiled entry functor, all of them at once.
+// DeviceBlocks: computes the blocks of an HMatrix on a device from a compiled entry functor, many at a time.
 //
 //   struct Entry { TACIT_HD double operator()(Local i, Local j) const; .. };      // op/kernels/crosses.hpp
 //   DeviceBlocks<double, Entry, Host> maker(devices, tree->order(), tree->order(), entry);
 //   HMatrix<double> A(space, tree, entries_on_the_host, options, &maker);
 //
-// A template of the functor: instantiate it where that is known, for Host (virtual devices) by any compiler, for Device
-// by nvcc (app/bem does so for its layers).
+// It is a template on the functor, to be instantiated where that is defined: for Host (virtual devices) by any
+// compiler, for Device by nvcc (as in app/bem).
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -25,31 +25,31 @@
 namespace tacit::op {
 
 struct DeviceBlocksOptions {
-  /// Of device memory for what one make() makes, in bytes: crosses for as many as `crosses` each, and dense entries.
+  /// Bytes of device memory for the results of one make(): room for `crosses` crosses of each block, and dense entries.
   double room = 1 << 30;
-  /// That a block is given room for at first; a block that needs more waits, and goes on in a next round.
+  /// The crosses that a block has room for at first; a block that needs more continues in a later round.
   Local crosses = 12;
 };
 
-/// What happened since this was made.
+/// Counts since this object was made.
 struct DeviceBlocksCounts {
   Global batches = 0;     ///< calls of make()
-  Global rounds = 0;      ///< launches of crosses: 1 a batch, and those for blocks that had to wait
-  Global waited = 0;      ///< blocks, a round
-  Global cut = 0;         ///< blocks recompressed on the device: others' crosses come as they are
+  Global rounds = 0;      ///< launches of the cross kernel: 1 for each batch, and more for blocks that had to wait
+  Global waited = 0;      ///< blocks that had to wait, summed over rounds
+  Global cut = 0;         ///< blocks recompressed on the device; the others are recompressed on the host
   Global given_up = 0;    ///< blocks left to the entry function
   double entries = 0;     ///< evaluated on the device
-  double bytes_back = 0;  ///< crosses and entries that came to the host
-  double cross_seconds = 0, cut_seconds = 0, entry_seconds = 0;  ///< of the kernels, with the ways of states
+  double bytes_back = 0;  ///< crosses and entries copied to the host
+  double cross_seconds = 0, cut_seconds = 0, entry_seconds = 0;  ///< of the kernels, including copies of states
   double seconds = 0;                                            ///< of make()
 };
 
-/// On the first of `devices`. T is what crosses are kept in, float or double. Not for use by several threads at once
-/// but for take().
+/// Uses the first of `devices`. T is the type of crosses, float or double. Only take() may be called by several threads
+/// at once.
 template <class T, class Entry, Memory M>
 class DeviceBlocks final : public BlockMaker<T> {
  public:
-  /// `entry` and its pointers are of that device. Error(usage) without devices.
+  /// The pointers in `entry` are to that device's memory. Error(usage) without devices.
   DeviceBlocks(std::shared_ptr<exec::Devices<M>> devices, std::span<const Global> row_order,
                std::span<const Global> column_order, const Entry& entry, const DeviceBlocksOptions& options = {})
       : devices_(std::move(devices)), entry_(entry), options_(options) {
@@ -59,12 +59,12 @@ class DeviceBlocks final : public BlockMaker<T> {
     order_[0] = upload(local(row_order)), order_[1] = upload(local(column_order));
   }
 
-  /// Error(usage) for singular values of all entries: these are the host's.
+  /// Error(usage) for Compression::svd, which the device does not have.
   std::size_t make(std::span<const WantedBlock> wanted, const CompressOptions& options) override;
   RawBlock<T> take(std::size_t k) const override;
 
   const DeviceBlocksCounts& counts() const { return counts_; }
-  /// Virtual devices: a real thread for every member of a team, for the race checker. Slow.
+  /// On virtual devices: uses a real thread for every member of a team, for the race checker. Slow.
   void race_check(bool on) { race_check_ = on; }
 
  private:
@@ -192,7 +192,7 @@ void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
                 options.method == Compression::aca_plus,
                 options.verify && options.cut_rank == 0,
                 false};
-  // One tolerance of either kind for all.
+  // All blocks have the same tolerances.
   for (const CrossTask& t : tasks_)
     kernel.tracks_norm = kernel.tracks_norm || tracks_norm({t.relative, t.absolute}, options);
   for (Local crosses = options_.crosses; !todo.empty(); crosses *= 2) {

@@ -1,4 +1,4 @@
-// Hash: which rows and columns of a block are looked at.
+// Hash: pseudo-random choice of the rows and columns of a block that are sampled.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -7,7 +7,7 @@
 
 namespace tacit::op {
 
-/// Numbers that look random and are the same everywhere.
+/// Pseudo-random numbers, the same on every machine.
 struct Hash {
   std::uint64_t state;
   TACIT_HD std::uint64_t next() {
@@ -17,7 +17,7 @@ struct Hash {
     return z ^ (z >> 31);
   }
   TACIT_HD Local below(Local n) { return Local(next() % std::uint64_t(n)); }
-  /// Of a block's crosses.
+  /// The generator of a block.
   TACIT_HD static Hash of(Local rows, Local columns) {
     return {std::uint64_t(rows) * 0x10001u + std::uint64_t(columns)};
   }

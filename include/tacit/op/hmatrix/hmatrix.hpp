@@ -1,6 +1,6 @@
-// HMatrix: a dense matrix given by its entries, kept in n log n numbers: blocks that are far from the diagonal in space
-// become products U V^H of low rank. Hackbusch 1999; in the form of HACApK (Ida et al. 2014,
-// doi 10.2197/ipsjjip.22.642).
+// HMatrix: a dense matrix given by its entries, approximated in O(n log n) numbers: blocks of clusters that are far
+// apart in space are stored as low-rank products U V^H. Hackbusch 1999; in the form of HACApK (Ida et al. 2014, doi
+// 10.2197/ipsjjip.22.642).
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -28,15 +28,15 @@ class Storage;
 }
 
 enum class StoragePrecision {
-  automatic,  ///< every column of a factor and every dense block in the lowest of: own, float, 16-bit integers, that
-              ///< keeps the tolerance
+  automatic,  ///< each column of a factor and each dense block in the lowest precision that keeps the tolerance: the
+              ///< scalar's, float, or 16-bit integers
   single,     ///< the same without the integers
-  full        ///< all in the scalar's own precision
+  full        ///< everything in the scalar's own precision
 };
 
 enum class ErrorMeasure {
-  matrix,  ///< norm(A - A_H) <= tolerance norm(A), Frobenius: every number stored gets an equal share of the error
-  block    ///< the same of every block by itself (HACApK, hmat, htool): stricter, and larger
+  matrix,  ///< norm(A - A_H) <= tolerance norm(A), Frobenius: every stored number gets an equal share of the error
+  block    ///< the same bound for each block (HACApK, hmat, htool): stricter, and larger
 };
 
 enum class Symmetry {
@@ -52,19 +52,20 @@ struct HMatrixOptions {
   Admissibility admissibility{};
   CompressOptions compress{};
   StoragePrecision storage = StoragePrecision::automatic;
-  /// Not none: only blocks on and below the diagonal are evaluated and kept, and a product takes each for both of its
-  /// places. The rows sampled are compared with their columns: Error(usage) where these differ by more than the
-  /// tolerance. Needs one tree and one space.
+  /// With symmetry, only blocks on and below the diagonal are evaluated and stored, and a product uses each for both
+  /// triangles. Error(usage) where sampled rows differ from their columns by more than the tolerance. Needs one tree
+  /// and one space.
   Symmetry symmetry = Symmetry::none;
-  /// Rows of A, at most, by which its norm is estimated before and its error measured after compression. They cost
-  /// sampled_rows n entries. Where the error measured is above three tolerances and compress.verify is set, all blocks
-  /// are made again with 16 rows and columns looked at in each, and all entries of those below 2^16 (all blocks, where
-  /// the matrix has at most 2^26): slow and safe. If that does not help, or is not to be, the report has a warning.
+  /// The most rows of A that are sampled to estimate its norm before compression and to measure the error after it.
+  /// They cost sampled_rows n entries. Where the measured error exceeds three tolerances and compress.verify is set,
+  /// all blocks are made again with 16 sampled rows and columns each, and are compared with all entries where a block
+  /// has fewer than 2^16 (or the matrix at most 2^26): slow but safe. If the error remains, or verify is off, the
+  /// report has a warning.
   int sampled_rows = 32;
-  /// The entry function may be called from several threads at once.
+  /// Whether the entry function may be called from several threads at once.
   bool concurrent = true;
-  /// Cuts between ranks are moved to equal measured bytes, so many times, where a rank has less than 0.97 of another's;
-  /// blocks that change hands are compressed again.
+  /// The most rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts between ranks are
+  /// moved to equal bytes, and blocks that change their rank are compressed again.
   int balance_rounds = 2;
 };
 
@@ -77,15 +78,15 @@ struct BlockMatrix {
   std::vector<T> u, v;  ///< rows x rank, columns x rank, by columns, the largest terms first; dense: u has all entries
 };
 
-/// What is left of an HMatrix in a coarse copy.
+/// Options of a coarse copy of an HMatrix.
 struct CoarseOptions {
-  /// Low-rank blocks keep at most so many terms; 0: any number.
+  /// The largest rank of low-rank blocks; 0: unlimited.
   Local rank = 1;
-  /// They keep what is above this part of their norm (Frobenius), and numbers are stored for this error.
+  /// The relative error (Frobenius) of the truncation of low-rank blocks and of their storage.
   double tolerance = 1e-2;
 };
 
-/// What an HMatrix turned out to be, over all ranks.
+/// Size and accuracy of an HMatrix, over all ranks.
 struct HMatrixReport {
   Global rows = 0, columns = 0;
   Global dense_blocks = 0, low_rank_blocks = 0;
@@ -93,41 +94,41 @@ struct HMatrixReport {
   double mean_rank = 0;       ///< over the low-rank blocks
   int max_rank = 0;
   double bytes = 0;                                          ///< of stored numbers
-  double full_bytes = 0, single_bytes = 0, fixed_bytes = 0;  ///< of these by precision
-  double index_bytes = 0;                                    ///< of what tells where they belong
+  double full_bytes = 0, single_bytes = 0, fixed_bytes = 0;  ///< of these, by precision
+  double index_bytes = 0;                                    ///< of the index data
   double dense_fraction = 0;                                 ///< bytes over those of the full matrix
-  double entries_evaluated = 0;                              ///< calls for one entry, over rows x columns
-  double estimated_error = 0;              ///< relative, Frobenius: cut-off parts, crosses' estimates, rounding
+  double entries_evaluated = 0;                              ///< entries evaluated, over rows x columns
+  double estimated_error = 0;              ///< relative, Frobenius: truncation, estimates of ACA, rounding
   double measured_error = 0;               ///< norm(A x - A_H x) / norm(A) on the sampled rows, x random +-1
-  double measured_error_ones = 0;          ///< with x = 1: over norm(A x), or norm(A) where that is larger
+  double measured_error_ones = 0;          ///< the same with x = 1, relative to max(norm(A x), norm(A))
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
-  double least_bytes = 0, most_bytes = 0;  ///< of a rank
+  double least_bytes = 0, most_bytes = 0;  ///< smallest and largest of all ranks
   std::vector<std::string> warnings;       ///< a measured error of more than three tolerances
 };
 
-/// A_ij = entry(i, j) for targets i at rows and sources j at columns. Space by space:
-///  - replicated: every rank holds all of x; its part of A is contiguous rows, in the order of the tree, of equal
-///    measured bytes; a product ends in a gather, which start() posts. As in HACApK, but no two ranks share a row, so
+/// A_ij = entry(i, j) with the geometry of rows i and columns j given by the trees. By kind of space:
+///  - replicated: every rank holds all of x, and contiguous rows of A, in the order of the tree, of equal
+///    measured bytes; a product ends in a gather, which start() posts. As in HACApK, but no row is shared by ranks, so
 ///    that all hold the same bits.
-///  - distributed: the same rows; the elements of x that a rank's blocks touch come to it behind start(), results go to
+///  - distributed: the same rows; start() fetches the elements of x that a rank's blocks touch, and results are sent to
 ///    the ranks that own them.
-/// A block that is cut between ranks is compressed in its parts, so numbers of ranks agree to the tolerance and not to
-/// the bit; numbers of threads agree to the bit. Costs: O(n log n) numbers; a product reads them once (cost().bytes).
-/// Replicated, a rank sends its rows of y to every other; distributed, its elements of x to whoever touches them (all
-/// but the empty ranks, where nothing is screened).
+/// A block divided between ranks is compressed in parts, so results for different numbers of ranks agree to the
+/// tolerance only; for different numbers of threads they agree to the bit. Cost: O(n log n) numbers, which a product
+/// reads once (cost().bytes). With replicated vectors a rank sends its rows of y to all others; with distributed ones
+/// it sends its elements of x to the ranks that touch them, in general all that are not empty.
 template <Scalar T>
 class HMatrix final : public Operator<T, Host> {
  public:
   /// Collective. `range` and `domain` are on one communicator, and both replicated or both distributed; their sizes are
-  /// those of the trees, which all ranks make alike. Give one and the same tree for rows and columns where they are.
-  /// Error(usage) otherwise, or when the tolerance is not below 1 or below 4 units of the scalar's rounding;
-  /// Error(input) naming row and column for an entry that is not finite. What the entry function throws on any rank,
-  /// all ranks throw. The entry function is called with the caller's indices, during construction only.
+  /// those of the trees, which must be equal on all ranks. Where rows and columns have the same geometry, pass the same
+  /// tree object. Error(usage) otherwise, or when the tolerance is not below 1 or below 4 units of the scalar's
+  /// rounding; Error(input) naming row and column for an entry that is not finite. An exception of the entry function
+  /// on one rank is thrown by all. The entry function is called with the caller's indices, during construction only.
   ///
-  /// With a `maker` of the same entries (device_blocks.hpp) on every rank it makes the blocks; the entry function is
-  /// asked for the sampled rows, for blocks that the maker gives up, and for all blocks where entries leave the range
-  /// in which squares are numbers.
+  /// With a `maker` of the same entries (device_blocks.hpp) on every rank, the maker makes the blocks. The entry
+  /// function is then used for the sampled rows, for blocks that the maker gives up, and for all blocks where squares
+  /// of entries would overflow or underflow.
   HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree> rows,
           std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry, const HMatrixOptions& options = {},
           BlockMaker<T>* maker = nullptr);
@@ -135,19 +136,19 @@ class HMatrix final : public Operator<T, Host> {
   HMatrix(const Space& space, const std::shared_ptr<const ClusterTree>& tree, const EntryFunction<T>& entry,
           const HMatrixOptions& options = {}, BlockMaker<T>* maker = nullptr)
       : HMatrix(space, space, tree, tree, entry, options, maker) {}
-  /// A coarse copy of `fine`, for preconditioning: the same blocks, spaces and shares of ranks, low-rank ones cut by
-  /// `coarse` (where the fine matrix was recompressed these are the best of their rank). No entry is evaluated; no
-  /// message but sums of the report, whose measured errors are 0 (nothing was measured). Collective. Error(usage)
-  /// unless rank >= 0 and 0 < tolerance < 1.
+  /// A coarse copy of `fine`, for preconditioning: the same blocks, spaces and distribution, with low-rank blocks
+  /// truncated by `coarse` (optimal for their rank where the fine matrix was recompressed). No entry is evaluated, and
+  /// the only messages are reductions for the report, whose measured errors are 0 (not measured). Collective.
+  /// Error(usage) unless rank >= 0 and 0 < tolerance < 1.
   HMatrix(const HMatrix& fine, const CoarseOptions& coarse);
   ~HMatrix() override;
 
   std::string name() const override { return "hmatrix"; }
   bool has_adjoint() const override { return true; }
-  /// Rows and columns have one tree and one space.
+  /// Whether rows and columns have one tree and one space.
   bool has_diagonal() const override;
   std::vector<T> diagonal() const override;
-  /// A bound: the largest entry of the dense blocks, the largest norm of the others.
+  /// A bound: the maximum of the entries of dense blocks and the norms of low-rank blocks.
   double largest() const override { return largest_; }
   /// The largest of the three errors of the report.
   double accuracy() const override {
@@ -158,26 +159,26 @@ class HMatrix final : public Operator<T, Host> {
   /// The same on all ranks.
   const HMatrixReport& report() const { return report_; }
   const HMatrixOptions& options() const { return options_; }
-  /// Positions in the row tree's order that this rank's rows of A have: [first, second).
+  /// This rank's rows of A: positions [first, second) in the order of the row tree.
   std::pair<Local, Local> own_rows() const;
-  /// The same with the way of vectors there and back.
+  /// The same, with the transfer of vectors to and from these rows.
   const OwnRows<T>& rows() const;
-  /// The square part of A in own_rows() and the same columns, cut into blocks that cover it once; with symmetry both
-  /// triangles. Only those that `wanted` says (empty: all). Local; the memory of what is asked for. Error(usage) unless
-  /// rows and columns have one tree.
+  /// The blocks of the square part of A with own_rows() as rows and columns; with symmetry both triangles. Only those
+  /// for which `wanted` is true (empty: all). Local; memory: the blocks returned. Error(usage) unless rows and columns
+  /// have one tree.
   std::vector<BlockMatrix<T>> own_square(const std::function<bool(const Block&)>& wanted = {}) const;
   std::shared_ptr<const ClusterTree> row_tree() const;
-  /// The element of a vector that stands at each position of the column tree.
+  /// The vector element at each position of the column tree.
   std::span<const Global> column_order() const;
-  /// This rank's numbers, for what runs the product elsewhere.
+  /// This rank's stored numbers, for products on devices.
   const detail::Storage<T>& storage() const;
-  /// The diagonal of the own rows, in the order of the tree; empty over two trees. Local.
+  /// The diagonal of own_rows(), in the order of the tree; empty with two trees. Local.
   const std::vector<T>& own_diagonal() const;
-  /// Products (not adjoint ones) from now on by batches of small products in the scalar's own precision, to compare
-  /// with: a copy of the matrix. The same numbers to rounding; with several queues not the same bits each time. Local,
-  /// but ranks that give the same options agree. Error(usage): what plan_batches says; with symmetry.
+  /// Does later products (not adjoint ones) by batches of small products in the scalar's own precision, for comparison;
+  /// this copies the matrix. Results agree to rounding; with several queues their last bits vary. Local; give the same
+  /// options on all ranks. Error(usage): as plan_batches(); with symmetry.
   void use_batches(const BatchOptions& options);
-  /// The operator's own product again.
+  /// Goes back to the operator's own product.
   void use_own_product();
   /// This rank's plan and the seconds of its last product; null without batches.
   const BatchReport* batches() const;

@@ -1,5 +1,5 @@
-// HMatrixOnDevices: an H-matrix, of one rank or of several with replicated vectors, whose blocks lie on the devices of
-// each process. Yamazaki et al. 2018: several GPUs a process.
+// HMatrixOnDevices: an H-matrix, of one rank or of several with replicated vectors, whose blocks are on the devices of
+// each process. Yamazaki et al. 2018, several GPUs for each process.
 #pragma once
 
 #include <tacit/exec/group.hpp>
@@ -13,10 +13,10 @@
 
 namespace tacit::op {
 
-/// Which device of a process has which of its blocks.
+/// How the blocks of a process are distributed over its devices.
 enum class BlockDeal {
   rows,        ///< blocks in the order of their rows, cut at equal bytes: partial results overlap little
-  round_robin  ///< one after the other, the largest first (the paper's, which deals batches): they overlap everywhere
+  round_robin  ///< in turn, the largest first (as in the paper, for batches): partial results overlap everywhere
 };
 
 struct DeviceProductOptions {
@@ -24,28 +24,28 @@ struct DeviceProductOptions {
   BlockDeal deal = BlockDeal::rows;
 };
 
-/// y = A x with x and y on every device of every process. A product: each device multiplies its blocks (V and U of a
-/// block are on one device, t = V^T x never travels), partial results are added on the first device in the order of the
-/// devices, that rank's rows come to the host, are gathered over the ranks, and the whole of y goes to all devices. The
-/// host waits twice: before and after the messages. No sum travels between ranks. float and double.
+/// y = A x with x and y on every device of every process. In a product each device multiplies its blocks (U and V of a
+/// block are on one device, so t = V^T x is not copied); partial results are added on the first device in the order of
+/// the devices; the rank's rows are copied to the host and gathered over the ranks; and y is copied to all devices. The
+/// host waits twice: before and after the messages. There is no reduction between ranks. float and double.
 ///
-/// start() has the devices multiply and the own rows on their way to the host, and returns. They leave for the other
-/// ranks when the host next waits for sums (with DeviceOverlap::copy: after that), so that sweeps that are begun behind
-/// start() run behind the messages. One product at a time. Copies of a product: for D devices of which
-/// d have a part, d - 1 to the first (through the host: there and back), the own rows to the host, and D from it (or
-/// one from it and D - 1 between devices).
+/// start() enqueues the multiplication and the copy of the own rows to the host, and returns. The rows are sent to the
+/// other ranks when the host next waits for sums (with DeviceOverlap::copy: after that), so that sweeps started after
+/// start() overlap with the messages. One product at a time. Copies of a product: for D devices of which d have a part,
+/// d - 1 to the first (through the host: there and back), the own rows to the host, and D from it (or one from it and D
+/// - 1 between devices).
 template <Scalar T, Memory M>
 class HMatrixOnDevices final : public Operator<T, Group<M>> {
  public:
   using Vector = layout::Vector<T, Group<M>>;
 
-  /// Copies A's numbers to the devices; `matrix` stays as it is, for the way of vectors between ranks. Collective.
-  /// Error(usage) unless its vectors are replicated or it has one rank, and where one triangle of it is kept.
+  /// Copies A's numbers to the devices; `matrix` is kept for the transfer of vectors between ranks. Collective.
+  /// Error(usage) unless its vectors are replicated or it has one rank, and where it is stored by one triangle.
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::Devices<M>> devices,
                    const DeviceProductOptions& options = {});
   ~HMatrixOnDevices() override;
 
-  /// Of all vectors in the operator's space: how they share the work, and what is done behind a product.
+  /// The group of all vectors in the operator's space: how devices share the work, and what overlaps with a product.
   exec::DeviceGroup<M>& group() const { return *group_; }
   const HMatrix<T>& matrix() const { return *matrix_; }
 
@@ -56,9 +56,9 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   double accuracy() const override { return matrix_->accuracy(); }
   Cost cost() const override { return matrix_->cost(); }
 
-  /// Of the matrix, by device; what a product reads.
+  /// Bytes of the matrix on each device, which a product reads.
   const std::vector<double>& bytes() const { return bytes_; }
-  /// Rows that a device has a part of, from the rank's first.
+  /// The range of rows in which each device has blocks, relative to the rank's first row.
   std::span<const std::pair<Local, Local>> rows() const { return rows_; }
 
  protected:
@@ -80,7 +80,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   mutable exec::DeviceArray<T, M> scratch_;
   mutable std::vector<T> own_, whole_;
   mutable bool busy_ = false;
-  mutable std::optional<int> token_;  // of the rows that are on their way to all ranks
+  mutable std::optional<int> token_;  // of the rows being sent to all ranks
 };
 
 }  // namespace tacit::op

@@ -1,4 +1,4 @@
-// OwnRows: the rows that a rank has of an H-matrix, in the order of its tree, and the way of vectors there and back.
+// OwnRows: a rank's rows of an H-matrix, in the order of its tree, and the transfer of vectors to and from them.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -12,9 +12,10 @@
 
 namespace tacit::op {
 
-/// Rank r has positions [cuts[r], cuts[r + 1]) of the tree's order, whatever elements of the space it owns. A vector's
-/// elements travel to the ranks that have their rows (get) and back (put): distributed one message to a neighbour each
-/// way; replicated get needs none, and put is a gather. Everything is given as k interleaved columns.
+/// Rank r has positions [cuts[r], cuts[r + 1]) of the tree's order, whatever elements of the space it owns. The
+/// elements of a vector are sent to the ranks that have their rows (get) and back (put): for distributed vectors with
+/// one message to each neighbour, for replicated ones get needs no message and put is a gather. All with k interleaved
+/// columns.
 template <Scalar T>
 class OwnRows {
  public:
@@ -26,15 +27,15 @@ class OwnRows {
   const std::vector<Global>& cuts() const { return cuts_; }
   const layout::Space& space() const { return space_; }
   const ClusterTree& tree() const { return *tree_; }
-  /// Null on one rank. Ghosts: distributed, own rows that other ranks own in the space, ascending; replicated,
-  /// everybody's other rows by position.
+  /// Null on one rank. Ghosts: for distributed vectors, own rows whose elements other ranks own, ascending; for
+  /// replicated ones, the rows of all other ranks by position.
   const comm::Pattern* pattern() const { return pattern_.get(); }
 
-  /// Starts bringing this rank's rows of x here; the token is for finish_get. x: this rank's elements.
+  /// Starts fetching the elements of this rank's rows; returns the token for finish_get. x: this rank's elements.
   int start_get(const T* x, int k) const;
   /// rows[p - first()]: the element at position p.
   void finish_get(const T* x, int k, int token, T* rows) const;
-  /// Starts bringing rows to the elements y of all who hold them; what is this rank's own is written at once.
+  /// Starts sending rows to the ranks that hold their elements; this rank's own elements of y are written at once.
   int start_put(const T* rows, int k, T* y) const;
   void finish_put(int k, int token, T* y) const;
 

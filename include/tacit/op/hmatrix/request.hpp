@@ -1,4 +1,4 @@
-// What an H-matrix is to be like, as users say it: one table for Python, the command line and documents.
+// The options of an H-matrix as users give them: one table for Python, the command line and documents.
 #pragma once
 
 #include <tacit/base/described.hpp>

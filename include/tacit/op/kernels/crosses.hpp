@@ -1,8 +1,7 @@
-// Blocks of an H-matrix from their entries, as team kernels: the crosses of many admissible blocks at once, a team a
-// block, and all entries of dense ones. The algorithm, its shares and its random numbers are the host's
-// (src/op/hmatrix/crosses.hpp), so that pivots and ranks are the same but for rounding.
-//
-// What gives the entries is a compiled functor that is copied into the kernel:
+// Blocks of an H-matrix from their entries, as team kernels: ACA on many admissible blocks at once, one team for each,
+// and all entries of dense blocks. The algorithm, its tolerances and its random numbers are those of the host
+// (src/op/hmatrix/crosses.hpp), so that pivots and ranks are the same up to rounding.
+// The entries come from a compiled functor that is copied into the kernel:
 //
 //   struct Entry {
 //     TACIT_HD double operator()(Local i, Local j) const;  // A(i, j), in the caller's numbers; pointers of the device
@@ -26,14 +25,14 @@
 
 namespace tacit::op {
 
-/// A block whose crosses are wanted. Arrays of two: rows, columns.
+/// A block to be approximated. Arrays of two: rows, columns.
 struct CrossTask {
   Local begin[2];  ///< in the orders of the trees
   Local count[2];
-  Local limit, enough;        ///< more crosses than that are given up, so many are enough
+  Local limit, enough;        ///< a block with more than `limit` crosses is given up; `enough` suffice
   double relative, absolute;  ///< the tolerance
-  std::int64_t page;          ///< its first place in the table of pages
-  std::int64_t line;          ///< of its first row's flag and reference; columns follow
+  std::int64_t page;          ///< its first entry in the table of pages
+  std::int64_t line;          ///< position of its first row's flag and reference value; those of the columns follow
 };
 
 enum class CrossStatus : std::int32_t {
@@ -41,8 +40,8 @@ enum class CrossStatus : std::int32_t {
   waiting,  ///< for room: to be started again with more
   done,
   cut,        ///< done, and recompressed (cut_crosses.hpp)
-  too_many,   ///< crosses, or what is left is rounding and too much: only the entries themselves are good enough
-  not_finite  ///< an entry
+  too_many,   ///< crosses, or a residual at rounding level above the tolerance: all entries are needed
+  not_finite  ///< an entry is not finite
 };
 
 /// Crosses of a page.
@@ -68,7 +67,7 @@ struct CrossPages {
   }
 };
 
-/// Where a block stands between launches.
+/// The state of a block between launches.
 struct CrossState {
   CrossStatus status;
   Local rank, next, reference[2];
@@ -78,7 +77,7 @@ struct CrossState {
   std::int64_t entries;
 };
 
-/// Some columns of a dense block, at most: entries a team makes.
+/// The entries of some columns of a dense block, evaluated by one team.
 struct EntryTask {
   Local begin[2], rows, columns;
   std::int64_t to;
@@ -87,7 +86,7 @@ struct EntryTask {
 
 namespace detail {
 
-/// a += v as one step that nothing divides; what a was before. Who gets which value depends on timing.
+/// Atomic a += v; returns the old a. The order of calls, and so the values, depend on timing.
 TACIT_HD inline std::int64_t atomic_take(std::int64_t* a, std::int64_t v) {
 #ifdef __CUDA_ARCH__
   return static_cast<std::int64_t>(
@@ -97,7 +96,8 @@ TACIT_HD inline std::int64_t atomic_take(std::int64_t* a, std::int64_t v) {
 #endif
 }
 
-/// What a pass over a line of the residual finds. `at`, `most`: the largest of those not used yet, the first of equals.
+/// The result of a pass over a row or column of the residual. `at`, `most`: the largest of the unused entries, the
+/// first of equals.
 struct Look {
   double met = 0, more = 0, all = 0, square = 0, most = 0;
   std::int32_t at = -1, odd = 0;
@@ -117,7 +117,7 @@ TACIT_HD inline void add_to(Look& a, const Look& b) {
   a.odd |= b.odd;
 }
 
-/// The place of the largest value, the first of equals.
+/// The position of the largest value, the first of equals.
 struct Best {
   double value = 0;
   std::int32_t at = -1, unused = 0;
@@ -128,12 +128,12 @@ TACIT_HD inline void add_to(Best& a, const Best& b) {
 
 }  // namespace detail
 
-/// Crosses of blocks todo[0 ..), a team each: B = sum_l u_l v_l^T + R, with partial pivots (Bebendorf 2000) or led by
-/// references (Grasedyck 2005), until the last is small beside their sum and samples agree. Crosses lie in pages of a
-/// few of them, taken one after the other from `room` (how many a block needs nobody knows before); a block that finds
-/// none left keeps its state and waits. A page: columns u, columns v, their largest entries. Work: (r + 4)(m + n)
-/// entries and 2 r^2 (m + n) operations for m x n and rank r; memory: crosses written once and read r / 2 times, mostly
-/// from cache.
+/// ACA on the blocks todo[0 ..), one team for each: B = sum_l u_l v_l^T + R, with partial pivoting (Bebendorf 2000) or
+/// with reference rows and columns (Grasedyck 2005), until the last cross is small relative to the sum and samples
+/// agree. The number of crosses is not known beforehand, so they are stored in pages taken one after the other from
+/// `room`; a block that finds no page left keeps its state and waits. A page: columns u, columns v, their largest
+/// entries. Work: (r + 4)(m + n) entries and 2 r^2 (m + n) operations for m x n and rank r; memory: crosses written
+/// once and read r / 2 times, mostly from cache.
 template <class T, class Entry>
 struct TakeCrosses {
   static constexpr int threads = 128;
@@ -173,7 +173,7 @@ struct TakeCrosses {
           page_(kernel.page + t_.page) {}
 
     TACIT_HD void run() {
-      // All have read the state before one of them writes it.
+      // All members have read the state before one of them writes it.
       team_.barrier();
       const CrossStatus end = walk();
       s_.status = odd_ ? CrossStatus::not_finite : end;
@@ -201,7 +201,7 @@ struct TakeCrosses {
           if (s_.rank >= t_.limit) return CrossStatus::too_many;
           s_.pending = 1;
         }
-        // The stopping rule was fooled: the cross through the worst row found, then on as before.
+        // The stopping criterion held too early: take the cross through the worst sampled row and continue.
         if (!has_room()) return CrossStatus::waiting;
         s_.pending = 0;
         if (!cross_through_row(s_.next)) return CrossStatus::too_many;
@@ -216,12 +216,12 @@ struct TakeCrosses {
     }
     TACIT_HD int spare() const { return 6 + 4 * s_.rank; }
     TACIT_HD char* flags(int side) const { return k_.used + t_.line + (side == 0 ? 0 : t_.count[0]); }
-    /// A reference column has as many elements as there are rows.
+    /// The reference column (side 0, with as many elements as rows) or row.
     TACIT_HD T* references(int side) const { return k_.reference + t_.line + (side == 0 ? 0 : t_.count[0]); }
     TACIT_HD CrossPages<T> pages() const { return {page_, t_.count[0], t_.count[1]}; }
     TACIT_HD T* cross(int side, Local l) const { return pages().at(side, l); }
     TACIT_HD T& most(int side, Local l) const { return pages().most(side, l); }
-    /// A page for the next cross.
+    /// Makes sure that there is a page for the next cross.
     TACIT_HD bool has_room() {
       T** const mine = page_ + s_.rank / crosses_of_page;
       if (*mine) return true;
@@ -253,7 +253,7 @@ struct TakeCrosses {
       return -1;
     }
 
-    /// A row (side 0) or column of R: to `out`, where that is given, and what there is in it.
+    /// Evaluates a row (side 0) or column of R, to `out` where given, and summarises it.
     TACIT_HD TACIT_APART Look residual(int side, Local index, T* out, double& noise) {
       const int along = 1 - side;
       const Local n = t_.count[along], fixed = k_.order[side][t_.begin[side] + index], rank = s_.rank;
@@ -286,7 +286,7 @@ struct TakeCrosses {
       noise = rounding * (look.met + look.more);
       return look;
     }
-    /// What there is in a line that is known, which is copied to `out` where that is given.
+    /// Summarises a known row or column, which is copied to `out` where given.
     TACIT_HD TACIT_APART Look view(int along, const T* line, T* out) {
       const char* const used = flags(along);
       Look look;
@@ -303,7 +303,7 @@ struct TakeCrosses {
       return a != 0 && std::fabs(a - b) <= std::fabs(a) / 2;
     }
 
-    /// Takes the cross in whose row and column of R lie where it belongs.
+    /// Adds the cross through (i, j), whose row and column of R are already stored in its place.
     TACIT_HD TACIT_APART void add(Local i, Local j, const Look& row) {
       const Local m = t_.count[0], n = t_.count[1], last = s_.rank;
       T* const u = cross(0, last);
@@ -370,7 +370,7 @@ struct TakeCrosses {
       return CrossStatus::done;
     }
 
-    /// The reference line `side` less the last cross: the squares that are left.
+    /// Subtracts the last cross from the reference line `side`; returns the remaining sum of squares.
     TACIT_HD double take_off(int side) {
       const int along = 1 - side;
       const Local last = s_.rank - 1;
@@ -393,7 +393,7 @@ struct TakeCrosses {
       noise = s_.noise[side];
       return view(1 - side, references(1 - side), out);
     }
-    /// Where the reference column is smallest.
+    /// The row where the reference column is smallest.
     TACIT_HD Local smallest_row() {
       const T* const line = references(0);
       const char* const used = flags(0);
@@ -426,7 +426,7 @@ struct TakeCrosses {
         const Look in_column = view(0, references(0), nullptr), in_row = view(1, references(1), nullptr);
         const bool column_left = in_column.at >= 0 && in_column.most > s_.noise[1],
                    row_left = in_row.at >= 0 && in_row.most > s_.noise[0];
-        if (!column_left && !row_left) return CrossStatus::done;  // verification looks further
+        if (!column_left && !row_left) return CrossStatus::done;  // verification continues
         const bool by_column = column_left && (!row_left || in_column.most > in_row.most);
         Local i = in_column.at, j = in_row.at;
         const int side = by_column ? 0 : 1;
@@ -439,7 +439,7 @@ struct TakeCrosses {
           if (!by_column) row = other;
         }
         if (odd_) return CrossStatus::not_finite;
-        if (!good || !agree(i, j)) {  // nothing in that row, or column
+        if (!good || !agree(i, j)) {  // that row or column is zero
           ++s_.empty;
           mark(side, by_column ? i : j);
           if (by_column && i == i_ref) i_ref = -1;
@@ -459,7 +459,7 @@ struct TakeCrosses {
         }
         team_.barrier();
         if (s_.error > allowed()) continue;
-        // The reference row and column stand for all others of R.
+        // The reference row and column represent all others of R.
         left = std::sqrt(left);
         if (left <= allowed()) {
           s_.error = left;
@@ -469,7 +469,8 @@ struct TakeCrosses {
       return CrossStatus::done;
     }
 
-    /// Estimates norm(R) from lines not looked at yet: the row to go on with where that is too much, else -1.
+    /// Estimates norm(R) from rows and columns not used yet; returns the row to continue with where it is too large,
+    /// else -1.
     TACIT_HD Local worst_of_sample() {
       const Local m = t_.count[0], n = t_.count[1];
       double rows2 = 0, columns2 = 0, worst = -1, noise;

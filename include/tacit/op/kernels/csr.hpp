@@ -9,11 +9,11 @@
 
 namespace tacit::op {
 
-/// How columns are stored: Local is the column; int16 is the column less the number of the row, for narrow bands.
+/// How columns are stored: Local is the column; int16 is the column minus the row, for narrow bands.
 template <class C>
 concept StoredColumn = std::same_as<C, Local> || std::same_as<C, std::int16_t>;
 
-/// What stands where a format stores no entry. Kernels skip it, so that padding brings no 0 * NaN.
+/// The column of padding. Kernels skip it, so that padding causes no 0 * NaN.
 template <StoredColumn C>
 inline constexpr C no_column = std::same_as<C, Local> ? C(-1) : std::numeric_limits<C>::min();
 
@@ -23,7 +23,7 @@ TACIT_HD Local column_of(C stored, Global row) {
   else return static_cast<Local>(row) + stored;
 }
 
-/// One element, loaded at once: complex numbers too, which stand at multiples of their size.
+/// One element in one load, also complex (aligned to its size).
 template <class T>
 TACIT_HD T element(const T* p) {
   return exec::Packet<T, 1>::load(p).v[0];
@@ -37,9 +37,9 @@ struct RowProduct {
   using P = exec::Packet<T, packet>;
   using Sum = exec::Sums<K, T>;
 
-  /// sum += the entries e, e + step, ... before end. The loads of a batch stand together, so that they are in flight
-  /// together in rows shorter than the batch too. x points to the first of the K columns; rows of X are k elements
-  /// apart.
+  /// sum += the entries e, e + step, ... before end. The loads of a batch precede its operations, so that they are in
+  /// flight together, also in rows shorter than the batch. x points to the first of the K columns; rows of X are k
+  /// elements apart.
   TACIT_HD static void add(Sum& sum, Global e, Global end, int step, const Column* column, const T* value, const T* x,
                            int k, Global row) {
     for (; e < end; e += batch * step) {
@@ -70,7 +70,8 @@ struct RowProduct {
   }
 };
 
-/// Lanes that share a row of the mean length: the smallest power of two that gives a lane two entries, 32 at most.
+/// The number of lanes that share a row of mean length: the smallest power of two that gives a lane two entries, at
+/// most 32.
 inline int csr_lanes(Global rows, Global entries) {
   int lanes = 1;
   while (lanes < 32 && rows > 0 && 2 * Global(lanes) * rows < entries) lanes *= 2;
@@ -80,7 +81,7 @@ inline int csr_lanes(Global rows, Global entries) {
 /// Y = A X (add: Y += A X) on K columns: y[to(i) k + c] = sum over e in row i of value[e] x[column(e) k + c], for c in
 /// [first, first + K), with k columns stored side by side; to(i) is i, or row[i] where `row` is not null. Rows may be
 /// empty; those of `row` are distinct.
-/// Memory: entries (sizeof(T) + sizeof(Column)) + rows sizeof(Offset) + what of X is touched + Y.
+/// Memory: entries (sizeof(T) + sizeof(Column)) + rows sizeof(Offset) + the touched part of X + Y.
 /// Alignment: value and y to sizeof(T), x to min(16, K sizeof(T)) bytes; k and first are multiples of K.
 template <class T, class Offset, StoredColumn Column, int W, int K, int Threads>
 struct CsrProduct {
@@ -105,7 +106,7 @@ struct CsrProduct {
   TACIT_HD void operator()(const U& team, Shared&) const {
     const auto lanes = team.template lanes<W>();
     using L = exec::Lanes<W, U>;
-    // Every lane of the team makes the same number of rounds: lanes.sum needs them all.
+    // Every lane does the same number of rounds, since lanes.sum() is called by the whole team.
     static_assert(rows_per_block % L::groups == 0);
     for (int r = lanes.group(); r < rows_per_block; r += L::groups) {
       const Global i = team.block() * rows_per_block + r;

@@ -1,6 +1,6 @@
-// Recompression of many blocks at once, as team kernels, a team a block: U V^T becomes U' diag(sigma) V'^T with
-// orthonormal columns, cut where the tolerance allows. As on the host (src/op/hmatrix/compress.cpp): triangles from
-// U^T U and V^T V, singular values of their small product by rotations of columns.
+// Recompression of many blocks at once, as team kernels with one team for each block: U V^T becomes U' diag(sigma) V'^T
+// with orthonormal columns, truncated at the tolerance. As on the host (src/op/hmatrix/compress.cpp): Cholesky factors
+// of U^T U and V^T V, and the singular values of their small product by one-sided Jacobi rotations.
 #pragma once
 
 #include <tacit/op/kernels/crosses.hpp>
@@ -21,17 +21,17 @@ TACIT_HD inline void add_to(Most& a, const Most& b) {
 }
 }  // namespace detail
 
-/// For blocks that are done and have at most `most` crosses: these are overwritten by the first columns of U' and V',
-/// sigma by the singular values, in double precision whatever T is, and the state becomes CrossStatus::cut. Blocks
-/// whose crosses depend on each other too much for squares stay as they are. Work: 3 r^2 (m + n) operations and some
-/// 100 r^3; memory: U and V read r / 4 + 1 times, mostly from cache, and written once.
+/// For finished blocks with at most `most` crosses: these are overwritten by the first columns of U' and V', sigma by
+/// the singular values, computed in double precision for every T, and the state becomes CrossStatus::cut. Blocks whose
+/// Gram matrices are numerically singular stay unchanged. Work: 3 r^2 (m + n) operations and some 100 r^3; memory: U
+/// and V read r / 4 + 1 times, mostly from cache, and written once.
 template <class T>
 struct CutCrosses {
   static constexpr int threads = 128;
   static constexpr int most = 32;
   struct Shared {
     double triangle[2][most * most];
-    double work[2 * most * most];  ///< columns of [a; I] under each other
+    double work[2 * most * most];  ///< columns of [a; I], stacked
     double diagonal[2][most], size[most];
     int order[most];
   };
@@ -41,7 +41,7 @@ struct CutCrosses {
   T* const* page;
   double* sigma;  ///< `most` of each block
   double share;   ///< of the tolerance
-  bool spectral;  ///< what the cut bounds: the largest singular value that is cut off, else the root of their squares
+  bool spectral;  ///< the truncation bounds the largest dropped singular value, else the root of their sum of squares
   Local cut_rank;
 
   template <exec::Team U>
@@ -50,7 +50,7 @@ struct CutCrosses {
     CrossState s = state[team.block()];
     const int r = s.rank;
     if (s.status != CrossStatus::done || r == 0 || r > most) return;
-    team.barrier();  // all have read the state
+    team.barrier();  // all members have read the state
     const double norm = std::sqrt(s.norm2 > 0 ? s.norm2 : 0.0),
                  allowed = share * std::hypot(t.relative * norm, t.absolute);
     const double least = std::fmax(1e-8, 100 * std::numeric_limits<double>::epsilon() * norm / (0.01 * allowed));
@@ -72,7 +72,7 @@ struct CutCrosses {
     }
     for (; cut_rank > 0 && k > cut_rank; --k) left = std::hypot(left, shared.size[shared.order[k - 1]]);
 
-    // x := R^-1 x of the singular vectors that are kept, each by one member.
+    // x := R^-1 x for each kept singular vector, by one member.
     for (int c = team.rank(); c < 2 * k; c += U::threads) {
       const int side = c < k ? 0 : 1, column = shared.order[side == 0 ? c : c - k];
       double* const x = shared.work + column * 2 * r + side * r;
@@ -104,7 +104,7 @@ struct CutCrosses {
   }
 
  private:
-  /// The upper triangle of G = a^T a, r x r by columns: four columns with four others by a warp.
+  /// The upper triangle of G = a^T a, r x r by columns: a warp multiplies four columns by four others.
   template <class U>
   TACIT_HD TACIT_APART static void squares(const U& team, double* G, const CrossPages<T>& cross, int side, Local n,
                                            int r) {
@@ -114,7 +114,7 @@ struct CutCrosses {
     const int across = (r + C - 1) / C, tiles = across * (across + 1) / 2;
     for (int round = 0; round < tiles; round += L::groups) {
       const int tile = round + lanes.group();
-      int column = 0, row = tile;  // tiles of the upper triangle, column after column
+      int column = 0, row = tile;  // tiles of the upper triangle, by columns
       while (row > column) row -= ++column;
       exec::Sums<C * C, double> sum{};
       if (tile < tiles) {
@@ -143,7 +143,7 @@ struct CutCrosses {
     team.barrier();
   }
 
-  /// G = R^T R, R in G's place; false where columns of a depend on each other so much that squares do not tell.
+  /// Cholesky factorisation G = R^T R in place; false where G is numerically singular.
   template <class U>
   TACIT_HD static bool triangle(const U& team, double* G, double* diagonal, int r, double least) {
     for (int k = team.rank(); k < r; k += U::threads) diagonal[k] = G[k + k * r];
@@ -165,7 +165,7 @@ struct CutCrosses {
     return true;
   }
 
-  /// [R_u R_v^T; I] into the work.
+  /// Stores [R_u R_v^T; I] in work.
   template <class U>
   TACIT_HD static void product(const U& team, Shared& shared, int r) {
     const double *const a = shared.triangle[0], *const b = shared.triangle[1];
@@ -179,12 +179,12 @@ struct CutCrosses {
     team.barrier();
   }
 
-  /// One-sided Jacobi (Hestenes 1958): rotations make the columns orthogonal, pairs of a round side by side. Sizes, and
-  /// their order from the largest on. False where it does not converge.
+  /// One-sided Jacobi (Hestenes 1958): rotations make the columns orthogonal, with the pairs of a round in parallel.
+  /// Computes the column norms and their descending order. False where it does not converge.
   template <class U>
   TACIT_HD TACIT_APART static bool rotate(const U& team, Shared& shared, int r) {
-    // A rotation leaves of a cosine c its square times those of others: after a sweep that met none above the root of
-    // rounding all are below it.
+    // Convergence is quadratic: after a sweep without a cosine above the root of the rounding unit, all are below that
+    // unit.
     constexpr double done = 1e-8, nothing = 1e-15;
     constexpr int sweeps = 30;
     const auto lanes = team.template lanes<8>();
@@ -239,8 +239,8 @@ struct CutCrosses {
   }
 };
 
-/// Crosses of each block out of their pages, without gaps: columns of u at to[block], then those of v. Memory: what is
-/// kept read and written once.
+/// Copies the crosses of each block out of their pages, without gaps: columns of u at to[block], then those of v.
+/// Memory: kept crosses are read and written once.
 template <class T>
 struct GatherCrosses {
   static constexpr int threads = 256;

@@ -1,10 +1,10 @@
-// The product of an H-matrix as two team kernels, on numbers packed without padding, whatever their blocks' sizes:
+// The product of an H-matrix as two team kernels, on numbers packed without padding for blocks of any size:
 //
-//   t = diag(s) V^T x    a team for some columns of one factor V: a warp for each few of them, all for long ones
-//   y = P [x; t]         a team for a panel of up to 64 rows: dense blocks and the rows of all U, column after column
-//
-// No two teams write to one place: no atomics, and sums in an order that depends on the matrix alone. Yamazaki et al.
-// 2018 run the same work as batches of matrix-vector products of variable size (op/hmatrix/batched.hpp).
+//   t = diag(s) V^T x    a team for some columns of one factor V: a warp for a few columns, the team for long ones
+//   y = P [x; t]         a team for a panel of up to 64 rows: dense blocks and the rows of all U, by columns
+// No two teams write to one element, so there are no atomics, and the order of sums depends on the matrix only.
+// Yamazaki et al. 2018 run the same work as batches of matrix-vector products of variable size
+// (op/hmatrix/batched.hpp).
 #pragma once
 
 #include <tacit/exec/kernels.hpp>
@@ -14,7 +14,7 @@
 
 namespace tacit::op {
 
-/// Numbers of an H-matrix by how they are stored: the scalar's own precision, float, 16-bit integers.
+/// The numbers of an H-matrix by format: the scalar's own precision, float, 16-bit integers.
 template <class R>
 struct PackedNumbers {
   const R* native;
@@ -48,18 +48,18 @@ struct ColumnRun {
   std::uint32_t offset, unused;
 };
 
-/// Values of S that a thread takes at once.
+/// The number of values of S that a thread loads at once.
 template <class S>
 inline constexpr int packed_width = sizeof(S) == 8 ? 2 : 4;
 
 /// z[k ld + to + j] = scale[to + j - columns] sum_i V(i, j) z[k ld + begin + i] for K planes; scale is indexed from the
-/// first place behind x. Memory: V once, x from cache.
+/// first position after x. Memory: V once, x from cache.
 template <class R, int K>
 struct FactorProducts {
   static constexpr int threads = 128;
   static constexpr int long_column = 1024;
   using Shared = exec::NothingShared;
-  /// Columns of a task that keep a team busy, for factors of so many rows.
+  /// The number of columns of a task, for factors with `rows` rows, that occupies a team.
   static constexpr int columns_of_task(std::int64_t rows) { return rows >= long_column ? 4 : 16; }
 
   const FactorTask* task;
@@ -91,14 +91,14 @@ struct FactorProducts {
     const bool together = rows >= long_column;
     const int lane = together ? team.rank() : lanes.lane(), width = together ? U::threads : L::width,
               group = together ? 0 : lanes.group(), groups = together ? 1 : L::groups;
-    // Every member makes the same number of rounds: sums need them all.
+    // Every member does the same number of rounds, since sums are called by the whole team.
     for (int round = 0; round < count; round += groups * C) {
       const int first = round + group * C;
       exec::Sums<C * K, R> sum{};
       if (first < count) {
         const S* column[C];
         TACIT_UNROLL
-        for (int c = 0; c < C; ++c)  // behind the last: that one again, for nobody
+        for (int c = 0; c < C; ++c)  // beyond the last: that one again, unused
           column[c] = v + std::int64_t(first + c < count ? first + c : count - 1) * rows;
         TACIT_UNROLL_BY(2)
         for (int i = lane * W; i < rows; i += width * W) {
@@ -132,12 +132,12 @@ struct FactorProducts {
   }
 };
 
-/// y[k ldy + begin + r] = sum over the panel's columns of P(r, c) scale z[k ld + place of c], K planes. Memory: P once,
-/// 2 bytes a column more.
+/// y[k ldy + begin + r] = sum over the panel's columns of P(r, c) scale z[k ld + position of c], K planes. Memory: P
+/// once, and 2 bytes for each column.
 template <class R, int K>
 struct PanelProducts {
   static constexpr int threads = 256;
-  static constexpr int chunk = 256;  ///< columns whose coefficients are brought at once
+  static constexpr int chunk = 256;  ///< columns whose coefficients are loaded at once
   static constexpr int most_rows = 64;
   struct Shared {
     R coefficient[K][chunk];
@@ -172,7 +172,7 @@ struct PanelProducts {
     if (t.aligned) multiply<S, packed_width<S>>(team, shared, t, format, data + t.data[format], total);
     else multiply<S, 1>(team, shared, t, format, data + t.data[format], total);
   }
-  // Threads stand side by side on a column, W rows each, and groups of them on columns that follow each other.
+  // Neighbouring threads work on one column, W rows each, and groups of threads on consecutive columns.
   template <class S, int W, class U, class Total>
   TACIT_HD void multiply(const U& team, Shared& shared, const PanelTask& t, int format, const S* data,
                          Total& total) const {

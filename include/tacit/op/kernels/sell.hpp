@@ -1,4 +1,4 @@
-// y = A x or y += A x for A in SELL-C-sigma, as a kernel over a Team: a thread for each row of a slice.
+// y = A x or y += A x for A in SELL-C-sigma, as a kernel over a Team with one thread for each row of a slice.
 //
 // Kreutzer, Hager, Wellein, Fehske, Bishop (2014): rows are sorted by length inside windows of sigma rows, cut into
 // slices of C rows, and each slice is padded to its longest row and stored column by column, so that C neighbouring
@@ -11,10 +11,10 @@ namespace tacit::op {
 
 /// Y = A X (add: Y += A X) on K columns. Slice s holds the entries slice_begin[s] .. slice_begin[s + 1]; the j-th entry
 /// of its row r is number slice_begin[s] + j C + r. Padding has column no_column<Column> and is skipped. Row r of slice
-/// s is row s C + r of Y, or row[s C + r] where `row` is not null (-1 for places that only fill the last slice); 16-bit
-/// columns count from s C + r. y[i k + c] = sum of value x[column k + c], c in [first, first + K), with k columns
-/// stored side by side. Memory: padded entries (sizeof(T) + sizeof(Column)) + rows 4 + what of X is touched + Y.
-/// Alignment as for CsrProduct.
+/// s is row s C + r of Y, or row[s C + r] where `row` is not null (-1 for padding of the last slice); 16-bit columns
+/// count from s C + r. y[i k + c] = sum of value x[column k + c], c in [first, first + K), with k columns stored side
+/// by side. Memory: padded entries (sizeof(T) + sizeof(Column)) + rows 4 + the touched part of X + Y. Alignment as for
+/// CsrProduct.
 template <class T, StoredColumn Column, int C, int K, int Threads>
 struct SellProduct {
   static constexpr int threads = Threads;

@@ -1,4 +1,5 @@
-// The product of a staged matrix: a team works on a block of rows, stage by stage, while the next stage is on its way.
+// The product of a staged matrix: a team works on a block of rows, stage by stage, while the next stage is being
+// copied.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -12,7 +13,7 @@
 
 namespace tacit::op {
 
-/// A half (IEEE binary16) as a float, by its bits.
+/// Converts a half (IEEE binary16) to float.
 TACIT_HD inline float half_value(std::uint16_t h) {
 #ifdef __CUDA_ARCH__
   float value;
@@ -26,24 +27,24 @@ TACIT_HD inline float half_value(std::uint16_t h) {
 #endif
 }
 
-/// What a lane's cell of X holds: one number of T, or two columns in halves, the first of them in the low bits.
+/// A lane's cell of X: one number of T, or two columns in halves, the first in the low bits.
 template <class T, bool Packed>
 using StagedCell = std::conditional_t<Packed, std::uint32_t, T>;
 
-/// How a block of rows is cut for a team. Its rows are worked on in slices of `side` rows, whose `lanes` lanes each are
-/// a warp; a slice's entries are stored step by step, four steps (a quad) together, every row's four being neighbours.
+/// How a block of rows is divided for a team. A slice has `side` rows with `lanes` lanes each, which together are a
+/// warp; its entries are stored in groups of four steps (quads), in which the four entries of a row are contiguous.
 struct StagedShape {
-  int lanes;  ///< cells of a row of X that are worked on at once: 1, 8 or 32
+  int lanes;  ///< cells of a row of X that are processed at once: 1, 8 or 32
   int cell;   ///< bytes of a cell
   int rows;   ///< of a block
   int slots;  ///< rows of X in a stage
-  int quads;  ///< of a part: what is copied of the entries at once; 0: entries are read where they are
+  int quads;  ///< of a part, the entries that are copied at once; 0: entries are read in place
   constexpr int side() const { return 32 / lanes; }
   constexpr int slices() const { return rows / side(); }
-  /// Rows of X that lie side by side in all banks of shared memory, and rows of a slice that read in one go (8 bytes a
-  /// lane are read by half a warp at a time).
+  /// Rows of X that together cover all banks of shared memory, and rows of a slice that are read in one transaction
+  /// (with 8 bytes for each lane, half a warp at a time).
   constexpr int banks() const { return lanes * cell >= 128 ? 1 : 128 / (lanes * cell); }
-  /// Rows of zeros behind a stage's, one a bank, which padding reads.
+  /// Rows of zeros after those of a stage, one for each bank, which padding reads.
   constexpr int zeros() const { return side(); }
 };
 template <class T, int Lanes, bool Packed>
@@ -53,10 +54,10 @@ constexpr StagedShape staged_shape() {
 }
 
 /// Y = A X for `lanes` cells of a row of X, from cell `first` on. Lane l of a row's lanes has cell l. With 32 lanes a
-/// staged row of X is read as neighbouring words: no two lanes meet in a bank, an entry is read once for all lanes,
-/// rows need no padding. With fewer lanes several rows are read at a time, in the order that the host found for them to
-/// lie in different banks. Copies of the next part's entries, and of the next stage's rows of X, are under way while a
-/// part is worked on. Sums are formed in T.
+/// staged row of X is read as neighbouring words: there are no bank conflicts, an entry is read once for all lanes, and
+/// rows need no padding. With fewer lanes several rows are read at a time, in an order that the host has chosen to
+/// avoid bank conflicts. The entries of the next part, and the rows of X of the next stage, are copied while a part is
+/// processed. Sums are formed in T.
 template <class T, class V, int Lanes, bool Packed>
 struct StagedProduct {
   static constexpr StagedShape shape = staged_shape<T, Lanes, Packed>();
@@ -145,7 +146,7 @@ struct StagedProduct {
     const std::uint32_t* const heads = slice + std::size_t(p) * slices;
     for (int i = team.rank(); i < slices; i += Tm::threads) team.template copy<4>(&shared.slice[to][i], heads + i);
     if constexpr (shape.quads > 0) {
-      // Parts have whole 16 bytes of either kind.
+      // Parts are multiples of 16 bytes in both arrays.
       const Global from = quad_begin[p] * 4 * side;
       const int n = int(quad_begin[p + 1] - quad_begin[p]) * 4 * side;
       constexpr int some = 16 / int(sizeof(V));
@@ -178,7 +179,7 @@ struct StagedProduct {
     T factor;
     if constexpr (std::is_same_v<V, std::uint16_t>) factor = T(half_value(v));
     else factor = T(v);
-    // One rounding, whoever compiles it: the same bits from one thread and from teams.
+    // Rounded once by every compiler, so that serial and team runs have the same bits.
     if constexpr (Packed) {
       sum.v[0] = std::fma(factor, T(half_value(std::uint16_t(cell & 0xffffu))), sum.v[0]);
       sum.v[1] = std::fma(factor, T(half_value(std::uint16_t(cell >> 16))), sum.v[1]);
@@ -186,7 +187,7 @@ struct StagedProduct {
       sum.v[0] = std::fma(factor, cell, sum.v[0]);
     }
   }
-  // A row's steps, quad by quad, the next quad being read meanwhile; x: of this lane.
+  // Sums the steps of a row, quad by quad, with the next quad being loaded; x: of this lane.
   TACIT_HD static Sums row_sum(Sums sum, const V* values, const std::uint16_t* places, int quad, int steps, int row,
                                const Cell* x) {
     if (steps == 0) return sum;
@@ -258,7 +259,7 @@ TACIT_HD inline float power_of_two(int e) {
 #endif
 }
 
-/// up[c]: the power of two that brings column c to at most 2^(room + 1), over `teams` partial maxima.
+/// up[c]: the power of two that scales column c to at most 2^(room + 1), from `teams` partial maxima.
 struct ColumnPowers {
   static constexpr int threads = 256;
   struct Shared {};
@@ -277,7 +278,7 @@ struct ColumnPowers {
 #else
       bits = std::bit_cast<std::uint32_t>(largest);
 #endif
-      // Below floats' range the exponent counts as its end.
+      // Below the range of floats the smallest exponent is used.
       int e = largest > 0 ? int(bits >> 23) - 127 - room : 0;
       e = e < -126 ? -126 : e > 126 ? 126 : e;
       up[c] = power_of_two(e);
@@ -285,7 +286,7 @@ struct ColumnPowers {
   }
 };
 
-/// The nearest half, ties to even; beyond its range infinite.
+/// Rounds to half, ties to even; infinite beyond its range.
 TACIT_HD inline std::uint16_t nearest_half(float f) {
 #ifdef __CUDA_ARCH__
   std::uint16_t h;
@@ -307,7 +308,7 @@ TACIT_HD inline std::uint16_t nearest_half(float f) {
 #endif
 }
 
-/// Two columns to a cell, each over its power of two; what is missing of the last cell is 0.
+/// Packs two columns into a cell, each scaled by its power of two; a missing second column is 0.
 struct PackHalves {
   static constexpr int threads = 256;
   struct Shared {};

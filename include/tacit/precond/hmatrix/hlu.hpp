@@ -2,6 +2,7 @@
 // arithmetics of H-matrices", doi 10.1007/s00607-003-0019-1.
 #pragma once
 
+#include <tacit/base/names.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/noted.hpp>
 
@@ -79,3 +80,11 @@ class Hlu final : public op::Operator<T, Host>, public op::Noted {
 };
 
 }  // namespace tacit::precond
+
+namespace tacit {
+template <>
+inline constexpr auto names_of<precond::FactorPrecision> =
+    named<precond::FactorPrecision>("precision", {{precond::FactorPrecision::automatic, "auto"},
+                                                  {precond::FactorPrecision::single, "single"},
+                                                  {precond::FactorPrecision::full, "full"}});
+}  // namespace tacit

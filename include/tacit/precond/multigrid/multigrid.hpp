@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/base/names.hpp>
+#include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/operator.hpp>
@@ -159,7 +160,7 @@ struct MultigridReport {
 struct MultigridSolve {
   double rtol = 1e-10, atol = 0;
   int max_cycles = 50;
-  bool max_norm = true;
+  krylov::Norm norm = krylov::Norm::max;
   /// Called after each cycle on every rank with its number and ||r|| / ||b||; true on any rank stops all.
   std::function<bool(int, double)> callback;
 };

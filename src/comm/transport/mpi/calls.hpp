@@ -1,4 +1,4 @@
-// What all that calls MPI shares: the check of codes, the lock of the process, buffers that MPI may still read.
+// Shared by all code that calls MPI: the check of error codes, the process' lock, buffers that MPI may still read.
 #pragma once
 
 #include <mpi.h>
@@ -25,14 +25,14 @@ inline bool finalized() {
   return flag;
 }
 
-// MPI is asked for MPI_THREAD_SERIALIZED: all communicators of the process take turns.
+// MPI is initialised with MPI_THREAD_SERIALIZED, so all communicators of the process share one lock.
 inline const std::shared_ptr<TransportLock>& process_lock() {
   static const auto& lock =
       *new std::shared_ptr<TransportLock>(std::make_shared<TransportLock>());  // outlives all communicators
   return lock;
 }
 
-// Buffers of given-up sends, which MPI may read until the end.
+// Buffers of abandoned sends, which MPI may read until it is finalised.
 inline std::vector<std::shared_ptr<void>>& kept() {
   static auto* buffers = new std::vector<std::shared_ptr<void>>;
   return *buffers;

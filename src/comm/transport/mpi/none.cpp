@@ -1,4 +1,4 @@
-// A build without MPI: one rank, and a clear word to whoever asks for more.
+// A build without MPI: MPI functions throw Error(environment).
 #include <tacit/comm/communicator.hpp>
 
 namespace tacit::comm {

@@ -1,4 +1,4 @@
-// The one folder that calls MPI.
+// The MPI transport. Only this folder calls MPI.
 #include "window.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace mpi;
 
-constexpr int notice_tag = 0;  // the others are shifted up by one
+constexpr int notice_tag = 0;  // other tags are shifted up by one
 
 class MpiNeighbourhood final : public Neighbourhood {
  public:
@@ -35,7 +35,7 @@ class MpiNeighbourhood final : public Neighbourhood {
     const auto lock = process_lock()->take();
     if (finalized()) return;
     MPI_Type_free(&element_);
-    if (!*failed_) MPI_Comm_free(&comm_);  // else as the transport's own: messages may be on their way
+    if (!*failed_) MPI_Comm_free(&comm_);  // not freed after a failure: messages may be in flight
   }
   Ticket start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
                std::span<const std::int32_t> in_offsets) override;
@@ -43,14 +43,14 @@ class MpiNeighbourhood final : public Neighbourhood {
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Datatype element_ = MPI_BYTE;
-  std::shared_ptr<std::vector<int>> counts_[2];  // of the operations under way
+  std::shared_ptr<std::vector<int>> counts_[2];  // of the operations in flight
   int forth_ = 0;
   std::shared_ptr<const bool> failed_;
 };
 
 class MpiTransport final : public Transport {
  public:
-  /// `node`: this rank's, where it is known; else MPI is asked.
+  /// `node`: the ranks of this rank's node where they are known; else they come from MPI.
   explicit MpiTransport(MPI_Comm parent, std::vector<int> node = {}) : node_(std::move(node)) {
     const auto lock = process_lock()->take();
     check_mpi(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
@@ -62,8 +62,8 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override {
     const auto lock = process_lock()->take();
     if (finalized()) return;
-    // What a failure has left on its way finds no receiver: MPICH ends the program for it, Open MPI hands it to the
-    // next communicator with this one's number.
+    // After a failure messages may be in flight without a receiver: MPICH would abort, and Open MPI would deliver them
+    // to the next communicator with this one's number. So it is not freed.
     if (*failed_) return;
 #ifdef MPICH_VERSION
     int left = 0;
@@ -133,7 +133,7 @@ class MpiTransport final : public Transport {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       return;
     }
-    // A send or a collective cannot be called back: its buffer stays, and MPI ends it when it can.
+    // A send or a collective cannot be cancelled: its buffer is kept until MPI completes it.
     kept().push_back(std::move(keep));
     if (t.numbers[0] == sends) MPI_Request_free(&request);
   }
@@ -295,26 +295,26 @@ class MpiTransport final : public Transport {
   }
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  // Here or elsewhere: messages may have been given up.
+  // Shared by duplicates: whether messages may have been abandoned.
   std::shared_ptr<bool> failed_ = std::make_shared<bool>(false);
   std::vector<int> node_;
   std::vector<std::shared_ptr<MpiWindow>> windows_;
 };
 
-// MPI frees windows collectively, and ranks drop exchanges in any order: windows stay with the transport, and are used
-// anew when all ranks have dropped theirs, which is found out when the next one is made.
+// MPI frees windows collectively, but ranks drop exchanges in any order. So windows stay with the transport, and one
+// that all ranks have dropped is reused when the next is made.
 std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLeast& all_least) {
-  // What may fail on one rank alone stands before the agreement that all will come to MPI_Win_allocate.
+  // Everything that may fail on a single rank precedes the agreement before MPI_Win_allocate.
   windows_.reserve(windows_.size() + 1);
   {
     const auto lock = process_lock()->take();
     Windows::expect_one();
   }
   auto fresh = std::make_shared<MpiWindow>();
-  std::vector<std::int64_t> fits(windows_.size() + 1);  // nobody else but Windows holds them
+  std::vector<std::int64_t> fits(windows_.size() + 1);  // windows held by Windows only
   for (std::size_t i = 0; i < windows_.size(); ++i)
     fits[i] = windows_[i].use_count() <= 2 && windows_[i]->usable() && windows_[i]->bytes() >= bytes;
-  all_least(fits);  // its last place is there for ranks that have made none yet
+  all_least(fits);  // the last element is for ranks that have made none yet
   const auto found = std::find(fits.begin(), fits.end(), 1);
   std::shared_ptr<MpiWindow> window;
   {
@@ -329,7 +329,7 @@ std::shared_ptr<Window> MpiTransport::make_window(std::size_t bytes, const AllLe
     window->clear();
   }
   std::int64_t unified = window->unified();
-  all_least({&unified, 1});  // nobody writes before all are clear
+  all_least({&unified, 1});  // no rank writes before all are cleared
   return unified ? window : nullptr;
 }
 
@@ -341,7 +341,7 @@ std::shared_ptr<Neighbourhood> MpiTransport::make_neighbourhood(std::span<const 
 
 Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> out_offsets, void* in,
                                std::span<const std::int32_t> in_offsets) {
-  // Until the operation is over MPI may read its counts.
+  // MPI may read the counts until the operation completes.
   auto counts = std::make_shared<std::vector<int>>();
   const auto differences = [&](std::span<const std::int32_t> offsets) {
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) counts->push_back(offsets[i + 1] - offsets[i]);
@@ -361,7 +361,7 @@ Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> ou
   return t;
 }
 
-// How many ranks the launcher says it started; 0 when there was none.
+// The number of ranks according to the launcher's environment; 0 without a launcher.
 int launched_ranks() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_WORLD_SIZE"})
     if (const char* value = std::getenv(name)) return std::atoi(value);

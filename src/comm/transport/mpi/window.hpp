@@ -1,4 +1,4 @@
-// Windows of MPI's one-sided communication, and how they end.
+// Windows of MPI's one-sided communication, and when they are freed.
 #pragma once
 
 #include "calls.hpp"
@@ -11,7 +11,7 @@ namespace tacit::comm::mpi {
 
 class MpiWindow final : public Window {
  public:
-  /// Collective and cannot be left; nothing but MPI's own calls may fail here.
+  /// Collective and cannot be cancelled; only MPI's own calls may fail here.
   void make(MPI_Comm comm, std::size_t bytes) {
     check_mpi(MPI_Win_allocate(MPI_Aint(bytes), 1, MPI_INFO_NULL, comm, &base_, &window_), "MPI_Win_allocate");
     bytes_ = bytes;
@@ -20,9 +20,9 @@ class MpiWindow final : public Window {
     check_mpi(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
     usable_ = true;
   }
-  /// Not after an error of make().
+  /// False after an error of make().
   bool usable() const { return usable_; }
-  /// What others have put is seen by plain reads.
+  /// Whether plain reads see the puts of other ranks (unified memory model).
   bool unified() const {
     int* model = nullptr;
     int found = 0;
@@ -34,7 +34,7 @@ class MpiWindow final : public Window {
     std::memset(base_, 0, bytes_);
     MPI_Win_sync(window_);
   }
-  /// Collective. Nothing is written or read any more.
+  /// Collective. Nothing may be read or written afterwards.
   void free() noexcept {
     usable_ = false;
     if (window_ == MPI_WIN_NULL) return;
@@ -58,7 +58,7 @@ class MpiWindow final : public Window {
   }
   std::uint64_t read(std::size_t flag) override {
     if (window_ == MPI_WIN_NULL) return 0;
-    // The flag is seen by who looks after MPI has been called and its copy of the memory is that of others.
+    // The flag becomes visible after MPI has progressed and the public and private copies are synchronised.
     if (++looked_ % 4 == 0) {
       int arrived = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &arrived, MPI_STATUS_IGNORE);
@@ -77,12 +77,12 @@ class MpiWindow final : public Window {
   bool usable_ = false;
 };
 
-// Windows that all their ranks have. MPI frees them collectively, and the objects that use them end in any order: they
-// are freed by MPI_Finalize's first act, which is to delete the attributes of MPI_COMM_SELF. All ranks do so in the
-// order in which the windows were made, which no two of them saw differently.
+// All windows of the process. MPI frees windows collectively, but the objects that use them are destroyed in any order.
+// So they are freed at the beginning of MPI_Finalize, which deletes the attributes of MPI_COMM_SELF, in the order in
+// which they were made, which is the same on all ranks.
 class Windows {
  public:
-  /// What may fail.
+  /// Allocates what make() needs, since this may fail.
   static void expect_one() {
     auto& w = all();
     if (w.key_ == MPI_KEYVAL_INVALID) {

@@ -18,7 +18,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// swapcontext() asks the kernel for the signal mask each time, which costs more than all else of a switch.
+// Not swapcontext(), which makes a system call for the signal mask at each switch.
 #if defined(__x86_64__) && defined(__ELF__)
 #define TACIT_OWN_SWITCH 1
 extern "C" void tacit_switch_stack(void** from, void* to);
@@ -56,7 +56,7 @@ tacit_switch_stack:
 
 namespace tacit::comm::detail {
 namespace {
-// The Itanium ABI's: the exceptions that are being handled, and the number of those on their way.
+// As in the Itanium ABI: the exceptions being handled, and the number of uncaught ones.
 struct Exceptions {
   void* caught = nullptr;
   unsigned int uncaught = 0;
@@ -84,7 +84,7 @@ struct Fiber::Parts {
 };
 
 namespace {
-thread_local Fiber::Parts* entered = nullptr;  // the fiber that is gone on with
+thread_local Fiber::Parts* entered = nullptr;  // the running fiber
 thread_local Fiber::Parts* left = nullptr;
 
 void arrive() {
@@ -128,8 +128,8 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
   p.tsan = __tsan_create_fiber(0);
 #endif
 #ifdef TACIT_OWN_SWITCH
-  // As if it had given way at its beginning; the return address of `enter` belongs to no function, and is aligned like
-  // a call's.
+  // The stack looks as if the fiber had been suspended at its beginning; the return address of `enter` is no function,
+  // and the stack is aligned as after a call.
   auto* const words = reinterpret_cast<std::uint64_t*>(base + (p.stack_bytes - page)) - 11;
   std::memset(words, 0, 11 * sizeof *words);
   std::uint32_t mxcsr;

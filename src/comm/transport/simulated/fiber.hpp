@@ -1,4 +1,4 @@
-// Fiber: a function with a stack of its own that runs until it gives way.
+// Fiber: a function with its own stack that runs until it switches to another fiber.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,14 @@ namespace tacit::comm::detail {
 
 class Fiber {
  public:
-  /// The calling thread's own.
+  /// The fiber of the calling thread.
   Fiber();
-  /// f must not throw, and never return: it gives way for good. Error(environment) where there is no memory for the
-  /// stack.
+  /// f must not throw and must not return; it ends by switching away. Error(environment) where there is no memory for
+  /// the stack.
   Fiber(std::size_t stack_bytes, std::function<void()> f);
   Fiber(const Fiber&) = delete;
   ~Fiber();
-  /// Goes on with `to`; returns when something comes back here. What the C++ runtime keeps of exceptions that are under
-  /// way goes along.
+  /// Switches to `to`; returns when some fiber switches back. Also switches the C++ runtime's state of exceptions.
   void give_way(Fiber& to);
 
   struct Parts;

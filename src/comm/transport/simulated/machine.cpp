@@ -8,12 +8,6 @@
 namespace tacit::comm {
 namespace {
 
-constexpr Names<MachineModel::Delivery, 2> deliveries{
-    "delivery", {{{MachineModel::Delivery::eager, "eager"}, {MachineModel::Delivery::meeting, "meeting"}}}};
-constexpr Names<MachineModel::Progress, 3> progresses{"progress",
-                                                      {{{MachineModel::Progress::ideal, "ideal"},
-                                                        {MachineModel::Progress::in_wait, "in_wait"},
-                                                        {MachineModel::Progress::poll, "poll"}}}};
 enum class Known { hopper, fitted, modern, tsubame };
 constexpr Names<Known, 4> machines{
     "machine",
@@ -48,18 +42,47 @@ MachineModel MachineModel::named(std::string_view name) {
 std::vector<std::string> MachineModel::names() {
   return machines.all();
 }
-MachineModel::Delivery MachineModel::delivery_of(std::string_view name) {
-  return deliveries.value(name);
-}
-MachineModel::Progress MachineModel::progress_of(std::string_view name) {
-  return progresses.value(name);
+namespace {
+// Clocks stay finite.
+const Range seconds{.least = 0, .most = 1e15, .needed = "a number from 0 to 1e15"};
+// Nothing between 0, at which they cost nothing, and 1e-15.
+const Range a_rate{.least = 0, .most = std::numeric_limits<double>::max(), .needed = "0, or a number above 1e-15"};
+}  // namespace
+
+std::span<const Option<MachineModel>> machine_options() {
+  using O = MachineModel;
+  static const std::vector<Option<O>> all{
+      option<O>("latency", &O::latency, seconds, "L: seconds of a message on the wire"),
+      option<O>("overhead", &O::overhead, seconds, "o: seconds of the processor for a message, at each end"),
+      option<O>("gap", &O::gap, seconds, "G: seconds a byte on the wire"),
+      option<O>("noise", &O::noise, seconds, "mean of an exponentially distributed delay of each kernel on each rank"),
+      option<O>("bandwidth", &O::bandwidth, a_rate,
+                "bytes a second that a rank moves in kernels; 0: they cost nothing"),
+      option<O>("flop_rate", &O::flop_rate, a_rate, "operations a second of a rank; 0: they cost nothing"),
+      option<O>("kernel", &O::kernel, seconds, "what every kernel costs beside"),
+      option<O>("cache", &O::cache, seconds, "bytes; a kernel that moves at most so many runs from the cache"),
+      option<O>("cache_bandwidth", &O::cache_bandwidth, a_rate, "bytes a second from there"),
+      option<O>("poll_interval", &O::poll_interval, positive(), "with progress poll: seconds between two"),
+      option<O>("seed", &O::seed, between(0, 9007199254740992.0, "(2^53)"), "of the noise"),
+      option<O>("delivery", &O::delivery,
+                "meeting: a message leaves when its receiver asks for it, too (rendezvous); eager: a late receiver "
+                "finds it there"),
+      option<O>("progress", &O::progress,
+                "how the rounds of a started sum go on: by themselves (ideal), while the rank waits for something "
+                "(in_wait), also from kernels (poll)"),
+  };
+  return all;
 }
 
-const char* to_string(MachineModel::Delivery delivery) {
-  return deliveries.name(delivery);
-}
-const char* to_string(MachineModel::Progress progress) {
-  return progresses.name(progress);
+std::span<const Option<MachineModel::Level>> level_options() {
+  using O = MachineModel::Level;
+  static const std::vector<Option<O>> all{
+      option<O>("ranks", &O::ranks, at_least(1, "rank"), "neighbouring ranks of a group (a socket, a node)"),
+      option<O>("latency", &O::latency, seconds, "L within the group"),
+      option<O>("overhead", &O::overhead, seconds, "o within the group"),
+      option<O>("gap", &O::gap, seconds, "G within the group"),
+  };
+  return all;
 }
 
 std::string MachineModel::describe() const {
@@ -68,7 +91,7 @@ std::string MachineModel::describe() const {
                 "L %g us, o %g us, G %g ns/B, noise %g us, %g GB/s (%g GB/s up to %g KB), %g Gflop/s, %g us a kernel, "
                 "delivery %s, progress %s",
                 1e6 * latency, 1e6 * overhead, 1e9 * gap, 1e6 * noise, 1e-9 * bandwidth, 1e-9 * cache_bandwidth,
-                cache / 1024, 1e-9 * flop_rate, 1e6 * kernel, to_string(delivery), to_string(progress));
+                cache / 1024, 1e-9 * flop_rate, 1e6 * kernel, tacit::to_string(delivery), tacit::to_string(progress));
   std::string all = text;
   if (progress == Progress::poll) all += message(" every ", 1e6 * poll_interval, " us");
   for (const auto& l : levels)
@@ -79,24 +102,13 @@ std::string MachineModel::describe() const {
 }
 
 void MachineModel::check() const {
-  const auto time = [](const char* name, double value) {
-    require(value >= 0 && value <= 1e15, "a machine's ", name, " of ", value, "; a number from 0 to 1e15 is needed");
-  };
-  // Clocks stay finite.
-  const auto rate = [](const char* name, double value) {
-    require(value == 0 || (value >= 1e-15 && std::isfinite(value)), "a machine's ", name, " of ", value,
-            "; 0, or a number above 1e-15 is needed");
-  };
-  time("latency", latency), time("overhead", overhead), time("gap", gap), time("noise", noise);
-  time("kernel", kernel), time("cache", cache);
-  rate("bandwidth", bandwidth), rate("flop_rate", flop_rate), rate("cache_bandwidth", cache_bandwidth);
+  check_values(machine_options(), *this);
+  for (const double rate : {bandwidth, flop_rate, cache_bandwidth})
+    require(rate == 0 || rate >= 1e-15, "a machine's rate of ", rate, "; ", a_rate.needed, " is needed");
   require(cache == 0 || bandwidth == 0 || cache_bandwidth > 0, "a machine with a cache of ", cache,
           " bytes and no cache_bandwidth: what runs from it would cost nothing");
-  require(progress != Progress::poll || (poll_interval > 0 && std::isfinite(poll_interval)), "a machine polls every ",
-          poll_interval, " s; a number > 0 is needed");
   for (int inner = 1; const auto& level : levels) {
-    time("latency within a level", level.latency), time("overhead within a level", level.overhead);
-    time("gap within a level", level.gap);
+    check_values(level_options(), level);
     require(level.ranks >= inner && level.ranks % inner == 0, "a level of ", level.ranks, " ranks around groups of ",
             inner, "; levels go from the inside out, each a multiple of the one before");
     inner = level.ranks;

@@ -1,4 +1,4 @@
-// What a communicator asks of the clock of a simulated rank.
+// The interface of a simulated rank that communicators use.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -12,25 +12,26 @@ namespace tacit::comm::detail {
 
 class SimulatedRank : public VirtualClock {
  public:
-  /// Others run until something has come for this rank; its clock says when. Error(environment) when nothing ever will.
+  /// Lets other ranks run until something has arrived for this one, and advances the clock to that time.
+  /// Error(environment) in a deadlock.
   virtual void wait() = 0;
-  /// Whoever is behind this rank's clock runs first.
+  /// Lets all ranks run whose clocks are behind this one's.
   virtual void let_others_catch_up() = 0;
-  /// A sum begins: where rounds go on by themselves, they do from now on.
+  /// Called when a sum starts, from when its rounds advance by themselves where the model says so.
   virtual void sum_started(const Transport& over, int channel) = 0;
-  /// Its result is used.
+  /// Called when its result is used.
   virtual void sum_taken(const Transport& over, int channel) = 0;
-  /// Compute loops that poll have no time of their own: only what kernels declare lets pending sums go on.
+  /// False in compute loops that poll: their time comes from the kernels' declarations, during which sums are advanced.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;
   double bandwidth() const noexcept override { return machine().bandwidth; }
   virtual void restart_clocks() = 0;
   virtual SimulatedTimes read_clocks() = 0;
 
-  /// What time is spent on from here to the end of the block; the outermost counts.
+  /// Assigns the time until the end of the block to a phase; the outermost phase counts.
   class For {
    public:
-    /// `begins`: one more of that kind.
+    /// `begins`: increases the phase's count.
     For(SimulatedRank* rank, const char* phase, bool begins = false) : rank_(rank && !rank->phase_ ? rank : nullptr) {
       if (!rank_) return;
       rank_->phase_ = phase;

@@ -1,4 +1,4 @@
-// Messages of simulated ranks: when each leaves, when it is there.
+// The transport of simulated ranks, with the times of sending and arrival.
 #pragma once
 
 #include "world.hpp"
@@ -18,7 +18,7 @@ auto find(List& list, std::int64_t number) {
 
 class SimulatedTransport final : public Transport {
  public:
-  SimulatedTransport(World& world, std::shared_ptr<Mailroom> room, int rank)
+  SimulatedTransport(World& world, std::shared_ptr<MessageQueues> room, int rank)
       : world_(world), me_(*world.list[std::size_t(rank)]), room_(std::move(room)) {
     if (world_.machine.progress == MachineModel::Progress::ideal) lanes_.assign(State::sum_channels, -never);
   }
@@ -156,7 +156,7 @@ class SimulatedTransport final : public Transport {
     const int order = duplicated_++;
     auto& [child, left] = room_->children[order];
     if (!child) {
-      child = std::make_shared<Mailroom>(size(), ++world_.rooms_made), left = size();
+      child = std::make_shared<MessageQueues>(size(), ++world_.rooms_made), left = size();
       world_.rooms.push_back(child);
     }
     auto mine = std::make_shared<SimulatedTransport>(world_, child, me_.rank);
@@ -165,7 +165,7 @@ class SimulatedTransport final : public Transport {
   }
   void allow_engine() override {
     throw Error(ErrorKind::environment,
-                "a simulated rank has no thread for an engine; MachineModel::progress says how pending sums go on");
+                "a simulated rank has no thread for an engine; MachineModel::progress says how pending sums advance");
   }
   detail::SimulatedRank* simulated() override { return &me_; }
   void polls(std::function<void()> push_on) override { me_.polls.push_back(std::move(push_on)); }
@@ -182,8 +182,9 @@ class SimulatedTransport final : public Transport {
     const int channel = tag % State::channels;
     return channel >= State::sum_channels && channel < State::exchange_channel;
   }
-  /// `by_itself`: its sum's rounds go on without their ranks.
-  static void arrive(World& world, Mailroom& room, int from, int to, int tag, bool by_itself, Queue::Message message) {
+  /// `by_itself`: the rounds of its sum advance without the ranks.
+  static void arrive(World& world, MessageQueues& room, int from, int to, int tag, bool by_itself,
+                     Queue::Message message) {
     Rank& there = *world.list[std::size_t(to)];
     Queue& queue = room.boxes[std::size_t(to)][key_of(from, tag)];
     const double latency = world.link(from, to).latency;
@@ -203,8 +204,8 @@ class SimulatedTransport final : public Transport {
   double* lane_of(int channel) { return channel < int(lanes_.size()) ? &lanes_[std::size_t(channel)] : nullptr; }
   World& world_;
   Rank& me_;
-  std::shared_ptr<Mailroom> room_;
-  std::vector<double> lanes_;  // by channel: how far a sum has come whose rounds go on by themselves
+  std::shared_ptr<MessageQueues> room_;
+  std::vector<double> lanes_;  // by channel: the clock of a sum whose rounds advance by themselves
   int duplicated_ = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace tacit::comm::simulated {
 namespace {
 
-constexpr double most_polls_apart = 1e-6;  // of a kernel: an interval far too small is no endless loop
+constexpr double most_polls_apart = 1e-6;  // of a kernel's polls, so that a tiny interval causes no endless loop
 
 double exponential(std::uint64_t& state) {  // SplitMix64, and -log of a number in (0, 1]
   std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
@@ -57,7 +57,7 @@ void Rank::suspend(double until) {
 void Rank::stop_if_stuck() const {
   if (world_.stuck)
     throw Error(ErrorKind::environment,
-                "all simulated ranks wait for each other: no message is on its way (do all ranks call the same "
+                "all simulated ranks wait for each other: no message is in flight (do all ranks call the same "
                 "collectives, and the same exchanges?)");
 }
 
@@ -96,13 +96,13 @@ void Rank::let_others_catch_up() {
   stop_if_stuck();
   looks_ = last_look_ == clock ? looks_ + 1 : 0;
   last_look_ = clock;
-  // Whoever only looks, again and again, would look for ever: its time stands still.
+  // A rank that polls in a loop would never end, since its clock does not advance: let others run.
   if (looks_ > 100) looks_ = 0, wait();
   else if (world_.somebody_until(clock)) suspend(clock);
 }
 
 void Rank::sum_started(const Transport& over, int channel) {
-  if (world_.scheduler) return;  // nothing goes on by itself
+  if (world_.scheduler) return;  // nothing advances by itself
   const_cast<SimulatedTransport&>(static_cast<const SimulatedTransport&>(over)).sum_started(channel);
 }
 
@@ -142,7 +142,7 @@ void World::restart() {
     rank->arrivals.clear();
     rank->phases.clear();
   }
-  // What is on its way has come.
+  // Deliver what is in flight.
   std::erase_if(rooms, [](const auto& room) { return room.expired(); });
   for (const auto& weak : rooms)
     if (const auto room = weak.lock())
@@ -188,7 +188,7 @@ void World::delay(Step::What what, const Channel& channel, std::function<void(co
       {{what, to, id, std::exchange(before->second, id), 0, sender.seen}, std::move(arrive), std::move(awaited)});
 }
 
-// The rank that goes on, after what arrives before.
+// The rank that runs next, after delivering what arrives before.
 Rank* World::chosen() {
   for (;;) {
     std::vector<Step> possible;
@@ -221,7 +221,7 @@ Rank* World::chosen() {
 }
 
 void World::run(std::size_t stack_bytes, const std::function<void(const Communicator&)>& f) {
-  const auto room = std::make_shared<Mailroom>(int(list.size()), 0);
+  const auto room = std::make_shared<MessageQueues>(int(list.size()), 0);
   rooms.push_back(room);
   const auto one = [&](Rank& rank) noexcept {
     try {
@@ -300,7 +300,7 @@ SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::funct
 
 void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f) {
   MachineModel no_time;
-  no_time.progress = MachineModel::Progress::in_wait;  // messages of sums are steps like others
+  no_time.progress = MachineModel::Progress::in_wait;  // messages of sums are steps like all others
   (void)run(ranks, no_time, f, 256 * 1024, &next);
 }
 

@@ -1,4 +1,4 @@
-// The ranks of a simulation, their clocks, and where their messages wait.
+// The ranks of a simulation with their clocks, and their message queues.
 #pragma once
 
 #include "fiber.hpp"
@@ -31,7 +31,7 @@ struct Queue {
   struct Posted {
     std::int64_t number;
     double at;
-    std::int64_t turn = 0;  // where there is a scheduler: when it was posted
+    std::int64_t turn = 0;  // with a scheduler: the turn when it was posted
     bool given_up = false;
   };
   std::vector<Message> waiting;
@@ -39,19 +39,20 @@ struct Queue {
   std::int64_t sent = 0, received = 0;
 };
 
-// Where the messages of one communicator wait, by receiver and by sender and tag.
-struct Mailroom {
-  Mailroom(int ranks, int n)
+// The queued messages of one communicator, by receiver and by sender and tag.
+struct MessageQueues {
+  MessageQueues(int ranks, int n)
       : number(n), looks(std::size_t(ranks)), boxes(std::size_t(ranks)), notices(std::size_t(ranks)) {}
   const int number;
-  // Where there is a scheduler: the turns, without a gap, in which a rank has looked for notices here.
+  // With a scheduler: the contiguous range of turns in which a rank has checked for notices here.
   struct Looks {
     std::int64_t first = 0, last = -1;
   };
   std::vector<Looks> looks;
   std::vector<std::unordered_map<std::uint64_t, Queue>> boxes;
   std::vector<std::deque<std::pair<Notice, Step::Id>>> notices;
-  std::map<int, std::pair<std::shared_ptr<Mailroom>, int>> children;  // by order of duplication: room, ranks to come
+  std::map<int, std::pair<std::shared_ptr<MessageQueues>, int>>
+      children;  // by order of duplication, with the number of ranks still to come
 };
 
 class World;
@@ -92,18 +93,18 @@ class Rank final : public detail::SimulatedRank {
 
   const int rank;
   double clock = 0;
-  double wire = 0;         // when the last message has left
-  double key = 0;          // when it goes on, as far as is known
-  std::uint64_t turn = 0;  // its entry among those that wait for their turn; others are out of date
+  double wire = 0;         // departure of its last message
+  double key = 0;          // the time when it continues, as far as known
+  std::uint64_t turn = 0;  // its valid entry in the queue; others are outdated
   bool blocked = false, awake = false, done = false;
-  std::int64_t turns = 0, sent = 0;  // where there is a scheduler: counts, and what was received
+  std::int64_t turns = 0, sent = 0;  // with a scheduler: counters, and what was received
   std::shared_ptr<const std::vector<Step::Id>> seen = std::make_shared<std::vector<Step::Id>>();
   void has_seen(const Step::Id& id);
   std::vector<double> arrivals;  // a heap, the earliest first
   std::vector<Phase> phases;
   std::vector<std::function<void()>> polls;
   std::unique_ptr<detail::Fiber> fiber;
-  detail::Call* call = nullptr;  // the innermost, while others run
+  detail::Call* call = nullptr;  // the innermost open call, saved while others run
   std::exception_ptr error;
 
  protected:
@@ -131,7 +132,7 @@ class World {
           *this, r, (m.seed + 1) * 0x9E3779B97F4A7C15u + std::uint64_t(r) * 0xD1B54A32D192ED03u));
   }
 
-  // A rank that goes on at `time`, after those whose turn came before for the same time.
+  // Queues a rank to continue at `time`, after those queued earlier for the same time.
   void line_up(Rank& rank, double time) {
     rank.key = time;
     if (scheduler) [[unlikely]]
@@ -153,15 +154,15 @@ class World {
     queue_.pop();
     return rank;
   }
-  // Something is sent: it arrives now (its time stands in it), or when the scheduler says so; arrive(id) is called
-  // then. awaited() is the turn since which its receiver waits for it, -1 where it does not.
+  // Sends a message: arrive(id) is called at once (the message holds its time), or when the scheduler chooses.
+  // awaited() is the turn since which the receiver waits for it, -1 where it does not.
   template <class Arrive, class Awaited>
-  void send(Step::What what, const Mailroom& room, int from, int to, int tag, Arrive arrive, Awaited awaited) {
+  void send(Step::What what, const MessageQueues& room, int from, int to, int tag, Arrive arrive, Awaited awaited) {
     if (!scheduler) [[likely]]
       return arrive(Step::Id{});
     delay(what, {room.number, from, to, what == Step::What::notice ? -1 : tag}, std::move(arrive), std::move(awaited));
   }
-  // Null: whoever called simulate().
+  // Null: the caller of simulate().
   void go_on_with(Rank* to) {
     Rank* const from = std::exchange(current_, to);
     (from ? from->call : call_) = detail::Call::innermost();
@@ -172,7 +173,7 @@ class World {
   }
 
   void run(std::size_t stack_bytes, const std::function<void(const Communicator&)>& f);
-  // Of a barrier that takes no time: true on the rank that comes last.
+  // A barrier without cost: true on the last rank to arrive.
   bool all_have_come() {
     if (++met_ < int(list.size())) return false;
     met_ = 0;
@@ -191,13 +192,13 @@ class World {
   SimulatedTimes read() const;
 
   const MachineModel machine;
-  const Scheduler* const scheduler;  // who decides what happens next, if not the clocks
+  const Scheduler* const scheduler;  // decides the order of events; null: the clocks do
   std::vector<std::unique_ptr<Rank>> list;
-  std::vector<std::weak_ptr<Mailroom>> rooms;
+  std::vector<std::weak_ptr<MessageQueues>> rooms;
   int rooms_made = 0;
   std::int64_t messages = 0, bytes = 0;
   int finished = 0;
-  bool stuck = false;                     // all wait for each other, and are told
+  bool stuck = false;                     // deadlock: every rank throws
   std::unique_ptr<SimulatedTimes> times;  // as last read
 
  private:
@@ -210,7 +211,7 @@ class World {
   void drop_outdated() {
     while (!queue_.empty() && (queue_.top().rank->turn != queue_.top().turn || queue_.top().rank->done)) queue_.pop();
   }
-  // Where there is a scheduler: who can go on, what can arrive, and the last that was sent over each channel (room,
+  // With a scheduler: the ranks that can run, what can arrive, and the last step sent over each channel (communicator,
   // sender, receiver, tag).
   using Channel = std::array<int, 4>;
   Rank* chosen();

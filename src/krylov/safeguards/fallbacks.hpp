@@ -95,8 +95,9 @@ bool Solve<T, M>::diagonal_varies() {
 template <Scalar T, Memory M>
 bool Solve<T, M>::scale_by_diagonal() {
   if (!diagonal_varies()) return false;
-  diagonal_ = std::make_unique<DiagonalInverse<T, M>>(
-      space_, std::span<const T>(inverse_).first(std::size_t(space_.local_size())));
+  Vector<T, M> inverse(space_);
+  inverse.assign(std::span<const T>(inverse_).first(std::size_t(space_.local_size())));
+  diagonal_ = std::make_unique<op::Diagonal<T, M>>(std::move(inverse), "jacobi");
   inverse_ = {};
   P_ = diagonal_.get();
   report_.precond = "jacobi";

@@ -1,0 +1,31 @@
+// Preconditioners of H-matrices and inner methods as users say them: one table for Python, the command line, documents.
+#pragma once
+
+#include <tacit/base/described.hpp>
+#include <tacit/krylov/inner.hpp>
+#include <tacit/precond/hmatrix/block_diagonal.hpp>
+
+namespace tacit::precond {
+
+/// Options of all of them; what one does not take is refused.
+struct HMatrixRequest {
+  bool absolute = false;
+  Local size = BlockDiagonalOptions().size;
+  double tolerance = HluOptions().tolerance;
+  std::optional<Local> rank;
+  Local leaf_size = HluOptions().leaf_size;
+  FactorPrecision precision = FactorPrecision::automatic;
+  std::string method = "bicgstab";
+  std::optional<std::string> precond;
+  krylov::Options solve = krylov::Inner<double>::defaults();
+
+  /// Of the inner method.
+  krylov::Options inner() const;
+  op::CoarseOptions coarse() const { return {rank.value_or(op::CoarseOptions().rank), tolerance}; }
+};
+std::span<const Option<HMatrixRequest>> hmatrix_options();
+std::span<const Described> hmatrix_kinds();
+/// Error(usage) at what the preconditioner of this name does not take.
+void check(const HMatrixRequest& request, std::string_view name);
+
+}  // namespace tacit::precond

@@ -1,0 +1,172 @@
+// What the cycles of gmres and its variants share: the start, the orthogonalisation of a vector, and the solution. One
+// reduction per vector: Swirydowicz et al. (2021), doi 10.1002/nla.2343 (the Pythagorean norm of classical
+// Gram-Schmidt, with a second round where it cancels).
+#pragma once
+
+#include "safeguards/breakdowns.hpp"
+
+#include <tacit/exec/basis.hpp>
+#include <tacit/exec/sweep.hpp>
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/projected.hpp>
+#include <tacit/krylov/workspace.hpp>
+
+#include <limits>
+#include <vector>
+
+namespace tacit::krylov {
+
+namespace formula {
+template <class T>
+struct Multiple {
+  T alpha;
+  TACIT_HD void operator()(T x, T& y) const { y = alpha * x; }
+};
+}  // namespace formula
+
+/// q_0 = r / ||r||, with `left` P r / ||P r||. The norm, or 0 where the cycle cannot begin. r_norm: ||r||. Collective.
+template <Scalar T, Memory M>
+double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, double r_norm, layout::Vector<T, M>& q0) {
+  double beta = r_norm;
+  if (left) {
+    run.P->apply(run.r, q0);
+    beta = layout::norm(q0);
+    if (!(beta > 0) && r_norm > 0)
+      return monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
+    monitor.scale_norms(beta > 0 ? r_norm / beta : 1);
+  }
+  if (!(beta > 0) || !std::isfinite(beta)) return monitor.go_on(beta), 0;
+  const T scale = T(real_t<T>(1 / beta));
+  if (left) layout::scale(scale, q0);
+  else exec::sweep(exec::reads(run.r), exec::updates(), exec::writes(q0), formula::Multiple<T>{scale});
+  return beta;
+}
+
+/// Once through, a basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den Eshof
+/// 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, vectors are to be orthogonalised twice.
+template <Scalar T>
+bool past_half_the_digits(double residual, double beta) {
+  return residual * residual < std::sqrt(std::numeric_limits<real_t<T>>::epsilon()) * beta * beta;
+}
+
+/// The norm that v had left of `before`, after it was made orthogonal: into h, and its inverse. 0 where that is
+/// rounding: a vector of the span leaves rounding of its former length only.
+template <Scalar T>
+T inverse_of_rest(double before, double left, T& h) {
+  const bool rounding = left <= 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * before;
+  h = rounding ? T(0) : T(real_t<T>(left));
+  return rounding ? T(0) : T(real_t<T>(1 / left));
+}
+
+/// orthogonalise() by one reduction: Swirydowicz et al. (2021), doi 10.1002/nla.2343 (the Pythagorean norm of classical
+/// Gram-Schmidt, with a second round where it cancels, or where `careful`).
+template <Scalar T, Memory M>
+void orthogonalise_by_pythagoras(const T* const* q, int j, layout::Vector<T, M>& v, std::vector<T>& h, bool careful) {
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  T* const c = h.data() + j + 1;  // this round's part of h
+  double before = 0;
+  for (int round = 0;; ++round) {
+    exec::basis_dots<T, M>(q, j, v.data(), v.size(), c, true);
+    v.space().sum(c, j + 1);
+    for (int i = 0; i < j; ++i) h[i] += c[i];
+    const double whole = real(c[j]);
+    double inside = 0;
+    for (int i = 0; i < j; ++i) inside += abs2(c[i]);
+    const double left = whole - inside;
+    if (round == 0) before = std::sqrt(whole);
+    // Relative error of the norm: epsilon whole / left; here at most sqrt(epsilon) / 100.
+    const bool enough = left > 100 * std::sqrt(epsilon) * whole && (round > 0 || !careful);
+    const bool last = enough || round == 2 || !(whole > 0) || !std::isfinite(whole);
+    T scale(1);
+    if (last)
+      scale = std::isfinite(whole) ? inverse_of_rest(before, std::sqrt(std::max(left, 0.0)), h[j]) : (h[j] = c[j]);
+    exec::basis_subtract<T, M>(q, j, c, scale, v.data(), v.size(), false);
+    if (last) return h.resize(j + 1);
+  }
+}
+
+/// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm it had left.
+/// h[j] = 0 when nothing but rounding was left (v is then not to be used). With `careful`, one_reduction does two
+/// rounds where one would do. Collective. Allocates only where h must grow.
+template <Scalar T, Memory M>
+void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j, layout::Vector<T, M>& v,
+                   std::vector<T>& h, bool careful = false) {
+  using exec::basis_dots, exec::basis_subtract;
+  const auto& space = v.space();
+  const std::size_t n = v.size();
+  h.assign(2 * std::size_t(j + 1), T(0));
+  if (how == Orthogonalisation::one_reduction) return orthogonalise_by_pythagoras(q.data(), j, v, h, careful);
+  T* const c = h.data() + j + 1;
+  T before{}, left{};
+  const int rounds = how == Orthogonalisation::cgs2 ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    if (how == Orthogonalisation::mgs) {
+      for (int i = 0; i < j; ++i) {
+        basis_dots<T, M>(q.data() + i, 1, v.data(), n, c, i == 0);
+        space.sum(c, i == 0 ? 2 : 1);
+        if (i == 0) before = c[1];
+        h[i] = c[0];
+        left = basis_subtract<T, M>(q.data() + i, 1, c, T(1), v.data(), n, i == j - 1);
+      }
+    } else {
+      const bool first = round == 0;
+      basis_dots<T, M>(q.data(), j, v.data(), n, c, first);
+      space.sum(c, j + int(first));
+      if (first) before = c[j];
+      for (int i = 0; i < j; ++i) h[i] += c[i];
+      left = basis_subtract<T, M>(q.data(), j, c, T(1), v.data(), n, round == rounds - 1);
+    }
+  }
+  space.sum(&left, 1);
+  layout::scale(inverse_of_rest(std::sqrt(double(real(before))), std::sqrt(double(real(left))), h[j]), v);
+  h.resize(j + 1);
+}
+
+/// What gmres takes: the choice for blocks of vectors, or none, means one_reduction (a classical method after an s-step
+/// one).
+inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
+  using enum Orthogonalisation;
+  return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;
+}
+
+/// into += v, or P v where P is not null, v being what `combine(to)` adds. w[u] and w[Pu] are for P.
+template <Scalar T, Memory M, class F>
+void add_through(const op::Operator<T, M>* P, Workspace<T, M>& w, std::size_t u, std::size_t Pu,
+                 layout::Vector<T, M>& into, const F& combine) {
+  if (!P) return combine(into);
+  layout::fill(w[u], T(0));
+  combine(w[u]);
+  P->apply(w[u], w[Pu]);
+  layout::axpy(T(1), w[Pu], into);
+}
+
+/// Shows d with what the projected problem has found so far to callbacks; combine(y, into) adds what y stands for.
+template <Scalar T, Memory M, class F>
+void show_cycle(const Run<T, M>& run, Monitor& monitor, const Projected<T>& projected, const F& combine) {
+  monitor.solution_by([&](void* x) {
+    auto whole = run.d;
+    if (projected.columns() > 0) combine(projected.coefficients(), whole);
+    solution(whole, T(0), whole, x);
+  });
+}
+
+/// d := the projected problem's minimiser, or the best of its candidates where that is not sound; combine(y, into) adds
+/// what y stands for. One product and one reduction for each candidate. Collective.
+template <Scalar T, Memory M, class F>
+void take_best(const Run<T, M>& run, const Projected<T>& projected, const F& combine) {
+  if (projected.columns() == 0) return;
+  auto whole = projected.coefficients();
+  if (projected.is_sound(whole)) return combine(std::move(whole), run.d);
+  layout::Vector<T, M> trial(run.r.space()), left(run.r.space());
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& y : projected.candidates()) {
+    layout::fill(trial, T(0));
+    combine(y, trial);
+    run.A.apply(trial, left);
+    layout::subtract(run.r, left, left);
+    const double norm = layout::norm(left);
+    if (norm < least) least = norm, layout::copy(trial, run.d);
+  }
+}
+
+}  // namespace tacit::krylov

@@ -1,0 +1,75 @@
+// Breakdowns: the scalars that methods divide by, and what is said of a system where one of them vanishes.
+#pragma once
+
+#include <tacit/krylov/monitor.hpp>
+#include <tacit/krylov/projected.hpp>
+
+namespace tacit::krylov {
+
+/// Conjugate gradients and their variants: (r, P r) and (p, A p) have to be positive.
+class CgGuard {
+ public:
+  explicit CgGuard(Monitor& monitor) : monitor_(monitor) {}
+
+  bool allows_direction(double rz) {
+    return rz > 0 || monitor_.breakdown("(r, P r)", rz, "the preconditioner is not positive definite");
+  }
+  /// Of length rz / pAp. ||x - x_k||_A^2 has then fallen by the sum of the rz^2 / pAp: Hestenes and Stiefel, theorem
+  /// 6:1.
+  bool allows_step(double rz, double pAp) {
+    if (!(pAp > 0)) return monitor_.breakdown("(p, A p)", pAp, "the matrix is not positive definite");
+    energy_ += rz / pAp * rz;
+    if (energy_ > 1.01 * seen_) seen_ = energy_, monitor_.progress();
+    return true;
+  }
+
+ private:
+  Monitor& monitor_;
+  double energy_ = 0, seen_ = 0;
+};
+
+/// BiCGStab and its variants. At a size of `tiny` a product of two vectors is rounding. In the first iteration that
+/// means breakdown; later the iteration often recovers from a (r0, .) that is, because r = b - A d holds for any alpha
+/// and omega: only what is far smaller ends it.
+template <Scalar T>
+class BicgstabGuard {
+ public:
+  BicgstabGuard(Monitor& monitor, double r0_norm) : monitor_(monitor), r0_norm_(r0_norm) {}
+
+  double r0_norm() const { return r0_norm_; }
+  /// rho = (r0, r)
+  bool allows_direction(double rho, double r_norm) {
+    return rho > least_ * r0_norm_ * r_norm ||
+           monitor_.breakdown("(r0, r)", rho, "the residual is orthogonal to the shadow residual");
+  }
+  /// alpha = rho / (r0, v), v = A p
+  bool allows_half_step(double r0v, double v_norm) {
+    if (!(r0v > least_ * r0_norm_ * v_norm))
+      return monitor_.breakdown("(r0, A p)", r0v, "the step along p cannot be determined");
+    least_ = 2e-4 * tiny;
+    return true;
+  }
+  /// omega = (t, s) / (t, t), t = A s
+  bool allows_smoothing(double ts, double tt, double s_norm) {
+    if (tt > 0 && ts > tiny * std::sqrt(tt) * s_norm) return true;
+    if (tt <= 0) return monitor_.breakdown("(t, t)", tt, "the matrix maps the half-step residual to zero");
+    return monitor_.breakdown("omega", ts, "(t, s) vanishes: the residual cannot be reduced along t");
+  }
+
+ private:
+  static constexpr double tiny = 4 * double(std::numeric_limits<real_t<T>>::epsilon());
+  Monitor& monitor_;
+  double r0_norm_, least_ = tiny;
+};
+
+/// Takes column h of the Hessenberg matrix into the projected problem. False where that ends the run: the Krylov space
+/// is exhausted and the solution not in it, or h is not finite.
+template <Scalar T>
+bool append(Projected<T>& projected, T* h, Monitor& monitor) {
+  if (projected.append(h)) return true;
+  const double pivot = projected.pivot();
+  if (!std::isfinite(pivot)) return monitor.go_on(pivot);
+  return monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
+}
+
+}  // namespace tacit::krylov
