@@ -24,17 +24,21 @@ struct Multiple {
 };
 }  // namespace formula
 
-/// q_0 = r / ||r||, with `left` P r / ||P r||. The norm, or 0 where the cycle cannot begin. r_norm: ||r||. Collective.
+/// q_0 = r / ||r||, with `left` P r / ||P r||, in the 2-norm whatever norm was asked for: the basis is orthonormal. The
+/// norm, or 0 where the cycle cannot begin. One reduction where the norm is not known yet. Collective.
 template <Scalar T, Memory M>
-double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, double r_norm, layout::Vector<T, M>& q0) {
-  double beta = r_norm;
+double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, layout::Vector<T, M>& q0) {
+  const double asked = monitor.norm();
+  double beta = asked;
   if (left) {
     run.P->apply(run.r, q0);
     beta = layout::norm(q0);
-    if (!(beta > 0) && r_norm > 0)
+    if (!(beta > 0) && asked > 0)
       return monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
-    monitor.scale_norms(beta > 0 ? r_norm / beta : 1);
+  } else if (monitor.asks_for_max_norm()) {
+    beta = layout::norm(run.r);
   }
+  monitor.scale_norms(beta > 0 ? asked / beta : 1);
   if (!(beta > 0) || !std::isfinite(beta)) return monitor.go_on(beta), 0;
   const T scale = T(real_t<T>(1 / beta));
   if (left) layout::scale(scale, q0);

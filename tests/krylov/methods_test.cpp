@@ -427,6 +427,28 @@ TYPED_TEST(Methods, InitialGuessIsUsed) {
       {2});
 }
 
+/// The norm that is asked for decides when a solve ends; the basis is orthonormal in the 2-norm whatever it is, so
+/// every variant follows gmres, by itself.
+TEST(GmresInMaxNorm, EveryVariantFollowsGmres) {
+  const auto a = grid<double>(40, 40);
+  const auto A = a.on(comm::Communicator::self());
+  const std::vector<double> b(a.n, 1.0);
+  for (const int restart : {30, 120}) {
+    Options o;
+    o.norm = krylov::Norm::max, o.rtol = 1e-8, o.restart = restart, o.fallbacks = false, o.max_iterations = 5000;
+    o.method = Method::gmres;
+    const auto reference = run(*A, b, o);
+    ASSERT_EQ(reference.report.reason, Reason::converged);
+    for (const auto method : {Method::ca_gmres, Method::pipelined_gmres, Method::pipelined_ca_gmres}) {
+      o.method = method;
+      const auto s = run(*A, b, o);
+      EXPECT_EQ(s.report.reason, Reason::converged) << to_string(method) << ", restart " << restart;
+      EXPECT_NEAR(s.report.iterations, reference.report.iterations, 0.15 * reference.report.iterations + 10)
+          << to_string(method) << ", restart " << restart;
+    }
+  }
+}
+
 TEST(Report, IsTheSameOnAllRanks) {
   on_ranks([](const comm::Communicator& comm) {
     const auto a = shifted_grid<double>(9, 9, 0.3);

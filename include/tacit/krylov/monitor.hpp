@@ -63,6 +63,7 @@ class Monitor {
   void be_patient(bool patient) { patient_ = patient; }
   /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
   void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
+  bool asks_for_max_norm() const { return options_.norm == Norm::max; }
   /// With Norm::max: the largest magnitude of the residual, collective; asked when its 2-norm, times the ratio of the
   /// two last seen (that at the start, first), reaches the goal. Without it the driver alone looks. For the run that
   /// has begun.

@@ -104,7 +104,7 @@ class CaGmres final : public Iteration<T, M> {
 
     void run() {
       const double r_norm = monitor_.norm();
-      beta_ = residual_ = begin_cycle(run_, monitor_, left_, r_norm, basis(0));  // v_0 = r / beta
+      beta_ = residual_ = begin_cycle(run_, monitor_, left_, basis(0));  // v_0 = r / beta
       if (beta_ == 0) return;
       begin();
       const auto combine = [&](const std::vector<T>& y, Vector& into) { add(y, into); };
@@ -118,7 +118,7 @@ class CaGmres final : public Iteration<T, M> {
         block();
       }
       monitor_.solution_by(nullptr);
-      m_.started_ = r_norm, m_.believed_ = left_ ? r_norm : residual_;
+      m_.started_ = r_norm, m_.believed_ = left_ ? r_norm : residual_ * (r_norm / beta_);
       const int k = projected_->columns();
       if (k == 0) return;
       m_.learn(run_.r.space(), k, ld_);

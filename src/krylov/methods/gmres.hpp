@@ -29,7 +29,7 @@ class Gmres final : public Iteration<T, M> {
     const bool left = run.P && side_ == Side::left, flexible = run.P && side_ == Side::flexible;
     const auto basis = [&](int j) -> Vector& { return w[3 + std::size_t(flexible ? 2 * j : j)]; };
     const auto directions = [&](int j) -> Vector& { return flexible ? w[4 + 2 * std::size_t(j)] : w[0]; };
-    const double beta = begin_cycle(run, monitor, left, layout::norm(run.r), basis(0));  // q_0 = r / beta
+    const double beta = begin_cycle(run, monitor, left, basis(0));  // q_0 = r / beta
     if (beta == 0) return;
 
     std::vector<const T*> q;

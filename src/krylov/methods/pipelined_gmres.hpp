@@ -61,7 +61,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!look_back(monitor)) return;
     const bool first = !learn(space);
     t = first ? 1 : t_, ahead = first ? 1 : ahead_, L = (ahead + 1) * t - 1;
-    const double beta = begin_cycle(run, monitor, left, monitor.norm(), run.w[0]);  // v_0 = q_0 = r / beta
+    const double r_norm = monitor.norm();
+    const double beta = begin_cycle(run, monitor, left, run.w[0]);  // v_0 = q_0 = r / beta
     if (beta == 0 || !monitor.go_on(beta)) return;
     begin(space, std::min(restart_, monitor.max_iterations() - monitor.iterations()));
     Projected<T> projected(beta);
@@ -100,8 +101,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
     // others.
     weak_ = weak_ && !first && projected.residual() > rounding(beta);
-    believed_ = left || first ? 0 : projected.residual();
-    started_ = beta;
+    believed_ = left || first ? 0 : projected.residual() * (r_norm / beta);
+    started_ = r_norm;
   }
 
   std::string step_down() override {
