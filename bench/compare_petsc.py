@@ -25,11 +25,17 @@ CASES = [
     ("3d7", 128, "bicgstab", "bcgs", "none", 50),
     ("3d7", 128, "gmres", "gmres", "none", 60),
     ("3d7", 128, "richardson", "richardson", "jacobi", 100),
+    # Elasticity, three unknowns a node: hexahedra in natural order, tetrahedra as mesh generators number them.
+    ("hex3", 48, "product", "product", "none", 30),
+    ("tet3", 56, "product", "product", "none", 30),
+    ("hex3", 48, "cg", "cg", "none", 30),
 ]
 PETSC_SETTINGS = {
     "aij": [],
     "sell": ["-mat_type", "sell"],
     "aij, fused": ["-ksp_cg_single_reduction"],
+    "baij": ["-mat_type", "baij"],
+    "baij, fused": ["-mat_type", "baij", "-ksp_cg_single_reduction"],
 }
 
 
@@ -41,14 +47,16 @@ def run(mpiexec, ranks, program, arguments):
     return harness.facts([mpiexec, "--bind-to", "core", "-n", ranks, program, *arguments], **more)
 
 
-def settings_for(method):
-    return {k: v for k, v in PETSC_SETTINGS.items() if "single_reduction" not in " ".join(v) or method == "cg"}
+def settings_for(problem, method):
+    """Those that this problem and method know."""
+    blocks = problem in ("hex3", "tet3")
+    return {k: v for k, v in PETSC_SETTINGS.items() if ("fused" not in k or method == "cg") and ("baij" not in k or blocks)}
 
 
 def compare(case, ranks, options, mpiexec):
     problem, n, method, ksp, precond, iterations = case
     programs = {"tacit": ["bench_solve", method, []]}
-    programs |= {name: ["petsc_solve", ksp, words] for name, words in settings_for(method).items()}
+    programs |= {name: ["petsc_solve", ksp, words] for name, words in settings_for(problem, method).items()}
     runs = harness.turns(
         options.rounds,
         {

@@ -109,7 +109,7 @@ void run(int argc, char** argv) {
       for (; report.iterations < most; ++report.iterations) A->apply(x, b);
       (void)comm.all_sum(Global(0));
       report.seconds = wall_time() - from;
-      report.method = "product", report.residual_norm = layout::norm(b);
+      report.method = "product", report.residual_norm = report.recurrence_residual_norm = layout::norm(b);
       return report;
     }
     options.max_iterations = most;

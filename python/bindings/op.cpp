@@ -176,7 +176,7 @@ std::shared_ptr<op::Csr<T, Host>> renumbered(const op::Csr<T, Host>& a, const la
     }
   const Space space = Space::distributed(comm, numbers.after());
   return std::make_shared<op::Csr<T, Host>>(
-      space, space, op::assemble<T>(comm, numbers.after(), space.size(), row, column, rows.value));
+      space, space, op::assemble<T>(comm, numbers.after(), space.size(), row, column, rows.value), a.format());
 }
 
 template <Scalar T>
@@ -303,6 +303,7 @@ void bind_scalar(nb::module_& m) {
   nb::class_<Matrix, Base>(m, named<T>("Csr").c_str())
       .def_prop_ro("entries", &Matrix::entries)
       .def_prop_ro("storage", &Matrix::storage)
+      .def_prop_ro("format", [](const Matrix& a) { return to_string(a.format()); })
       .def_prop_ro("ghosts", [](const Matrix& a) { return a.pattern().ghost_count(); })
       // This rank's rows: (starts, global columns, values).
       .def("local_rows",
@@ -356,15 +357,16 @@ void bind_scalar(nb::module_& m) {
         });
 
   const auto from_rows = [&]<class Index>(Index) {
-    m.def(named<T>("csr").c_str(),
-          [](const Communicator& comm, const Offsets& rows, const Offsets& columns, Global first,
-             const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value) {
-            return together(comm, [&] {
-              const auto [range, domain] = spaces(comm, rows, columns);
-              return std::make_shared<Matrix>(range, domain,
-                                              cut<T, Index>(start, column, value, first, range.begin(), range.end()));
-            });
-          });
+    m.def(named<T>("csr").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
+                                      Global first, const Elements<Index>& start, const Elements<Index>& column,
+                                      const Elements<T>& value, const std::string& format) {
+      return together(comm, [&] {
+        const auto [range, domain] = spaces(comm, rows, columns);
+        return std::make_shared<Matrix>(range, domain,
+                                        cut<T, Index>(start, column, value, first, range.begin(), range.end()),
+                                        value_of<op::Format>(format));
+      });
+    });
   };
   from_rows(std::int32_t{});
   from_rows(std::int64_t{});
@@ -432,6 +434,7 @@ void bind_scalar(nb::module_& m) {
 
 void bind_op(nb::module_& m) {
   bind_choices<op::Boundary>(m, "boundaries");
+  bind_choices<op::Format>(m, "formats");
   bind_choices<op::Convection>(m, "convections");
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }

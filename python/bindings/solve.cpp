@@ -84,7 +84,7 @@ void bind_scalar(nb::module_& m) {
         const auto& comm = host.range().comm();
         together(comm, [&] {
           const double from = wall_time();
-          const op::Csr<T, Device> a(host.range(), host.domain(), host.rows());
+          const op::Csr<T, Device> a(host.range(), host.domain(), host.rows(), host.format());
           const auto precond = precond::make<T, Device>(name, a, precond_options);
           Vector<T, Device> right(a.range()), solution(a.domain());
           right.assign({b.data(), b.size()});

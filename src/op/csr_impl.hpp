@@ -471,4 +471,9 @@ std::string Csr<T, M>::storage() const {
   return parts_->own->storage();
 }
 
+template <Scalar T, Memory M>
+Format Csr<T, M>::format() const {
+  return parts_->format;
+}
+
 }  // namespace tacit::op

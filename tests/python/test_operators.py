@@ -210,6 +210,34 @@ def test_csr_of_arrays() -> None:
         tacit.csr(spl.aslinearoperator(a))
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_storage_formats(scalar: str, ranks: int) -> None:
+    # Dense blocks of 3 x 3 where a grid's matrix has entries, as three unknowns a node have them.
+    rng = np.random.default_rng(0)
+    a = as_scalar(sp.kron(laplacian(9, 8), rng.standard_normal((3, 3)), "csr"), scalar)
+    x = rng.standard_normal(a.shape[0]).astype(scalar)
+    near = dict(rtol=1e-4, atol=1e-4) if scalar in ("float32", "complex64") else dict(rtol=1e-12, atol=1e-12)
+
+    def rank(comm: tacit.comm.Communicator) -> None:
+        for format, begin in (("csr", "csr"), ("sell", "sell-8"), ("bsr", "bsr-3"), ("automatic", "bsr-3")):
+            A = tacit.csr(a, comm=comm, format=format)
+            assert (A.format, A.storage.split(" ")[0]) == (format, begin)
+            again = tacit.csr(a, comm=comm).stored_as(format)
+            assert (again.format, again.storage) == (format, A.storage)
+            assert A.stored_as(format) is A
+            assert A.astype("complex128").format == format
+            for B in (A, again, tacit.csr(A, format=format)):
+                assert (B.to_scipy() != a).nnz == 0
+                assert np.allclose(B @ x, a @ x, **near)
+                assert np.allclose(B.H @ x, a.conj().T @ x, **near)
+        for wrong in (lambda: tacit.csr(a, comm=comm, format="sel"), lambda: A.stored_as("sel")):
+            with pytest.raises(ValueError, match="did you mean 'sell'"):
+                wrong()
+
+    tacit.comm.run_threads(ranks, rank)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("diagonals", [False, True])

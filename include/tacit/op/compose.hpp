@@ -165,7 +165,7 @@ class Shifted final : public detail::Around<T, M> {
   Shifted(OperatorPointer<T, M> a, T sigma);
   std::string name() const override { return this->a_->name() + " shifted"; }
   std::vector<T> diagonal() const override;
-  /// largest(A) + |sigma|, a bound; 0 when A's is unknown.
+  /// largest(A) + |sigma|; 0 when A's is unknown.
   double largest() const override;
   std::string fault() const override;
 

@@ -66,7 +66,7 @@ class Csr final : public Operator<T, M> {
 
   /// Stored entries over all ranks.
   Global entries() const { return entries_; }
-  /// max_ij |a_ij| over all ranks.
+  /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   /// This rank's rows with global columns, rebuilt from the storage at each call.
@@ -76,6 +76,8 @@ class Csr final : public Operator<T, M> {
   const comm::Pattern& pattern() const { return *pattern_; }
   /// "sell-8 (16-bit offsets)" and the like.
   std::string storage() const;
+  /// The format that was asked for; storage() says what it became.
+  Format format() const;
 
  protected:
   int begin(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override;

@@ -184,8 +184,8 @@ class Operator {
   /// then counts the apply by count_apply()); null otherwise.
   virtual const Vector<T, M>* pointwise() const { return nullptr; }
   void count_apply() const { ++applies_; }
-  /// The largest magnitude of an entry, 0 when unknown: shows whether products of two entries may overflow or
-  /// underflow.
+  /// The largest |Re a_ij| and |Im a_ij| or a bound of it, 0 when unknown: shows whether products of two entries may
+  /// overflow or underflow.
   virtual double largest() const { return 0; }
   /// ||A - B|| / ||B|| in the Frobenius norm, where A approximates an exact matrix B; 0
   /// where A is exact. A solve with a smaller tolerance has a warning in its report. The same on all ranks.

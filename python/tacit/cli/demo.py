@@ -113,12 +113,12 @@ def rows(n: int, first: int, last: int) -> tuple[Indices, Indices, Values, Value
 
 def system(n: int, comm: Any) -> tuple[Any, Values]:
     """The distributed operator and this rank's part of the right-hand side."""
-    from tacit import _core, layout, op
+    from tacit import layout, op
 
     offsets = layout.blocks(n**3, comm.size)
     first, last = offsets[comm.rank], offsets[comm.rank + 1]
     start, columns, values, b = rows(n, first, last)
-    return op.Csr(_core.csr_float64(comm, offsets, offsets, first, start, columns, values), comm, "float64"), b
+    return op.csr((values, columns, start), (last - first, n**3), own_rows=True, comm=comm), b
 
 
 # --- the ranks' side --------------------------------------------------------------------------------------------------

@@ -10,8 +10,19 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
-from .._support import Array, agreed, as_array, chosen_scalar, common_scalar, core, one_for_all, scalar_name, to_scalar
-from .operators import Csr, Operator, Stencil
+from .._support import (
+    Array,
+    agreed,
+    as_array,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    core,
+    one_for_all,
+    scalar_name,
+    to_scalar,
+)
+from .operators import FORMATS, Csr, Operator, Stencil
 
 
 def _is_sparse(a: Any) -> bool:
@@ -23,7 +34,9 @@ def is_petsc(a: Any) -> bool:
     return hasattr(a, "getValuesCSR") and hasattr(a, "getSizes")
 
 
-def _of_petsc(a: Any, on: _core.Communicator, scalar: str | None, what: str, offsets: Sequence[int] | None) -> Csr:
+def _of_petsc(
+    a: Any, on: _core.Communicator, scalar: str | None, what: str, offsets: Sequence[int] | None, format: str
+) -> Csr:
     """A Mat of petsc4py as a Csr: rows stay on the ranks that have them. Collective."""
 
     def look() -> tuple[tuple[int, int], int, Array, Array, Array]:
@@ -43,9 +56,9 @@ def _of_petsc(a: Any, on: _core.Communicator, scalar: str | None, what: str, off
         from scipy.sparse import csr_array
 
         whole = csr_array((value, column, start), shape=shape)
-        made = as_operator(whole, on, scalar, what=what, offsets=offsets)
+        made = as_operator(whole, on, scalar, what=what, offsets=offsets, format=format)
     else:
-        made = csr((value, column, start), (own, shape[1]), own_rows=True, comm=on, scalar=scalar)
+        made = csr((value, column, start), (own, shape[1]), own_rows=True, comm=on, scalar=scalar, format=format)
         if offsets is not None and list(offsets) != list(made._handle.range_offsets):
             raise ValueError(f"the rows of {what} are spread over the ranks in another way than those of A")
     assert isinstance(made, Csr)
@@ -120,6 +133,7 @@ def as_operator(
     *,
     what: str = "A",
     offsets: Sequence[int] | None = None,
+    format: str = "automatic",
 ) -> Operator:
     """An operator from whatever stands for a matrix: an operator of Tacit, a SciPy sparse matrix of any format, a
     dense array, a Mat of petsc4py (whose rows stay where they are), or anything with ``shape`` that has ``matvec`` or
@@ -137,6 +151,8 @@ def as_operator(
         How errors call it.
     offsets : sequence of int, optional
         Rank r owns rows ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
+    format : str
+        Of a matrix that is made here; see :func:`csr`.
 
     Returns
     -------
@@ -150,7 +166,7 @@ def as_operator(
     on = _comm.resolve(comm)
     name = chosen_scalar(scalar)
     if is_petsc(a):
-        return _of_petsc(a, on, name, what, offsets)
+        return _of_petsc(a, on, name, what, offsets, format)
 
     def look() -> Any:
         if _is_matrix(a):
@@ -171,7 +187,7 @@ def as_operator(
     by_column = by_row if columns == rows else layout.blocks(columns, on.size)
     if len(found) == 5:
         start, column, value = found[2], found[3], agreed(on, lambda: to_scalar(found[4], chosen, what))
-        return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value), on, chosen)
+        return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value, format), on, chosen)
     call, adjoint = found[2:]
     label = type(a).__name__ if hasattr(a, "matvec") else getattr(a, "__name__", type(a).__name__)
     product = _user_product(call, f"{what}'s product", chosen, rows)
@@ -223,6 +239,7 @@ def csr(
     own_rows: bool = False,
     comm: Any = None,
     scalar: npt.DTypeLike | None = None,
+    format: str = "automatic",
 ) -> Csr:
     """A sparse matrix over the ranks of a communicator.
 
@@ -238,6 +255,12 @@ def csr(
         those of rank 1, and so on. Ranks may have different numbers of rows, and none.
     comm : communicator, optional
     scalar : dtype, optional
+    format : str
+        How each rank keeps the entries of its own columns. "bsr": dense blocks of the size from 2 x 2 to 8 x 8 that
+        takes the fewest bytes, entries outside full blocks in rows beside them. "sell": slices of eight rows side by
+        side (SELL-8). "csr": row after row. "automatic" (default): blocks where they make the matrix smaller by a
+        twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
+        bits where that reaches. ``A.storage`` says what it became.
 
     Returns
     -------
@@ -247,7 +270,7 @@ def csr(
     Raises
     ------
     ValueError, TypeError
-        Arrays that are no matrix, with the row; on every rank.
+        Arrays that are no matrix, with the row; an unknown format. On every rank.
 
     Examples
     --------
@@ -259,12 +282,13 @@ def csr(
     (3, (2, 2))
     """
     arrays = isinstance(a, tuple) and len(a) == 3
+    on = a.comm if comm is None and isinstance(a, Operator) else _comm.resolve(comm)
+    kept = agreed(on, lambda: choose("format", format, FORMATS))
     if is_petsc(a) or not (arrays or own_rows):
-        made = as_operator(a, comm, scalar)
+        made = as_operator(a, on, scalar, format=kept)
         if not isinstance(made, Csr):
             raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
-        return made
-    on = _comm.resolve(comm)
+        return made if kept == "automatic" else made.stored_as(kept)
     wanted = chosen_scalar(scalar)
 
     def look() -> tuple[tuple[int, int], str, Array, Array, Array]:
@@ -286,7 +310,7 @@ def csr(
     by_column = by_row if by_row[-1] == columns else layout.blocks(columns, on.size)
     value = agreed(on, lambda: to_scalar(given, chosen, "data"))
     first = by_row[on.rank] if own_rows else 0
-    return Csr(core("csr", chosen)(on, by_row, by_column, first, start, column, value), on, chosen)
+    return Csr(core("csr", chosen)(on, by_row, by_column, first, start, column, value, kept), on, chosen)
 
 
 def _given_arrays(

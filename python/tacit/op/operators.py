@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core, layout
-from .._support import Array, agreed, as_array, chosen_scalar, core, to_scalar
+from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+
+FORMATS: list[str] = _core.choices_formats()  #: how a matrix can be stored
 
 
 class Operator:
@@ -214,6 +216,8 @@ class Csr(Operator):
     ----------
     nnz : int
         Stored entries over all ranks.
+    format : str
+        What was asked for, "automatic" by default; see :func:`tacit.csr`.
     storage : str
         How this rank's square part is kept, as "sell-8 (16-bit offsets)".
     """
@@ -223,6 +227,10 @@ class Csr(Operator):
     @property
     def nnz(self) -> int:
         return int(self._handle.entries)
+
+    @property
+    def format(self) -> str:
+        return str(self._handle.format)
 
     @property
     def storage(self) -> str:
@@ -259,13 +267,21 @@ class Csr(Operator):
         name = chosen_scalar(scalar)
         if name is None or name == self.dtype.name:
             return self
+        return self._made_anew(name, self.format)
+
+    def stored_as(self, format: str) -> Csr:
+        """This matrix in another storage format of :func:`tacit.csr`. Collective; the memory of both."""
+        chosen = agreed(self.comm, lambda: choose("format", format, FORMATS))
+        return self if chosen == self.format else self._made_anew(self.dtype.name, chosen)
+
+    def _made_anew(self, scalar: str, format: str) -> Csr:
         start, column, value = self.local_rows()
-        value = agreed(self.comm, lambda: to_scalar(value, name, "the matrix"))
+        value = agreed(self.comm, lambda: to_scalar(value, scalar, "the matrix"))
         handle = self._handle
-        made = core("csr", name)(
-            self.comm, handle.range_offsets, handle.domain_offsets, self.own_range[0], start, column, value
+        made = core("csr", scalar)(
+            self.comm, handle.range_offsets, handle.domain_offsets, self.own_range[0], start, column, value, format
         )
-        return Csr(made, self.comm, name)
+        return Csr(made, self.comm, scalar)
 
 
 class Stencil(Operator):
