@@ -52,9 +52,9 @@ MachineModel machine(const char* otherwise) {
   m.cache_bandwidth = 1e9 * number("cacheGBps", 1e-9 * m.cache_bandwidth);
   m.cache = 1024 * number("cacheKB", m.cache / 1024);
   m.flop_rate = 1e9 * number("Gflops", 1e-9 * m.flop_rate);
-  if (given.has("progress")) m.progress = MachineModel::progress_of(given["progress"]);
+  if (given.has("progress")) m.progress = value_of<MachineModel::Progress>(given["progress"]);
   if (given.has("poll")) m.progress = MachineModel::Progress::poll, m.poll_interval = 1e-6 * number("poll", 50);
-  if (given.has("delivery")) m.delivery = MachineModel::delivery_of(given["delivery"]);
+  if (given.has("delivery")) m.delivery = value_of<MachineModel::Delivery>(given["delivery"]);
   m.seed = std::uint64_t(number("seed", double(m.seed)));
   return m;
 }
