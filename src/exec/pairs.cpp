@@ -128,7 +128,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
   using R = real_t<T>;
   const bool same = v == z;
   const Span span = pair_gram_span<T>(same, columns, with_shadow, n);
-  // A complex column is two real ones, its products four sums of theirs.
+  // A complex column is treated as two real ones, so that a complex product is made of four real ones.
   constexpr int parts = is_complex<T> ? 2 : 1;
   const int reals = columns * parts, padded = up_to_tile(reals), tiles = padded / tile;
   const auto* const vr = reinterpret_cast<const R* const*>(v);

@@ -408,7 +408,7 @@ double quota(const std::string& groups, const std::string& root) {
   const auto take = [&](double limit, double period) {
     if (limit > 0 && period > 0) least = least > 0 ? std::min(least, limit / period) : limit / period;
   };
-  // A limit also holds for nested groups. A container may not see the enclosing groups.
+  // A group's limit also holds for the groups within it. A container may not see the groups around it.
   const auto upwards = [&](const std::string& mount, std::string path, auto&& look) {
     for (;; path.erase(path.rfind('/'))) {
       look(mount + path);

@@ -25,7 +25,7 @@ class BlockProcess {
     Orthogonalisation how = Orthogonalisation::bcgs_pip2;
     BlockQr qr = BlockQr::cholqr;
     double once = 0;             ///< bcgs_pip: a second round where `least` falls below this
-    double keep = dependent<T>;  ///< bcgs_pip: columns end where u_kk^2 / (v_k, v_k) falls below this, after the first
+    double keep = dependent<T>;  ///< bcgs_pip: a block ends (not before its second column) at a ratio below this
   };
 
   /// v orthogonal to q and orthonormal; `stored`: the basis vectors that v becomes, in S, where that is not T (v[s - 1]
@@ -152,7 +152,7 @@ class BlockProcess {
   Orthogonalised finish(double once, const S* const* q, int j, T* const* v, int s, S* const* stored, std::vector<T>& R,
                         double keep = dependent<T>) {
     Orthogonalised done = factor(G_.data(), j, s, R.data(), keep);
-    if (done.columns == 0 && done.failed > dependent<T>) {  // the first by itself, as it is
+    if (done.columns == 0 && done.failed > dependent<T>) {  // the first column alone
       done = factor(G_.data(), j, s, R.data());
       const double u = std::abs(R[std::size_t(j)]);
       done.columns = 1, done.least = u * u / double(real(G_[std::size_t(j)]));
@@ -170,7 +170,7 @@ class BlockProcess {
     sum_gram(G_.data(), j, columns);
     second_.resize(std::size_t(j + columns) * columns);
     const Orthogonalised again = factor(G_.data(), j, columns, second_.data(), 0.01);
-    // A column of which less than a tenth survives was rounding already.
+    // A column that the second round shortens to less than a tenth was rounding error.
     if (again.columns < columns) done.columns = again.columns, done.failed = again.failed * done.least;
     if (again.columns == 0) return done;
     invert(second_.data(), j, columns, again.columns, W_);
@@ -203,7 +203,7 @@ class BlockProcess {
       const Orthogonalised now = qr(how, v, columns, U);
       for (int c = 0; c < now.columns; ++c)
         std::copy_n(U.data() + std::size_t(c) * columns, c + 1, whole.data() + std::size_t(c) * (j + s) + j);
-      // How much of a column was left, of what it was.
+      // The share of a column's squared norm that is left.
       if (round == 0) {
         done = now;
         done.least = 1;
@@ -242,8 +242,8 @@ class BlockProcess {
     for (int c = 0; c < columns; ++c) std::copy_n(R + std::size_t(c) * (j + s), j, C_.data() + std::size_t(c) * j);
   }
 
-  /// CholQR of V^H V + shift while V^H V itself has no factor (once at least, once more for the worst), then twice
-  /// without.
+  /// CholQR with a shift, at least once and again while V^H V has no Cholesky factor, then CholQR twice without a
+  /// shift.
   Orthogonalised shifted(T* const* v, int s, std::vector<T>& R) {
     const S* const* const none = nullptr;
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
@@ -255,7 +255,7 @@ class BlockProcess {
       G_.resize(std::size_t(columns) * columns);
       exec::block_gram<T, M, S>(none, 0, v, columns, n_, G_.data());
       sum_gram(G_.data(), 0, columns);
-      // Columns may differ in length by anything: they are shifted as unit columns.
+      // Columns may have very different lengths: the shift is relative to columns of length 1.
       for (int c = 0; c < columns; ++c) {
         const double size = double(real(G_[std::size_t(c) * columns + c]));
         if (!(size > 0) || !std::isfinite(size)) {
@@ -286,7 +286,7 @@ class BlockProcess {
       widen(part, columns, s);
       compose(widened_.data(), 0, s, columns, R.data());
     }
-    // The sums at hand are those of the first of the two rounds without a shift.
+    // G_ holds the sums of the first of the two rounds without a shift.
     part.assign(std::size_t(columns) * columns, T(0));
     const Orthogonalised last = finish(2, none, 0, v, columns, nullptr, part);
     widen(part, columns, s);
@@ -313,7 +313,7 @@ class BlockProcess {
     return done;
   }
 
-  /// Everybody's `mine`, rank after rank, on every rank; alone or replicated: mine. One reduction.
+  /// `mine` of all ranks, in their order, on every rank; on one rank or replicated vectors: mine. One reduction.
   std::vector<real_t<T>> gather(const std::vector<real_t<T>>& mine) const {
     if (space_->is_replicated()) return mine;
     const auto& comm = space_->comm();
@@ -387,7 +387,7 @@ class BlockProcess {
   /// Householder QR of this rank's rows, then of all ranks' triangles on top of each other (on every rank).
   Orthogonalised tree(T* const* v, int s, std::vector<T>& R) {
     constexpr int per = is_complex<T> ? 2 : 1;
-    const int rows = std::max(int(n_), s);  // a short rank has rows of zeros below its own
+    const int rows = std::max(int(n_), s);  // ranks with fewer than s rows are padded with rows of zeros
     std::vector<T> own(std::size_t(rows) * s, T(0));
     for (int c = 0; c < s; ++c)
       if (n_ > 0) copy_out(v[c], own.data() + std::size_t(c) * rows);

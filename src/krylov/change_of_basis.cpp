@@ -18,7 +18,7 @@ Values ritz_values(const layout::Space& space, std::span<const T> h, int ld, int
   for (int j = 0; j < n; ++j)
     for (int i = 0; i <= std::min(j + 1, n - 1); ++i) square[std::size_t(j) * n + i] = h[std::size_t(j) * ld + i];
   values = lapack::hessenberg_eigenvalues(square, n);
-  // Other processors may round otherwise, and a basis must be one on all ranks.
+  // Ranks on different processors may round differently, but the basis has to be the same on all.
   const auto bytes = space.comm().broadcast(
       std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])), 0);
   values.resize(bytes.size() / sizeof(values[0]));
@@ -72,7 +72,7 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
   }
   const double width = (most_real - least_real) / 2, height = (most_imag - least_imag) / 2;
   if (basis == Basis::chebyshev) {
-    // Polynomials of the ellipse with centre d and semi-axes a (real), b: T_0 weighs twice.
+    // Chebyshev polynomials of the ellipse with centre d, semi-axes a (real) and b; the term with T_0 counts twice.
     const T d = [&] {
       if constexpr (is_complex<T>) return T(R((most_real + least_real) / 2), R((most_imag + least_imag) / 2));
       else return T(R((most_real + least_real) / 2));
@@ -94,7 +94,7 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
     if constexpr (is_complex<T>) {
       step.alpha = T(R(z.real()), R(z.imag()));
     } else {
-      // (A - a)^2 + b^2 over two steps; gamma v_c is what the first step left.
+      // Two steps give (A - a)^2 + b^2, where the first one was gamma v_c = (A - a) v_{c-1}.
       step.alpha = T(z.real());
       if (second) step.beta = T(-z.imag() * z.imag() / gamma);
       second = z.imag() != 0 && !second;

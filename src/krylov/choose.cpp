@@ -9,7 +9,7 @@ namespace tacit::krylov {
 
 double seconds_an_iteration(Method method, const Prices& p) {
   const double apply = p.product + p.precondition,
-               before = (p.restart + 1) / 2.0;  // vectors that stand before a new one
+               before = (p.restart + 1) / 2.0;  // vectors in the basis before a new one, on average
   const auto exposed = [&](double hidden_behind) { return std::max(0.0, p.sum - hidden_behind); };
   switch (method) {
     case Method::cg:

@@ -24,8 +24,8 @@ struct Multiple {
 };
 }  // namespace formula
 
-/// q_0 = r / ||r||, with `left` P r / ||P r||, in the 2-norm whatever norm was asked for: the basis is orthonormal. The
-/// norm, or 0 where the cycle cannot begin. One reduction where the norm is not known yet. Collective.
+/// q_0 = r / ||r||, with `left` P r / ||P r||; in the 2-norm also with Norm::max, because the basis is orthonormal.
+/// Returns the norm, or 0 where the cycle cannot begin. One reduction where the norm is not known yet. Collective.
 template <Scalar T, Memory M>
 double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, layout::Vector<T, M>& q0) {
   const double asked = monitor.norm();
@@ -46,15 +46,15 @@ double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, layout::Ve
   return beta;
 }
 
-/// Once through, a basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den Eshof
-/// 2005, doi 10.1007/s00211-005-0615-4): from half of the digits on, vectors are to be orthogonalised twice.
+/// After one round of Gram-Schmidt a basis is only orthogonal to epsilon (beta / residual)^2 (Giraud, Langou,
+/// Rozloznik, van den Eshof 2005, doi 10.1007/s00211-005-0615-4): from epsilon^(1/4) on, two rounds are needed.
 template <Scalar T>
 bool past_half_the_digits(double residual, double beta) {
   return residual * residual < std::sqrt(std::numeric_limits<real_t<T>>::epsilon()) * beta * beta;
 }
 
-/// The norm that v had left of `before`, after it was made orthogonal: into h, and its inverse. 0 where that is
-/// rounding: a vector of the span leaves rounding of its former length only.
+/// h := `left`, the norm that v has after it was made orthogonal (`before`: the norm before that); returns 1 / left.
+/// Both are 0 where `left` is rounding error, as for a vector in the span of the basis.
 template <Scalar T>
 T inverse_of_rest(double before, double left, T& h) {
   const bool rounding = left <= 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * before;
@@ -89,9 +89,9 @@ void orthogonalise_by_pythagoras(const T* const* q, int j, layout::Vector<T, M>&
   }
 }
 
-/// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm it had left.
-/// h[j] = 0 when nothing but rounding was left (v is then not to be used). With `careful`, one_reduction does two
-/// rounds where one would do. Collective. Allocates only where h must grow.
+/// Makes v orthogonal to q_0 .. q_{j-1} and of norm 1; h[0..j) are the coefficients, h[j] the norm that was left.
+/// h[j] = 0 when only rounding error was left (v is then not to be used). With `careful`, one_reduction does two rounds
+/// where one would do. Collective. Allocates only where h must grow.
 template <Scalar T, Memory M>
 void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j, layout::Vector<T, M>& v,
                    std::vector<T>& h, bool careful = false) {
@@ -126,14 +126,14 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   h.resize(j + 1);
 }
 
-/// What gmres takes: the choice for blocks of vectors, or none, means one_reduction (a classical method after an s-step
-/// one).
+/// The orthogonalisation that gmres uses: one_reduction where the option is for blocks of vectors (gmres follows an
+/// s-step method) or absent.
 inline Orthogonalisation one_at_a_time(Orthogonalisation how) {
   using enum Orthogonalisation;
   return how == cgs || how == cgs2 || how == mgs ? how : one_reduction;
 }
 
-/// into += v, or P v where P is not null, v being what `combine(to)` adds. w[u] and w[Pu] are for P.
+/// into += v, or P v where P is not null; combine(to) adds v to a vector. w[u] and w[Pu] are scratch vectors for P.
 template <Scalar T, Memory M, class F>
 void add_through(const op::Operator<T, M>* P, Workspace<T, M>& w, std::size_t u, std::size_t Pu,
                  layout::Vector<T, M>& into, const F& combine) {
@@ -144,7 +144,7 @@ void add_through(const op::Operator<T, M>* P, Workspace<T, M>& w, std::size_t u,
   layout::axpy(T(1), w[Pu], into);
 }
 
-/// Shows d with what the projected problem has found so far to callbacks; combine(y, into) adds what y stands for.
+/// Lets callbacks see d with the present solution y of the projected problem; combine(y, into) adds sum y_j q_j.
 template <Scalar T, Memory M, class F>
 void show_cycle(const Run<T, M>& run, Monitor& monitor, const Projected<T>& projected, const F& combine) {
   monitor.solution_by([&](void* x) {
@@ -154,8 +154,8 @@ void show_cycle(const Run<T, M>& run, Monitor& monitor, const Projected<T>& proj
   });
 }
 
-/// d := the projected problem's minimiser, or the best of its candidates where that is not sound; combine(y, into) adds
-/// what y stands for. One product and one reduction for each candidate. Collective.
+/// d := sum y_j q_j for the projected problem's minimiser y or, where that is not sound, for the candidate with the
+/// least recomputed residual. One product and one reduction for each candidate. Collective.
 template <Scalar T, Memory M, class F>
 void take_best(const Run<T, M>& run, const Projected<T>& projected, const F& combine) {
   if (projected.columns() == 0) return;

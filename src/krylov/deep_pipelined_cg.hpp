@@ -1,12 +1,12 @@
-// p(l)-CG: conjugate gradients with l sums in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with the
-// bases of Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, each of which obeys the three terms of Lanczos.
+// p(l)-CG: conjugate gradients with l reductions in flight. Cornelis, Cools, Vanroose (2018), arXiv:1801.04728; with
+// the bases of Cools, Cornelis, Vanroose (2019), arXiv:1902.03100, which obey the three-term Lanczos recurrence.
 //
 //   v_a     Lanczos vectors of P A in the inner product of P^-1:  A V = V T,  r_a = zeta_a P^-1 v_a
 //   U_k,a   (P A - sigma_0) .. (P A - sigma_{k-1}) v_a,  k = 0 .. l;  hats: P^-1 U_k,a
 //
-// Not as published: column a of T comes from inner products of the vectors themselves, made l products ago, and not
-// from the orthonormality of v_0 .. v_a, which a rounding error at the start loses. The shifts lie inside the spectrum.
-// The residual is replaced when an estimate of its gap says so.
+// Differences from the papers: column a of T is computed from inner products of the vectors themselves, l products old,
+// and not from the orthonormality of v_0 .. v_a, which a rounding error at the start destroys. The shifts lie inside
+// the spectrum. The residual is replaced when an estimate of its gap asks for it.
 #pragma once
 
 #include "cycle.hpp"
@@ -28,17 +28,17 @@ namespace tacit::krylov {
 
 namespace formula {
 template <class T>
-struct NewtonStep {  // U_{k+1} = A U_k - sigma U_k, over the product
+struct NewtonStep {  // U_{k+1} = A U_k - sigma U_k, overwrites the product
   T sigma;
   TACIT_HD void operator()(T u, T& product) const { product = product - sigma * u; }
 };
 template <class T>
-struct LanczosStep {  // v_{a+1} = (next - gamma v_a - tau v_{a-1}) / delta, over v_{a-1}
+struct LanczosStep {  // v_{a+1} = (next - gamma v_a - tau v_{a-1}) / delta, overwrites v_{a-1}
   T gamma, tau, scale;
   TACIT_HD void operator()(T next, T now, T& before) const { before = (next - gamma * now - tau * before) * scale; }
 };
 template <class T>
-struct LanczosTop {  // the same over the product that `next` holds
+struct LanczosTop {  // the same, overwrites the product in `next`
   T gamma, tau, scale;
   TACIT_HD void operator()(T now, T before, T& next) const { next = (next - gamma * now - tau * before) * scale; }
 };
@@ -52,7 +52,7 @@ struct LanczosCgStep {  // p_a = (v_a - tau p_{a-1}) / eta, y += zeta p_a; (p, p
   }
 };
 template <class T>
-struct LanczosOfResidual {  // v_{a+1} = r / zeta, v_a = A p_a - lambda v_{a+1}; over the residual and the product
+struct LanczosOfResidual {  // v_{a+1} = r / zeta, v_a = A p_a - lambda v_{a+1}; overwrites the residual and the product
   T scale, lambda;
   TACIT_HD void operator()(T& next, T& now) const {
     next = scale * next;
@@ -65,9 +65,9 @@ struct ResidualSquare {
 };
 }  // namespace formula
 
-/// Columns of T from inner products l steps old. With Y_b = [U_{0..l-1,b-1}, U_{0..l,b}], a three-term recurrence whose
-/// coefficients are known up to step a - 1 gives v_{a-1}, v_a and A v_a as combinations of Y_b, a < b + l, and the Gram
-/// matrix of Y_b their inner products. Local.
+/// Columns of T from inner products that are l steps old. Y_b = [U_{0..l-1,b-1}, U_{0..l,b}]. The three-term
+/// recurrence, whose coefficients are known up to step a - 1, expresses v_{a-1}, v_a and A v_a by Y_b (a < b + l), and
+/// the Gram matrix of Y_b gives their inner products. Local.
 class DelayedLanczos {
  public:
   explicit DelayedLanczos(const std::vector<double>& shifts)
@@ -84,7 +84,7 @@ class DelayedLanczos {
     double left = 0;  // delta^2 / (A v_a, A v_a): what is new in A v_a
   };
 
-  /// Inner products that one sum brings.
+  /// The number of inner products in one reduction.
   static int count(int l) { return l * (l + 1) + (l + 1) * (l + 2) / 2; }
   /// The sum for b = 0, 1, ..: (Y_i, U_c,b), i <= l + c, for c = 0 .. l.
   void arrive(const double* dots) {
@@ -98,7 +98,7 @@ class DelayedLanczos {
   /// ||U_k,b||.
   double size(int k) const { return std::sqrt(std::max(0.0, M_[std::size_t((l_ + k) * (size_ + 1))])); }
 
-  /// Column a, in turn, base() <= a < base() + l.
+  /// Column a of T; columns are asked for in order, base() <= a < base() + l.
   Step next(int a) {
     for (auto* c : {&before_, &now_}) std::fill(c->begin(), c->end(), 0.0);
     if (base_ > 0) before_[0] = 1;
@@ -146,7 +146,7 @@ class DelayedLanczos {
       if (i != l_ - 1) y[std::size_t(i) + 1] += c;  // c = 0 there
     }
   }
-  /// v_{a+1} over v_{a-1}.
+  /// v_{a+1}, which overwrites v_{a-1}.
   void combine(const Step& s) {
     for (std::size_t i = 0; i < Av_.size(); ++i)
       before_[i] = (Av_[i] - s.gamma * now_[i] - s.tau * before_[i]) / s.delta;
@@ -162,8 +162,8 @@ class DelayedLanczos {
 
 /// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is
 /// waited for after l products (in the first l iterations after one); 6 l + 10 vectors of traffic beside theirs (11 l +
-/// 11 with P). l products and applies in advance. Vectors: f, d, y, p, one to look with and 2 l + 3 of U; with P 2 l +
-/// 1 more. A replacement: 2 l + 2 products and applies of P, no reduction. Breakdowns: (p, A p) not positive; the
+/// 11 with P). Before the first: l products and applies. Vectors: f, d, y, p, a scratch vector and 2 l + 3 of U; with P
+/// 2 l + 1 more. A replacement: 2 l + 2 products and applies of P, no reduction. Breakdowns: (p, A p) not positive; the
 /// vectors in flight depend on each other.
 template <Scalar T, Memory M>
 class DeepPipelinedCg {
@@ -201,7 +201,7 @@ class DeepPipelinedCg {
     for (int a = 0; go_on(monitor); ++a) {
       auto& next = hat(l_, a + 1);
       run_.A.apply(U(l_, a), next);
-      // The first columns from inner products of now: an error at the start delays all that follows.
+      // The first columns take current inner products: an error at the start would delay the whole convergence.
       if (a <= l_ || a >= 2 * l_) receive();
       const auto step = lanczos_.next(a);  // A v_a = delta v_{a+1} + gamma v_a + tau v_{a-1}
       eta = step.gamma - delta / eta * step.tau;
@@ -211,11 +211,11 @@ class DeepPipelinedCg {
       if (!std::isfinite(eta) || !guard.allows_step(zeta_, eta)) break;
       auto norms = sweep(reads(U(0, a)), updates(p, y), writes(),  // p = (v_a - tau p) / eta;  y += zeta p
                          formula::LanczosCgStep<T>{number(step.tau), number(1 / eta), number(zeta_)});
-      if (!(step.left > 20 * unit)) {  // this is the solution, or all that can be told in this basis
+      if (!(step.left > 20 * unit)) {  // the solution is reached, or the basis has lost its digits
         if (monitor.go_on(std::abs(zeta_) * factor_)) breaks(step.left);
         break;
       }
-      // All bases one vector on: delta U_{k,a+1} = U_{k+1,a} - (gamma - sigma_k) U_k,a - tau U_{k,a-1}
+      // Advances all bases by one vector: delta U_{k,a+1} = U_{k+1,a} - (gamma - sigma_k) U_k,a - tau U_{k,a-1}
       const T tau = number(step.tau), scale = number(1 / delta);
       for (int k = 0; k < l_; ++k) {
         const formula::LanczosStep<T> on{number(step.gamma - sigma_[std::size_t(k)]), tau, scale};
@@ -242,11 +242,11 @@ class DeepPipelinedCg {
  private:
   static constexpr double unit = double(std::numeric_limits<real_t<T>>::epsilon()) / 2;
   static constexpr double tolerance = std::same_as<real_t<T>, double> ? 1e-8 : 4e-4;
-  static constexpr int healthy_group = 30;  // replaced sooner again, the bases gain nothing
+  static constexpr int healthy_group = 30;  // replacements at shorter intervals cost more than the bases save
   static T number(double value) { return T(real_t<T>(value)); }
 
-  // Workspace: y, p and one to look with; U_k,a and U_k,a-1 for k < l, three of the top, whose product is under way.
-  // With P these are the hats and the others follow, one of the top.
+  // Workspace: y, p, a scratch vector; U_k,a and U_k,a-1 for k < l; three vectors U_l, whose product is in flight. With
+  // P these are the hats, and the U follow, of which U_l is one vector.
   layout::Vector<T, M>& hat(int k, int a) {
     return run_.w[std::size_t(k < l_ ? 3 + 2 * k + (a & 1) : 3 + 2 * l_ + (a + 3) % 3)];
   }
@@ -319,8 +319,8 @@ class DeepPipelinedCg {
     factor_ = v_norm_ * correction_;
   }
 
-  /// ||r_a|| = |zeta_a| ||P^-1 v_a||, of which the second changes slowly and is known for an older a: a claim is
-  /// verified.
+  /// ||r_a|| = |zeta_a| ||P^-1 v_a||. The second factor changes slowly and is known for an older a, so a claim is
+  /// verified by a recomputed residual.
   bool go_on(Monitor& monitor) {
     using namespace exec;
     auto& A = run_.A;
@@ -333,7 +333,7 @@ class DeepPipelinedCg {
       const auto [square] =
           f.space().sum(sweep(reads(f, W[2]), updates(), writes(), formula::ResidualSquare<T>{})).wait();
       const double truth = std::sqrt(double(real(square)));
-      // Far from what was believed, it is the gap: the driver sees to that.
+      // A larger difference is the gap of the residual, which the driver corrects.
       if (truth > monitor.goal() && truth < 10 * norm) {
         correction_ *= truth / norm, factor_ *= truth / norm;
         norm = truth;
@@ -342,7 +342,7 @@ class DeepPipelinedCg {
     return monitor.go_on(norm);
   }
 
-  /// The residual from the solution, v_a from A p_a = P^-1 (v_a + lambda v_{a+1}), and all that follows from them.
+  /// Recomputes the residual from the solution, v_a from A p_a = P^-1 (v_a + lambda v_{a+1}), and the bases from these.
   void replace(int a, double lambda) {
     using namespace exec;
     auto& A = run_.A;
@@ -389,7 +389,7 @@ class DeepPipelinedCg {
     estimate_roundings();
     gaps_.step(L_, rounding_);
   }
-  /// A replacement has been made: has the pipeline gained nothing by it? The run is then over.
+  /// After a replacement: ends the run where replacements are so frequent that the pipeline gains nothing.
   bool replaced_too_often(Monitor& monitor) {
     const bool soon = replacement_.since() < healthy_group;
     replacement_.done();
@@ -415,7 +415,7 @@ class DeepPipelinedCg {
   NormFromBelow norm_A_;
   double v_norm_ = 1, p_norm_ = 0, y_norm_ = 0;
   Gaps<double> gaps_;
-  // Kept from one iteration to the next for their memory.
+  // Members, so that iterations do not allocate.
   std::vector<const T*> Y_, now_;
   std::vector<T> G_;
   std::vector<real_t<T>> values_;

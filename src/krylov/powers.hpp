@@ -23,16 +23,16 @@ bool by_kernel(const op::Operator<T, M>& A, const op::Operator<T, M>* P, op::Pow
   return how == op::Powers::kernel && A.has_powers_kernel() && (!P || P->pointwise());
 }
 
-/// v[1], v[2] .. from v[0] by the steps, op being A, A P, or with `left` P A. Between P and A stands images[c] in step
-/// c, or images[0] where there is only one; `first_is_there`: P v[0] stands there already. steps.size() applies of A
-/// and of P, one exchange each, or one for all of them.
+/// v[1], v[2] .. from v[0] by the steps, op being A, A P, or with `left` P A. images[c] holds the vector between P and
+/// A in step c (images[0], where there is only one); `first_is_there`: P v[0] is in images[0] already. steps.size()
+/// applies of A and of P, one exchange each, or one for all of them.
 template <Scalar T, Memory M>
 void make_powers(const Run<T, M>& run, bool left, op::Powers how, std::span<layout::Vector<T, M>* const> v,
                  std::span<const op::RecurrenceStep<T>> steps, std::span<layout::Vector<T, M>* const> images,
                  bool first_is_there = false) {
   auto& A = run.A;
   auto& P = run.P;
-  // The one step of a block needs one exchange anyhow.
+  // A block of one step needs one exchange anyway.
   if (steps.size() > 1 && by_kernel(A, P, how)) {
     op::Diagonals<T, M> around;
     if (P) (left ? around.left : around.right) = P->pointwise();

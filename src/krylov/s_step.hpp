@@ -21,7 +21,7 @@
 
 namespace tacit::krylov {
 
-/// The basis Y = [p, r, B p, B r, B^2 p, ..] of one block as numbers: op Y x = Y (T x) for x without the last pair, and
+/// The basis Y = [p, r, op p, op r, ..] of one block in coordinates: op Y x = Y (T x) for x without the last pair, and
 /// (Y x, Y y) = x^H G y. All arithmetic in double precision.
 template <Scalar T>
 class Coordinates {
@@ -105,7 +105,7 @@ class Coordinates {
 };
 
 /// Ritz values from the coefficients alpha, beta of a two-term recurrence (CG, BiCG, and so BiCGStab): the eigenvalues
-/// of the tridiagonal matrix that it makes. They are renewed whenever there are twice as many.
+/// of its tridiagonal matrix. They are recomputed whenever the number of coefficients has doubled.
 template <Scalar T>
 class Shifts {
  public:
@@ -122,8 +122,8 @@ class Shifts {
   }
   const std::vector<std::complex<double>>& values() const { return values_; }
   double largest() const { return largest_; }
-  /// True when there are new values. A broadcast when it is time for them. Values far beyond `norm`, which is about
-  /// that of the operator, come from a recurrence that has nearly broken down.
+  /// True when there are new values; these cost a broadcast. Values far above `norm` (about the norm of the operator)
+  /// are dropped: they come from a recurrence that has nearly broken down.
   bool renew(const layout::Space& space, double norm) {
     const int n = int(diagonal_.size());
     if (n == 0 || n < 2 * from_ + 1 || from_ >= wanted_) return false;
@@ -166,11 +166,11 @@ class Bases {
     const auto& values = shifts.values();
     scale = std::exp2(std::ilogb(scale));
     short_ = make_recurrence<T>(Basis::monomial, values, std::min(most_, 4), scale);
-    // One or two values tell how large the operator is and not yet where its spectrum lies.
+    // One or two values give the size of the spectrum, but not where it lies.
     long_ = make_recurrence<T>(values.size() > 2 ? basis_ : Basis::monomial, values, most_, scale);
   }
-  /// The first `count` steps for a block of s iterations. Powers as they are lose nothing in a short block; a shift
-  /// would make p and (op - theta) p of a smooth p nearly parallel.
+  /// The first `count` steps for a block of s iterations. Short blocks (s <= 2) take the monomial basis: it keeps its
+  /// digits there, whereas a shift would make p and (op - theta) p of a smooth p nearly parallel.
   std::span<const op::RecurrenceStep<T>> steps(int s, int count) const {
     return std::span(s <= 2 ? short_ : long_).first(std::size_t(count));
   }
@@ -230,16 +230,16 @@ class SStepIteration : public Iteration<T, M> {
   using W = exec::wide_t<T>;
   using Vector = layout::Vector<T, M>;
   enum class Ending {
-    whole,    // r, p, and what is known of them
-    half,     // r - alpha A p is the residual, and small enough
-    blurred,  // r, but its norm or its angle to r0 is below rounding: both are to be computed from r itself
-    lost,     // nowhere: this basis says no more
+    whole,    // r, p and their scalars are known
+    half,     // r - alpha A p is the residual, and at the goal
+    blurred,  // r is known, but its norm or (r0, r) is below rounding error: both are computed from r itself
+    lost,     // the basis has lost its digits: no more iterations in this block
     broken    // a scalar vanished
   };
   static constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
 
-  /// reach: products of an iteration. clear: relative rounding of an inner product that a step may rest on. spare: what
-  /// a replacement may use of the workspace, whose first vector is the group's.
+  /// reach: products of an iteration. clear: the largest relative rounding error of an inner product that is used.
+  /// spare: the index of a scratch vector of the workspace, for replacements; vector 0 is the group's.
   SStepIteration(const char* name, const Options& options, int step, int reach, double clear, std::size_t spare)
       : name_(name),
         reach_(reach),
@@ -257,7 +257,7 @@ class SStepIteration : public Iteration<T, M> {
     for (auto& v : out_) v.resize(most);
   }
 
-  /// A run begins with p = r.
+  /// Starts a run, with p = r.
   virtual void begin(const Run<T, M>& run, Monitor& monitor) {
     step_.begin();
     shifts_.begin();
@@ -279,7 +279,7 @@ class SStepIteration : public Iteration<T, M> {
   virtual void make_basis(const Run<T, M>& run, int s) = 0;
   /// The sums of a block. False where one of them is not finite.
   virtual bool gram(const Run<T, M>& run, int s) = 0;
-  /// The numbers that the first iteration of a block begins with.
+  /// Sets the scalars that the first iteration of a block begins with.
   virtual void enter(const Run<T, M>& run, Monitor& monitor) = 0;
   /// Iteration j of a block, in coordinates.
   virtual Ending iterate(const Run<T, M>& run, Monitor& monitor, int j) = 0;
@@ -287,7 +287,7 @@ class SStepIteration : public Iteration<T, M> {
   virtual void take_step(const Run<T, M>& run, Vector& x) = 0;
   /// From coordinates to vectors. more: the run goes on, as far as is known.
   virtual void leave(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more) = 0;
-  /// The vectors are there, with a residual of norm_.
+  /// Called when r and p are formed as vectors; norm_ is the norm of r.
   virtual void look(const Run<T, M>&) {}
   /// After a block with `done` iterations, which lost its digits or not: is it worth going on?
   virtual bool pays(Monitor&, int /*done*/, bool /*lost*/) { return true; }
@@ -307,13 +307,13 @@ class SStepIteration : public Iteration<T, M> {
   }
   auto steps(int s) const { return bases_.steps(s, reach_ * s); }
 
-  /// Is the rounding of a value, made of numbers of this size, above the limit?
+  /// Is the relative rounding error of a value, computed from terms of this size, above the limit?
   bool blurs(double size, double value, double limit) {
     const double noise = value > 0 ? unit * size / value : std::numeric_limits<double>::infinity();
     if (noise <= limit) noise_ = std::max(noise_, noise);
     return !(noise <= limit);
   }
-  /// The step e of a block has been taken. Where it is time r := b - A d takes the place of r. True if so.
+  /// Called after the step e of a block was added. Recomputes r := b - A d where that is due; true if so.
   bool replace_residual(const Run<T, M>& run, Coordinates<T>& plain, int done, bool may) {
     const double size = plain.size(e_), length = std::sqrt(std::max(plain.square(e_), 0.0));
     e_is_zero_ = true;

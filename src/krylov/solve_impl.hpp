@@ -44,7 +44,7 @@ std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& op
   }
 }
 
-/// x's last digits: epsilon x times what `digits` holds.
+/// A perturbation of x in its last digits: digits := epsilon x digits, for random `digits`.
 template <class T>
 struct LastDigits {
   real_t<T> epsilon;
@@ -71,7 +71,7 @@ class Solve final : public OuterIteration {
     const double from = wall_time();
     const auto& comm = space_.comm();
     require(options_.engine != Engine::tasks || comm.has_threads(), "the engine \"tasks\" works with threads, which ",
-            comm.kind(), " ranks have not; take \"polling\"");
+            comm.kind(), " ranks do not have; take \"polling\"");
     const auto engine = options_.engine == Engine::thread ? comm.start_engine() : nullptr;
     const auto counters = comm.counters();
     const auto applies = A_->applies(), preconditions = P_ ? P_->applies() : 0;
@@ -114,9 +114,9 @@ class Solve final : public OuterIteration {
     undo_scales();
   }
 
-  /// A preconditioner that is no linear map. Methods that change x and r by the same vectors stay exact with it. GMRES
-  /// returns P V y where it has applied P to the columns of V, which is the same of a linear map only; variants have
-  /// recurrences for products with P that they do not make.
+  /// For a preconditioner that is not a linear map. Methods that update x and r by the same vectors stay exact with it.
+  /// GMRES returns P (V y) after applying P to the columns of V, which is the same for a linear map only; variants
+  /// obtain P times some vectors by recurrences.
   void expect_varying() {
     if (!op::varies(given_P_)) return;
     if (options_.method == Method::automatic) options_.method = Method::gmres;
@@ -147,8 +147,8 @@ class Solve final : public OuterIteration {
     report_.method = to_string(method_);
   }
 
-  /// Where methods were left to us: is an s-step or pipelined variant predicted to be clearly faster here? Two products
-  /// and two applies of P to find out. Collective.
+  /// With Method::automatic: is an s-step or pipelined variant predicted to be clearly faster here? Costs two products
+  /// and two applies of P. Collective.
   void consider_variants() {
     // Short vectors stay in the caches, where the classical methods are at their best.
     constexpr Global least_size = 200000;
@@ -202,23 +202,23 @@ class Solve final : public OuterIteration {
 
   // From here on: A' = A / 2^a, P' = P 2^a, b' = b / 2^e, x' = x 2^(a - e). All exact.
   void balance_scales(double b_norm) {
-    if (!std::isfinite(b_norm)) {  // finite numbers, but their norm is not
+    if (!std::isfinite(b_norm)) {  // finite elements, but their norm overflows
       b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
       scale_by_power(b_, -b_exponent_);
       b_norm = length(b_);
     }
     const int e = balance<T>(b_norm);
     if (e) scale_by_power(b_, -e);
-    b_norm_ = e ? length(b_) : b_norm;  // that of a subnormal b has few digits
+    b_norm_ = e ? length(b_) : b_norm;  // the norm of a subnormal b has few digits
     b_exponent_ += e;
     double size = A_->largest();
-    if (size == 0) {  // unknown: what it does to b
+    if (size == 0) {  // unknown: estimated from A b
       Vector<T, M> y(space_);
       A_->apply(b_, y);
       size = length(y) / b_norm_;
     }
     a_exponent_ = balance<T>(size);
-    // 2^-a is not a number for the smallest A: half of it would be.
+    // Where A is tiny 2^-a would overflow.
     constexpr int limit = std::numeric_limits<real_t<T>>::max_exponent - 1;
     a_exponent_ = std::clamp(a_exponent_, -limit, limit);
     if (a_exponent_ || negated_) scale_operators();
@@ -244,7 +244,7 @@ class Solve final : public OuterIteration {
       report_.residual_norm = 1;
       return;
     }
-    // Numbers that become subnormal lose digits, and smaller ones vanish: what x is now has another residual.
+    // Elements that become subnormal lose digits, and smaller ones vanish: the rounded x has another residual.
     Vector<T, M> rounded = x_;
     scale_by_power(rounded, -e);
     layout::subtract(rounded, exact, exact);
@@ -261,7 +261,7 @@ class Solve final : public OuterIteration {
     }
   }
 
-  /// In the norm that was asked for.
+  /// The norm of Options::norm.
   double length(const Vector<T, M>& v) const {
     return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
   }
@@ -273,8 +273,8 @@ class Solve final : public OuterIteration {
     return length(r);
   }
 
-  /// How much b - A x changes with the last digits of x: a recomputed residual tells nothing below that. One product,
-  /// one reduction. Collective.
+  /// How much b - A x changes with the last digits of x: a smaller recomputed residual means nothing. One product, one
+  /// reduction. Collective.
   double noise_of(const Vector<T, M>& x) {
     const auto epsilon = std::numeric_limits<real_t<T>>::epsilon();
     Vector<T, M> digits(space_), image(space_);
@@ -284,13 +284,13 @@ class Solve final : public OuterIteration {
     return length(image);
   }
 
-  /// Did adding d, which has left this r, bring x nearer in the norm of A, positive definite? The square of the error
-  /// has fallen by (d, r before + r). Two products.
+  /// Is x + d, whose residual is r, nearer to the solution than x in the norm of A, for positive definite A? The square
+  /// of the error has fallen by (d, r of x + r). Two products.
   bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
     Vector<T, M> both(space_);
     A_->apply(d, both);
-    // Not positive definite, as far as rounding lets see: no norm. Along what A maps to nothing cg goes on for ever,
-    // and (d, A d) is the rounding of its terms.
+    // (d, A d) is no more than rounding error: A may not be positive definite. On its null space cg would go on for
+    // ever with such steps.
     const double least =
         layout::norm(d) *
         std::max(std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(both), 4 * noise_of(d));
@@ -310,7 +310,7 @@ class Solve final : public OuterIteration {
     // (Starting bicgstab anew costs little; cg would lose what it has learnt.)
     if (options_.fallbacks)
       monitor.ask_at(100, [&, this] {
-        // Methods of cg's kind have no product under way when they ask, sums at most; other methods may have.
+        // is_hopeless() multiplies by A, which cg and its variants allow here: at most reductions are in flight.
         if (options_.engine != Engine::tasks && is_hopeless(monitor.norm())) return true;
         monitor.ask_at(std::max(window, max_iterations / 4),
                        [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
@@ -323,16 +323,16 @@ class Solve final : public OuterIteration {
     monitor.begin(norm);
     finish(judge(*this, norm, goal_));
   }
-  /// r = b - A x of the guess, and its norm.
+  /// r = b - A x of the initial guess; returns its norm.
   double begin_from_guess() {
     residual_ = std::make_unique<Vector<T, M>>(space_);
     length_of_x_ = layout::norm(x_);
     if (length_of_x_ != 0) {
       const double norm = true_residual(x_, *residual_);
-      // Squares of such a residual, or of b beside it, are not numbers any more.
+      // Squares of such a residual, or of b beside it, leave the range of the scalar.
       constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
       if (norm < std::ldexp(b_norm_, far)) return norm;
-      report_.warnings.push_back(message("x0 has a residual of ", norm / b_norm_, " of ||b||, and was left for x = 0"));
+      report_.warnings.push_back(message("x0 has a residual of ", norm / b_norm_, " of ||b||, and was set to zero"));
       layout::fill(x_, T(0));
       length_of_x_ = 0;
     }
@@ -342,7 +342,7 @@ class Solve final : public OuterIteration {
     return b_norm_;
   }
 
-  // As the judge asks. The trial is x + d in the place of d; in the first run from x = 0, d in the place of x.
+  // The judge's calls. The trial is x + d in the place of d; in the first run from x = 0, d in the place of x.
   Vector<T, M>& trial() { return in_place_ ? x_ : *correction_; }
   std::optional<Verdict> run(double norm) override {
     Monitor& monitor = *monitor_;
@@ -373,20 +373,19 @@ class Solve final : public OuterIteration {
     if (!std::isfinite(length_of_trial_)) return std::numeric_limits<double>::infinity();
     if (!in_place_) layout::axpy(T(1), x_, d);
     double norm = true_residual(d, *residual_);
-    // Where A x may be so much longer than b that its rounding is as long as b, the residual of a worthless x may come
-    // out as 0.
+    // Where the rounding error of A x may be as large as b, the residual of a worthless x may come out as 0.
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
     if (10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * length_of_trial_ > b_norm_) {
-      const double noise = 4 * noise_of(d);  // the digits are half a unit long in the mean, and A x has others
+      const double noise = 4 * noise_of(d);  // perturbations are half a unit on average; A x has rounding errors too
       norm = std::max(norm, noise);
-      // No better than x as far as rounding lets see: the shorter one stays.
+      // No better than x within rounding errors: the shorter one stays.
       if (norm >= before_ - noise && length_of_trial_ > 2 * length_of_x_) norm = std::max(norm, before_);
     }
     return norm;
   }
   bool is_better(double norm, double before) override {
-    // After a trial in vain the classical method begins where it would have begun: it takes the iterations that it
-    // takes. (From what is left of a trial bicgstab takes others, up to five times as many.)
+    // After in_vain the classical method starts where the trial began, and so needs its usual number of iterations.
+    // (From the result of a trial bicgstab may need five times as many.)
     const double aim = std::max(goal_, double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_);
     if (monitor_->outcome() == Outcome::in_vain && norm > std::sqrt(before * std::min(aim, before))) return false;
     if (norm < before) return true;
@@ -415,7 +414,7 @@ class Solve final : public OuterIteration {
     if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations();
     return {};
   }
-  /// What a run that has not reached the goal leaves to try.
+  /// What is left to try after a run that has not reached the goal; a verdict where nothing is.
   std::optional<Verdict> after_run(double gain, double norm) {
     Monitor& monitor = *monitor_;
     switch (monitor.outcome()) {
@@ -426,7 +425,7 @@ class Solve final : public OuterIteration {
       case Outcome::diverged:
       case Outcome::non_finite:
       case Outcome::breakdown:
-        // A breakdown on the way down is a reason to start anew from here; one without progress is the end.
+        // After progress a breakdown is a reason to start anew from here; without progress it ends the solve.
         if (gain <= 0.9) return {};
         if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, *residual_)) return {};
         if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) return {};
@@ -456,7 +455,7 @@ class Solve final : public OuterIteration {
     }
     return {};
   }
-  /// After a claim that does not hold, or a run that got no further.
+  /// After a claim that does not hold, or a run without progress.
   std::optional<Verdict> after_claim(double gain, double norm) {
     Monitor& monitor = *monitor_;
     const bool claimed = monitor.outcome() == Outcome::claims;
@@ -485,7 +484,7 @@ class Solve final : public OuterIteration {
     return o;
   }
 
-  /// The method, with kernels as tasks where that was asked for.
+  /// Runs the method, with kernels as tasks where Options::engine asks for it.
   void run_by_engine(Run<T, M> run, Monitor& monitor) {
     if (!iteration_) iteration_ = make_iteration<T, M>(method_, within_space(monitor)), look_at_powers();
     if constexpr (std::same_as<M, Host>) {
@@ -494,7 +493,7 @@ class Solve final : public OuterIteration {
     }
     iteration_->run(run, monitor);
   }
-  /// What of the run is not made of tasks.
+  /// Warns of the parts of the run that are not tasks.
   void tell_of_engine() {
     if (options_.engine != Engine::tasks) return;
     if constexpr (!std::same_as<M, Host>) {
@@ -507,11 +506,11 @@ class Solve final : public OuterIteration {
     }
   }
 
-  /// Tells where a matrix powers kernel was asked for and is not to be had.
+  /// Warns where a matrix powers kernel was asked for and there is none.
   void look_at_powers() {
     if (options_.powers != Powers::kernel || by_kernel(*A_, P_, Powers::kernel)) return;
     std::string why = message("the ", A_->name(), " operator has no matrix powers kernel");
-    if (scaled_A_) why = "there is no matrix powers kernel for a matrix that is scaled on its way";
+    if (scaled_A_) why = "there is no matrix powers kernel for a matrix that the solve scales";
     else if (A_->has_powers_kernel()) why = message("a matrix powers kernel takes no ", P_->name(), " preconditioner");
     report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
   }
@@ -543,7 +542,7 @@ class Solve final : public OuterIteration {
   static Verdict too_few_iterations() {
     return {Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner."};
   }
-  /// What cg could not use, explain() says.
+  /// For a matrix that cg cannot use; explain() adds the reason.
   Verdict hopeless(double norm) const {
     return {Reason::stagnated,
             message("after ", monitor_->iterations(), " iterations the recomputed residual is at ", norm / b_norm_,
@@ -551,7 +550,7 @@ class Solve final : public OuterIteration {
             "Use gmres or bicgstab."};
   }
   Verdict failed(double norm) const {
-    // What is told is the first failure at this residual, not that of the last thing tried.
+    // Reports the first failure at this residual, not that of the last fallback.
     const Failure failure = failure_.detail.empty() ? Failure{monitor_->outcome(), monitor_->detail()} : failure_;
     const Method kind = classical_of(method_);
     switch (failure.outcome) {
@@ -608,7 +607,7 @@ class Solve final : public OuterIteration {
   const op::Operator<T, M>* given_P_;
   const op::Operator<T, M>* A_;
   const op::Operator<T, M>* P_;
-  const op::Noted* noted_;  // what is to be told of given_P_, or null
+  const op::Noted* noted_;  // given_P_ where it has notes, or null
   Vector<T, M>& x_;
   layout::Space space_;
   Options options_;
@@ -622,19 +621,19 @@ class Solve final : public OuterIteration {
     Outcome outcome;
     std::string detail;
   };
-  Failure failure_{};  // what made the method look for something else, while the residual has stayed
+  Failure failure_{};  // the first failure since the residual last fell
   Monitor* monitor_ = nullptr;
   Workspace<T, M>* workspace_ = nullptr;
   std::unique_ptr<Vector<T, M>> correction_;      // d, then x + d
   bool in_place_ = false;                         // the run is the first, from x = 0, and x takes the place of d
-  bool stale_ = false;                            // r is not that of x
+  bool stale_ = false;                            // residual_ is not that of x_
   int idle_ = 0;                                  // runs in a row without progress
   double before_ = 0;                             // the residual that the run began with
-  double length_of_x_ = 0, length_of_trial_ = 0;  // or more
+  double length_of_x_ = 0, length_of_trial_ = 0;  // upper bounds
   int restart_ = 0;
-  const Vector<T, M>* base_ = nullptr;  // what a run's d is added to
+  const Vector<T, M>* base_ = nullptr;  // what a run's d is added to, for callbacks
   Method method_ = Method::automatic;
-  std::unique_ptr<Vector<T, M>> residual_;  // b - A x, as far as it has been recomputed
+  std::unique_ptr<Vector<T, M>> residual_;  // the last recomputed b - A x
   bool may_change_ = false, diagonal_looked_at_ = false;
   bool negated_ = false;   // what is solved is -A x = -b
   bool hopeless_ = false;  // cg cannot work with this A

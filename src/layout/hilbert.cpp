@@ -65,8 +65,7 @@ std::vector<Local> hilbert_order(Local width, Local height, Global side) {
   return order;
 }
 
-// --- three dimensions
-// -------------------------------------------------------------------------------------------------------
+// --- three dimensions -----------------------------------------------------------------------------------------------
 
 namespace {
 

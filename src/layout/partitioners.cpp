@@ -26,7 +26,7 @@ Partition weighted_blocks(const Communicator& comm, const Partition& partition, 
     const Global total = std::accumulate(sums.begin(), sums.end(), Global(0));
     if (total == 0) return Partition::blocks(partition.size(), comm.size());
     // Range p ends where the weight so far comes nearest to its share, (p + 1) / P of all. Every rank finds the ends
-    // that lie within its own indices; the last that is at most an index is the one before it.
+    // within its own indices; an end is the least value of all ranks.
     std::vector<Global> ends(static_cast<std::size_t>(comm.size()) - 1, partition.size());
     Global sum = before;
     std::size_t p = 0;

@@ -73,8 +73,8 @@ op::Rows<T> adjoint_rows(const layout::Space& space, const op::Rows<T>& rows) {
   return op::assemble<T>(space.comm(), space.partition(), space.size(), row, column, value);
 }
 
-/// Row of G: of the matrix on the pattern, the last row of the inverse of its Cholesky factor; of the diagonal alone
-/// (`by_itself`) where that is not positive definite. Empty where the diagonal is not positive.
+/// A row of G: the last row of the inverse of the Cholesky factor of A's entries on the pattern, or of the diagonal
+/// alone (`by_itself`) where these are not positive definite. Empty where the diagonal is not positive.
 template <Scalar T>
 std::vector<T> row_of_factor(const RowSet<T>& set, const std::vector<Global>& pattern, bool& by_itself) {
   const int width = int(pattern.size());

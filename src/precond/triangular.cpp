@@ -7,7 +7,7 @@
 
 namespace tacit::precond {
 namespace {
-// Rows in a level on average from which a loop for each level pays.
+// The average number of rows in a level from which on a parallel loop for each level pays.
 constexpr Local wide_level = 32768;
 }  // namespace
 

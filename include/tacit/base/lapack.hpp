@@ -48,7 +48,7 @@ void trsm(char side, char triangle, char op, char diagonal, int m, int n, const 
 template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots);
 
-/// While it lives, OpenBLAS uses the calling thread only: for calls from Tacit's own threads.
+/// While such an object exists, OpenBLAS uses the calling thread only: for calls from Tacit's own threads.
 class OneThread {
  public:
   OneThread();

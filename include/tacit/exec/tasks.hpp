@@ -86,9 +86,9 @@ class Tasks {
   /// Executes a task while the caller waits for something else; false when there is none.
   bool help();
 
-  /// Whether an InOrder lives.
+  /// Whether an InOrder object exists.
   bool in_order() const { return in_order_ > 0; }
-  /// While it lives kernels are done one after the other, in program order.
+  /// While such an object exists kernels are done one after the other, in program order.
   class InOrder {
    public:
     explicit InOrder(bool needed) : tasks_(needed ? current_ : nullptr) {

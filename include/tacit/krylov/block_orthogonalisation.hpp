@@ -1,9 +1,9 @@
-// Orthogonalisation of blocks of vectors: s vectors against a basis and among themselves, for one or two sums.
+// Orthogonalisation of blocks of vectors: s vectors against a basis and among themselves, with few reductions.
 //
 //   V = Q C + Q' U,   [Q Q'] orthonormal, U upper triangular with a positive diagonal;   R = [C; U]
 //
-// The block's factor is a Cholesky factor. A column that depends on those before it is no exception but a value: what
-// is complete up to there is kept and told. kappa below is the condition number of [Q V].
+// U is a Cholesky factor. A linearly dependent column does not throw: the columns before it are completed, and their
+// number is returned. kappa below is the condition number of [Q V].
 #pragma once
 
 #include <tacit/krylov/options.hpp>
@@ -14,29 +14,31 @@
 
 namespace tacit::krylov {
 
-/// What came of a block.
+/// The result for a block.
 struct Orthogonalised {
   int columns = 0;    ///< leading columns that are complete; fewer than the block's: the next one failed
-  double least = 1;   ///< least u_kk^2 / (v_k, v_k) of the complete columns: about 1 / kappa^2
-  double failed = 0;  ///< the same of the column that failed: <= rounding, or not finite
+  double least = 1;   ///< smallest u_kk^2 / (v_k, v_k) of the complete columns: about 1 / kappa^2
+  double failed = 0;  ///< the same ratio of the column that failed: <= rounding, or not finite
 };
 
-/// The columns of v, orthogonal to the orthonormal q and orthonormal, in place; R = [C; U], (q.size() + v.size()) x
-/// v.size(), column after column. Where a column fails (columns < v.size()) the later columns of v and R are undefined.
+/// Makes the columns of v orthogonal to the orthonormal q and orthonormal among themselves, in place; R = [C; U],
+/// (q.size() + v.size()) x v.size(), stored by columns. Where a column fails (columns < v.size()) the later columns of
+/// v and R are undefined.
 ///
 ///   how        reductions      passes over q   ||I - Q^H Q||        needs
 ///   bcgs       1 + block_qr    2               eps kappa^2 (*)      what block_qr needs
 ///   bcgs2      2 + 2 block_qr  4               eps                  eps kappa^2 < 1 (*)
 ///   bcgs_pip   1               2               eps kappa^2          eps kappa^2 < 1
 ///   bcgs_pip2  2               3               eps                  eps kappa^2 < 1
-///   two_stage  s / small + 1   2 + 2 small / s eps                  eps kappa^2 < 1 for each block of `small`
+///   two_stage  s / small + 1   2 + 2 s / small eps                  eps kappa^2 < 1 for each block of `small`
 ///   (*) with a block_qr that itself reaches eps
 ///
-/// bcgs_pip takes the Gram matrix of what is left by Pythagoras, V^H V - C^H C, so that one sum of j s + s (s + 1) / 2
-/// numbers serves C and U. bcgs_pip2 does so twice, and forms the second sums while it does the first update: Q is read
-/// three times, not four. Carson, Lund, Rozloznik, Thomas (2022), doi 10.1016/j.laa.2021.12.017; two_stage: Yamazaki,
-/// Higham, Boman, Szyld (2024), arXiv 2402.15033. automatic is bcgs_pip2. Collective. Error(usage) for the choices of
-/// single vectors, and for spaces that differ.
+/// bcgs_pip forms the Gram matrix of V - Q C by Pythagoras, V^H V - C^H C, so that one reduction of j s + s (s + 1) / 2
+/// numbers gives C and U (j = q.size(), s = v.size()). bcgs_pip2 does so twice, and forms the second sums during the
+/// first update, so that Q is read three times instead of four. Carson, Lund, Rozloznik, Thomas (2022), doi
+/// 10.1016/j.laa.2021.12.017; two_stage: Yamazaki, Higham, Boman, Szyld (2024), arXiv 2402.15033. automatic is
+/// bcgs_pip2. Collective. Error(usage): a choice for single vectors, small < 1, vectors of different spaces or of
+/// several columns.
 template <Scalar T, Memory M>
 Orthogonalised block_orthogonalise(Orthogonalisation how, BlockQr block_qr,
                                    std::span<const layout::Vector<T, M>* const> q,

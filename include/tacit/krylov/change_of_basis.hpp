@@ -19,20 +19,20 @@
 
 namespace tacit::krylov {
 
-/// Eigenvalues of the first n columns of the (n+1) x n Hessenberg matrix h, column after column, leading dimension ld:
-/// the Ritz values. Empty when there are none to be had. The same on all ranks (those of the space's first rank).
+/// The Ritz values: eigenvalues of the leading n x n block of the Hessenberg matrix h (stored by columns, leading
+/// dimension ld). Empty where they cannot be computed. The same on all ranks (those of the space's first rank).
 /// Collective; not counted as a reduction.
 template <Scalar T>
 std::vector<std::complex<double>> ritz_values(const layout::Space& space, std::span<const T> h, int ld, int n);
 
-/// Leja order: each value is as far as possible (in the product of distances) from those before it; values with their
-/// conjugates next to them where `pairs` (real arithmetic) asks for it, positive imaginary part first.
+/// Leja order: each value has the largest product of distances from those before it; the first is the largest. `pairs`
+/// (real arithmetic): each complex value is followed by its conjugate, positive imaginary part first.
 std::vector<std::complex<double>> leja(std::vector<std::complex<double>> values, bool pairs);
 
-/// `steps` steps of a basis for an operator with these Ritz values: Newton takes them in Leja order, again and again;
-/// real arithmetic takes two real steps for a conjugate pair. Chebyshev takes the ellipse around them. Vectors keep
-/// about their length: gamma is the size of the set of values. Monomial (and any, without values) takes gamma = the
-/// largest magnitude, or `scale` where there are no values.
+/// The recurrence of a basis of `steps` vectors for an operator with these Ritz values. Newton: shifts in Leja order,
+/// repeated from the start; in real arithmetic two real steps for a conjugate pair. Chebyshev: polynomials of an
+/// ellipse around the values. gamma keeps the lengths of the vectors about constant: it is about the capacity of the
+/// set of values. Monomial, or no values: gamma is the largest magnitude, or `scale` where there are no values.
 template <Scalar T>
 op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<double>> ritz, int steps, double scale = 1);
 

@@ -1,4 +1,4 @@
-// choose: what Method::automatic takes, by counting what an iteration moves and waits for.
+// choose: selects the method for Method::automatic from predicted times of an iteration (memory traffic and waits).
 #pragma once
 
 #include <tacit/krylov/options.hpp>
@@ -8,7 +8,7 @@
 
 namespace tacit::krylov {
 
-/// What the parts of an iteration cost, in seconds; the same on all ranks.
+/// The costs of the parts of an iteration, in seconds; the same on all ranks.
 struct Prices {
   double product = 0, precondition = 0;  ///< one apply of A, of P
   double vector = 0;                     ///< one pass over a vector
@@ -16,12 +16,13 @@ struct Prices {
   int restart = default_restart;
 };
 
-/// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic as in
-/// docs/theory/methods.md, and those parts of sums that no product hides. Local.
+/// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic, and those parts of
+/// reductions that no product hides. Local. Error(usage): a method that `automatic` never takes.
 double seconds_an_iteration(Method method, const Prices& prices);
 
 /// The cheapest of `candidates`, the first of which is the classical method; another one is only taken when it is
-/// predicted to need at most `margin` of the classical method's time. `why` says how the choice came about. Local.
+/// predicted to need at most `margin` of the classical method's time. `why`: the two predicted times, or "" for the
+/// classical method. Local.
 Method cheapest(std::span<const Method> candidates, const Prices& prices, double margin, std::string& why);
 
 }  // namespace tacit::krylov

@@ -14,17 +14,17 @@
 
 namespace tacit::krylov {
 
-/// How the solves of an Inner went, all of them so far; the same on all ranks.
+/// Totals over all solves of an Inner so far; the same on all ranks.
 struct InnerReport {
   std::int64_t solves = 0, iterations = 0;
-  std::int64_t stopped = 0;    ///< solves that ended before their iterations, and not because they converged
-  double best = 0, worst = 0;  ///< ||b - A y|| / ||b|| of a solve
+  std::int64_t stopped = 0;    ///< solves that ended before max_iterations without converging
+  double best = 0, worst = 0;  ///< smallest and largest ||b - A y|| / ||b|| of a solve
 };
 
-/// y = what `options` make of A y = x from 0: by default 20 iterations of bicgstab, whatever is reached. No linear map:
-/// bicgstab, and gmres with side = flexible (which a solve takes by itself), keep b - A x exact with it as the
-/// preconditioner; a solve by a method that is not says so in its warnings. Several columns one
-/// after the other. Costs a solve an apply. Collective.
+/// y = the approximate solution of A y = x that the method of `options` finds from y = 0: by default 20 iterations of
+/// bicgstab, whatever residual they reach. Not a linear operator: bicgstab, and gmres with side = flexible (taken where
+/// no side is given), keep r = b - A x with such a preconditioner; solve() warns where another method is used. Columns
+/// are solved one after the other. An apply costs a solve for each column. Collective.
 template <Scalar T, Memory M = Host>
 class Inner final : public op::Operator<T, M>, public op::Varying {
  public:
@@ -38,7 +38,7 @@ class Inner final : public op::Operator<T, M>, public op::Varying {
     return o;
   }
 
-  /// A: what is solved with, a coarse approximation of the outer operator, say. P: the inner method's own
+  /// A: the operator of the inner solves, such as a coarse approximation of the outer one. P: the inner method's own
   /// preconditioner, or null. Both are kept. Error(usage): an A that is not square, options that do not fit.
   Inner(std::shared_ptr<const op::Operator<T, M>> A, std::shared_ptr<const op::Operator<T, M>> P = nullptr,
         Options options = defaults(), bool hermitian = false)

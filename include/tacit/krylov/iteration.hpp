@@ -1,5 +1,5 @@
-// Iteration: a method as the driver sees it, where it learns from one run what it uses in the next (shifts of its
-// basis, a step that has proved too long).
+// Iteration: a method as the driver sees it. It keeps what one run has found out for the next ones (shifts of its
+// basis, a step that was too long).
 #pragma once
 
 #include <tacit/krylov/monitor.hpp>
@@ -18,15 +18,15 @@ class Iteration {
   /// Solves A d = r from d = 0 until the monitor ends it; leaves the best d known. Collective.
   virtual void run(const Run<T, M>& run, Monitor& monitor) = 0;
   /// Takes one rung down the method's ladder (a shorter step, a stronger orthogonalisation, a shallower pipeline) and
-  /// says which; "" when there is none left, and the driver goes on with the classical method. The same on all ranks.
+  /// describes it; "" where none is left: the driver then goes on with the classical method. The same on all ranks.
   /// Local.
   virtual std::string step_down() { return {}; }
-  /// Takes cycles of this many vectors from the next run on; false where the method has none. The same on all ranks.
-  /// Local.
+  /// Uses cycles of this many vectors from the next run on; false where the method has no cycles. The same on all
+  /// ranks. Local.
   virtual bool lengthen(int /*restart*/) { return false; }
 };
 
-// make_cg<T, M>(options) and so on, for each method: its text is src/krylov/methods/<method>.hpp.
+// make_cg<T, M>(options) and so on, for each method, defined in src/krylov/methods/<method>.hpp.
 #define TACIT_METHOD(enumerator, ...) \
   template <Scalar T, Memory M>       \
   std::unique_ptr<Iteration<T, M>> make_##enumerator(const Options& options);

@@ -1,4 +1,4 @@
-// Monitor: the one place that decides whether an iteration goes on, and that tells the user about it.
+// Monitor: decides after each iteration whether the method goes on, and calls the user's callback.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -14,25 +14,26 @@
 
 namespace tacit::krylov {
 
-/// How a run of a method ended. `claims` is a belief; the driver (solve.hpp) recomputes b - A x before it says
-/// converged.
+/// How a run of a method ended. `claims`: the recurrence residual is at the goal; the driver (solve.hpp) recomputes
+/// b - A x before it says converged.
 enum class Outcome {
   claims,
   cycle_end,
   max_iterations,
   breakdown,
   no_progress,
-  slow,      ///< a fair trial is over, and there is something better to try
-  too_bold,  ///< the variant costs more than it saves: its next rung, please
+  slow,      ///< ask_at() has found something better to try
+  too_bold,  ///< the variant costs more than it saves: the driver takes its next rung (Iteration::step_down)
   diverged,
   non_finite,
   stopped,
-  in_vain  ///< too_bold, and what it has done is dropped unless it has made half of the way, in digits
+  in_vain  ///< as too_bold, and the correction is dropped unless it gains half of the digits that are missing
 };
 
 class Monitor {
  public:
-  /// Norms handed to go_on() are multiplied by `scale` to be compared with `goal`, both on the scale of b.
+  /// b_norm, goal: on the scale of the norms given to go_on() (times the factor of scale_norms()). window: a run ends
+  /// as no_progress after so many iterations without any.
   Monitor(comm::Communicator comm, const Options& options, double b_norm, double goal, int max_iterations, int window)
       : comm_(std::move(comm)),
         options_(options),
@@ -41,7 +42,7 @@ class Monitor {
         max_iterations_(max_iterations),
         window_(window) {}
 
-  /// Starts a run (anew) from a residual of this norm.
+  /// Starts a run, with a residual of this norm.
   void begin(double norm) {
     if (!std::exchange(begun_, true)) record(norm);
     norm_ = norm;
@@ -53,27 +54,26 @@ class Monitor {
     confirm_ = nullptr;
     detail_.clear();
   }
-  /// The method has seen progress that does not show in the norm of the residual (the error of cg falls all the time,
-  /// its residual rises for long). Counts where `patient`: the driver wants to wait.
+  /// The method has made progress that the norm of the residual does not show (the error of cg always falls, its
+  /// residual may rise for long). Counts only after be_patient(true).
   void progress() {
     if (patient_) best_at_ = iterations_;
   }
-  /// Asks once, at this iteration, whether there is something better to try; the run ends as `slow` if so.
+  /// Calls `better` once, at this iteration; the run ends as `slow` if it returns true.
   void ask_at(int iteration, std::function<bool()> better) { ask_at_ = iteration, better_ = std::move(better); }
   void be_patient(bool patient) { patient_ = patient; }
-  /// Norms in this run are those of another quantity (the preconditioned residual), `factor` times too small.
+  /// The norms of this run are those of another quantity (the preconditioned residual): multiplies them by `factor`.
   void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
   bool asks_for_max_norm() const { return options_.norm == Norm::max; }
-  /// With Norm::max: the largest magnitude of the residual, collective; asked when its 2-norm, times the ratio of the
-  /// two last seen (that at the start, first), reaches the goal. Without it the driver alone looks. For the run that
-  /// has begun.
+  /// With Norm::max: `largest` returns the largest magnitude of the residual (collective). It is called when the 2-norm
+  /// times the last known ratio of the two norms reaches the goal. Without it only the driver checks the largest
+  /// magnitude. For the present run.
   void confirm_by(std::function<double()> largest) {
     if (options_.norm == Norm::max) confirm_ = std::move(largest);
   }
 
-  /// After the work of an iteration (or before the first), with the norm of the residual: may the method go on?
-  /// Every argument is the same on all ranks. Local; collective where there is a callback, whose answer ranks agree
-  /// upon.
+  /// To be called after each iteration, and before the first, with the norm of the residual: may the method go on? The
+  /// arguments are the same on all ranks. Local; with a callback that may stop the solve, collective (one reduction).
   bool go_on(double norm) {
     if (options_.norm == Norm::max && !std::exchange(scaled_, true) && norm > 0) factor_ = start_ / norm;
     norm_ = norm * factor_;
@@ -86,7 +86,7 @@ class Monitor {
       ++iterations_;
       if (std::isfinite(norm_)) record(norm_);
       comm_.check_interrupt();
-      // A clock or a file may tell ranks different things: one that wants to stop stops all.
+      // Callbacks may answer differently on different ranks (a clock, a file): one that stops stops all.
       if (options_.callback) {
         const bool stop = options_.callback(State{iterations_, norm_ / divisor(), solution_});
         if (options_.callback_stops && !comm_.all(!stop)) return end(Outcome::stopped);
@@ -102,13 +102,13 @@ class Monitor {
     pending_ = true;
     return true;
   }
-  /// Ends the run with a scalar that vanished (or is not finite): "breakdown: (p, A p) = 0".
+  /// Ends the run: a scalar has vanished, or is not finite. detail(): "(p, A p) = 0 in iteration 3: MEANING". False.
   bool breakdown(const char* scalar, double value, const char* meaning) {
     detail_ = std::string(scalar) + " = " + number(value) + " in iteration " + std::to_string(iterations_ + 1) + ": " +
               meaning;
     return end(std::isfinite(value) ? Outcome::breakdown : Outcome::non_finite);
   }
-  /// The method cannot begin; the solve ends with this. False, to return.
+  /// The method cannot begin: the solve ends with this verdict. Returns false.
   bool refuse(Verdict verdict) {
     refusal_ = std::move(verdict);
     return false;
@@ -120,11 +120,11 @@ class Monitor {
     return false;
   }
 
-  /// What the user is to know of what the method did (a shorter step, another shadow); becomes a warning of the report.
+  /// A note to the user on what the method did (a shorter step, another shadow); becomes a warning of the report.
   void tell(std::string text) { told_.push_back(std::move(text)); }
   std::vector<std::string> take_told() { return std::exchange(told_, {}); }
 
-  /// How x_k of the run is formed for whoever asks in a callback.
+  /// `form` writes this rank's part of x_k of the run to host memory, for callbacks.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
 
   Outcome outcome() const { return outcome_; }

@@ -1,5 +1,5 @@
-// Options of a solve: what they are called and which method takes which is described once, in krylov/methods.def and in
-// options(), and everything else that knows them is made from there (base/described.hpp).
+// Options of a solve. Their names and values, and which method takes which, are described once, in krylov/methods.def
+// and in options(); checks, bindings, the command line and reference pages are made from these (base/described.hpp).
 #pragma once
 
 #include <tacit/base/described.hpp>
@@ -24,7 +24,7 @@ enum class Side { right, left, flexible };
 enum class Orthogonalisation {
   automatic,  ///< gmres: one_reduction; ca_gmres: bcgs_pip, twice where a block needs it
   // One vector at a time (gmres); all-reduces per vector, passes over the basis per vector.
-  one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (a second round, 1 and 2 more, on cancellation)
+  one_reduction,  ///< classical Gram-Schmidt, norm by Pythagoras; 1, 2 (on cancellation up to two more rounds)
   cgs,            ///< classical Gram-Schmidt, norm by itself; 2, 2
   cgs2,           ///< twice; 3, 4
   mgs,            ///< modified Gram-Schmidt; j + 1 for vector j, 2
@@ -52,13 +52,13 @@ enum class Basis {
 };
 /// How the basis vectors are stored; arithmetic is that of the scalar type.
 enum class Storage { full, float32, bfloat16 };
-/// What pushes pending sums and messages on while a rank computes.
+/// How pending reductions and messages progress while a rank computes.
 enum class Engine {
   polling,  ///< compute loops poll
-  thread,   ///< a thread that does nothing else (give it a core)
+  thread,   ///< a progress thread, which needs a core of its own
   tasks     ///< kernels as tasks that wait for each other's blocks (exec/tasks.hpp); host memory
 };
-/// Of the residual: what `rtol` and `atol` are held against.
+/// The norm of the residual that `rtol` and `atol` refer to.
 enum class Norm { two, max };
 using op::Powers;
 using tacit::to_string;
@@ -86,18 +86,18 @@ struct Options {
 #include <tacit/krylov/methods.def>
   Engine engine = Engine::polling;
   Norm norm = Norm::two;
-  /// How products with A are dealt to the threads of a rank. [automatic]
+  /// How products with A are divided among the threads of a rank. [automatic]
   op::Schedule schedule;
   double divergence = 1e10;  ///< `diverged` when ||r|| exceeds this multiple of max(||b||, ||r_0||)
-  /// What may be done where the method gets no further: scale by the diagonal when P is none and the diagonal varies
-  /// (not for richardson), another shadow residual in bicgstab, longer cycles in gmres where `restart` is absent. Each
-  /// is told in report.warnings. False: the method as it stands, and its honest failure.
+  /// What may be tried where the method makes no more progress: the inverse diagonal as P when there is none and the
+  /// diagonal varies (not for richardson), another shadow residual in bicgstab, weaker forms of a variant, longer
+  /// cycles in gmres where `restart` is absent. Each is a warning of the report. False: the given method only.
   bool fallbacks = true;
   bool history = true;
-  /// Returns true to stop: one rank that does stops all (a reduction an iteration). Called on every rank after each
-  /// iteration; may throw (all ranks then throw the same Error).
+  /// Called on every rank after each iteration. Returns true to stop: one rank that does stops all (a reduction per
+  /// iteration). May throw; all ranks then throw the same Error.
   std::function<bool(const State&)> callback;
-  /// False: the callback only looks. Its answer is not asked for, and no reduction is spent on it.
+  /// False: the callback only observes. Its answer is ignored, and no reduction is spent on it.
   bool callback_stops = true;
 };
 
@@ -105,7 +105,7 @@ struct Options {
 Method classical_of(Method method);
 /// The methods with what they are and the options that they take; the first is "auto".
 std::span<const Described> methods();
-/// Is this option one of the method's, or everybody's?
+/// Whether the method takes this option: it is in the method's list, or in no list.
 bool takes(Method method, std::string_view option);
 /// The options of a solve.
 std::span<const Option<Options>> options();

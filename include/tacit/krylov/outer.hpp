@@ -1,4 +1,4 @@
-// The judge of every solve. Methods run and claim; here, and nowhere else, is b - A x compared with what was asked for.
+// The judge of every solve: methods claim convergence; only here is a recomputed b - A x compared with the goal.
 //
 //   class MySolve : public krylov::OuterIteration { ... };
 //   const Verdict verdict = krylov::judge(my_solve, norm of b - A x0, goal);
@@ -19,13 +19,13 @@ struct Verdict {
   double norm = 0;
 };
 
-/// A solve as the judge drives it: Krylov runs, multigrid cycles, solves on several devices. It has two vectors: x, the
-/// accepted solution, which changes by accept() only, and the trial, which is x with what the last run has added. Every
-/// answer is the same on all ranks; all functions are collective.
+/// A solve as the judge drives it: Krylov runs or multigrid cycles. It has two vectors: x, the accepted solution, which
+/// changes by accept() only, and the trial, which is x plus the correction of the last run. All functions are
+/// collective and return the same on all ranks.
 class OuterIteration {
  public:
   virtual ~OuterIteration() = default;
-  /// Runs the method from x, whose residual has this norm, and leaves a trial. A verdict (its norm does not count)
+  /// Runs the method from x, whose residual has this norm, and leaves a trial. Returns a verdict (its norm is ignored)
   /// where there is no trial, because the solve cannot go on.
   virtual std::optional<Verdict> run(double norm) = 0;
   /// ||b - A x|| of the trial, recomputed in the arithmetic that a claim needs. Infinity or NaN: the trial is
@@ -37,21 +37,21 @@ class OuterIteration {
   virtual void accept() = 0;
   /// The trial is dropped; x is what it was, to the last bit.
   virtual void reject() = 0;
-  /// The goal is not reached: x now has a residual of `norm`, and had one of `before`. A verdict (its norm does not
-  /// count) where nothing is left to try.
+  /// Called while the goal is not reached: x now has a residual of `norm`, and had one of `before`. Returns a verdict
+  /// (its norm is ignored) where nothing is left to try.
   virtual std::optional<Verdict> next(double before, double norm) = 0;
 };
 
-/// Is this residual what was asked for? What is not finite never is, nor where the goal is not (b has values that are
-/// none).
+/// Is this residual at the goal? False where the residual is NaN or Inf, or the goal is NaN (b may contain values that
+/// are not finite).
 inline bool reached(double residual, double goal) {
   return std::isfinite(residual) && residual <= goal;
 }
 
-/// Runs until a recomputed residual is at most `goal`, or the solve says that nothing is left to try. `norm` is that of
-/// b - A x for the x it begins with, recomputed. What is returned as `converged` has been recomputed after the last
-/// change of x, and x is never worse than it was at the start. Beside the runs it costs one recompute() for each.
-/// Collective; throws what the solve throws.
+/// Runs until a recomputed residual is at most `goal`, or the solve returns a verdict. `norm`: ||b - A x|| of the
+/// initial x, recomputed. For `converged` the residual has been recomputed after the last change of x. A trial that is
+/// neither at the goal nor better (is_better) never replaces x. Costs one recompute() for each run. Collective; throws
+/// what the solve throws.
 Verdict judge(OuterIteration& solve, double norm, double goal);
 
 }  // namespace tacit::krylov

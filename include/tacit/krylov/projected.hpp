@@ -10,16 +10,16 @@
 
 namespace tacit::krylov {
 
-/// min_y || beta e_1 - H y || over a Hessenberg matrix H that grows by columns. All ranks hold the same. Local.
+/// min_y || beta e_1 - H y || over a Hessenberg matrix H that grows by columns. The same on all ranks. Local.
 template <Scalar T>
 class Projected {
  public:
   explicit Projected(double beta) : g_{T(real_t<T>(beta))}, start_(beta) {}
 
   int columns() const { return columns_; }
-  /// The least norm with the columns so far: of the residual, as long as the basis is orthonormal.
+  /// The minimum for the columns so far: the norm of the residual, as long as the basis is orthonormal.
   double residual() const { return std::abs(g_[columns_]); }
-  /// |R_jj| of the last column that was offered; far below the largest so far, H is singular.
+  /// |R_jj| of the last column given to append(). Where it is far below the largest so far, H is singular.
   double pivot() const { return pivot_; }
 
   /// Takes column j = columns() of H: h[0..j+1], overwritten. False, and nothing is taken, when the column makes H
@@ -47,11 +47,11 @@ class Projected {
   }
   /// The minimiser y, of `columns()` numbers.
   std::vector<T> coefficients() const { return minimiser(columns_); }
-  /// Whether rounding, epsilon ||H|| ||y||, leaves the minimiser y what the cycle has gained: not where H is nearly
-  /// singular.
+  /// Whether the rounding error that y causes in the residual, epsilon ||H|| ||y||, is at most the residual, or 1e-3 of
+  /// the initial one. It is larger where H is nearly singular.
   bool is_sound(const std::vector<T>& y) const { return rounding() * length(y) <= std::max(residual(), 1e-3 * start_); }
-  /// Where it does not, minimisers to choose from by their residuals: that of all columns, and those of fewer at which
-  /// the residual and one or a hundred times the rounding make the least sum.
+  /// Where y is not sound, minimisers to choose from by their recomputed residuals: that of all columns, and those of
+  /// fewer columns with the least sum of the residual and 1 or 100 times the rounding error.
   std::vector<std::vector<T>> candidates() const {
     const double rounding = this->rounding();
     std::vector<std::vector<T>> found{coefficients()};
@@ -69,7 +69,7 @@ class Projected {
   }
 
  private:
-  /// That of the first k columns.
+  /// The minimiser over the first k columns.
   std::vector<T> minimiser(int k) const {
     std::vector<T> y(g_.begin(), g_.begin() + k);
     for (int i = k - 1; i >= 0; --i) {

@@ -16,7 +16,7 @@ enum class Reason {
   max_iterations,  ///< the limit was reached first
   breakdown,       ///< a scalar that the method divides by vanished; `detail` names it
   stagnated,       ///< the residual no longer falls; residual_norm is the level reached
-  diverged,        ///< the residual grew beyond all bounds
+  diverged,        ///< the residual exceeded Options::divergence max(||b||, ||r_0||)
   non_finite,      ///< NaN or Inf: `detail` names the array and the global index when the input is at fault
   stopped          ///< the callback asked to stop
 };
@@ -27,11 +27,11 @@ struct Report {
   std::string detail;  ///< what happened, one sentence; empty when there is nothing to add
   std::string advice;  ///< what to try, one sentence; empty when converged
   bool converged() const { return reason == Reason::converged; }
-  std::string norm = "2";  ///< that of every norm here: 2, or max
+  std::string norm = "2";  ///< the norm of all residuals here: 2, or max
   int iterations = 0;
-  int restarts = 0;                     ///< times the residual was recomputed and the method started anew from it
-  double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: ||A x||)
-  double recurrence_residual_norm = 0;  ///< what the method believed, on the same scale
+  int restarts = 0;                     ///< new starts from a recomputed residual (cycles of gmres not counted)
+  double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: 0)
+  double recurrence_residual_norm = 0;  ///< the method's own residual norm at the end, on the same scale
   double b_norm = 0;                    ///< ||b||
   std::vector<double> history;          ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
   std::string method, precond;          ///< names

@@ -1,5 +1,5 @@
-// solve: runs a method, recomputes b - A x, and starts the method anew from it until the answer is right or can get no
-// better. The one place that says "converged".
+// solve: runs a method, recomputes b - A x, and starts the method anew from it until the goal is reached or the
+// residual no longer falls.
 #pragma once
 
 #include <tacit/krylov/options.hpp>
@@ -9,9 +9,9 @@
 
 namespace tacit::krylov {
 
-/// Solves A x = b. x holds the first guess on entry. On return it is finite, and its recomputed ||b - A x|| / ||b|| is
-/// in the report: the iterate with the smallest recomputed residual; where the limit or the callback ends cg or a
-/// variant of it, the last iterate, if that is nearer to the solution than the first guess in the norm of A.
+/// Solves A x = b. x holds the initial guess on entry. On return it is finite, and the report has its recomputed
+/// ||b - A x|| / ||b||. x is the iterate with the smallest recomputed residual; where the limit or the callback ends
+/// cg, a variant of it, or chebyshev, it is the last iterate if that is nearer to the solution in the norm of A.
 ///
 /// P approximates the inverse of A (null: none). Stops when the recomputed ||b - A x|| <= max(rtol ||b||, atol).
 /// Whenever the method's recurrence claims that, the residual is recomputed; if it does not hold, the method solves
@@ -20,15 +20,15 @@ namespace tacit::krylov {
 /// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest
 /// magnitude.
 ///
-/// Where the method gets no further, or has used a quarter of its iterations, it may fall back (Options::fallbacks): on
-/// the inverse diagonal as P when there is none, on another shadow residual (bicgstab), on longer cycles (gmres, where
-/// their length was not given). report.warnings tells.
+/// Where the method makes no more progress, or has used a quarter of its iterations, it may fall back
+/// (Options::fallbacks): to the inverse diagonal as P when there is none, to another shadow residual (bicgstab), to
+/// longer cycles (gmres, where their length was not given). report.warnings lists what was done.
 ///
-/// Method::automatic takes cg when `hermitian` says so and the diagonal has one sign, gmres otherwise, and changes from
-/// cg to gmres on breakdown (report.warnings). cg and its kin solve -A x = -b where the diagonal is negative, or (r, A
-/// r) at first.
+/// Method::automatic takes cg when `hermitian` is true and the diagonal has one sign, gmres otherwise, and changes from
+/// cg to gmres on breakdown (report.warnings). cg and its variants solve -A x = -b where the diagonal is negative or,
+/// where A does not know its diagonal, (r, A r) < 0 at the start.
 ///
-/// Collective. Vectors: the method's, and 2 (b scaled, r; a correction after a restart).
+/// Collective. Memory: the method's vectors and 2 (a scaled b, r); 1 more after a restart or where x is not 0 on entry.
 /// On a group of devices (exec/group.hpp): bicgstab and pipelined_bicgstab, in float and double.
 /// Error(usage): spaces that do not fit, options out of range. Everything numerical is a Reason.
 template <Scalar T, Memory M>

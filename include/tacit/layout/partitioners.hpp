@@ -15,7 +15,7 @@ namespace tacit::layout {
 
 /// Contiguous ranges of about equal weight; with the entries of a row as its weight, blocks of rows of equal work.
 /// `weight`: of this rank's indices in `partition`, not negative. Equal lengths where all weights are zero. Collective:
-/// one gather of P numbers. Error(usage) on a wrong length or a negative weight.
+/// two gathers, of P and of P (P - 1) numbers. Error(usage) on a wrong length or a negative weight.
 Partition weighted_blocks(const comm::Communicator& comm, const Partition& partition, std::span<const Global> weight);
 
 /// A graph distributed by vertices (the pattern of a matrix by rows): the neighbours of this rank's vertices, as global
@@ -40,7 +40,8 @@ bool metis_built() noexcept;
 std::vector<int> graph_parts(const comm::Communicator& comm, const Partition& partition, GraphView graph, int parts,
                              Partitioner how = Partitioner::automatic);
 
-/// The number of edges (i, j) whose vertices have different owners, over all ranks. Collective.
+/// The number of edges (i, j) whose vertices have different owners, over all ranks. Collective: one gather of all
+/// owners.
 Global edge_cut(const comm::Communicator& comm, const Partition& partition, GraphView graph,
                 std::span<const int> owner);
 

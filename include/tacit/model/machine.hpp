@@ -12,8 +12,9 @@ struct Machine {
 
 /// Measures the machine over the ranks of `comm`: medians of a few reductions, and of passes over an array larger than
 /// the caches (model::beyond_caches, or the part whose pages are touched within 50 ms; freed at once). Takes about 25
-/// ms, at most about 100. Returns the slowest rank's numbers, the same on all ranks. Measured once for a group of
-/// ranks; later calls cost nothing. Collective; the first call counts its reductions.
+/// ms, at most about 100. Returns the slowest rank's numbers, the same on all ranks; simulated ranks return the
+/// bandwidth of their model. Measured once for each kind of transport and number of ranks; later calls cost three small
+/// all-reduces. Collective; the first call counts its reductions.
 Machine measure(const comm::Communicator& comm);
 
 }  // namespace tacit::model

@@ -26,7 +26,7 @@ struct Options {
 /// The kinds and their options.
 std::span<const Described> kinds();
 std::span<const Option<Options>> options();
-/// May cg use it where the matrix is Hermitian definite?
+/// Whether cg may use it with a Hermitian definite matrix.
 bool is_symmetric(std::string_view name, const Options& options = {});
 
 /// The preconditioner of this name for A, with the options of docs/reference/preconditioners.md; null for "none".

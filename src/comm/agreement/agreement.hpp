@@ -27,15 +27,14 @@
 //   1. No rank waits for ever. A failing rank sends a notice to all, and every wait checks for notices on this
 //      communicator and on those with enclosing calls. A rank that has not reached the position of a failure ignores
 //      it, since the failed rank has done its part of everything before that position.
-//   2. No result of an ended epoch is used: pending operations are given up, complete or not, and throw when waited
-//   for.
+//   2. No result of an ended epoch is used: pending operations are given up, complete or not, and throw when they are
+//      waited for.
 //   3. All ranks throw the same Error: that of the lowest rank that had failed when it entered the agreement. Every
-//   rank
-//      holds it before any rank goes on.
+//      rank holds it before any rank goes on.
 //   4. All ranks throw it out of the same call: the innermost that is open on every rank.
 //   5. No rank reports success where another has failed: a call ends with a reduction (agree()) that a failed rank
-//   never
-//      starts. Its last messages are the two generals' problem: a transport that breaks there is an error of one rank.
+//      never starts. This cannot hold for the agreement's last messages (the two generals' problem): a transport that
+//      breaks there is an error of one rank.
 //   6. After an agreement all ranks have the same epoch, position and operation numbers, and the communicator works on.
 //
 // Nested calls on several communicators. A rank that leaves a call on one communicator because another has failed sends

@@ -57,8 +57,8 @@ struct BicgstabStepPlain {  // without a preconditioner s-hat is s, which stands
 }  // namespace formula
 
 /// Any square A. An iteration: 2 products, 2 applies of P, 3 reductions, 19 vectors of traffic (20 with P) beside the
-/// products'. Vectors: r, d, r0, p, v, t (and p-hat, s-hat), and the best d so far. Breakdowns: rho = (r0, r), (r0, A
-/// p), (t, t), omega = (t, s) / (t, t), each against rounding.
+/// products'. Vectors: r, d, r0, p, v, t (and p-hat, s-hat), and the best d so far. Breakdowns: rho = (r0, r),
+/// (r0, A p), (t, t), omega = (t, s) / (t, t), where they are no larger than their rounding error.
 template <Scalar T, Memory M>
 class Bicgstab final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -95,7 +95,7 @@ class Bicgstab final : public Iteration<T, M> {
       if (P) P->apply(r, sh);
       A.apply(sh, t);  // t = A P s
       const auto [ts, tt, ss] = space.sum(smoothing(t, r, half)).wait();
-      // s = 0 to rounding makes t = 0: the half step is then the whole one.
+      // Where s is at the goal the half step is enough; t may then be 0.
       const bool enough = root(ss) <= monitor.goal();
       if (enough || !guard.allows_smoothing(std::abs(ts), real(tt), root(ss))) {
         layout::axpy(alpha, ph, d);
@@ -125,8 +125,8 @@ class Bicgstab final : public Iteration<T, M> {
  private:
   static double root(T square) { return std::sqrt(double(real(square))); }
 
-  // (s, s) is formed with s on the host, whose loops like few sums; with (t, s) and (t, t) where each wait for sums
-  // counts.
+  // (s, s) is formed with s on the host, where loops with few sums are faster; on devices with (t, s) and (t, t),
+  // because each wait for sums is expensive.
   static constexpr bool apart = !std::same_as<M, Host>;
   static exec::Sums<1, T> half_step(T alpha, const Vector& v, Vector& r) {
     using namespace exec;

@@ -19,12 +19,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
   using Base::a_, Base::c_, Base::e_, Base::Ta_, Base::y_, Base::pairs_, Base::images_, Base::sums_, Base::norm_;
   using Base::adapts_, Base::step_, Base::shifts_, Base::drift_;
   using typename Base::Ending, typename Base::Vector, typename Base::W;
-  // Relative rounding of an inner product that a step may rest on. (5e-3 in double precision: steps still reduce the
-  // residual, but the search loses what it has found, and takes up to four times as many iterations.)
+  // The largest relative rounding error of an inner product that is used. (With 5e-3 in double precision steps still
+  // reduce the residual, but up to four times as many iterations are needed.)
   static constexpr double clear = std::same_as<real_t<T>, double> ? 2e-5 : 5e-3;
-  // What the first iteration of a block, which is that of bicgstab, may rest on.
+  // The same limit in the first iteration of a block, which is an iteration of bicgstab.
   static constexpr double bold = 5e-3;
-  // Where a block is lost and r has come this close to orthogonal to r0, r is the better shadow.
+  // Where a block has lost its digits and |(r0, r)| is below this times ||r0|| ||r||, r becomes the new shadow
+  // residual.
   static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
  public:
@@ -91,7 +92,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   Ending iterate(const Run<T, M>&, Monitor& monitor, int j) override {
-    // The coordinates of a fresh block are exact, and so is what follows from them: it is tested as in bicgstab.
+    // The coordinates of a new block are exact, so its first iteration is tested as in bicgstab.
     const bool fresh = j == 0;
     const auto blurs = [&](double size, double value, double limit) {
       return Base::blurs(size, value, fresh ? limit : clear);
@@ -112,7 +113,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
     const double ss = y_.square(d_), d_size = y_.size(d_), s_norm = std::sqrt(std::max(ss, 0.0));
     const bool s_blurred = blurs(d_size * d_size, ss, bold);
     if (s_blurred && !fresh) return Ending::lost;
-    // A long p, most of which cancels: neither a step along it nor what follows can be told from rounding.
+    // p is long and mostly cancels in s: alpha and what follows would be rounding error, so the search starts anew from
+    // r.
     anew_ = s_blurred && adapts_ && !p_is_r_ && d_size > 100 * norm_;
     if (anew_) return Ending::lost;
     if (s_blurred) w_ = a_, between_ = W(0);
@@ -137,7 +139,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     const W rho = with_shadow(c_, n);
     drift_.residual(size);
     between_ = alpha / (omega * rho_);
-    const bool norm_blurred = blurs(size * size, rr, clear);  // what is blurred now is summed from the vectors
+    const bool norm_blurred = blurs(size * size, rr, clear);  // inexact values are recomputed from the vectors
     shadow_blurred_ = blurs(r0_norm * size, std::abs(rho), clear);
     if (norm_blurred || shadow_blurred_) return Ending::blurred;
     const W beta = rho * between_;  // beta = (rho / rho of before) (alpha / omega),  p = r + beta (p - omega v)

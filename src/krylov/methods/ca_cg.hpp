@@ -19,8 +19,8 @@ class CaCg final : public SStepIteration<T, M> {
   using Base::a_, Base::c_, Base::e_, Base::Ta_, Base::y_, Base::pairs_, Base::images_, Base::sums_, Base::norm_,
       Base::unit;
   using typename Base::Ending, typename Base::Vector, typename Base::W;
-  // A block does not rest on inner products with more relative rounding than this. Where CG is slow, more of it costs
-  // iterations (5 sqrt(unit): up to twice as many), which a method that adapts its step need not pay.
+  // The largest relative rounding error of an inner product that a block uses. Larger limits cost iterations where CG
+  // is slow (5 sqrt(unit): up to twice as many); a method that adapts its step takes the smaller `fine`.
   static constexpr double enough = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
   static constexpr double fine = std::min(enough, 5e4 * unit);
 
@@ -66,7 +66,7 @@ class CaCg final : public SStepIteration<T, M> {
   }
 
   Ending iterate(const Run<T, M>& run, Monitor&, int j) override {
-    const bool fresh = j == 0;  // exact coordinates: what they give is tested as in cg
+    const bool fresh = j == 0;  // exact coordinates: tested as in cg
     const auto blurs = [&](double size, double value) { return Base::blurs(size, value, clear_); };
     const int n = std::min(2 * (j + 2), y_.columns());
     y_.use(n);
@@ -130,7 +130,7 @@ class CaCg final : public SStepIteration<T, M> {
   }
 
   double clear_;
-  bool z_is_there_ = false;  // Z = P Y in images_, of its first pair
+  bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
   Coordinates<T> residual_;  // in the plain inner product; y_ is in that of P
   std::optional<CgGuard> guard_;
   double rz_ = 0, before_ = 0;

@@ -1,4 +1,4 @@
-// ca-gmres: s vectors of the Krylov space are made at once and orthogonalised at once. Hoemmen (2010),
+// ca-gmres: s vectors of the Krylov space are generated, then orthogonalised together. Hoemmen (2010),
 // UCB/EECS-2010-37; Yamazaki, Hoemmen, Luszczek, Dongarra (2017), doi 10.1109/IPDPSW.2017.65 (Fig. 3); the shifts of
 // the Newton basis are those of Bai, Hu, Reichel (1994).
 #pragma once
@@ -17,12 +17,12 @@
 
 namespace tacit::krylov {
 
-/// A block of s vectors: s products, one sum (two with bcgs_pip2) and 2 (3) passes over the basis. Vectors as gmres.
+/// A block of s vectors: s products, 1 reduction (2 with bcgs_pip2), 2 (3) passes over the basis. Vectors as in gmres.
 ///
 ///   V = [q_j, v_{j+1} .. v_{j+s}],  A V_{1:s} = V B,  V = Q R,  H = R B R^-1
 ///
-/// Shifts of the Newton basis are Ritz values: of what there is in the first cycle (whose first block is short and
-/// monomial), of the whole first cycle from then on.
+/// Shifts of the Newton basis are Ritz values: in the first cycle (whose first block is short and monomial) those of
+/// the columns so far, later those of the whole first cycle.
 template <Scalar T, Memory M>
 class CaGmres final : public Iteration<T, M> {
  public:
@@ -56,7 +56,7 @@ class CaGmres final : public Iteration<T, M> {
   std::string step_down() override {
     if (storage_ != Storage::full) {
       storage_ = Storage::full;
-      started_ = 0;  // what a rounded basis believed in says nothing about blocks
+      started_ = 0;  // the residual of a cycle with rounded storage says nothing about its blocks
       return "its basis is stored in full from here on";
     }
     if (std::exchange(lost_, false)) {
@@ -199,7 +199,7 @@ class CaGmres final : public Iteration<T, M> {
       m_.place(m_.block_, j, s, done.columns, ld_);
       bool invariant = false;
       if (done.columns == 0) {
-        // v_1 in the span of the basis, or nearly so: by itself, with as many rounds as it takes.
+        // v_1 is in the span of the basis, or nearly so: it is orthogonalised alone, in up to three rounds.
         make(steps.first(1), j);
         invariant = !m_.template alone<S>(run_.r.space(), q_, j, basis(j + 1), ld_);
         if constexpr (!full) exec::store<T, M, S>(v_[0], to_[0], n_);
@@ -220,7 +220,7 @@ class CaGmres final : public Iteration<T, M> {
       const bool careful = past_half_the_digits<T>(residual_, beta_);
       if (m_.how_ == Orthogonalisation::automatic || m_.how_ == Orthogonalisation::two_stage) {
         choice.how = Orthogonalisation::bcgs_pip;
-        // How much a block loses is seen when it is factored; what was lost before it grows by the same factor.
+        // What a block loses is known when it is factored; earlier losses grow by the same factor.
         choice.once = careful || m_.strict_ ? 2 : std::min(lost_ / most_lost, 1.0);
         if (m_.strict_) choice.keep = well_conditioned;
       }
@@ -249,7 +249,7 @@ class CaGmres final : public Iteration<T, M> {
     std::size_t n_;
     int ld_, at_ = 0;
     double beta_ = 0, residual_ = 0;
-    double lost_ = 10 * epsilon;  // where the basis has lost more orthogonality, blocks are orthogonalised twice
+    double lost_ = 10 * epsilon;  // estimated loss of orthogonality; above most_lost blocks are orthogonalised twice
     std::vector<const S*> q_;
     std::vector<T*> v_;
     std::vector<S*> to_;
@@ -281,7 +281,7 @@ class CaGmres final : public Iteration<T, M> {
 
   /// How many vectors the block after vector j has.
   int next_step(int j) const {
-    // Without Ritz values the basis is monomial, and good for a few steps only.
+    // Without Ritz values the basis is monomial, which keeps its digits for a few steps only.
     const int first = basis_ == Basis::monomial || !ritz_.empty() || j > 0 ? step_ : std::min(step_, first_step);
     return std::max(1, first);
   }
@@ -289,7 +289,7 @@ class CaGmres final : public Iteration<T, M> {
   /// The steps from vector j on; B and R of this block.
   std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s,
                                                     int j, int ld) {
-    // In the first cycle: Ritz values of what there is, until there are two for every step.
+    // In the first cycle: Ritz values of the columns so far, until there are two for each step.
     if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(space, j, ld);
     if (int(steps_.size()) < s) {
       // A power of two: rounding does not depend on whether the operator knows its largest entry.
@@ -326,7 +326,7 @@ class CaGmres final : public Iteration<T, M> {
     std::vector<T> h;
     if constexpr (std::same_as<S, T>) {
       orthogonalise(Orthogonalisation::one_reduction, q, j + 1, v, h, true);
-    } else {  // nothing is left on the scale of the storage
+    } else {  // with rounded storage nothing is left of v
       const T* const x = v.data();
       h.resize(std::size_t(j) + 2);
       exec::block_gram<T, M, S>(q.data(), j + 1, &x, 1, v.size(), h.data());
@@ -339,8 +339,9 @@ class CaGmres final : public Iteration<T, M> {
     return h[std::size_t(j) + 1] != T(0);
   }
 
-  /// Was the residual that the last cycle believed in not that of its x? H = R B R^-1 holds up to rounding times the
-  /// condition of a block, and what that does to the residual grows with ||y||: with the condition of A.
+  /// Was the recomputed residual larger than the last cycle's projected problem predicted? H = R B R^-1 holds up to
+  /// rounding times the condition number of a block, and the effect on the residual grows with ||y||, so with the
+  /// condition of A.
   bool believed_too_much(Monitor& monitor) {
     const double rounding = 100 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * started_;
     lost_ = heals_ && !strict_ && started_ > 0 && monitor.norm() > 2 * believed_ && monitor.norm() > rounding;
@@ -373,7 +374,7 @@ class CaGmres final : public Iteration<T, M> {
     }
   }
 
-  /// Ritz values of the first `columns` columns, if there were never more.
+  /// Ritz values of the first `columns` columns of H, unless those of more columns are known.
   void learn(const layout::Space& space, int columns, int ld) {
     if (columns <= learned_ || basis_ == Basis::monomial) return;
     auto values = ritz_values<T>(space, H_, ld, columns);
@@ -384,7 +385,7 @@ class CaGmres final : public Iteration<T, M> {
     steps_.clear();
   }
 
-  /// Below this part of its start the residual of a cycle is that of the storage.
+  /// A cycle ends below this fraction of its initial residual: the rest is the rounding of the stored basis.
   template <class S>
   static constexpr double storage_floor() {
     if constexpr (std::same_as<S, T>) return 0;
@@ -394,7 +395,7 @@ class CaGmres final : public Iteration<T, M> {
 
   static constexpr int first_step = 5;
   static constexpr double most_lost = 1e-8;
-  /// u_kk^2 / (v_k, v_k) of blocks that round hardly more than vectors one by one.
+  /// u_kk^2 / (v_k, v_k) in blocks whose rounding errors are hardly larger than those of single vectors.
   static constexpr double well_conditioned = 1e-2;
 
   int restart_;

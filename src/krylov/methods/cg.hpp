@@ -13,7 +13,7 @@
 namespace tacit::krylov {
 
 namespace formula {
-// The step along the old direction waits until the direction is renewed: p passes through memory once.
+// d += alpha p is delayed until p is updated, so that p is read once an iteration.
 template <class T>
 struct CgDirection {
   T alpha, beta;
@@ -36,8 +36,8 @@ struct CgResidual {
 /// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
 ///
-/// goes_on: the monitor has been asked about this r already, and the search goes on from the direction in w[0], which
-/// was made when (r, P r) was this; d stays.
+/// goes_on: continues an earlier search. w[0] holds its direction p, which was made when (r, P r) had this value; d is
+/// kept, and the monitor has been asked about this r already.
 template <Scalar T, Memory M>
 void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = {}) {
   using namespace exec;

@@ -9,9 +9,9 @@
 
 namespace tacit::krylov {
 
-/// Cycles of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes
-/// as in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j +
-/// 4 vectors of traffic a pass pair. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
+/// Cycles of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes as
+/// in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j + 4
+/// vectors of traffic for each round. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
 /// measures ||P r||, scaled to ||r|| at the start of the cycle. Breakdown: R_jj of the projected problem, for singular
 /// A.
 template <Scalar T, Memory M>
@@ -61,8 +61,8 @@ class Gmres final : public Iteration<T, M> {
       if (!append(projected, h.data(), monitor)) break;  // min_y || beta e_1 - H y ||
       residual = projected.residual();
       if (invariant) {
-        // The solution is in the space, or the matrix is so badly scaled that what was left looks like rounding: the
-        // recomputed residual tells, and a new cycle starts from it.
+        // The solution is in the space, or the matrix is so badly scaled that the rest of v looks like rounding error:
+        // the recomputed residual decides, and a new cycle starts from it.
         if (monitor.go_on(residual) || monitor.outcome() == Outcome::claims) monitor.end(Outcome::cycle_end);
         break;
       }

@@ -138,7 +138,7 @@ class Idr final : public Iteration<T, M> {
       c_[i] /= entry(i, i);
     }
   }
-  /// c: what g has of G's first k columns, seen by the first k shadows; m becomes P^H of what is left.
+  /// c: with the first k columns of G, g - G c is orthogonal to the first k shadow vectors; m := P^H (g - G c).
   void biorthogonalise(int k) {
     for (int i = 0; i < k; ++i) {
       c_[i] = m_[i] / entry(i, i);
@@ -158,7 +158,7 @@ class Idr final : public Iteration<T, M> {
     for (auto i = p_.size(); i < s; ++i) {
       auto& p = w[4 + 2 * s + i];
       scatter(p, std::uint64_t(1 + seed_) * (s + 1) + i);
-      // Of length one and orthogonal to each other, as far as chance makes them so.
+      // Scaled to an expected length of 1; random vectors are nearly orthogonal to each other.
       layout::scale(T(real_t<T>(std::sqrt((is_complex<T> ? 1.5 : 3) / double(p.space().size())))), p);
       p_.push_back(p.data());
     }

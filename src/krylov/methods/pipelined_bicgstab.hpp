@@ -56,10 +56,10 @@ struct Total {
 };
 }  // namespace formula
 
-/// An iteration: 2 products, 2 applies of P, 2 reductions, each under way during a product and an apply; 22 vectors of
+/// An iteration: 2 products, 2 applies of P, 2 reductions, each in flight during a product and an apply; 22 vectors of
 /// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). A replacement: 4
-/// products, 4 applies of P. s and z are made anew where v = A z is still to come, r and w where t = A w is: with any
-/// one of them left from before, errors grow faster than without.
+/// products, 4 applies of P. It recomputes s and z before v = A z, and r and w before t = A w: where one of them is
+/// kept, errors grow faster than without a replacement.
 template <Scalar T, Memory M>
 class PipelinedBicgstab final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -91,7 +91,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       // p = r + beta (p - omega s),  s = w + beta (s - omega z),  z = t + beta (z - omega v),  v = A z;
       // the sums of q = r - alpha s and y = w - alpha z
       const Half half = x.half_step(step, fresh);
-      // q = 0 to rounding makes y = 0: the half step is then the whole one.
+      // Where q is at the goal the half step is enough; y may then be 0.
       const bool enough = half.q <= monitor.goal();
       if (enough || !guard.allows_smoothing(std::abs(half.yq), half.y * half.y, half.q)) {
         layout::axpy(alpha, x.p, x.e);
@@ -171,8 +171,8 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       if (P) P->apply(x, hat);
       A.apply(P ? hat : x, y);
     }
-    /// y = A x while the sums travel. A group of devices forms them before the product and has them read while its
-    /// result travels.
+    /// y = A x while the reduction is in flight. On a group of devices the host reads the sums while the result of the
+    /// product is communicated.
     template <class F>
     auto during(const Vector& x, Vector& y, const F& sums) {
       auto pending = space.sum(sums());

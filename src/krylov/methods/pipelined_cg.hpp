@@ -4,9 +4,9 @@
 //   u = P r,  w = A u,  m = P w,  n = A m        s = A p,  q = P s,  z = A q
 //
 // with three changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors
-// that go into p, not from the orthogonality that rounding takes away; the residual is replaced when an estimate of
-// the gap says so (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds); and where
-// residuals come back that were gone, cg goes on along the same directions.
+// that go into p, not from the orthogonality that rounding takes away; the residual is replaced when an estimate of the
+// gap asks for it (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds); and where
+// residuals have lost their orthogonality, cg goes on along the same directions.
 #pragma once
 
 #include "../deep_pipelined_cg.hpp"
@@ -20,8 +20,8 @@
 namespace tacit::krylov {
 
 namespace formula {
-// What an iteration needs (0-4), what the estimate of its gaps needs (5-11), and the overlap of the residuals at the
-// ends of a group (12), which stands there after a replacement only.
+// The scalars of an iteration (0-4), the norms for the estimate of its gaps (5-11), and the inner product of the
+// residuals at the ends of a group (12), which is 0 unless the residual was just replaced.
 template <class T>
 TACIT_HD exec::Sums<13, T> pipelined_cg_sums(T r, T u, T w, T p, T s, T q, T z, T y) {
   return {{conj(r) * u, conj(u) * w, conj(u) * s + conj(p) * w, conj(p) * s, T(abs2(r)), T(abs2(u)), T(abs2(w)),
@@ -85,7 +85,7 @@ struct PipelinedCgSumsPointwise {
 };
 }  // namespace formula
 
-/// Depth 1. An iteration: 1 product, 1 apply of P and 1 reduction, which is under way during both. Traffic beside
+/// Depth 1. An iteration: 1 product, 1 apply of P and 1 reduction, which is in flight during both. Traffic beside
 /// theirs: 13 vectors, 15 with a diagonal P, 18 with another. Vectors: f, d, y, r, w, p, s, z, n (and m; u, q). A
 /// replacement: 4 products, 2 applies of P, some 20 vectors of traffic; it keeps the direction p.
 template <Scalar T, Memory M>
@@ -129,7 +129,7 @@ class PipelinedCg final : public Iteration<T, M> {
                          shallower ? message("); its depth was ", depth_, " from there") : ") and began anew"));
   }
 
-  /// cg goes on from f, d and the direction p, made when (r, P r) was `before`; and does whatever comes later.
+  /// Continues by cg from f, d and the direction p, made when (r, P r) was `before`; later runs are cg's too.
   void hand_over(const Run<T, M>& run, Monitor& monitor, const Vector& p, double before) {
     layout::copy(p, run.w[0]);
     monitor.tell(message("pipelined-cg had lost the orthogonality of its residuals by iteration ", monitor.iterations(),
@@ -138,9 +138,9 @@ class PipelinedCg final : public Iteration<T, M> {
     cg(run, monitor, before);
   }
 
-  /// The zeros of the Chebyshev polynomial on (0, lambda_max). Inside the spectrum: a gap of U_k grows like the Lanczos
-  /// polynomials at sigma_k, and outside they grow without bound. Of no more digits than keep them apart: then the
-  /// first steps hardly round where the right-hand side has few digits, and a rounding error at the start is what
+  /// The zeros of the Chebyshev polynomial on (0, lambda_max). They lie inside the spectrum: the gap of U_k grows like
+  /// the Lanczos polynomials at sigma_k, which grow without bound outside. They have just enough digits to be distinct,
+  /// so that the first steps hardly round where the right-hand side has few digits: a rounding error at the start
   /// delays conjugate gradients most. For the same reason the outermost come last.
   std::vector<double> shifts() const {
     const double half = spectrum_.lambda_max / 2;
@@ -221,7 +221,7 @@ class PipelinedCg final : public Iteration<T, M> {
       A.apply(m, n);
       return take(pending.wait());
     }
-    /// Everything but p anew from f and y: the search goes on in its direction.
+    /// Recomputes all vectors but p from f and y: the search continues in the direction p.
     exec::Sums<13, T> replace() {
       using namespace exec;
       A.apply(y, n);
@@ -257,7 +257,7 @@ class PipelinedCg final : public Iteration<T, M> {
       if (residuals_have_returned(now)) return hand_over(run, monitor, x.p, old);
       follow_gaps(now, alpha, beta);
       double pAp = curvature();
-      if (!(now.ru > 0 && pAp > 0) && replacement_.on() && replacement_.since() > 0) {  // it may be the gaps
+      if (!(now.ru > 0 && pAp > 0) && replacement_.on() && replacement_.since() > 0) {  // the gaps may be the cause
         now = x.look(x.replace());
         replacement_.done(), group_r_ = now.r;
         begin_gaps(now);
@@ -303,15 +303,15 @@ class PipelinedCg final : public Iteration<T, M> {
     return !(gaps_[0] <= tolerance_ * now.r && gaps_[1] <= tolerance_ * now.s && gaps_[2] <= tolerance_ * now.w);
   }
 
-  // A replaced residual leaves the recurrence's by the gap, a direction that the search has to go again when it is
-  // large. At sqrt(epsilon), enough for the attained residual, 4000 iterations in double precision become 4700; here
-  // they stay.
+  // A replacement changes r by the gap, and where that is large the search repeats directions: with sqrt(epsilon),
+  // which suffices for the attainable accuracy, 4000 iterations in double precision became 4700; with this limit they
+  // stay 4000.
   static constexpr double tolerance_ = std::same_as<real_t<T>, double> ? 4e-10 : 4e-4;
   const bool fallbacks_;
   const Basis basis_;
   int depth_;
   int breakdowns_ = 0;
-  bool classical_ = false;  // cg has gone on
+  bool classical_ = false;  // cg has taken over
   bool spectrum_known_ = false;
   const op::Operator<T, M>* spectrum_of_ = nullptr;
   op::Spectrum spectrum_;  // of P A

@@ -76,14 +76,14 @@ class PipelinedGmres final : public Iteration<T, M> {
 
     const int steps = (m + t - 1) / t;
     bool stop = false;
-    for (int b = 0; b < steps + ahead && !stop; ++b) {  // the last ones only drain
+    for (int b = 0; b < steps + ahead && !stop; ++b) {  // the last `ahead` only wait for sums
       const int end = std::min((b + 1) * t, m);         // block b: v_{b t + 1} .. v_end
       for (int c = b * t; c < end; ++c) {
         product(run, c);  // v_{c+1} = op v_c
         space.comm().poll();
         if (c + 1 < (b + 1) * t) extend(c);  // v_{c+1} = (v_{c+1} - sum_i b_ic v_i) / b_{c+1,c}
       }
-      int p = 1;  // vectors that are known as q
+      int p = 1;  // number of q known
       if (b >= ahead) {
         p = std::min((b - ahead + 1) * t, m) + 1;
         // Columns of R and of H, vectors of Q, and min_y || beta e_1 - H y ||.
@@ -98,8 +98,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     monitor.solution_by(nullptr);
     take_best(run, projected, combine);  // x += P Q y
     if (first || weak_) columns_ = projected.columns();
-    // Near zero the space was exhausted, and nothing is wrong; the first cycle says nothing about the depth of the
-    // others.
+    // A residual near zero means that the space is exhausted, which is no fault; the first cycle has another depth than
+    // the others.
     weak_ = weak_ && !first && projected.residual() > rounding(beta);
     believed_ = left || first ? 0 : projected.residual() * (r_norm / beta);
     started_ = r_norm;
@@ -129,18 +129,18 @@ class PipelinedGmres final : public Iteration<T, M> {
     int first, last, p;
   };
 
-  /// Ritz values of the first cycle; of a later one when its basis did not hold. False while there are none.
+  /// Takes Ritz values of the first cycle, or of a later one whose basis lost its digits. False while there are none.
   bool learn(const layout::Space& space) {
     if (columns_ > 0)
       if (auto values = ritz_values<T>(space, H, ld, columns_); !values.empty()) ritz_ = std::move(values);
     columns_ = 0;
     return !ritz_.empty();
   }
-  /// Takes a rung down, and tells, where the last run has shown that its basis does not hold. False when there is none
-  /// left.
+  /// Takes a rung down, with a note to the user, where the last run has lost the orthogonality of its basis. False when
+  /// there is none left.
   bool look_back(Monitor& monitor) {
-    // A loss of orthogonality shows as a residual that is not what the projected problem had. (The last digits of the
-    // scalar go with any method.)
+    // A loss of orthogonality shows as a recomputed residual above that of the projected problem. (Any method loses the
+    // last digits.)
     const bool lost = believed_ > rounding(started_) && monitor.norm() > 2 * believed_;
     if (!fallbacks_ || !(lost || weak_)) return true;
     const auto taken = step_down();
@@ -150,7 +150,7 @@ class PipelinedGmres final : public Iteration<T, M> {
                          " lost the orthogonality of its basis by iteration ", monitor.iterations(), "; ", taken));
     return true;
   }
-  /// What one round of Gram-Schmidt leaves of a residual of this size at best, and a margin.
+  /// The smallest residual that one round of Gram-Schmidt allows from this initial one, with a margin.
   static double rounding(double size) { return 100 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * size; }
 
   T& at(std::vector<T>& matrix, int i, int j) { return matrix[std::size_t(j) * ld + i]; }
@@ -176,13 +176,13 @@ class PipelinedGmres final : public Iteration<T, M> {
     residuals_.clear();
   }
 
-  /// One round of Gram-Schmidt loses the more orthogonality the longer v_k = p_1(op) q_{k-1} is beside what is new in
-  /// it: with the spectrum of op near 1 (a good preconditioner) and no shift, most of v_1, v_2, .. is q_0, q_1, .. What
-  /// the vector before had of its q is therefore taken off first, t_k = v_k - a q_{k-1}, and t_k is made orthonormal.
-  /// Not with more sums in flight: q_{k-1} is not there yet, and older ones make it worse.
+  /// One round of Gram-Schmidt loses the more orthogonality the longer v_k = p_1(op) q_{k-1} is compared with its new
+  /// part: with the spectrum of op near 1 (a good preconditioner) and no shift, v_k is mostly q_{k-1}. Therefore t_k =
+  /// v_k - a q_{k-1} is made orthonormal, with the coefficient a of the vector before. Not with more sums in flight:
+  /// q_{k-1} is not known then, and older ones make it worse.
   bool presubtracts() const { return t == 1 && ahead == 1; }
 
-  /// Where v_c and q_c are. v_c is needed after q_c is there only as long as the recurrence of H's columns runs.
+  /// Whether v_c and q_c are two vectors: v_c is needed beside q_c only while the columns of H are used as recurrence.
   bool apart(int c) const { return c >= L && (c - 1) / t + ahead < (m + t - 1) / t; }
   void place(Workspace<T, M>& w, int c) {
     for (int i = int(Q.size()); i <= c; ++i) {
@@ -202,7 +202,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   /// v_{c+1} := (v_{c+1} - sum_i b_{i,c} v_i) / b_{c+1,c}
   void extend(int c) {
     if (c >= L) {
-      // Column c - L of H. Entries below tau times the last are left out, and the last grows by what they were.
+      // Column c - L of H. Entries below tau times the last are left out, and the last grows by their norm.
       const T* const h = H.data() + std::size_t(c - L) * ld;
       const int last = c - L + 1;
       const double least = tau_ * std::abs(h[last]);
@@ -242,7 +242,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     pending_.push_back({space.start_sum(gram_.data(), n), first, last, p});
   }
 
-  /// Waits for the sums of v_first .. v_last: columns of R, columns of H one less, q's. False: the cycle is over.
+  /// Waits for the sums of v_first .. v_last: columns of R, of H (one less), vectors of Q. False: the cycle is over.
   bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected, Monitor& monitor) {
     auto posted = std::move(pending_.front());
     pending_.pop_front();
@@ -270,12 +270,12 @@ class PipelinedGmres final : public Iteration<T, M> {
         whole += 2 * double(real(conj(a) * g[k - 1])) + abs2(a);
         ratio *= part / whole;
       }
-      // Norms by Pythagoras: that of q_i is wrong by epsilon / (the ratio of i).
+      // Norms by Pythagoras: that of q_i has the relative error epsilon / (the ratio of column i).
       const double least = 10 * epsilon * (k + 1 + 1 / lowest_);
       if (ratio > least) lowest_ = std::min(lowest_, ratio);
       if (ratio <= least) {
-        // Rounding is left of v_k. H's column goes with the most that may have been left of it: what is then believed
-        // of the residual is no less than it is.
+        // Only rounding error is left of v_k. H's column gets the most that may have been left of it, so that the
+        // predicted residual is not too small.
         at(R, k, k) = T(R_(std::sqrt(least * whole)));
         good = k - 1;
       }
@@ -294,13 +294,13 @@ class PipelinedGmres final : public Iteration<T, M> {
     return monitor.breakdown("r_kk^2 / (v_k, v_k)", ratio, "the vectors of the pipeline depend on each other");
   }
 
-  /// Has the residual of the projected problem, the last of which is this one, gone as far as a basis that has lost its
-  /// orthogonality can carry it? A new cycle on the true residual goes further.
+  /// Has the residual of the projected problem reached the level, or stalled near it, below which a basis that has lost
+  /// its orthogonality cannot reduce it? A new cycle from the true residual goes further.
   bool has_stalled(double residual, double beta) {
-    // Once through, the basis is orthogonal to epsilon (beta / residual)^2 only (Giraud, Langou, Rozloznik, van den
+    // After one round the basis is only orthogonal to epsilon (beta / residual)^2 (Giraud, Langou, Rozloznik, van den
     // Eshof 2005, doi 10.1007/s00211-005-0615-4).
     if (residual <= 2 * std::sqrt(double(std::numeric_limits<R_>::epsilon())) * beta) return true;
-    // It may stop falling before, by a factor that nobody knows.
+    // It may stop falling earlier, by an unknown factor.
     if (residual > rounding(beta)) return false;
     residuals_.push_back(residual);
     const std::size_t n = residuals_.size();
@@ -341,24 +341,24 @@ class PipelinedGmres final : public Iteration<T, M> {
   static constexpr double most_lost = 1e-3;
   static constexpr std::size_t stalled_vectors = 5;
 
-  // What was asked for, and what is left of it down the ladder.
+  // As given in the options, and reduced by step_down().
   const bool blocks_;
   int restart_, t_, ahead_;
   const Side side_;
   const double tau_;
   const Basis basis_;
   const bool fallbacks_;
-  // From run to run.
+  // Kept from run to run.
   std::vector<std::complex<double>> ritz_;
-  int columns_ = 0;  // of H, to take Ritz values from
+  int columns_ = 0;  // of H, whose Ritz values the next run takes
   bool weak_ = false;
   double believed_ = 0, started_ = 0;
   // This cycle: t, ahead and L of it, at most m vectors, leading dimension ld.
   int t = 1, ahead = 1, L = 1, m = 0, ld = 1;
-  double lowest_ = 1;  // r_kk^2 / (v_k, v_k) so far
+  double lowest_ = 1;  // the least r_kk^2 / (v_k, v_k) so far
   std::vector<T> R, B, H;
-  std::vector<T> along_, summed_;  // a of t_k = v_k - a q_{k-1}; the last column of R as it is of t
-  double lost_ = 0;                // of the basis' orthogonality so far, at most
+  std::vector<T> along_, summed_;  // a of t_k = v_k - a q_{k-1}; the last column of R, for t_k
+  double lost_ = 0;                // upper bound of the loss of orthogonality so far
   std::vector<double> residuals_;  // for has_stalled()
   std::vector<Vector*> Q, V;
   std::vector<const T*> q, v;

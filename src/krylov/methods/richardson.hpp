@@ -33,9 +33,10 @@ struct RichardsonResidual {
 
 /// d_{k+1} = d_k + omega P (f - A d_k), f = r on entry. With P = Jacobi: the iteration of Stoyanov and Pfreundt (2014).
 /// An iteration: 1 product, 1 apply of P, 1 reduction; 5 vectors of traffic beside the product's when P is diagonal.
-/// ||f - A d_k|| is known when d_{k+1} is made: a claim is one iteration late, and the step after it is kept. Where A
-/// does steps in passes through memory (Operator::sweeps) and P is diagonal, a pass takes up to `sweeps` of them: 4
-/// vectors of traffic a pass, the product's with it, and 1 reduction; a claim may be as much later.
+/// ||f - A d_k|| is only known when d_{k+1} is made: convergence is noticed one iteration late, and that step is kept.
+/// Where A does several steps in a pass through memory (Operator::sweeps) and P is diagonal, a pass takes up to
+/// `sweeps` of them: 4 vectors of traffic with the product's, and 1 reduction; convergence is noticed up to a pass
+/// late.
 template <Scalar T, Memory M>
 class Richardson final : public Iteration<T, M> {
  public:
@@ -44,7 +45,7 @@ class Richardson final : public Iteration<T, M> {
         sweeps_(options.callback ? 1 : options.sweeps.value_or(std::numeric_limits<int>::max())) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
-    // The relaxation balances A where nothing else does.
+    // Without P, omega includes the power of two by which A was scaled.
     const T omega = T(real_t<T>(run.P ? relaxation_ : std::ldexp(relaxation_, run.exponent)));
     const auto* scaling = run.P ? run.P->pointwise() : nullptr;
     auto& d = run.d;
@@ -79,12 +80,12 @@ class Richardson final : public Iteration<T, M> {
     }
   }
 
-  /// Several steps a pass through memory, by A.
+  /// Several steps in each pass through memory (Operator::sweeps).
   void in_passes(const Run<T, M>& run, Monitor& monitor, T omega, const Vector* scaling) {
     const int most = std::min(sweeps_, run.A.sweeps_at_once());
     std::vector<T> s;
     if (scaling) s = scaling->to_host();
-    // Whether P is a multiple of the identity, and which.
+    // The largest element of P and minus the smallest: P is a multiple of the identity where their sum is 0.
     double known[2] = {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (const T value : s)
       known[0] = std::max(known[0], double(real(value))), known[1] = std::max(known[1], -double(real(value)));

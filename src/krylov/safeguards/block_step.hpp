@@ -1,4 +1,4 @@
-// The step of s-step methods as the arithmetic allows it, and when their residual is computed anew.
+// The step of s-step methods, adapted to the rounding errors of the basis, and when their residual is recomputed.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace tacit::krylov {
 
-/// How many iterations the next block does. It telescopes: 1, 2, 4 .. up to the most; so easy solves pay little. With
-/// `adapts` it is halved where a block lost its digits, and doubled where they allow it.
+/// How many iterations the next block does: 1, 2, 4 .. up to the most (telescoping), so that easy solves cost little.
+/// With `adapts` it is halved where a block lost its digits, and doubled where they allow it.
 class Step {
  public:
   /// `unit` is the rounding of the scalar, `clear` the relative rounding of an inner product that is small enough.
@@ -22,8 +22,8 @@ class Step {
   int limit() const { return limit_; }
   void begin() { now_ = 1; }
   int next(int left) const { return std::min(now_, left); }
-  /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding of a scalar in
-  /// it. Returns true when the limit has come down to where it has not been before.
+  /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding error of a
+  /// scalar in it. Returns true when the limit has fallen to a new minimum.
   bool after(int step, int done, double noise) {
     if (!adapts_) {
       now_ = std::min(2 * now_, most_);
@@ -43,9 +43,9 @@ class Step {
     now_ = std::min(now_, limit_);
     return false;
   }
-  /// What made blocks short is gone.
+  /// Forgets earlier failures: the limit may grow again after one good block.
   void forgive() { patience_ = 1; }
-  /// One rung down for good.
+  /// Halves the longest step for the rest of the solve; false where it is 1.
   bool halve() {
     if (limit_ == 1) return false;
     most_ = limit_ = limit_ / 2;
@@ -58,11 +58,11 @@ class Step {
   double unit_, clear_;
 };
 
-/// Blocks that end early take twice the products of the classical method: is a variant worth its trial?
+/// Ends a variant whose blocks keep ending early, which costs up to twice the products of the classical method.
 class Trial {
  public:
   Trial() = default;
-  /// Residuals may wait for about as many iterations as a plane grid is wide.
+  /// The patience is about the width of a plane grid with n points, at least 16 iterations.
   Trial(std::int64_t n, double norm, int iteration)
       : length_(std::max(16, int(std::sqrt(std::min(double(n), 1e12))))), began_(iteration), norm_(norm) {}
 
@@ -72,9 +72,9 @@ class Trial {
     if (norm <= 0.1 * norm_) norm_ = norm, short_ = 0;
     if (!whole_ && done < std::min(3.0, 0.75 * most)) short_ += std::max(done, 1);
   }
-  /// Many iterations in short blocks, and to no avail.
+  /// Too many iterations in short blocks without the residual falling tenfold.
   bool is_over() const { return short_ >= length_; }
-  /// What little has been done is then not worth another path to the solution than that of the classical method.
+  /// Has so little been done that the classical method should start where the variant did, not from its result?
   bool in_vain(int iteration) const { return iteration - began_ <= 4 * length_; }
 
  private:
@@ -83,26 +83,26 @@ class Trial {
   double norm_ = 0;
 };
 
-/// How far the residual of a run may have drifted from f - op u, by a bound of the rounding of what forms both; and so
-/// when it is time to compute it anew. Carson, Demmel (2014), doi 10.1137/120902677; van der Vorst, Ye (2000), doi
+/// A bound of the difference of a run's recurrence residual and f - op u, by the rounding errors of both, which decides
+/// when the residual is recomputed. Carson, Demmel (2014), doi 10.1137/120902677; van der Vorst, Ye (2000), doi
 /// 10.1137/S1064827599353865.
 class Drift {
  public:
-  /// period: every so many iterations; 0: never; none: by the bound.
+  /// period: of the replacements, in iterations; 0: never; none: by the bound.
   Drift(std::optional<int> period, double unit) : period_(period), unit_(unit) {}
 
   bool on() const { return !period_ || *period_ > 0; }
   void begin(double r_norm) { *this = Drift(period_, unit_), r_norm_ = r_norm; }
-  /// A vector of the block that rounding is relative to.
+  /// Adds the rounding error of a residual made from numbers of this size.
   void residual(double size) { drift_ += unit_ * size; }
-  /// Iterations and the step of a block: `size` of its coordinates, `length` of the vector.
+  /// After a block: its iterations, and its step, which has this `size` in coordinates and this length.
   void step(int iterations, double size, double length, double A_norm) {
     A_norm_ = std::max(A_norm_, A_norm);
     group_ += length;
     drift_ += unit_ * A_norm_ * (size + group_);
     since_ += iterations;
   }
-  /// Is it time, with a residual of this norm?
+  /// Is a residual of this norm to be recomputed?
   bool due(double r_norm) {
     if (period_) return *period_ > 0 && since_ >= *period_;
     const double much = std::sqrt(unit_);

@@ -1,4 +1,4 @@
-// Breakdowns: the scalars that methods divide by, and what is said of a system where one of them vanishes.
+// Breakdowns: tests of the scalars that methods divide by, and what a vanishing one says about the system.
 #pragma once
 
 #include <tacit/krylov/monitor.hpp>
@@ -6,7 +6,7 @@
 
 namespace tacit::krylov {
 
-/// Conjugate gradients and their variants: (r, P r) and (p, A p) have to be positive.
+/// Conjugate gradients and their variants: (r, P r) and (p, A p) must be positive.
 class CgGuard {
  public:
   explicit CgGuard(Monitor& monitor) : monitor_(monitor) {}
@@ -14,8 +14,7 @@ class CgGuard {
   bool allows_direction(double rz) {
     return rz > 0 || monitor_.breakdown("(r, P r)", rz, "the preconditioner is not positive definite");
   }
-  /// Of length rz / pAp. ||x - x_k||_A^2 has then fallen by the sum of the rz^2 / pAp: Hestenes and Stiefel, theorem
-  /// 6:1.
+  /// The step of length rz / pAp. It reduces ||x - x_k||_A^2 by rz^2 / pAp: Hestenes and Stiefel, theorem 6:1.
   bool allows_step(double rz, double pAp) {
     if (!(pAp > 0)) return monitor_.breakdown("(p, A p)", pAp, "the matrix is not positive definite");
     energy_ += rz / pAp * rz;
@@ -28,9 +27,9 @@ class CgGuard {
   double energy_ = 0, seen_ = 0;
 };
 
-/// BiCGStab and its variants. At a size of `tiny` a product of two vectors is rounding. In the first iteration that
-/// means breakdown; later the iteration often recovers from a (r0, .) that is, because r = b - A d holds for any alpha
-/// and omega: only what is far smaller ends it.
+/// BiCGStab and its variants. An inner product below `tiny` times the vectors' norms is rounding error. In the first
+/// iteration that is a breakdown; later the iteration often recovers from such a (r0, .), because r = b - A d holds for
+/// any alpha and omega: then only far smaller values end it.
 template <Scalar T>
 class BicgstabGuard {
  public:

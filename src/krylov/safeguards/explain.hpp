@@ -1,5 +1,5 @@
-// What is said of a solve that has failed: is the cause the preconditioner's construction, a matrix that is not
-// Hermitian, or a right-hand side out of the range of a singular matrix? Part of solve_impl.hpp.
+// The explanation of a failed solve: is the cause the preconditioner's construction, a matrix that is not Hermitian, or
+// a right-hand side outside the range of a singular matrix? Part of solve_impl.hpp.
 #pragma once
 
 namespace tacit::krylov {
@@ -11,8 +11,8 @@ std::string about(double value) {
   return text;
 }
 
-/// 1 or -1 where all of A's diagonal has this sign, 0 otherwise (and where A does not know its diagonal: 1).
-/// Collective.
+/// 1 or -1 where all of A's diagonal has this sign, 0 where signs differ or an entry is zero. 1 where A does not know
+/// its diagonal. Collective.
 template <Scalar T, Memory M>
 int Solve<T, M>::sign_of_diagonal() {
   if (!given_A_->has_diagonal()) return 1;
@@ -23,8 +23,8 @@ int Solve<T, M>::sign_of_diagonal() {
   return positive ? 1 : negative ? -1 : 0;
 }
 
-/// A_ and P_ with the powers of two that balance the scales; with -A in place of A, and with the sign of P for which
-/// (b, P b) > 0, where A is negative definite. Collective.
+/// Sets A_ and P_: scaled by the powers of two of balance_scales(). Where A is negative definite, A_ is -A, and P_ has
+/// the sign for which (b, P b) > 0. Collective.
 template <Scalar T, Memory M>
 void Solve<T, M>::scale_operators() {
   using R = real_t<T>;
@@ -47,8 +47,8 @@ void Solve<T, M>::scale_operators() {
       " solves -A x = -b: ", given_A_->has_diagonal() ? "the diagonal of A is negative" : "(r, A r) is negative"));
 }
 
-/// cg broke down in its first iteration. Is A, which has no diagonal to look at, negative definite as far as r shows?
-/// Then -A takes its place; P is left as scale_operators() finds it right. Collective.
+/// After a breakdown of cg in its first iteration: where A does not know its diagonal and (r, A r) < 0, takes -A in its
+/// place (and P with the sign that scale_operators() finds). Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::turn_sign(const Monitor& monitor, Vector<T, M>& r) {
   if (classical_of(method_) != Method::cg || negated_ || monitor.iterations() > 0 || given_A_->has_diagonal())
@@ -76,8 +76,9 @@ double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
   return double(std::abs(layout::dot(q, Bp) - layout::dot(Bq, p))) / size * std::sqrt(double(space_.size()));
 }
 
-/// cg has got nowhere, and A is far from Hermitian on vectors that cg works with. (On these a matrix may well be
-/// Hermitian that is not elsewhere: one with rows of the identity for boundary values, say.) Two products. Collective.
+/// cg has made no progress, and (A b, A b) differs from (A A b, b), so A is far from Hermitian on the Krylov space.
+/// (There a matrix may be Hermitian that is not so elsewhere, as with identity rows for boundary values.) Two products.
+/// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::is_hopeless(double norm) {
   if (hermitian_ || classical_of(method_) != Method::cg || !(norm > 0.1 * b_norm_)) return false;
@@ -103,13 +104,13 @@ void Solve<T, M>::apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) {
 template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
   const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
-  // Neither a solve that was soon cut off nor one that is as good as the scalar allows is a failure to be explained.
+  // A solve that was soon cut off, or that is as good as the scalar allows, needs no explanation.
   if (!residual_ || report_.converged() || report_.reason == Reason::stopped || report_.residual_norm <= noise ||
       (report_.reason == Reason::max_iterations && report_.iterations < 100))
     return;
   const auto add = [&](const std::string& text) { report_.detail += (report_.detail.empty() ? "" : "; ") + text; };
   if (noted_ && noted_->is_doubtful()) {
-    // What follows the value that vanished is what it means for the matrix where the preconditioner is sound.
+    // Drops the text after the value that vanished: it assumes a sound preconditioner.
     report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
     add(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()));
     report_.advice = "Use another preconditioner (spai, or none), or order the rows so that no diagonal entry is zero.";
@@ -134,14 +135,14 @@ void Solve<T, M>::explain() {
       return;
     }
   }
-  // A Hermitian A is its own adjoint, which need not be made. A user's function may promise an adjoint product and not
-  // have it, as SciPy's operators do; it knows no diagonal.
+  // A Hermitian A needs no adjoint product. A user's function may announce an adjoint product that fails, as SciPy's
+  // operators do; such a function does not know its diagonal.
   may_use_adjoint_ = !hermitian && given_A_->has_adjoint() && given_A_->has_diagonal();
   if (report_.reason != Reason::non_finite && (hermitian || may_use_adjoint_)) explain_inconsistency();
 }
 
-/// Every x has ||b - A x|| >= |(y, b - A x)| for a y of length 1. So where A^H y is next to nothing no x comes below
-/// |(y, b)|, but one that is longer by a factor of 1 / ||A^H y||. Looks for such a y. Collective.
+/// For a y of length 1, ||b - A x|| >= |(y, b - A x)| for every x. So where A^H y is nearly zero, ||b - A x|| is at
+/// least about |(y, b)| unless x is as long as 1 / ||A^H y||. Looks for such a y. Collective.
 template <Scalar T, Memory M>
 void Solve<T, M>::explain_inconsistency() {
   const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
@@ -162,7 +163,7 @@ void Solve<T, M>::explain_inconsistency() {
                              "or another method does not help.");
     return true;
   };
-  // b where A has rows of zeros: those that give exactly zero for random numbers.
+  // y := b in those rows where A is zero, whose product with random numbers is exactly zero.
   scatter(y, 4);
   A_->apply(y, s);
   auto part = b_.to_host();
@@ -176,7 +177,7 @@ void Solve<T, M>::explain_inconsistency() {
   apply_adjoint(y, s);
   if (names_cause("each of its columns adds up to zero while b does not", "the mean")) return;
   if (report_.reason == Reason::max_iterations) return;
-  // From the residual as it is to the shortest one, by conjugate gradients on A^H A.
+  // Minimises ||b - A x|| from the present residual by conjugate gradients on A^H A.
   layout::copy(*residual_, y);
   apply_adjoint(y, s);
   Vector<T, M> p = s, q(space_);

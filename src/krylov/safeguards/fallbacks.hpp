@@ -1,10 +1,10 @@
-// What the driver tries where a method gets no further; part of solve_impl.hpp.
+// What the driver tries where a method makes no more progress; part of solve_impl.hpp.
 #pragma once
 
 namespace tacit::krylov {
 namespace {
 
-/// Something else to try where the method gets no further. Collective.
+/// Takes the next fallback; false where none is left. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::fall_back(Monitor& monitor) {
   if (!options_.fallbacks) return false;
@@ -15,16 +15,16 @@ bool Solve<T, M>::fall_back(Monitor& monitor) {
                     : monitor.outcome() == Outcome::too_bold ? "its basis had lost too many digits by iteration "
                                                              : "no progress in iteration ",
                     monitor.iterations());
-  // What would stop the classical method too is no reason to shorten a step.
+  // Diagonal scaling comes first: a badly scaled A would stop the classical method too.
   if (scale_by_diagonal()) {
     report_.warnings.push_back(message(to_string(method_), " got no further (", why,
                                        "); it went on with the inverse diagonal as preconditioner"));
-    iteration_.reset();  // what it has learned is of another operator
+    iteration_.reset();  // its Ritz values and steps are those of another operator
     return true;
   }
   const Method classical = classical_of(method_);
   const bool variant = classical != method_;
-  // Down the method's own ladder; then, of a variant, the classical method from the best iterate.
+  // A variant goes down its own ladder, then to the classical method from the best iterate.
   if (!variant || monitor.outcome() != Outcome::slow) {
     if (const auto taken = iteration_->step_down(); !taken.empty()) {
       if (!variant && failure_.detail.empty()) failure_ = {monitor.outcome(), monitor.detail()};
@@ -44,7 +44,7 @@ int Solve<T, M>::longest_cycle() const {
   if (options_.restart || !options_.fallbacks) return options_.restart.value_or(default_restart);
   return int(std::clamp<Global>(space_.size(), default_restart, 4 * default_restart));
 }
-/// Twice the vectors where cycles of this length would not get there within the iterations that are left.
+/// Doubles the cycles where the present ones would not reach the goal within the iterations that are left.
 template <Scalar T, Memory M>
 void Solve<T, M>::lengthen_cycle(double gain, double norm, const Monitor& monitor) {
   if (restart_ >= longest_cycle()) return;
@@ -58,7 +58,8 @@ void Solve<T, M>::lengthen_cycle(double gain, double norm, const Monitor& monito
                                      " its cycles are of ", restart_, " vectors"));
 }
 
-/// There is no P; D is positive (for gmres and bicgstab: not zero) and varies. Looked at once. Collective.
+/// There is no P; D is positive (for gmres and bicgstab: not zero) and varies by a factor above 4. Computed once.
+/// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::diagonal_varies() {
   if (P_ || diagonal_looked_at_ || method_ == Method::richardson || !given_A_->has_diagonal())

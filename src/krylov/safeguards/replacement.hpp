@@ -1,5 +1,5 @@
-// Gaps: how far vectors that recurrences carry have drifted from what they stand for, estimated from norms alone; and
-// the replacement of the residual where they have drifted too far.
+// Gaps: estimates, from norms alone, of how far the vectors of recurrences have drifted from what they stand for (r
+// from b - A x); and the replacement of the residual where they have drifted too far.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -18,7 +18,7 @@
 namespace tacit::krylov {
 
 namespace formula {
-/// A group of steps ends: what is left of the right-hand side is the residual, and y begins anew.
+/// The end of a group of steps: f := f - A y, which is the residual, d := d + y, y := 0.
 template <class T>
 struct GroupEnd {
   TACIT_HD void operator()(T Ay, T& f, T& d, T& y, T& r) const {
@@ -38,10 +38,10 @@ struct GroupEndOverlap {  // and the inner product of the residuals at its ends
 };
 }  // namespace formula
 
-/// Residuals of conjugate gradients are orthogonal until rounding finds eigenvalues a second time; from then on every
-/// digit of the recurrences counts (Greenbaum 1989, doi 10.1016/0024-3795(89)90285-1). Where those at both ends of a
-/// group of iterations stay orthogonal (to 1e-9, as a rule) a method with gaps takes the iterations of conjugate
-/// gradients; where they overlap by more than this, up to twice as many.
+/// Residuals of conjugate gradients are orthogonal until rounding makes them find eigenvalues a second time; from then
+/// on every digit of the recurrences counts (Greenbaum 1989, doi 10.1016/0024-3795(89)90285-1). While the residuals at
+/// both ends of a group of iterations are orthogonal (to 1e-9, as a rule) a pipelined method needs as many iterations
+/// as conjugate gradients; where their cosine exceeds this value, up to twice as many.
 template <Scalar T>
 constexpr double residuals_return = std::same_as<real_t<T>, double> ? 1e-5 : 0.1;
 
@@ -56,7 +56,7 @@ class Gaps {
   explicit Gaps(int n) : n_(n), C_(std::size_t(n * n)), half_(C_) {}
 
   double operator[](int i) const { return std::sqrt(std::max(0.0, std::real(C_[at(i, i)]))); }
-  /// No correlation; gap i has this size.
+  /// Sets gap i to this size, with no correlation.
   void reset(std::span<const double> sigma) {
     C_.assign(C_.size(), S(0));
     add(sigma);
@@ -105,12 +105,12 @@ class NormFromBelow {
 /// When the residual of a pipelined method is replaced: every so many iterations, or where its gaps ask for it.
 class Replacement {
  public:
-  /// period: of the iterations; 0: never; none: by the gaps, at least 10 iterations after the last time.
+  /// period: iterations between replacements; 0: never; none: by the gaps, at least 10 iterations after the last one.
   explicit Replacement(std::optional<int> period) : period_(period) {}
 
   bool on() const { return period_ != 0; }
   bool by_gaps() const { return !period_; }
-  /// Of this run, and iterations since the last one (or since the start).
+  /// Replacements in this run, and iterations since the last one (or since the start).
   int count() const { return count_; }
   int since() const { return since_; }
   void begin() { since_ = count_ = 0; }
@@ -126,7 +126,7 @@ class Replacement {
     if (count_ == 0) return;
     monitor.tell(method + " replaced its residual " + std::to_string(count_) + (count_ > 1 ? " times" : " time"));
   }
-  /// A rung of the ladder: more often, where there is room.
+  /// A rung of the ladder: replacement every 10 iterations, where it was less frequent.
   std::string step_down() {
     if (!on() || (period_ && *period_ <= 10)) return {};
     period_ = 10;

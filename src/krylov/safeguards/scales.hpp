@@ -1,4 +1,4 @@
-// Numbers in the range of their scalar: what is not finite is found, what is far from 1 is scaled by powers of two.
+// The range of the scalar: finds numbers that are not finite, and scales by powers of two what is far from 1.
 #pragma once
 
 #include <tacit/layout/vector.hpp>

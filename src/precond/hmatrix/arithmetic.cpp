@@ -66,8 +66,8 @@ void multiply_by(const std::vector<F>& a, Local n, bool transposed, F* x, Local 
   for (Local c = 0; c < k; ++c) std::copy_n(y.data() + std::size_t(c) * n, n, x + std::size_t(c) * ldx);
 }
 
-// The columns of a (m x n, overwritten) that count, one after the other the largest of what is left, made orthonormal:
-// a = Q C + a rest of at most `relative` norm(a). Q overwrites the first columns; C^T (n x k) is returned.
+// Orthonormalises the dominant columns of a (m x n, overwritten) by Gram-Schmidt, the largest of the rest first: a = Q
+// C + a rest of at most `relative` norm(a). Q overwrites the first k columns; C^T (n x k) is returned.
 template <Scalar F>
 std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k) {
   using R = real_t<F>;
@@ -98,7 +98,7 @@ std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k
       std::swap(left[std::size_t(k)], left[std::size_t(pivot)]);
       std::swap(place[std::size_t(k)], place[std::size_t(pivot)]);
     }
-    // What rounding has brought back of the columns before.
+    // Removes what rounding has brought back of the columns before.
     c.resize(std::size_t(k + 1) * n, F(0));
     F* const row = c.data() + std::size_t(k) * n;
     for (Local l = 0; l < k; ++l) {
@@ -126,7 +126,7 @@ std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k
 
 }  // namespace
 
-// Both, by several threads where they are large; done when it returns.
+// Runs both functions, on several threads where the blocks are large; done when it returns.
 template <Scalar F>
 template <class G, class H>
 void HArithmetic<F>::together(bool large, G&& g, H&& h) const {
@@ -320,7 +320,7 @@ void HArithmetic<F>::subtract_product(const Block& a, const Block& b, Block& c) 
         divides(c), [&] { row(0); }, [&] { row(1); });
 }
 
-// a b in low rank, neither of which is.
+// a b as a low-rank matrix, where neither a nor b is of low rank.
 template <Scalar F>
 LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
   using enum HBlockKind;
@@ -351,7 +351,7 @@ LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
         }
       }
       if (sum.rank == 0) continue;
-      // Into the whole, with zeros around it.
+      // Places the sum within the whole matrix, with zeros around it.
       const std::size_t at = std::size_t(whole.rank);
       whole.rank += sum.rank;
       whole.u.resize(std::size_t(whole.rank) * std::size_t(whole.rows), F(0));

@@ -1,8 +1,8 @@
 // A matrix in blocks for H-arithmetics: dense, of low rank, or cut into 2 x 2, 1 x 2 or 2 x 1 blocks.
 //
-// What is added to a block waits beside it as a low-rank matrix (`pending`) until the block is needed: then all of it
-// is pushed down, or taken in and cut at the tolerance at once: fewer truncations, and better ones (accumulators: Borm,
-// Christophersen, Kriemann 2019, arXiv:1911.07531).
+// Updates of a block are collected in a low-rank matrix (`pending`) until the block is needed: then they are passed on
+// to its children, or added and truncated to the tolerance at once. So truncations are fewer and more accurate
+// (accumulators: Borm, Christophersen, Kriemann 2019, arXiv:1911.07531).
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -37,7 +37,7 @@ struct HBlock {
   std::unique_ptr<HBlock> child[2][2];
   F* a = nullptr;            // dense: rows x columns by columns, in memory of others
   std::vector<int> pivots;   // dense on the diagonal, factorised
-  std::vector<F> inverse_l;  // there: of L and of U, whole matrices, so that solving is multiplying
+  std::vector<F> inverse_l;  // for these: the inverses of L and U as dense matrices, so that solves are products
   std::vector<F> inverse_u;
   LowRank<F> low;
   LowRank<F> pending;
@@ -51,26 +51,26 @@ struct HBlock {
   int count_across() const { return is_cut() ? across : 1; }
 };
 
-/// Arithmetics with one relative tolerance (Frobenius norm of what is cut, block by block).
+/// Arithmetic with one relative tolerance (in the Frobenius norm, for each block).
 template <Scalar F>
 class HArithmetic {
  public:
   using Block = HBlock<F>;
   explicit HArithmetic(double tolerance) : tolerance_(tolerance) {}
 
-  /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work (exec::branching). Sums are
-  /// in one order whatever threads do.
+  /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work into branches
+  /// (exec::branching). The order of sums does not depend on the threads.
   void factorise(Block& a);
   /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. Divides its work as above.
   void solve(const Block& lu, F* x, Local ldx, Local k) const;
   void solve_transposed(const Block& lu, F* x, Local ldx, Local k) const;
 
-  /// Cuts a low-rank matrix at the tolerance.
+  /// Truncates a low-rank matrix to the tolerance.
   void truncate(LowRank<F>& b) const;
-  /// A dense matrix (rows x columns, overwritten) in low rank.
+  /// A dense matrix (rows x columns, overwritten) as a low-rank matrix.
   LowRank<F> compress(F* a, Local rows, Local columns) const;
 
-  /// Pivots that were too small and replaced; a factor that is no number.
+  /// The number of pivots that were too small and replaced; failed(): whether a factor is not finite.
   Global perturbed() const { return perturbed_; }
   bool failed() const { return failed_; }
   /// Whether there is enough work for several threads in factorise(a), and in solve(a).

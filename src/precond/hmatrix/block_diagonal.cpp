@@ -91,7 +91,7 @@ struct BlockDiagonal<T>::InversesIn final : BlockDiagonal<T>::Inverses {
     this->perturbed = replaced;
   }
 
-  // By P A = L U; how many pivots were replaced.
+  // The inverse in place, by P A = L U; returns the number of pivots that were replaced.
   static Global invert(std::vector<F>& a) {
     const int n = int(std::lround(std::sqrt(double(a.size()))));
     std::vector<int> pivots(static_cast<std::size_t>(n));

@@ -18,7 +18,7 @@ namespace {
 
 using detail::as_scalar, detail::HArithmetic, detail::HBlock, detail::HBlockKind, detail::SingleOf;
 
-// The clusters within [first, last), from the rank's first row on: what remains of a cluster that others share is one.
+// A cluster within [first, last), counted from the rank's first row; one shared with other ranks is cut to this range.
 struct Range {
   Local begin, end;
   int child[2] = {-1, -1};
@@ -97,7 +97,7 @@ class Builder {
     b->row = s.begin, b->rows = s.size(), b->column = t.begin, b->columns = t.size();
     const bool small = s.is_leaf() && t.is_leaf();
     const auto found = kept_.find({s.begin, s.end, t.begin, t.end});
-    // Of two leaves only what is much smaller in low rank stays there.
+    // Between two leaves a block stays of low rank only where that takes less than half of the memory.
     if (found != kept_.end() &&
         (!small || (!found->second->dense &&
                     2 * Global(found->second->rank) * (Global(b->rows) + b->columns) < Global(b->rows) * b->columns))) {

@@ -1,5 +1,6 @@
-// Products of small dense matrices by columns on vector registers: where both fit a cache and a library's packing costs
-// more than the product (and OpenBLAS may not know the processor at all). Complex numbers go to BLAS.
+// Products of small dense matrices, stored by columns, on vector registers: for sizes that fit a cache, where a BLAS
+// needs more time for packing than for the product (and OpenBLAS may not know the processor). Complex numbers go to
+// BLAS.
 #pragma once
 
 #include <tacit/base/lanes.hpp>
@@ -109,7 +110,7 @@ inline void dots(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t ldb,
   }
   for (int p = 0; p < P; ++p)
     for (int q = 0; q < Q; ++q) {
-      // The upper half to the lower, until one is left.
+      // Adds the upper half of the lanes to the lower one, until one lane is left.
       R part[n];
       std::memcpy(part, &sum[p][q], sizeof part);
 #pragma GCC unroll 8

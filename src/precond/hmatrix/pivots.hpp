@@ -1,4 +1,4 @@
-// P A = L U of a dense block, whose pivots that are nothing but rounding are replaced.
+// P A = L U of a dense block, where pivots that are only rounding error are replaced.
 #pragma once
 
 #include <tacit/base/lapack.hpp>
@@ -17,9 +17,10 @@ struct Pivots {
   bool finite = true;
 };
 
-/// Factorises the n x n block a in place; pivots as of lapack::lu. A pivot is no larger than what rounding leaves of a
-/// dependent row, eps n times the largest element of its row or column in A (Higham 2002, theorem 9.3), or than eps of
-/// the largest of all: it becomes sqrt(eps) of that one.
+/// Factorises the n x n block a in place; pivots as of lapack::lu. A pivot is replaced where it is at most eps n times
+/// the smaller one of the largest elements of its row and of its column in A, the rounding error of a dependent row
+/// (Higham 2002, theorem 9.3), or at most eps times the largest element of A. It becomes sqrt(eps) times the latter (1
+/// for A = 0).
 template <class F>
 Pivots factorise_replacing(F* a, int n, int* pivots) {
   using R = real_t<F>;

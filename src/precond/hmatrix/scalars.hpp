@@ -20,12 +20,13 @@ F as_scalar(const T& v) {
   else return F(v);
 }
 
-/// Numbers of this size and their squares keep their digits in single precision.
+/// Whether numbers of this size, and their squares, keep their digits in single precision.
 inline bool fits_single(double size) {
   return size > 1e-15 && size < 1e15;
 }
 
-/// Vectors whose numbers do not: multiplied by a power of two that brings them near 1 for f(), and back behind it.
+/// Calls f(), which computes `to` from `from`. Where single precision cannot hold these numbers, `from` is scaled by a
+/// power of two that brings them near 1 before the call, and `to` is scaled back after it.
 template <Scalar T, class F>
 void near_one(T* from, T* to, std::size_t count, const F& f) {
   using R = real_t<T>;

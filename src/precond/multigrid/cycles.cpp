@@ -14,7 +14,7 @@ void Cycles::solve(double f_norm, double start, int shift, bool from_zero) {
   goal_ = std::max(options_.rtol * f_norm, std::ldexp(options_.atol, shift));
   largest_ = std::max(start, f_norm);
   is_zero_ = from_zero;
-  if (f_norm == 0 && !from_zero) {  // no cycle reaches what is known: u = 0
+  if (f_norm == 0 && !from_zero) {  // u = 0 is the solution, which no cycle reaches exactly
     clear();
     is_zero_ = true;
     start = 0;
@@ -43,7 +43,7 @@ std::optional<Verdict> Cycles::run(double norm) {
       break;
     }
     if (krylov::reached(now, goal_)) break;
-    // Cycles that gain little may come to lose: u is kept once a decade. (What gains a lot does not pay for that.)
+    // Slow cycles may diverge later: u is saved once a decade. (Fast ones do not pay for that.)
     if (now > 0.5 * before && now < 0.1 * best_) save(Copy::best), best_ = now, has_best = true;
   }
   if (has_best && !(report_.history.back() * divisor_ <= best_)) restore(Copy::best);
@@ -57,7 +57,7 @@ void Cycles::reject() {
 
 std::optional<Verdict> Cycles::next(double, double norm) {
   if (ended_) return std::exchange(ended_, std::nullopt);
-  // Claimed, and not so.
+  // The claim does not hold.
   report_.history.back() = norm / divisor_;
   return gives_up(norm);
 }

@@ -1,4 +1,4 @@
-// A solve by multigrid cycles, in whatever memory the levels are: cycles on the trial u until they claim, or give up.
+// A solve by multigrid cycles on levels in any memory: cycles on the trial u until they claim convergence, or give up.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -19,9 +19,9 @@ class Cycles : public krylov::OuterIteration {
   void solve(double f_norm, double start, int shift, bool from_zero);
 
  protected:
-  /// One cycle on u; ||f - A u||, as its last pass has formed it.
+  /// One cycle on u; returns ||f - A u||, as computed by its last pass.
   virtual double cycle() = 0;
-  /// Copies of u: the accepted one, and the best of a run that gets on slowly.
+  /// Copies of u: the accepted one, and the best of a slow run.
   enum class Copy { accepted, best };
   virtual void save(Copy copy) = 0;
   virtual void restore(Copy copy) = 0;

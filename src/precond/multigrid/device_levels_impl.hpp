@@ -123,7 +123,7 @@ struct DeviceLevels<T, M>::Parts {
             b.reduction, " in ", b.max_iterations, " iterations by ", b.teams, " teams");
     for (const auto& level : d.levels) levels.emplace_back(level, o.smoother != Smoother::gauss_seidel);
     partial = On<Norms>(levels[0].of_colour.size());
-    // Teams with few cells for each member: the sooner all have done them, the sooner they meet.
+    // Few cells for each thread, so that the teams reach their next synchronisation soon.
     teams = std::max<Global>(1, (n + 2 * resident_threads - 1) / (2 * resident_threads));
     if constexpr (std::same_as<M, Host>) {
       teams = std::min<Global>(teams, 3);
@@ -261,7 +261,7 @@ struct DeviceLevels<T, M>::Parts {
   void down(std::size_t i, bool from_zero) {
     Level& l = levels[i];
     smooth(l, options.pre, from_zero, false);
-    // Where the last half sweep went, the residual is zero.
+    // The residual is zero at the cells of the last half sweep.
     const bool half = options.smoother == Smoother::gauss_seidel && options.pre > 0 && l.vanishes;
     restrict_residual(i, half ? 0 : -1);
   }

@@ -127,7 +127,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     const bool any = can[0] || can[1] || can[2];
     Stage& stage = stages_.back();
     if (!any) {
-      // Ends of boxes stand in the way, or there is nothing left to join.
+      // The ends of boxes prevent coarsening, or there is nothing left to join.
       if (below == 0 || boxes.ranks_in_use() == 1) break;
       bool more = false;
       for (int a = 0; a < d.dimensions; ++a) more = more || d.cells(a) >= 2 * smallest;
@@ -158,7 +158,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     }
     auto level = make_level<S>(B, constant);
     if (factor > 1) {
-      // The communicator's ranks in runs of `factor`.
+      // The boxes of rank r move to rank r / by; `by` grows until fewer ranks are in use.
       op::Boxes moved = next;
       int by = factor;
       do {
@@ -270,7 +270,7 @@ void Hierarchy<S>::down(std::size_t i, bool from_zero) {
     std::vector<Step> steps;
     for (int s = 0; s < 2 * options_.pre; ++s)
       steps.push_back({from_zero && s == 0 && level.vanishes() ? Work::first_relax : Work::relax, s % 2});
-    // Where the last half sweep went, the residual is zero.
+    // The residual is zero at the cells of the last half sweep.
     steps.push_back({Work::restriction, level.vanishes() ? 0 : -1});
     level.run(steps);
   }

@@ -10,7 +10,7 @@ namespace tacit::precond::mg {
 template <class T>
 void check(const op::FiniteVolume<T>& A, const MultigridOptions& options);
 
-/// A level's cells on other ranks: f goes there, u comes back. One exchange each.
+/// Moves a level's cells to other ranks: f goes there, u comes back. One exchange each.
 template <class S>
 class Move {
  public:
@@ -21,7 +21,7 @@ class Move {
  private:
   std::shared_ptr<const comm::Pattern> pattern_;
   std::unique_ptr<comm::Exchange> exchange_;
-  std::vector<std::pair<Local, Local>> own_;    // here before and after: from, to
+  std::vector<std::pair<Local, Local>> own_;    // cells that stay here: from, to
   std::vector<std::pair<Local, Local>> ghost_;  // ghost, to
 };
 
@@ -35,7 +35,7 @@ class Hierarchy {
   /// One cycle on u and f of the finest level. `norm`: the finest level's residual norms are formed in its last pass.
   void cycle(bool from_zero, bool norm, Cycle kind);
   std::string bottom_name() const;
-  /// What was decided where it was left open.
+  /// The reasons of automatic choices: whether cells moved, and the bottom solver.
   std::string choice() const;
   int bottom_solves = 0, bottom_iterations = 0, bottom_failures = 0;
   std::vector<std::string> warnings;
@@ -57,7 +57,7 @@ class Hierarchy {
   void smooth(Level<S>& level, int sweeps, bool from_zero, bool mirrored);
   void remove_mean(layout::Vector<S>& v) const;
 
-  /// May the cells of a level of the first `levels` move? Collective.
+  /// Whether the cells of A may move to fewer ranks; the reason is kept for choice(). Collective.
   bool moves(const op::FiniteVolume<S>& A, int fewer, Global least_box, Global smallest);
 
   MultigridOptions options_;

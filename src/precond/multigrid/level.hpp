@@ -16,13 +16,13 @@
 
 namespace tacit::precond::mg {
 
-/// Steps pass over a level together where they can.
+/// Whether steps pass over a level as one wavefront where they can.
 inline std::atomic<bool> one_pass = true;
 
 /// Patches of fewer cells are passed over by one thread.
 constexpr std::ptrdiff_t parallel_cells = 1 << 14;
 
-/// Adds the seconds that it lives to a number of a report.
+/// Adds the seconds of its lifetime to a number of a report.
 class Timed {
  public:
   explicit Timed(double& to) : to_(to), from_(wall_time()) {}
@@ -36,7 +36,7 @@ class Timed {
 
 /// A pass over a level, or a step of one.
 enum class Work {
-  interpolate,  ///< u += the coarser level's, cells of one colour
+  interpolate,  ///< u += the interpolated u of the coarser level, cells of one colour
   first_relax,  ///< u := f / D, cells of one colour: a half sweep from u = 0
   relax,        ///< a half sweep
   restriction,  ///< f of the coarser level := sums of residuals over the children
@@ -47,7 +47,7 @@ struct Step {
   int colour = 0;
 };
 
-/// How values go between a level and the coarser one.
+/// The transfers between a level and the coarser one.
 struct Ways {
   Interpolation interpolation = Interpolation::constant;
   Interpolation restriction = Interpolation::constant;  ///< the adjoint of that interpolation
@@ -80,7 +80,7 @@ class Level {
   /// r := f - A u. Collective.
   virtual void residual_to(std::span<S> r) = 0;
 
-  /// The correction, the residual go between levels in passes of their own, and not as steps.
+  /// Whether the correction (the residual) is transferred by a pass of its own, and not as a step.
   bool interpolates_apart() const { return bool(interpolation_); }
   bool restricts_apart() const { return bool(restriction_); }
   /// u += the coarser level's; f of the coarser level := R (f - A u). Collective.
@@ -91,7 +91,7 @@ class Level {
   /// u := the coarser level's u, interpolated without knowledge of what is at the ends. Collective.
   virtual void interpolate_solution();
 
-  /// The last half sweep has colour c: its residuals vanish.
+  /// Whether the residuals are zero at the colour of the last half sweep.
   virtual bool vanishes() const { return false; }
   LevelReport report;
 

@@ -185,7 +185,7 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
     const bool end =
         !c.wrap[a] && (here + step < 0 || here + step >= c.n[a]) && !coarse_->a_->boxes().domain().periodic(axis) &&
         (c.box.lower[a] + here + step < 0 || c.box.lower[a] + here + step >= coarse_->a_->boxes().domain().cells(axis));
-    if (solution && end) {  // on from the two cells within
+    if (solution && end) {  // extrapolated from the two interior cells
       const auto& d = coarse_->a_->boxes().domain();
       const Global g = p.box.lower[a] + (axis == 1 ? j : k), cg = c.box.lower[a] + here;
       step = -step;

@@ -267,7 +267,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
       layout::subtract(b_, r_, r_);
       most = std::max(most, layout::max_norm(r_));
     }
-    // Cycles sum up squares and work in narrow numbers: what is far from 1 is brought there by a power of two, exactly.
+    // Cycles add up squares, perhaps in single precision: b is brought near 1 by a power of two, which is exact.
     const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
     const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -1000, 1000) : 0;
     if (shift != 0 || singular_) own_f_ = std::make_unique<Vector<T>>(b_);

@@ -82,7 +82,7 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
     levels_.load_f(b_.data()), levels_.load_u(x_.data());
     const double b_most = levels_.norms(Quantity::f).largest, r_most = levels_.norms(Quantity::residual).largest;
     const double most = std::isfinite(b_most) && std::isfinite(r_most) ? std::max(b_most, r_most) : NAN;
-    // Squares are added up on the way: what is far from 1 is brought there by a power of two, exactly.
+    // Cycles add up squares: b is brought near 1 by a power of two, which is exact.
     const int exponent = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
     constexpr int range = std::numeric_limits<T>::max_exponent - 2;
     const int shift = std::abs(exponent) > 24 ? std::clamp(-exponent, -range, range) : 0;

@@ -15,7 +15,7 @@
 namespace tacit::precond::mg {
 namespace detail {
 
-// What the planes of a wave may hold of the second cache, and lines of a tile at least.
+// Bytes of the second-level cache for the planes of a wave, and the least number of lines in a tile.
 constexpr std::ptrdiff_t wave_bytes = 1 << 20, least_lines = 16;
 
 int threads_for(std::ptrdiff_t cells) {
@@ -179,16 +179,16 @@ void RedBlackLevel<S>::sweep_all(std::span<const Step> steps) {
   }
 }
 
-// All steps behind each other on one patch that needs nobody, or whose neighbours' planes are there: step s does plane
-// k once step s - 1 has done planes k - 1, k and k + 1. Where an axis is periodic, step s begins s planes further on
-// and ends with those it left out, so that what it reads at either end is what the step before has made of it. The same
-// in tiles of lines, so that the planes between the first and the last step stay in the cache; and threads share the
-// planes, each starting its part without the others. Of a slab, steps begin and end beyond the own planes, each a plane
-// less far than the one before it: what is done twice is the same to the bit.
+// All steps as one wave over a patch without neighbours on other ranks, or with copies of their planes: step s does
+// plane k once step s - 1 has done planes k - 1, k and k + 1. Along a periodic axis step s begins s planes later and
+// does the first planes last, so that all planes that it reads are those of the step before. Tiles of lines work in the
+// same way along the second axis, so that the planes between the first and the last step stay in the cache. Threads
+// share the planes and start their parts independently. On a slab, steps also do planes beyond the own ones, each step
+// one plane less than the step before; planes that are done twice have the same bits.
 template <class S>
 struct RedBlackLevel<S>::Wave {
   using Index = std::ptrdiff_t;
-  // How far each part has come: a thread holds it until it has to wait for another part.
+  // The state of a part: a thread holds it until it has to wait for another part.
   enum : int { nobody, held, finished };
   struct alignas(64) Part {
     std::atomic<int> state{nobody};
@@ -244,8 +244,8 @@ struct RedBlackLevel<S>::Wave {
             has_next(t) ? begin[std::size_t(t) + 1] + shift[s] : p.n[2] + (slab && slab->above ? out : 0)};
   }
   bool has_next(Index t) const { return t < threads - 1 || p.wrap[2]; }
-  /// Plane k of part t can be done by step s: what the step before does of the planes above the part, which are the
-  /// next part's, is there, or comes in a moment.
+  /// Whether step s can do plane k of part t: the step before has done the planes above, which are the next part's, or
+  /// does so very soon.
   bool is_ready(Index t, Index s, Index k) const {
     if (s == 0 || threads == 1 || !has_next(t) || k + 1 < planes_of(t, s - 1).second) return true;
     const Index there = t == threads - 1 ? k + 1 - p.n[2] : k + 1;
@@ -266,7 +266,7 @@ struct RedBlackLevel<S>::Wave {
   std::vector<Part> part;
 };
 
-// Planes that the first steps come to next. With coefficients there is too much of it: it comes no sooner (measured).
+// Prefetches the planes that the first steps do next. Stored coefficients are too many for a gain (measured).
 template <class S>
 void RedBlackLevel<S>::look_ahead(const Wave& w, Ahead& ahead, std::ptrdiff_t t, std::ptrdiff_t J,
                                   std::ptrdiff_t front) const {
@@ -294,7 +294,7 @@ void RedBlackLevel<S>::restrict_planes(const Patch& p, int colour, std::ptrdiff_
   if (b > nc) restrict_lines<D>(p, c, colour, kc, 0, b - nc);
 }
 
-// Goes on with a part: true at its end, false where it would have to wait. `moved`: it has come further.
+// Continues with a part: true at its end, false where it would have to wait. `moved`: set where steps were done.
 template <class S>
 template <int D>
 bool RedBlackLevel<S>::advance(Wave& w, std::ptrdiff_t t, std::ptrdiff_t J, bool& moved) {
@@ -330,7 +330,7 @@ void RedBlackLevel<S>::wave(std::span<const Step> steps) {
     w.begin_tile();
     std::atomic<std::ptrdiff_t> left = w.threads;
     exec::parallel_claims(std::size_t(w.threads), 1, w.threads > 1, [&](exec::Claims& team) {
-      // Others wait for what this thread holds: nothing may throw then, so what it needs is had before.
+      // Other threads wait for this one's part, so nothing may throw from here on: memory is allocated before.
       (void)Lines<S>::mine(std::size_t(longest));
       for (std::optional<exec::Backoff> idle(std::in_place); left.load(std::memory_order_acquire) > 0;) {
         bool moved = false, open = false;
@@ -429,7 +429,7 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
         rho = next;
       }
     }
-    // Ghosts of r and p are never written: u's stay what they are.
+    // r and p are zero at ghosts, so those of u keep their values.
     S *const u = u_.data(), *const step = p_.data();
     const S *const r = r_.data(), *const d = inverse.data();
     const auto n = std::ptrdiff_t(u_.size());
@@ -437,7 +437,7 @@ void RedBlackLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps,
     exec::each(std::size_t(pieces), threads_for(n) > 1, [&](std::size_t piece) {
       for (std::ptrdiff_t m = n * std::ptrdiff_t(piece) / pieces; m < n * std::ptrdiff_t(piece + 1) / pieces; ++m) {
         const S change = b * (d[m] * r[m]);
-        step[m] = i == 0 ? change : a * step[m] + change;  // nothing of an earlier solve: it may have overflowed
+        step[m] = i == 0 ? change : a * step[m] + change;  // p is not read: an earlier solve may have overflowed
         u[m] += step[m];
       }
     });

@@ -43,7 +43,7 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
   find_ghosts();
 }
 
-// Of cell i, i + 1.
+// The offset of a place within its line; cell i is place i + 1.
 template <class S>
 std::ptrdiff_t RedBlackLevel<S>::place(const Patch& p, std::ptrdiff_t on_line) {
   return (on_line % 2) * p.half + on_line / 2;
@@ -100,7 +100,7 @@ void RedBlackLevel<S>::set_stored(std::size_t size) {
     for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
       for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
         for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
-          // A cell that nothing flows to or from (f is 0 there, or nothing solves it) keeps what it has.
+          // A cell without couplings (f is 0 there, or nothing solves it) keeps its value.
           inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] = diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
     for (int axis = 0; axis < dimensions_; ++axis) {
       const S* c = a_->faces(axis, i);
@@ -169,7 +169,7 @@ void RedBlackLevel<S>::find_ghosts() {
     }
     for (const Local i : halo.pattern->send_index) g.send.push_back(local_place(i));
     used += Global(g.local.size() + g.remote.size());
-    // Ranks open an exchange alike or not at all: one without ghosts on a level that others share opens it too.
+    // All ranks that share a level open an exchange, also those without ghosts.
     if (!comm.all(halo.pattern->ghosts.empty() && halo.pattern->send_index.empty()))
       g.exchange = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(S));
   }

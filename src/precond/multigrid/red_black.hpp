@@ -36,7 +36,7 @@ class RedBlackLevel final : public Level<S> {
   void restrict_f() override;
   /// Linearly, with linear extrapolation at the ends, or by what Ways::full names.
   void interpolate_solution() override;
-  /// Where no odd period joins cells of one colour.
+  /// False where a period of odd length joins cells of one colour.
   bool vanishes() const override { return !odd_seam_; }
 
   /// The level as arrays, after connect(). row_sums: also those of l1-jacobi.

@@ -194,7 +194,7 @@ void WideLevel<S>::smooth_whole(const MultigridOptions& options, int sweeps, boo
       S* const step = step_.data() + first;
       const S* const u = u_.data() + p.at(0, j, k);
       S* const to = next_.data() + p.at(0, j, k);
-      const bool fresh = i == 0;  // nothing of an earlier solve: it may have overflowed
+      const bool fresh = i == 0;  // the step is not read: an earlier solve may have overflowed
       const std::ptrdiff_t n = p.n[0];
 #pragma GCC ivdep
       for (std::ptrdiff_t x = 0; x < n; ++x) {

@@ -18,10 +18,11 @@ struct BlockDiagonalOptions {
 };
 
 /// y = B^-1 x, B the entries of A between rows and columns of one cluster, for the clusters of a cut through the tree.
-/// Clusters that two ranks share are two blocks. Inverses by LAPACK, in single precision unless full is asked for: n
+/// A cluster that two ranks share makes two blocks. Inverses by LAPACK, in single precision unless full is asked for: n
 /// size numbers, n size^2 operations. A pivot of at most epsilon times the largest entry of its block is replaced by
-/// sqrt(epsilon) times that; note() tells how many. Collective to make; an apply reads the inverses once for all
-/// columns, and travels as Hlu's. Error(usage): size < 1, an operator over two trees.
+/// sqrt(epsilon) times that; note() gives the number of such pivots. Construction is collective. An apply reads the
+/// inverses once for all columns, and exchanges elements of x and y as with Hlu. Error(usage): size < 1, an operator
+/// over two trees.
 template <Scalar T>
 class BlockDiagonal final : public op::Operator<T, Host>, public op::Noted {
  public:
@@ -31,9 +32,9 @@ class BlockDiagonal final : public op::Operator<T, Host>, public op::Noted {
   std::string name() const override { return name_; }
   bool has_adjoint() const override { return true; }
   op::Cost cost() const override;
-  /// Of the inverses, all ranks.
+  /// Bytes of the inverses, over all ranks.
   double bytes() const { return all_bytes_; }
-  /// Blocks, all ranks.
+  /// The number of blocks, over all ranks.
   Global blocks() const { return blocks_; }
 
  protected:

@@ -1,5 +1,5 @@
-// Hlu: approximate triangular factors of an H-matrix, in the same form. Grasedyck and Hackbusch 2003, "Construction and
-// arithmetics of H-matrices", doi 10.1007/s00607-003-0019-1.
+// Hlu: approximate triangular factors of an H-matrix, stored as H-matrices. Grasedyck and Hackbusch 2003, "Construction
+// and arithmetics of H-matrices", doi 10.1007/s00607-003-0019-1.
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -13,7 +13,7 @@ namespace tacit::precond {
 
 using layout::Vector;
 
-/// What factors are made and kept in.
+/// The precision in which factors are computed and stored.
 enum class FactorPrecision {
   automatic,  ///< single where the tolerance is 1e-5 or more (block diagonals: always) and the matrix's entries are
               ///< within 1e-15 to 1e15, else full
@@ -22,12 +22,12 @@ enum class FactorPrecision {
 };
 
 struct HluOptions {
-  /// Low-rank blocks are cut here at each step, relative to their norm (Frobenius): 0.3 to 1e-3 to precondition with,
-  /// the operator's own accuracy for a direct solver.
+  /// Low-rank blocks are truncated to this accuracy at each step, relative to their Frobenius norm: 0.3 to 1e-3 for a
+  /// preconditioner, the operator's own accuracy for a direct solver.
   double tolerance = 1e-2;
-  /// Low-rank blocks of the operator are taken with at most so many terms; 0: as they are.
+  /// Low-rank blocks of the operator are truncated to at most so many terms; 0: taken as they are.
   Local rank = 0;
-  /// Clusters of at most so many rows are not cut: all that lies within two of them is dense.
+  /// Clusters of at most so many rows are not divided: a block between two of them is dense.
   Local leaf_size = 64;
   FactorPrecision precision = FactorPrecision::automatic;
 };
@@ -42,13 +42,13 @@ struct HluReport {
   double seconds = 0;    ///< of the slowest rank
 };
 
-/// y = (L U)^-1 x, L U = the square part of A in each rank's rows and the same columns (all of A on one rank; on
-/// several a block diagonal of such factors, blocks as A is shared out), approximately.
+/// y = (L U)^-1 x, where L U approximates the block of A with each rank's own rows and the same columns (on one rank
+/// all of A).
 ///
 /// Block LU in the operator's block tree: dense blocks by LAPACK with rows exchanged within a leaf, low-rank ones by
-/// truncated sums and products. Sums into a block are collected and cut when it is needed. A pivot of at most epsilon
-/// times the largest entry of its leaf becomes sqrt(epsilon) times it; note() tells how many. Where factors leave the
-/// range of their precision the rank divides by its diagonal instead; note() tells.
+/// truncated sums and products. Updates of a block are collected, and truncated when it is needed. A pivot of at most
+/// epsilon times the largest entry of its leaf becomes sqrt(epsilon) times it; note() gives the number of such pivots.
+/// Where factors leave the range of their precision the rank divides by its diagonal instead, as note() says.
 ///
 /// Construction: O(k^2 n log^2 n), local but for agreement on errors and on the report; its memory is that of A in this
 /// precision and again as much while it runs. Threads share the work; any number of them gives the same bits. An apply

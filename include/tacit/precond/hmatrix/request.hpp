@@ -1,4 +1,4 @@
-// Preconditioners of H-matrices and inner methods as users say them: one table for Python, the command line, documents.
+// The options of H-matrix preconditioners and inner methods: one table for Python, the command line and documents.
 #pragma once
 
 #include <tacit/base/described.hpp>
@@ -7,7 +7,7 @@
 
 namespace tacit::precond {
 
-/// Options of all of them; what one does not take is refused.
+/// The options of all of them; one that a preconditioner does not take is refused.
 struct HMatrixRequest {
   bool absolute = false;
   Local size = BlockDiagonalOptions().size;
@@ -19,13 +19,13 @@ struct HMatrixRequest {
   std::optional<std::string> precond;
   krylov::Options solve = krylov::Inner<double>::defaults();
 
-  /// Of the inner method.
+  /// The options of the inner method.
   krylov::Options inner() const;
   op::CoarseOptions coarse() const { return {rank.value_or(op::CoarseOptions().rank), tolerance}; }
 };
 std::span<const Option<HMatrixRequest>> hmatrix_options();
 std::span<const Described> hmatrix_kinds();
-/// Error(usage) at what the preconditioner of this name does not take.
+/// Error(usage) at an option that the preconditioner of this name does not take.
 void check(const HMatrixRequest& request, std::string_view name);
 
 }  // namespace tacit::precond

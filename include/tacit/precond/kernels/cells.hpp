@@ -1,5 +1,5 @@
-// The passes of multigrid over a level of cells as team kernels, in the order of memory that the host's levels have:
-// even and odd places of a line are apart, so that what one colour reads and writes is contiguous. A thread has a cell.
+// Team kernels of multigrid's passes over a level of cells, in the storage order of the host's levels: even and odd
+// places of a line are stored apart, so that what one colour reads and writes is contiguous. A thread has a cell.
 //
 // Of a line of n cells with a ghost at either end, place p (cell p - 1) stands at p / 2 of its half p % 2. Neighbours
 // on the line are in the other half, at the same and the next (or the last) position; across lines a place keeps half
@@ -27,7 +27,8 @@ struct PatchShape {
   std::int32_t child[3] = {0, 0, 0};  ///< where the first children of its image's cells stand; one more: the end
 };
 
-/// A level's fields and tables, pointers of one memory. Couplings c are positive: A u = D u - sum of c u across.
+/// A level's fields and tables, all in one memory space. (A u)_i = D u_i - sum of c u over the neighbours, with
+/// couplings c > 0.
 template <class T>
 struct LevelView {
   int dimensions = 3;
@@ -36,17 +37,17 @@ struct LevelView {
   // Stored coefficients: 1 / D, and of each cell's lower face along an axis; 0 at faces with a given value.
   const T* inverse = nullptr;
   const T* c[3] = {nullptr, nullptr, nullptr};
-  // Constant ones: a coupling an axis, and the parts of D along the axes (PatchShape::axis).
+  // Constant coefficients: a coupling for each axis, and the parts of D along the axes (PatchShape::axis).
   T weight[3] = {0, 0, 0};
   const T* diagonal = nullptr;
-  // Towards the coarser level, whose patches are images of these: the coarse cell of a cell along an axis, and what
-  // linear interpolation takes of its neighbour, negative for the one below.
+  // For transfers to the coarser level, whose patches correspond to these: along each axis the coarse cell of a cell,
+  // and the weight of the neighbouring coarse cell in linear interpolation, negative for the lower neighbour.
   const std::int32_t* parent = nullptr;
   const T* share = nullptr;
   const std::int32_t* child = nullptr;
 };
 
-/// What a block of threads does: items of a patch, from `first` on.
+/// The work of one team: the items of a patch from `first` on.
 struct Piece {
   std::int32_t patch, first;
 };
@@ -151,8 +152,8 @@ TACIT_HD T residual_at(const LevelView<T>& l, const PatchShape& p, const CellAt&
 
 struct NoShared {};
 
-/// u := (f + sum c u) / D for the cells of a colour; from_zero: u := f / D. A cell that nothing flows to or from takes
-/// D = 1. Bytes a cell: 4 numbers of u and f (2 of them of half the cells), 3 and a half of coefficients.
+/// u := (f + sum c u) / D for the cells of a colour; from_zero: u := f / D. A cell without couplings has D = 1. Traffic
+/// for each cell: 4 numbers of u and f (2 of them for half of the cells), 3 and a half of coefficients.
 template <class T, bool Constant, int Threads>
 struct HalfSweep {
   static constexpr int threads = Threads;
@@ -242,8 +243,8 @@ struct ResidualRestriction {
   }
 };
 
-/// u += the coarser level's at the cells of a colour: of the cell that they are part of, or linearly: with a share of
-/// the difference to its neighbour along each axis added.
+/// u += the coarser level's u, at the cells of a colour: the value of their coarse cell or, linearly, that plus a share
+/// of the difference to its neighbour along each axis.
 template <class T, int Threads>
 struct AddCoarse {
   static constexpr int threads = Threads;
@@ -279,7 +280,7 @@ struct AddCoarse {
   }
 };
 
-/// What a level's residual, or u, amounts to. NaN passes through.
+/// Norms and sum of a level's residual, u or f. The largest magnitude is NaN where any value is.
 struct Norms {
   double largest = 0, squares = 0, total = 0;
   TACIT_HD void take(double r) {

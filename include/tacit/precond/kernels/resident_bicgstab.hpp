@@ -1,10 +1,10 @@
-// BiCGStab for a system that is small enough to be solved by one launch: all teams stay and meet three times an
-// iteration, where a kernel for each operation is eleven launches and four waits. An s-step block of this size would
-// meet 2 s + 2 times for s iterations (2 s products, one Gram block, one update) and multiply twice as often: it saves
-// nothing here.
+// BiCGStab for a system that is small enough for a single launch: all teams stay and synchronise three times an
+// iteration. A kernel for each operation would need eleven launches and four waits. An s-step block of this size would
+// synchronise 2 s + 2 times for s iterations (2 s products, one Gram block, one update) with twice as many products: no
+// gain.
 //
-// van der Vorst (1992), doi 10.1137/0913035; directions and half residuals of the neighbours are formed again by who
-// needs them, so that only products and sums are waited for.
+// van der Vorst (1992), doi 10.1137/0913035. Each thread recomputes the directions and half residuals of its
+// neighbours, so that only products and sums need synchronisation.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -15,12 +15,12 @@
 
 namespace tacit::precond::mg {
 
-/// What resident solves have done, in the device's memory; they add to it.
+/// Totals over resident solves, in the device's memory; each solve adds to them.
 struct ResidentCounts {
   std::int64_t solves = 0, iterations = 0, failures = 0, meetings = 0;
 };
 
-/// Largest magnitude and two sums. NaN passes through.
+/// A largest magnitude and two sums. The largest magnitude is NaN where any value is.
 struct ResidentSums {
   double largest = 0, a = 0, b = 0;
   TACIT_HD void take(double v) {
@@ -33,11 +33,11 @@ struct ResidentSums {
   }
 };
 
-/// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, formed anew, is at most 1.1
-/// reduction times what it was; a claim that does not hold, or a breakdown, starts again from what there is (four runs
-/// at most), and what is left is done by `sweeps` of Jacobi's method with weight 6/7. singular: the means of f and x
-/// are taken off. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i at e n + i,
-/// without one: value 0 in column i.
+/// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, recomputed, is at most 1.1
+/// reduction times the initial one. After a claim that does not hold, or a breakdown, BiCGStab starts again from the
+/// present x (four runs at most); then `sweeps` Jacobi iterations with weight 6/7 follow. singular: the means of f and
+/// x are subtracted. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i stands
+/// at e n + i; where there is none, value 0 in column i.
 template <class T, int Threads>
 struct ResidentBicgstab {
   static constexpr int threads = Threads;
@@ -111,7 +111,7 @@ struct ResidentBicgstab {
     }
     const T* from = x;
     if (!solved) {
-      // Nothing of what has gone astray.
+      // An x that has become worse is discarded.
       if (!(now.largest <= start)) set_out();
       T *old = x, *next = t;
       for (int s = 0; s < sweeps; ++s) {

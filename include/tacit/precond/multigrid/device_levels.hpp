@@ -1,6 +1,6 @@
 // Levels of multigrid in a device's memory, and cycles over them: team kernels (kernels/cells.hpp) one after the other
-// on the current stream, the last level's system in a single launch (kernels/resident_bicgstab.hpp). It knows no
-// operator and no communicator; MultigridOnDevice (on_device.hpp) is what fits into the house.
+// on the current stream, the last level's system in a single launch (kernels/resident_bicgstab.hpp). No operator and no
+// communicator is used here; MultigridOnDevice (on_device.hpp) makes an operator of the cycle.
 #pragma once
 
 #include <tacit/exec/memory.hpp>
@@ -17,7 +17,7 @@ namespace tacit::precond {
 
 /// The bottom solver of a device: BiCGStab in one launch.
 struct ResidentBottom {
-  Global cells = 4096;      ///< levels below the first one of at most so many cells are left out; 0: none is
+  Global cells = 4096;      ///< the first level of at most so many cells is the last one; 0: all levels are used
   double reduction = 1e-3;  ///< of the largest magnitude of the residual
   int max_iterations = 1000;
   Global teams = 0;  ///< at most; 0: as many as the device holds. Rounding depends on their number
@@ -31,7 +31,7 @@ struct LevelData {
   std::array<Global, 3> cells{1, 1, 1};
   int dimensions = 3;
   bool constant = false;
-  bool vanishes = true;  ///< residuals of the colour that was swept last
+  bool vanishes = true;  ///< the residual is zero at the colour that was swept last
   bool linear = false;   ///< interpolation towards this level from the coarser one
   std::size_t size = 0;  ///< of a field
   std::vector<PatchShape> patches;
@@ -74,20 +74,20 @@ class DeviceLevels {
   int levels() const;
   const std::array<Global, 3>& cells(int level) const;
 
-  /// f or u of the finest level := scale (x - mean), x in natural order in memory M, one of so many columns; and back.
-  /// No wait.
+  /// f or u of the finest level := scale (x - mean), and back. x: in natural order in memory M, the first of so many
+  /// interleaved columns. Does not wait for the device.
   void load_f(const T* x, T scale = 1, T mean = 0, int columns = 1);
   void load_u(const T* x, T scale = 1, T mean = 0, int columns = 1);
   void store_u(T* x, T scale = 1, T mean = 0, int columns = 1) const;
   void clear_u(int level = 0);
-  /// One cycle (V, or W) on the finest level. No wait.
+  /// One cycle (V or W) on the finest level. Does not wait for the device.
   void cycle(bool from_zero);
-  /// The finest level's residual, u or f over all cells; after_cycle: the residual where the last half sweep left any.
-  /// Waits for the device.
+  /// Norms of the finest level's residual, u or f over all cells; after_cycle: the residual only at the cells where the
+  /// last half sweep has left one. Waits for the device.
   Norms norms(Quantity what, bool after_cycle = false) const;
-  /// Waits for the device.
+  /// The bottom solver's totals. Waits for the device.
   ResidentCounts counts() const;
-  /// Kernels that were started.
+  /// The number of kernels started.
   std::int64_t launches() const;
 
   // The passes of a cycle; each is one launch, and one more for ghosts where there are any.
@@ -97,7 +97,7 @@ class DeviceLevels {
   void interpolate(int level, int colour);
   void solve_bottom(bool from_zero = true);
 
-  /// Memory Host only: every member of a team is a thread of its own from now on, for the race checker.
+  /// Memory Host only: from now on every member of a team is a thread of its own, for the race checker.
   void race_check(bool on);
 
  private:

@@ -31,30 +31,31 @@ enum class Smoother {
   jacobi,        ///< u += omega D^-1 r
   l1_jacobi      ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes; always converges for definite A
 };
-/// By the degree of the polynomial along each axis. Above linear: exact for averages over cells, a product of
-/// axes; near an end corrections take 0 (or slope 0) there as known, solutions only what is inside.
+/// Named by the degree of the polynomial along each axis. Above linear: a product of polynomials along the axes with
+/// the right averages over cells. Near a boundary corrections use the value (or slope) 0 there, solutions only cells
+/// inside.
 enum class Interpolation {
   constant,   ///< a coarse cell's value for all its cells
   linear,     ///< 1/4 of the difference to the nearest neighbour along each axis is added
-  quadratic,  ///< of 3 coarse cells along an axis: HPGMG's v2
-  cubic,      ///< of 4, on the child's side
-  quartic     ///< of 5: HPGMG's v4
+  quadratic,  ///< from 3 coarse cells along an axis: HPGMG's v2
+  cubic,      ///< from 4, one more on the child's side
+  quartic     ///< from 5: HPGMG's v4
 };
 using tacit::to_string;
 
-/// A level whose cells may stay where they are, towards a larger bottom on all ranks, or move to fewer ranks. The same
-/// on all ranks.
+/// A level whose cells may stay on their ranks, with a larger coarsest level on all ranks, or move to fewer ranks. The
+/// same on all ranks.
 struct Fork {
   int dimensions = 3;
   std::array<Global, 3> cells{};
-  int ranks = 1, fewer = 1;  ///< that have cells of it now, and after a move
+  int ranks = 1, fewer = 1;  ///< ranks that have cells of it now, and after a move
   Global least_box = 1;      ///< shortest stretch of a box, along the axis that can be coarsened most
   Global smallest_box = 2, agglomerate_below = 4096;
   int sweeps = 4;  ///< pre + post
   std::size_t number_bytes = 8;
   double product = 0, pair = 0;  ///< seconds of the level's product with one column, with two
   double sum = 0;                ///< seconds of an all-reduce
-  double bandwidth = 0;          ///< bytes a second of a rank
+  double bandwidth = 0;          ///< bytes per second of a rank
 };
 struct ForkChoice {
   bool move = true;
@@ -65,31 +66,32 @@ struct MultigridOptions {
   Cycle cycle = Cycle::v;
   Smoother smoother = Smoother::gauss_seidel;
   int pre = 2, post = 2;  ///< sweeps before and after the coarser level (gauss_seidel: two half sweeps each)
-  /// Of corrections. [constant; quadratic with the fourth-order stencil]
+  /// Interpolation of corrections. [constant; quadratic with the fourth-order stencil]
   std::optional<Interpolation> interpolation;
-  /// Of residuals: the adjoint of this interpolation; constant: sums over the children. The cycle is symmetric where it
-  /// is that of the corrections (and `symmetric` is set).
+  /// Restriction of residuals: the adjoint of this interpolation; constant: sums over the children. The cycle is
+  /// symmetric where it equals the interpolation of corrections (and `symmetric` is set).
   Interpolation restriction = Interpolation::constant;
-  /// Of solutions, by the F-cycle on its way up; at least linear. [linear; quartic with the fourth-order stencil]
+  /// Interpolation of solutions by the F-cycle, at least linear. [linear; quartic with the fourth-order stencil]
   std::optional<Interpolation> full_interpolation;
   /// The sweeps after the coarser level mirror those before it (odd cells first): the cycle is then a symmetric
   /// operator, as cg wants it, where the bottom solver is one.
   bool symmetric = false;
-  /// omega of jacobi, refused where the smoother is another; less where D^-1 A has eigenvalues above 2. [6/7]
+  /// omega of jacobi, refused for other smoothers; reduced where D^-1 A has eigenvalues above 2. [6/7]
   std::optional<double> relaxation;
-  /// chebyshev smooths [lambda_max / range, lambda_max]; refused where the smoother is another. [4]
+  /// chebyshev smooths [lambda_max / range, lambda_max]; refused for other smoothers. [4]
   std::optional<double> chebyshev_range;
   double omega() const { return relaxation.value_or(6.0 / 7); }
   double range() const { return chebyshev_range.value_or(4); }
   /// An axis is coarsened while its boxes have at least twice as many cells. [2; 4 for u]
   std::optional<Global> smallest_box;
-  /// Levels with fewer cells a rank move to fewer ranks; 0: none moves (u: 0). [4096]
+  /// Levels with fewer cells for each rank move to fewer ranks; 0: none moves (u: 0). [4096]
   std::optional<Global> agglomerate_below;
-  /// Asked where cells would move for the first time and agglomerate_below is not given; `false` on all ranks: they
-  /// stay, here and below. Empty: they move. It costs a measurement of the machine and three products of that level.
+  /// Called where cells would move for the first time and agglomerate_below is not given. `move` = false, on all ranks:
+  /// they stay, here and on coarser levels. Empty: they move. Costs a measurement of the machine and six products of
+  /// that level.
   std::function<ForkChoice(const Fork&)> agglomerates;
-  int levels = 0;  ///< at most; 0: as many as go
-  /// float32: the levels are kept and smoothed in single precision, residuals and solutions in that of the operator.
+  int levels = 0;  ///< at most; 0: as many as possible
+  /// The levels are stored and smoothed in single precision, residuals and solutions in the operator's precision.
   bool single_levels = false;
 };
 
@@ -100,13 +102,13 @@ struct BottomOutcome {
   std::vector<std::string> warnings;
 };
 
-/// Solves A u = f on the coarsest level from u = 0, to as much as it was made for.
+/// Solves A u = f on the coarsest level from u = 0, to the accuracy that the solver was made for.
 template <Scalar T>
 class Bottom {
  public:
   virtual ~Bottom() = default;
   virtual std::string name() const = 0;
-  /// Why it was taken, where it was left open.
+  /// Why this solver was chosen, where the choice was automatic.
   virtual std::string choice() const { return {}; }
   virtual BottomOutcome solve(const Vector<T>& f, Vector<T>& u) = 0;
 };
@@ -114,7 +116,7 @@ class Bottom {
 template <Scalar T>
 using MakeBottom = std::function<std::unique_ptr<Bottom<T>>(std::shared_ptr<const op::FiniteVolume<T>> A)>;
 
-/// LU factors, with row pivoting and dense, of the whole matrix on every rank that has cells of it: exact, n^2 numbers.
+/// Dense LU factors, with row exchanges, of the whole matrix on every rank that has cells of it: exact, n^2 numbers.
 /// For up to 2048 cells.
 template <Scalar T>
 MakeBottom<T> direct_bottom();
@@ -127,7 +129,7 @@ struct LevelReport {
   Global boxes = 0;  ///< over all ranks, merged ones
   int ranks = 0;     ///< that have cells
   double smooth = 0, residual = 0, interpolation = 0, exchange = 0, bottom = 0, move = 0;
-  /// In one pass: smooth, residual, restriction (down); interpolation, smooth, norm (up).
+  /// Seconds of steps done in one pass: smooth, residual, restriction (down); interpolation, smooth, norm (up).
   double down = 0, up = 0;
   std::int64_t half_sweeps = 0, exchanges = 0;
 };
@@ -135,7 +137,7 @@ struct LevelReport {
 /// What the bottom solver has done; the same on all ranks.
 struct BottomReport {
   std::string name;
-  std::string choice;  ///< why, and whether cells moved, where that was left open
+  std::string choice;  ///< why it was chosen, and whether cells moved, where this was automatic
   int solves = 0, iterations = 0, failures = 0;
   std::vector<std::string> warnings;
 };
@@ -168,20 +170,22 @@ struct MultigridSolve {
 /// x -> one cycle for A u = x from u = 0: an operator like any other, so that every Krylov method may be preconditioned
 /// by it; and a solver by itself.
 ///
-/// Levels: cells are joined in pairs along the axes whose cells are smallest, the last of an odd number in a triple; a
-/// box's ends are ends of coarse cells. Coefficients are averaged (rediscretisation). Wide stencils (op::CellStencil)
-/// are kept where pairs of cells are joined and at least four are left, coarser levels have 7 points; Gauss-Seidel then
-/// does Jacobi's step within a colour, one exchange a half sweep, no passes together. Where the boxes of a level become
-/// too small for the work to pay for its messages, they move to fewer ranks (agglomerate_below). On one rank all half
-/// sweeps, the residual and its restriction pass over the level together, a plane or tile behind each other (the same
-/// bits as one after the other, for any number of threads); on several ranks there is one exchange a half sweep.
+/// Levels: cells are joined in pairs along the axes whose cells are smallest, the last of an odd number in a triple;
+/// coarse cells do not cross the ends of boxes. Coefficients are averaged (rediscretisation). Wide stencils
+/// (op::CellStencil) are kept where pairs of cells are joined and at least four are left, coarser levels have 7 points;
+/// Gauss-Seidel then does Jacobi's step within a colour, with one exchange for each half sweep, and no wavefront. Where
+/// the boxes of a level become too small for the work to pay for its messages, they move to fewer ranks
+/// (agglomerate_below). On one rank all half sweeps, the residual and its restriction pass over the level as one
+/// wavefront of planes or tiles (the same bits as one after the other, for any number of threads). On several ranks
+/// there is one exchange for each half sweep, or one for a whole wavefront where every rank has a slab of whole planes.
 /// Memory: 6 numbers a cell (u, f, 1/D, 3 coefficients), 8/7 of it with all levels in three dimensions.
 /// Source: Brandt (1977), doi 10.1090/S0025-5718-1977-0431719-X; the parts as in Williams et al., s-step Krylov
 /// subspace methods as bottom solvers for geometric multigrid (2014), doi 10.1109/IPDPS.2014.119.
 template <Scalar T>
 class Multigrid final : public op::Operator<T, Host> {
  public:
-  /// `bottom`, `bottom_single`: null: sweeps of the smoother. Collective. Error(usage): options out of range.
+  /// `bottom` (for single_levels `bottom_single`): the coarsest-level solver; null: sweeps of the smoother. Collective.
+  /// Error(usage): options out of range.
   Multigrid(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options, MakeBottom<T> bottom = {},
             MakeBottom<float> bottom_single = {});
   ~Multigrid() override;
@@ -189,11 +193,11 @@ class Multigrid final : public op::Operator<T, Host> {
   op::Cost cost() const override;
 
   /// Solves A x = b by cycles from x, until ||b - A x|| <= max(rtol ||b||, atol) (largest magnitude or 2-norm), which
-  /// the operator itself confirms (krylov::judge). A solve that fails leaves an x that is no worse than the one it was
-  /// given. For a singular A the mean of b and of x is removed; `warnings` tells of a mean of b that is no rounding.
-  /// Memory: 2 vectors, 1 more where x is not 0, and 1 where cycles gain less than a half. Collective.
+  /// is recomputed by the operator (krylov::judge). A solve that fails leaves an x that is no worse than the initial
+  /// one. For a singular A the mean of b and of x is removed; where the mean of b is above rounding error, there is a
+  /// warning. Memory: 2 vectors, 1 more where x is not 0, and 1 where cycles gain less than a half. Collective.
   MultigridReport solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options = {}) const;
-  /// What the levels, the bottom have done since the last call. Local.
+  /// What the levels (the bottom solver) have done since the last call. Local.
   std::vector<LevelReport> take_levels() const;
   BottomReport take_bottom() const;
   int levels() const;

@@ -11,19 +11,19 @@
 
 namespace tacit::precond {
 
-/// x -> one cycle for A u = x from u = 0. The same levels, passes and options as Multigrid on one rank, and its numbers
-/// but for rounding; any boxes, boundaries and coefficients of 3, 5 and 7 points. What is not there is refused: several
-/// ranks, wide stencils, the F-cycle, interpolation beyond linear, restriction other than by sums, single_levels (take
-/// an operator in float32). M = Host runs the same kernels on the processor.
+/// x -> one cycle for A u = x from u = 0. The same levels, passes and options as Multigrid on one rank, with the same
+/// numbers up to rounding; any boxes, boundaries and coefficients of 3, 5 and 7 points. Error(usage) for what is not
+/// supported: several ranks, wide stencils, the F-cycle, interpolation beyond linear, restriction other than by sums,
+/// single_levels (take an operator in float32). M = Host runs the same kernels on the processor.
 ///
 /// Launches of a V-cycle and level: 2 (pre + post) half sweeps, residual with restriction 1, interpolation 1, and one
-/// more for each of these where boxes touch or odd periods close; 1 for the bottom. Nothing waits for the device but
-/// norms: one a cycle in solve(); a product waits where A is singular, for two means. Memory: 6 numbers a cell (2 with
-/// constant coefficients), 8/7 of it in three dimensions; chebyshev and the jacobis 2 more. Source: that of Multigrid.
+/// more for each of these where boxes touch or odd periods close; 1 for the bottom. Only norms wait for the device: one
+/// a cycle in solve(); an apply waits where A is singular, for two means. Memory: 6 numbers a cell (2 with constant
+/// coefficients), 8/7 of it in three dimensions; 2 more with chebyshev, jacobi and l1-jacobi. Source: as Multigrid.
 template <Scalar T, Memory M>
 class MultigridOnDevice final : public op::Operator<T, M> {
  public:
-  /// Error(usage): see above. Error(environment): CUDA refuses.
+  /// Error(usage): see above. Error(environment): a CUDA call fails.
   MultigridOnDevice(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options,
                     const ResidentBottom& bottom = {});
   ~MultigridOnDevice() override;

@@ -59,10 +59,10 @@ std::span<const Option<MachineModel>> machine_options() {
       option<O>("bandwidth", &O::bandwidth, a_rate,
                 "bytes a second that a rank moves in kernels; 0: they cost nothing"),
       option<O>("flop_rate", &O::flop_rate, a_rate, "operations a second of a rank; 0: they cost nothing"),
-      option<O>("kernel", &O::kernel, seconds, "what every kernel costs beside"),
+      option<O>("kernel", &O::kernel, seconds, "a fixed time for every kernel (the launch on a device)"),
       option<O>("cache", &O::cache, seconds, "bytes; a kernel that moves at most so many runs from the cache"),
-      option<O>("cache_bandwidth", &O::cache_bandwidth, a_rate, "bytes a second from there"),
-      option<O>("poll_interval", &O::poll_interval, positive(), "with progress poll: seconds between two"),
+      option<O>("cache_bandwidth", &O::cache_bandwidth, a_rate, "bytes a second of kernels that run from the cache"),
+      option<O>("poll_interval", &O::poll_interval, positive(), "with progress poll: seconds between two polls"),
       option<O>("seed", &O::seed, between(0, 9007199254740992.0, "(2^53)"), "of the noise"),
       option<O>("delivery", &O::delivery,
                 "meeting: a message leaves when its receiver asks for it, too (rendezvous); eager: a late receiver "
