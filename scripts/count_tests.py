@@ -1,4 +1,4 @@
-"""Adds up the reports that ./test leaves: folders on standard input; the last line is `N passed, N failed`.
+"""Adds up the reports of ./test. Reads folders from standard input; the last line is `N passed, N failed`.
 
 A folder holds pytest.xml, or ctest.xml and one <test>.xml by GoogleTest for each entry of ctest. A GoogleTest case
 counts as one; an entry of ctest that failed without naming a failed case (a crash, a time-out) counts as one failure.

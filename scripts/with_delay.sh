@@ -5,9 +5,8 @@
 #   MPI=openmpi or mpich: the MPI that the program was built with [openmpi where there is mpirun.openmpi]
 #   TUNDELAY=path: the wire, compiled [bench/rig/tundelay.c is compiled for this run]
 #
-# Two network namespaces with one rank each, on a core of its own, joined by the wire; all of it is removed at the end, and
-# the program's exit code passed on. Exit code 77 where namespaces or TUN devices may not be made. For ratios between 0.1 and
-# 1 ms: the wire adds some 45 us of its own.
+# Connects two network namespaces, with one rank each on a core of its own, by an emulated wire, which adds some 45 us of its own.
+# Returns the program's exit code, or 77 where namespaces or TUN devices cannot be made (root is needed).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# From the ground up. Folders of one floor may see each other, as long as it stays one way.
+# From the bottom up. Folders of one floor may include each other, but only in one direction.
 FLOORS = [
     {"base"},
     {"exec", "io"},
@@ -21,7 +21,7 @@ FLOORS = [
 ]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 
-# Modules and folders of python/tacit. Those of one floor may see each other; modules of a folder may, too.
+# Modules and folders of python/tacit. Those of one floor, and those of one folder, may import each other.
 PYTHON = ROOT / "python/tacit"
 PYTHON_FLOORS = [
     {"_core", "_described", "_names", "_options", "_outcome", "_preconds", "_support", "launch", "methods", "report"},
@@ -59,7 +59,7 @@ def floor_folders() -> Iterator[tuple[str, Path]]:
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """Each source file of the library with the floor it stands on."""
+    """Each source file of the library with its floor."""
     for name, folder in floor_folders():
         for file in sorted(folder.rglob("*")):
             if file.suffix in SOURCES:
@@ -212,7 +212,7 @@ def test_who_includes_other_libraries(library: str) -> None:
 
 
 def test_only_comm_knows_the_simulator() -> None:
-    """Floors above ask a communicator for what they need (has_threads(), clock()) and not for what it is."""
+    """Floors above comm ask a communicator for properties (has_threads(), clock()), not whether it is simulated."""
     asks = re.compile(r"comm/simulate\.hpp|\bMachineModel\b|\bis_simulated\(|\bsimulated_machine\(|\bsimulate\(")
     wrong = [
         show(file) for floor, file in sources() if HEIGHT[floor] > HEIGHT["comm"] and asks.search(file.read_text())
@@ -221,7 +221,7 @@ def test_only_comm_knows_the_simulator() -> None:
 
 
 def test_one_judge_of_convergence() -> None:
-    """`converged` is said in krylov/outer.cpp alone; elsewhere it is asked for (==, !=) and has a name."""
+    """Only krylov/outer.cpp assigns Reason::converged; elsewhere it is compared (==, !=) and named."""
     says = re.compile(r"(?<![=!]= )(?<![=!]= krylov::)Reason::converged(?!, \"converged\")")
     wrong = [
         show(file) for _, file in sources() if says.search(file.read_text()) and show(file) != "src/krylov/outer.cpp"
@@ -257,7 +257,7 @@ def test_long_functions_are_found() -> None:
 
 @pytest.mark.parametrize(("floor", "most"), [("krylov", 60), ("comm", 100), ("precond", 100)])
 def test_functions_can_be_read(floor: str, most: int) -> None:
-    """The loop of a method fits on a screen; no function of these floors is longer than two."""
+    """A method's loop fits on a screen (60 lines); functions of comm and precond have at most 100 lines."""
     wrong = [
         f"{show(file)}: {function}"
         for name, file in sources()
@@ -268,7 +268,7 @@ def test_functions_can_be_read(floor: str, most: int) -> None:
 
 
 def test_public_headers_start_with_a_sentence() -> None:
-    """A header says what it is for before it says anything else."""
+    """The first line of a public header says what the header is for."""
     silent = [
         show(file)
         for file in sorted((ROOT / "include/tacit").rglob("*.hpp"))

@@ -1,5 +1,5 @@
-// What the binding files share: one file binds one floor; no defaults and no documentation for users here, both are the
-// Python layer's.
+// Common parts of the binding files. One file binds one floor. Defaults and documentation for users are in the Python
+// modules, not here.
 #pragma once
 
 #include "gil.hpp"
@@ -39,11 +39,11 @@ void bind_poisson(nb::module_& m);
 void bind_tiled(nb::module_& m);
 void bind_multigrid(nb::module_& m);
 
-/// Elements of a NumPy or DLPack array, read where they lie.
+/// The elements of a NumPy or DLPack array, without a copy.
 template <class T>
 using Elements = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// The same of one column (n) or k of them (n, k).
+/// The same for one column (n) or k columns (n, k).
 template <class T>
 using Columns = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 
@@ -93,13 +93,13 @@ std::vector<Global> offsets_of(const Partition& partition) {
   return {all.begin(), all.end()};
 }
 
-/// A NumPy array over `data`, which belongs to `owner` (kept alive by the array).
+/// A NumPy array over `data`, which belongs to `owner`; the array keeps the owner alive.
 template <class T>
 nb::object array_over(T* data, std::size_t n, nb::handle owner) {
   return nb::cast(nb::ndarray<nb::numpy, T>(data, {n}, owner));
 }
 
-/// A NumPy array of rows x columns (columns = 0: one-dimensional) that takes `owned` over; its data() is what is shown.
+/// A NumPy array of rows x columns (columns = 0: one-dimensional) over the data() of `owned`, which it takes over.
 template <class T, class Owner>
 nb::object array_of(Owner&& owned, std::size_t rows, std::size_t columns = 0) {
   auto kept = std::make_unique<std::decay_t<Owner>>(std::forward<Owner>(owned));
@@ -118,8 +118,8 @@ nb::object array_of(std::vector<T>&& values) {
 /// The Error that carries a Python exception to the other ranks; its type travels in the text. Needs the GIL.
 Error error_of(nb::python_error& e);
 
-/// Runs Python code for a rank of `ranks`: with the GIL; an exception passes unchanged on one rank and as an Error
-/// else.
+/// Runs Python code with the GIL on a rank of `ranks`; an exception passes unchanged on one rank, and as an Error on
+/// several.
 template <class F>
 auto call_python(int ranks, F&& f) -> decltype(f()) {
   WithGil gil;
@@ -129,7 +129,7 @@ auto call_python(int ranks, F&& f) -> decltype(f()) {
     if (ranks == 1) throw;
     throw error_of(e);
   } catch (...) {
-    stay_if_python_ends();  // then this may be a thread that Python ends within f, as gil.hpp says
+    stay_if_python_ends();  // the interpreter may be ending, see gil.hpp
     throw;
   }
 }

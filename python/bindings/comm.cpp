@@ -19,10 +19,10 @@ namespace {
 
 using comm::Communicator;
 
-// Set while ranks are threads and the user asked to stop: no rank runs on Python's main thread then.
+// Set when the user asks to stop while ranks are threads, none of which is Python's main thread.
 std::atomic<bool> stop_threads{false};
 
-/// Whether the user wants to stop. Python's signals are seen by its main thread only.
+/// Whether the user has asked to stop. Only Python's main thread sees signals.
 bool interrupted() {
   if (stop_threads.load()) return true;
   stay_if_python_ends();
@@ -34,7 +34,7 @@ bool interrupted() {
   return true;
 }
 
-/// comm::run_threads from a thread of its own, so that this one can see Ctrl-C.
+/// comm::run_threads in another thread, so that this thread can see Ctrl-C.
 void run_threads(int n, const std::function<void(const Communicator&)>& f) {
   std::mutex mutex;
   std::condition_variable ended;
@@ -82,35 +82,34 @@ void bind_comm(nb::module_& m) {
       .def_prop_rw(
           "path", [](const Communicator& c) { return comm::to_string(c.path()); },
           [](const Communicator& c, const std::string& name) { c.use(comm::path_of(name)); },
-          "How halo exchanges travel: \"auto\", \"messages\", \"persistent\", \"neighbour\", \"put\" or "
-          "\"shared\". The same on all ranks.")
+          "The mechanism of halo exchanges: \"auto\", \"messages\", \"persistent\", \"neighbour\", \"put\", "
+          "\"shared\", \"gather\" or \"gaspi\". The same on all ranks.")
       .def(
           "set_levels",
           [](const Communicator& c, const std::string& sizes) { c.use(comm::Topology::given(c.size(), sizes)); },
-          "Ranks of a group, groups of the next, ...: \"3,2\" is 3 ranks a NUMA domain, 2 domains a node. The same on "
-          "all "
-          "ranks.")
+          "Sets the levels of neighbouring ranks: ranks in a group, groups in a group of the next level, ...; \"3,2\" "
+          "is 3 ranks in a NUMA domain, 2 domains in a node. The same on all ranks.")
       .def_prop_ro(
           "topology",
           [](const Communicator& c) { return comm::collective(c, [&] { return c.topology().describe(); }); }, release(),
-          "Who is near whom, in words. Collective.")
+          "Which ranks share a NUMA domain, a socket, a node; as text. Collective.")
       .def(
           "barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
-          "Returns when all ranks are here. Collective.")
-      // Wrapped, because the failure of a rank that has gone ahead may show here.
+          "Returns when all ranks have called it. Collective.")
+      // Inside comm::collective, because these calls may be the first to see that a rank ahead of this one has failed.
       .def(
           "all_sum", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_sum(v); }); },
-          release(), "The sum of every rank's integer. Collective.")
+          release(), "The sum of all ranks' integers. Collective.")
       .def(
           "all_min", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_min(v); }); },
-          release(), "The least of every rank's integer. Collective.")
+          release(), "The smallest of all ranks' integers. Collective.")
       .def(
           "all_max", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_max(v); }); },
-          release(), "The largest of every rank's integer. Collective.")
+          release(), "The largest of all ranks' integers. Collective.")
       .def(
           "all_max_real",
           [](const Communicator& c, double v) { return comm::collective(c, [&] { return c.all_max(v); }); }, release(),
-          "The largest of every rank's number. Collective.")
+          "The largest of all ranks' numbers. Collective.")
       .def(
           "all_gather",
           [](const Communicator& c, nb::bytes mine) {
@@ -120,7 +119,7 @@ void bind_comm(nb::module_& m) {
               parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
             return parts;
           },
-          "Every rank's bytes, by rank. Collective.")
+          "The bytes of all ranks, in rank order. Collective.")
       .def(
           "collective",
           [](const Communicator& c, nb::object f) {

@@ -21,10 +21,10 @@ namespace {
 // Python's types for the kinds of Error; made once, kept until the process ends.
 PyObject *base_error, *usage_error, *input_error, *environment_error;
 
-// In the text of an Error: the name of the Python type that was raised, between two of these.
+// The text of an Error has the name of the Python exception type between two of these marks.
 constexpr char mark = '\x1f';
 
-// The exception of this thread that became an Error; shown as its cause where the Error arrives.
+// The Python exception of this thread that became an Error; set as its cause when the Error is raised again.
 struct Cause {
   PyObject* value = nullptr;
   void keep(PyObject* other) { Py_XDECREF(std::exchange(value, other)); }
@@ -44,8 +44,8 @@ PyObject* make_error(nb::module_& m, const char* name, const char* text, nb::obj
   return type;
 }
 
-/// Text of Python's as the bytes that travel. What UTF-8 cannot say is what Python makes of a file name that is not
-/// UTF-8: it becomes the bytes of that name again. Other lone surrogates and zero bytes are spelled out.
+/// A Python string as the bytes that are sent to other ranks. Surrogates that stand for bytes of a file name that is
+/// not UTF-8 become these bytes again; other lone surrogates and zero bytes are escaped.
 std::string bytes_of(nb::handle text) {
   PyObject* bytes = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
   if (!bytes) {
@@ -62,7 +62,7 @@ std::string bytes_of(nb::handle text) {
   return all;
 }
 
-/// Of "rank 0: rank 1: ...", which nested collective calls give, only the last.
+/// Nested collective calls give "rank 0: rank 1: ..."; keeps the last prefix only.
 void collapse_ranks(std::string& text) {
   const auto prefix = [&](std::size_t from) {  // where a "rank N: " at `from` ends, or `from`
     std::size_t i = from + 5;
@@ -91,7 +91,8 @@ void translate(const std::exception_ptr& p, void*) {
       nb::module_ builtins = nb::module_::import_("builtins");
       if (nb::hasattr(builtins, name.c_str())) {
         PyObject* const builtin = nb::object(builtins.attr(name.c_str())).ptr();  // builtins keeps it
-        // Types whose constructor takes one text; the others (ExceptionGroup, UnicodeDecodeError) are told by name.
+        // Only types whose constructor takes one text; others (ExceptionGroup, UnicodeDecodeError) are reported by
+        // name.
         if (PyExceptionClass_Check(builtin) && !PyObject_IsSubclass(builtin, PyExc_UnicodeError) &&
             !PyObject_IsSubclass(builtin, PyExc_StopIteration)) {
           const nb::object made = nb::steal(PyObject_CallFunction(builtin, "s", ""));
@@ -119,7 +120,7 @@ void translate(const std::exception_ptr& p, void*) {
 
 using EventTuple = std::tuple<std::string, std::string, double, double, int, int, std::int64_t>;
 
-// Events of ranks that are threads of this process: each takes its own.
+// Trace events of ranks that are threads of this process; each rank takes its own.
 std::vector<EventTuple> take_events(int rank, double origin) {
   static std::mutex mutex;
   static std::map<int, std::vector<EventTuple>> waiting;
@@ -140,14 +141,14 @@ Error error_of(nb::python_error& e) {
                                                                                 : ErrorKind::environment;
   const nb::handle value = e.value();
   std::string text;
-  // The text of a KeyError is quoted; its argument is what was meant.
+  // str() of a KeyError is quoted, so its argument is taken.
   const nb::object arguments = value.attr("args");
   const bool plain =
       nb::isinstance<nb::tuple>(arguments) && nb::len(arguments) == 1 && nb::isinstance<nb::str>(arguments[0]);
   const auto shown = plain ? nb::object(arguments[0]) : nb::steal(PyObject_Str(value.ptr()));
   if (shown.is_valid()) text = bytes_of(shown);
   else PyErr_Clear();
-  // Errors of Tacit that travel on keep their kind.
+  // Errors of Tacit keep their kind.
   const bool ours = PyObject_IsInstance(value.ptr(), base_error) == 1;
   if (!ours && kind != ErrorKind::interrupted) {
     text = mark + bytes_of(e.type().attr("__name__")) + mark + text;
@@ -160,8 +161,9 @@ Error error_of(nb::python_error& e) {
 void bind_core(nb::module_& m) {
   const nb::object exception = nb::borrow(PyExc_Exception), value = nb::borrow(PyExc_ValueError),
                    runtime = nb::borrow(PyExc_RuntimeError);
-  base_error = make_error(m, "Error", "What Tacit raises; every rank of a collective call raises the same.",
-                          nb::make_tuple(exception));
+  base_error =
+      make_error(m, "Error", "The base class of Tacit's errors; every rank of a collective call raises the same.",
+                 nb::make_tuple(exception));
   const nb::object base = nb::borrow(base_error);
   usage_error =
       make_error(m, "UsageError", "Arguments that do not fit: shapes, spaces, options.", nb::make_tuple(base, value));
@@ -201,7 +203,7 @@ void bind_core(nb::module_& m) {
 NB_MODULE(_core, m) {
   using namespace tacit::python;
   m.doc() = "The compiled part of Tacit.";
-  nb::set_leak_warnings(false);  // what a user's program still holds when it ends is no concern of theirs
+  nb::set_leak_warnings(false);  // objects that a program still holds when it ends are not leaks
   watch_the_end_of_python();
   bind_core(m);
   bind_comm(m);

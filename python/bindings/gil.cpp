@@ -11,10 +11,10 @@ namespace {
 
 namespace nb = nanobind;
 
-std::atomic<int> at_work{0};          // threads that came from Python and are within WithoutGil
-thread_local bool counted = false;    // this one is
-std::atomic<bool> ended{false};       // there is no interpreter any more
-std::atomic<unsigned long> ender{0};  // the thread that ends it; 0 while none is known
+std::atomic<int> at_work{0};          // threads of Python that are within WithoutGil
+thread_local bool counted = false;    // whether this thread is one of them
+std::atomic<bool> ended{false};       // the interpreter has ended
+std::atomic<unsigned long> ender{0};  // the thread that ends the interpreter; 0 while none is known
 
 void count(bool now) noexcept {
   if (now != counted) at_work += now ? 1 : -1;
@@ -46,7 +46,7 @@ WithoutGil::~WithoutGil() {
   stay_if_python_ends();
   try {
     PyEval_RestoreThread(state_);
-  } catch (...) {  // the unwinding of pthread_exit: it ends here
+  } catch (...) {  // the unwinding of pthread_exit, which must not leave this function
     stay();
   }
 }
@@ -66,9 +66,9 @@ WithGil::~WithGil() {
 }
 
 void watch_the_end_of_python() {
-  // Python calls these on the thread that ends it.
+  // Python calls these functions on the thread that ends the interpreter.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { ender = PyThread_get_thread_ident(); }));
-  // The last thing that the interpreter does: programs' own functions at the end may wait for their threads.
+  // Runs last, because a program's own functions at exit may wait for its threads.
   Py_AtExit([] {
     using clock = std::chrono::steady_clock;
     ended = true;

@@ -1,4 +1,4 @@
-// Letting go of the interpreter, and asking for it again, on threads that may outlive it.
+// Releases and acquires the GIL on threads that may outlive the interpreter.
 //
 // Before 3.14 Python ends a daemon thread that asks for the GIL while the interpreter ends by pthread_exit, which
 // unwinds the C++ frames of this thread and so ends in std::terminate: the process aborts. Here such a thread stays
@@ -34,12 +34,12 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-/// Does not return where the interpreter has ended, or is ending on another thread: what this thread works on is of no
-/// use any more. Called now and then by what takes long.
+/// Does not return if the interpreter has ended, or is ending on another thread, since nobody needs the result of this
+/// thread then. Called at intervals by long computations.
 void stay_if_python_ends() noexcept;
 
-/// Once, when the module is imported: the end of the interpreter waits (two seconds at most) until threads in code of
-/// Tacit's have come to a stop. They would go on while the process destroys what they use.
+/// To be called once, when the module is imported. Makes the end of the interpreter wait, for two seconds at most,
+/// until threads in Tacit's code have stopped; they would otherwise use objects that the process is destroying.
 void watch_the_end_of_python();
 
 }  // namespace tacit::python

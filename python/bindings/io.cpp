@@ -1,4 +1,4 @@
-// tacit::io for Python: readers and writers of one process; what they read arrives as arrays.
+// tacit::io for Python: local readers and writers; readers return arrays.
 #include "bindings.hpp"
 
 #include <nanobind/stl/filesystem.h>

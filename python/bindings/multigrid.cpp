@@ -24,7 +24,7 @@ namespace {
 
 using op::Boxes;
 
-/// A scalar function of Python, for the few places where functions are asked point by point.
+/// A scalar function of Python, for functions that are evaluated point by point.
 op::Field field_of(int ranks, const nb::object& f) {
   if (f.is_none()) return {};
   nb::handle call = f;
@@ -52,7 +52,7 @@ nb::dict to_dict(const precond::MultigridReport& r) {
       levels);
 }
 
-// What a device's bottom takes of the options; others are refused.
+// The options that the coarsest-level solver of a device takes; others are refused.
 precond::ResidentBottom resident_bottom(const Request& o) {
   const auto& given = o.bottom;
   const auto& k = given.krylov;
@@ -157,7 +157,7 @@ void bind_scalar(nb::module_& m) {
             return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
           },
           nb::arg(), nb::arg().none(), nb::arg());
-  // On a device ("cuda"), or on one that the processor plays ("virtual").
+  // On a device ("cuda"), or on a virtual device ("virtual").
   m.def(
       named<T>("multigrid_on_device").c_str(),
       [](std::shared_ptr<A> a, const Request& options, const std::string& device, const Elements<T>& b,
@@ -172,7 +172,7 @@ void bind_scalar(nb::module_& m) {
 #ifdef TACIT_HAVE_CUDA
           if (device == "cuda") return solve_on_device<T, Device>(a, o, bottom, right, guess, s);
 #else
-            if (device == "cuda") exec::device_name();  // says that there is none
+            if (device == "cuda") exec::device_name();  // throws if there is none
 #endif
           return solve_on_device<T, Host>(a, o, bottom, right, guess, s);
         });

@@ -29,7 +29,7 @@ using layout::Space;
 using layout::Vector;
 using Offsets = std::vector<Global>;
 
-/// The spaces of a matrix; one and the same where rows and columns are spread alike.
+/// The spaces of a matrix; the same one if rows and columns are distributed alike.
 std::pair<Space, Space> spaces(const Communicator& comm, const Offsets& rows, const Offsets& columns) {
   const Space range = Space::distributed(comm, Partition(rows));
   return {range, rows == columns ? range : Space::distributed(comm, Partition(columns))};
@@ -73,15 +73,16 @@ op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, con
   return rows;
 }
 
-/// An operator that is a Python function. `whole`: it maps whole vectors (gathered for it), every rank calling it
-/// alike; otherwise this rank's part to this rank's part, and what it exchanges is its own affair. The Python objects
-/// that an operator holds, for the garbage collector: users' functions often refer to what holds them.
+/// The Python objects that an operator holds, for the garbage collector: users' functions often refer to an object that
+/// holds the operator.
 struct HoldsPython {
   virtual ~HoldsPython() = default;
   virtual int visit(visitproc visit, void* arg) const = 0;
   virtual void clear() = 0;
 };
 
+/// An operator that is a Python function. `whole`: the function maps whole vectors, which are gathered for it on every
+/// rank; otherwise it maps this rank's part to this rank's part, and does its own communication.
 template <Scalar T>
 class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
  public:
@@ -107,9 +108,9 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
     const Communicator& comm = from.comm();
     const bool gather = whole_ && comm.size() > 1;
     const std::size_t k = std::size_t(x.columns()), rows = x.size() / k, n = y.size() / k;
-    // The function knows vectors only; columns lie element by element.
+    // The function takes one vector; columns are interleaved.
     for (std::size_t c = 0; c < k; ++c) {
-      // It may keep its argument: it gets an array of its own.
+      // The function may keep its argument, so it gets an array of its own.
       std::vector<T> argument(rows);
       for (std::size_t i = 0; i < rows; ++i) argument[i] = x.data()[i * k + c];
       if (gather) argument = comm.all_gather(std::span<const T>(argument));
@@ -131,7 +132,8 @@ class PythonOperator final : public op::Operator<T, Host>, public HoldsPython {
   bool whole_;
 };
 
-/// An operator of the user's numbers, for vectors in other ones: its argument travels back, its result forth.
+/// An operator in the user's numbering, applied to renumbered vectors: its argument is moved to the user's numbering,
+/// its result back.
 template <Scalar T>
 class Renumbered final : public op::Operator<T, Host>, public op::Varying {
  public:
@@ -230,7 +232,7 @@ bool couples_diagonally(const op::Weights<T>& w, const op::Grid& grid) {
   return found;
 }
 
-/// Entries of the matrix: neighbours outside of the grid fall away or onto points inside.
+/// Entries of the matrix: neighbours outside of the grid are dropped, or are points inside.
 Global entries_of(const op::Grid& grid, bool box) {
   Global product = 1, star = grid.size();
   for (int axis = 0; axis < grid.dimensions; ++axis) {

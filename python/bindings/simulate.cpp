@@ -24,7 +24,7 @@ using comm::SimulatedTimes;
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
-  // (x, report, times) of the solve; what is set up before it takes no time.
+  // (x, report, times) of the solve; the set-up before it takes no simulated time.
   m.def(named<T>("simulate_solve").c_str(),
         [](const op::Csr<T, Host>& a, const Elements<T>& b, int ranks, const MachineModel& machine,
            const std::string& precond, const precond::Options& precond_options, const krylov::Options& options,

@@ -23,7 +23,7 @@ using krylov::Options;
 using krylov::Report;
 using layout::Vector;
 
-/// What a callback is given; `solution` makes this rank's part of x_k as long as the callback runs.
+/// The argument of a callback; `solution` computes this rank's part of x_k, and is valid while the callback runs.
 struct CallbackState {
   int iteration;
   double residual_norm;
@@ -73,7 +73,7 @@ void bind_scalar(nb::module_& m) {
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
 #ifdef TACIT_HAVE_CUDA
-  // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to bring the matrix there).
+  // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to copy the matrix to it).
   m.def(
       named<T>("solve_cuda").c_str(),
       [](const op::Csr<T, Host>& host, const std::string& name, const precond::Options& precond_options,

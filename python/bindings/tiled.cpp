@@ -1,4 +1,4 @@
-// The tiled operator for Python, and the applications that stand on it: projectors, reconstruction, sparse networks.
+// The tiled operator for Python, and the applications that use it: projectors, reconstruction, sparse networks.
 #include "described.hpp"
 
 #include <nanobind/stl/function.h>
@@ -27,7 +27,7 @@ using release = WithoutGil;
 template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-/// What stands at this rank's places of a space, from whole columns in natural order; and back, on every rank.
+/// This rank's elements, in the order of a space, of whole columns in natural order; and the reverse, on every rank.
 template <class T>
 Vector<T> taken(const Space& space, const std::vector<Local>& order, const T* whole, int k) {
   Vector<T> v(space, k);
@@ -83,7 +83,7 @@ void bind_real(nb::module_& m) {
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
-      // Rows and columns of this rank's part at each place of what is stored; empty: as they are.
+      // The row and column of this rank's part at each stored position; empty: the given order.
       .def_prop_ro("orders",
                    [](const Tiled& a) {
                      return nb::make_tuple(array_of(std::vector<Local>(a.forward().row_order())),
@@ -263,7 +263,7 @@ void bind_inference(nb::module_& m) {
           nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   // source(l) gives (inputs, starts, inputs of weights, weights), rows being output neurons.
   m.def("network", [](int layers, nb::object source, const Request& o) {
-    // Held by whoever holds the source; given up under the lock.
+    // Every copy of the source owns the Python object; the last one releases it with the GIL.
     const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
       WithGil lock;
       delete p;

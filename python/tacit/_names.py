@@ -1,4 +1,4 @@
-"""What an unknown name was meant to be: another library's word for the same thing, or a misspelling."""
+"""Suggestions for unknown names: another library's word for the same thing, or a misspelling."""
 
 from __future__ import annotations
 

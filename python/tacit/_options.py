@@ -1,5 +1,5 @@
-"""Described options: what an option is called, may be and means is written down once, in the compiled part
-(``include/tacit/base/described.hpp``). ``scripts/describe.py`` brings the tables here, as ``_described.py``.
+"""Options from tables: name, values, default and meaning of each option are defined once, in the compiled part
+(``include/tacit/base/described.hpp``). ``scripts/describe.py`` writes these tables to ``_described.py``.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 
 class Option(NamedTuple):
-    """One option.
+    """An entry of a table.
 
     Attributes
     ----------
     kind : str
         "flag", "whole", "real", "choice" or "wholes" (several whole numbers).
     default
-        None where it may be absent.
+        None where the option may be absent.
     choices : tuple of str
-        Of a choice.
+        The names that a choice may have.
     least, most, open_below, step
-        Of a number; `step`: multiples of it, where it is not 0.
+        The range of a number: ``open_below`` excludes ``least``; if ``step`` is not 0, only its multiples are allowed.
     needed, text, absent : str
-        The numbers that it may be; what it is; what holds where it is absent.
+        The allowed numbers in words, for messages; the option's meaning; what holds where it is absent.
     takers : tuple of str
-        The methods (preconditioners, ..) that take it; empty: all do.
+        The methods (preconditioners, ..) that take the option; empty: all do.
     inner : mapping, optional
-        Of a choice that has options of its own: their table. An object with options may be given as well.
+        The table of a choice that has options of its own. An object with options may then be given as well as a name.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Option(NamedTuple):
     inner: Mapping[str, Option] | None = None
 
     def has(self, value: float) -> bool:
-        """Is the number in its range? (An open upper end is left to the compiled part.)"""
+        """Is the number in the range? (An open upper end is checked by the compiled part.)"""
         low = value > self.least if self.open_below else value >= self.least
         return low and value <= self.most and math.isfinite(value) and not (self.step and value % self.step)
 
@@ -60,8 +60,8 @@ Table = Mapping[str, Option]
 class Described:
     """A choice with its options, such as a method: ``tacit.methods.CaGmres(step=10)``."""
 
-    name: ClassVar[str]  #: as the class is called: "ca-gmres" of CaGmres
-    #: What it is, and the argument that takes it.
+    name: ClassVar[str]  #: from the name of the class: "ca-gmres" for CaGmres
+    #: For messages: what the object is, and the argument that takes it.
     _role: ClassVar[tuple[str, str]]
 
     def __init_subclass__(cls) -> None:
@@ -90,14 +90,16 @@ class Preconditioner(Described):
 
 
 def of_its_kind(what: str, given: Any, kind: type[Described]) -> Any:
-    """`given`; TypeError, with its own place, where it is an object of another kind."""
+    """`given`; TypeError, which names the argument that would take it, where it is an object of another kind."""
     if isinstance(given, Described) and not isinstance(given, kind):
         raise TypeError(f"{what} is {given!r}, {given._role[0]}; its place is {given._role[1]}")
     return given
 
 
 def named(what: str, given: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A method's name, or an object with options, as a name and all options. TypeError where an option comes twice."""
+    """The name of a method that is given by name or as an object, and all its options. TypeError where an option is
+    given twice.
+    """
     if not isinstance(of_its_kind(what, given, Method), Described):
         return given, dict(options)
     own = given.given()
@@ -112,7 +114,7 @@ def _twice(name: str, what: str, given: Described, value: Any) -> str:
 
 
 def of_kind(option: Option, name: str, value: Any) -> Any:
-    """`value` as the option holds it; TypeError or ValueError naming it where it is of another kind."""
+    """`value` in the option's type; TypeError or ValueError with the option's name where it is of another kind."""
     from ._support import choose, real_number, whole_number
 
     if option.kind == "choice":
@@ -130,8 +132,10 @@ def of_kind(option: Option, name: str, value: Any) -> Any:
 
 
 def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside: tuple[str, ...] = ()) -> Any:
-    """Sets what is given on the options of the compiled part, and returns them. `beside`: other names that `where`
-    knows, for its messages. Ranges are checked by the compiled part.
+    """Sets the attributes of `target`, the compiled part's options, to what is given, and returns `target`.
+
+    `where` is the name of the function in messages, `beside` its arguments that are not in the table. Ranges are
+    checked by the compiled part.
     """
     from ._support import refuse_unknown
 
@@ -155,7 +159,7 @@ def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside
 
 
 def _with_inner(target: Any, table: Table) -> list[tuple[str, Any, Table]]:
-    """The options and those of what they name, with what each is told by."""
+    """The options, then those of each object that they name, each with a prefix for its names in messages."""
     found = [("", target, table)]
     for name, option in table.items():
         if option.inner is not None and hasattr(target, f"{name}_options"):
@@ -164,7 +168,7 @@ def _with_inner(target: Any, table: Table) -> list[tuple[str, Any, Table]]:
 
 
 def told(target: Any, table: Table) -> dict[str, float | str]:
-    """The options as ranks compare them: numbers, and the rest as text."""
+    """The options in the form that ranks compare: numbers, everything else as text."""
     return {
         whose + name: told_value(getattr(part, name)) for whose, part, own in _with_inner(target, table) for name in own
     }
@@ -177,7 +181,9 @@ def told_value(value: Any) -> float | str:
 
 
 def take_numbers(target: Any, table: Table, first: Mapping[str, float | str]) -> None:
-    """Takes over another rank's real numbers, which differ from those here by rounding at most."""
+    """Replaces the real numbers by those of another rank, which differ by rounding at most, so that all ranks have the
+    same bits.
+    """
     for whose, part, own in _with_inner(target, table):
         for name, option in own.items():
             value = first[whose + name]
@@ -186,8 +192,8 @@ def take_numbers(target: Any, table: Table, first: Mapping[str, float | str]) ->
 
 
 def agree(on: Any, target: Any, table: Table, **more: float | str) -> Mapping[str, Any]:
-    """ValueError on every rank where options, or `more`, differ between ranks; takes rank 0's real numbers, and returns
-    its `more`. Collective, one message round.
+    """Checks that all ranks have the same options and the same `more`: ValueError on every rank where they differ by
+    more than rounding. Takes rank 0's real numbers and returns rank 0's `more`. Collective, one message round.
     """
     if on.size == 1:
         return more

@@ -1,4 +1,4 @@
-"""What every result of Tacit has: how it ended, at what residual, and what that took."""
+"""The base class of all results: how a computation ended, its residual, its times and counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import report
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: numbers that are not finite as text, arrays as lists."""
+    """The value in types of JSON: numbers that are not finite as text, arrays as lists."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, np.ndarray):
@@ -34,16 +34,17 @@ class Outcome:
     Attributes
     ----------
     converged : bool
-        What was asked for was reached, by a residual that was recomputed (an inference: every layer was done).
+        Whether the goal was reached, by a recomputed residual (inference: whether every layer was done).
     reason : str
         "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite", "stopped".
     residual_norm : float
-        Recomputed at the end, relative to the right-hand side; NaN where there is none.
+        Recomputed at the end, relative to the right-hand side (tomography: to the first residual); NaN where there is
+        no residual.
     iterations : int
     seconds : dict
-        By phase: "setup", "solve" and what else there is.
+        By phase, such as "setup" and "solve".
     counts : dict
-        Reductions, messages, applies, where they are counted.
+        What was counted: reductions, products, messages, or slices or edges in the applications.
     history : sequence of float
         The relative residual from iteration 0 on.
     warnings : list of str
@@ -62,12 +63,12 @@ class Outcome:
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """The attributes above as plain numbers, texts, lists and dicts."""
+        """The attributes above as plain numbers, strings, lists and dicts."""
         names = ("converged", "reason", "residual_norm", "iterations", "seconds", "counts", "history", "warnings")
         return {name: _plain(getattr(self, name)) for name in names}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The facts as JSON; also written to `path` where one is given (the file appears whole)."""
+        """The facts as JSON text; also written to `path` if given (the file appears complete or not at all)."""
         text = json.dumps(self.facts(), indent=2)
         if path is not None:
             with report.replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as out:

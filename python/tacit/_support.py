@@ -1,4 +1,4 @@
-"""What every submodule needs: scalars, names, arrays, threads, and errors that reach all ranks."""
+"""Helpers for all submodules: scalars, names, arrays, threads, and errors that reach all ranks."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def choose(what: str, value: object, known: Iterable[str]) -> str:
 
 
 def utf8(text: str) -> str:
-    """`text` as the compiled part takes it: what UTF-8 cannot say (names of files, half pairs) is spelled out."""
+    """`text` for the compiled part: lone surrogates, as in file names that are not UTF-8, become escapes (\\udcXX)."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def scalar_name(dtype: npt.DTypeLike, what: str) -> str:
-    """The one of Tacit's four scalars that holds numbers of this dtype: integers and booleans become float64."""
+    """The smallest of Tacit's four scalars that holds numbers of this dtype; float64 for integers and booleans."""
     try:
         d = np.dtype(dtype)
     except TypeError:
@@ -76,7 +76,7 @@ def common_scalar(*names: str) -> str:
 
 
 def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
-    """What the user wrote as scalar=, as one of the four names."""
+    """The user's scalar= as one of the four names."""
     if scalar is None:
         return None
     try:
@@ -100,15 +100,15 @@ def core(name: str, scalar: str | None = None) -> Any:
 
 
 def to_scalar(array: Array, scalar: str, what: str) -> Array:
-    """The elements as `scalar`, contiguous; no copy where they are that already."""
+    """The elements as a contiguous array of `scalar`; no copy where the array is one already."""
     if array.dtype.kind == "c" and not scalar.startswith("complex"):
         raise TypeError(f"{what} is complex and cannot be taken as {scalar}; use scalar='complex128'")
-    with np.errstate(over="ignore"):  # an overflow becomes Inf, which is reported by place
+    with np.errstate(over="ignore"):  # an overflow becomes Inf, which is reported later with its index
         return np.ascontiguousarray(array, dtype=scalar)
 
 
 def as_array(value: Any, what: str) -> Array:
-    """NumPy's view of an array of whatever library (NumPy, DLPack, __array__, lists); no copy where none is needed."""
+    """A NumPy array over an array of any library (NumPy, DLPack, __array__, lists); no copy where none is needed."""
     if isinstance(value, np.ndarray):
         array: Array = np.asarray(value)
     elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
@@ -132,7 +132,7 @@ def as_array(value: Any, what: str) -> Array:
 
 
 def load_arrays(path: str | os.PathLike[str]) -> Any:
-    """What numpy.load reads from a .npy (an array) or .npz file (a dict of arrays). InputError where it cannot."""
+    """The array of a .npy file, or a dict with the arrays of a .npz file. InputError where NumPy cannot load it."""
     try:
         found = np.load(path)
         return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
@@ -154,8 +154,8 @@ def as_vector(value: Any, what: str) -> Array:
 
 
 def like(result: Array, model: Any) -> Any:
-    """`result` as an array of the library that `model` comes from, without a copy; NumPy's own where that is not
-    known.
+    """`result` as an array of the library that `model` comes from, without a copy; `result` itself where that library
+    has no from_dlpack.
     """
     if isinstance(model, np.ndarray) or not hasattr(model, "__dlpack__"):
         return result
@@ -168,7 +168,7 @@ def like(result: Array, model: Any) -> Any:
 
 
 def real_number(value: Any, what: str) -> float:
-    """`value` as a float; TypeError naming it otherwise."""
+    """`value` as a float; TypeError or ValueError with `what` where it is not a number or too large."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{what} is {value!r}; a number is needed")
     try:
@@ -178,8 +178,8 @@ def real_number(value: Any, what: str) -> float:
 
 
 def whole_number(value: Any, what: str, most: float = math.inf) -> int:
-    """`value` as an int; ValueError naming it where it is a fraction or too large: 2^31 and more, unless `most` is
-    more."""
+    """`value` as an int; ValueError with `what` where it is a fraction or too large (2^31 and more, unless `most` is
+    larger)."""
     number = real_number(value, what)
     if not number.is_integer():
         raise ValueError(f"{what} is {value!r}; a whole number is needed")
@@ -189,7 +189,9 @@ def whole_number(value: Any, what: str, most: float = math.inf) -> int:
 
 
 def thread_count(threads: Any) -> int | None:
-    """The threads of a rank that a user asks for, None for the default; ValueError where no rank has so many."""
+    """The number of threads that the user asks for, None for the default; ValueError where it is below 1 or more than a
+    rank may have.
+    """
     if threads is None:
         return None
     number = whole_number(threads, "threads")
@@ -200,7 +202,7 @@ def thread_count(threads: Any) -> int | None:
 
 
 def checksum(array: Array) -> str:
-    """What ranks compare of an array that all of them have."""
+    """A short text by which ranks compare arrays that must be the same on all of them."""
     return f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
 
 
@@ -221,8 +223,8 @@ def refuse_differences(told: Sequence[dict[str, float | str]]) -> None:
 
 
 def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:
-    """f(), on all ranks; if it raises on any, every rank raises the same. Collective; f itself must send no messages of
-    its own that other ranks would wait for."""
+    """f(), on all ranks; if it raises on any, every rank raises the same. Collective; f must not send or wait for
+    messages itself."""
     return comm.collective(f)
 
 
@@ -242,7 +244,7 @@ def one_for_all(comm: _core.Communicator, shape: tuple[int, int], scalar: str, w
 
 
 def default_threads(comm: _core.Communicator) -> int:
-    """Threads of a rank where the user has not said: OMP_NUM_THREADS, or this node's cores shared among its ranks."""
+    """The default number of threads of a rank: OMP_NUM_THREADS, or this node's cores divided among its ranks."""
     if "OMP_NUM_THREADS" in os.environ or comm.size == 1:
         return _core.threads()
     cores = _core.cores()

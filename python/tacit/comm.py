@@ -1,8 +1,8 @@
-"""The ranks that work together.
+"""Communicators: groups of ranks that work together.
 
 A communicator is given to Tacit as ``comm=``: one of this module's, or mpi4py's. Without one, Tacit takes all ranks
 if the program was started by mpiexec, and one rank otherwise. Importing Tacit starts no MPI; the first communicator
-over MPI does.
+over MPI initialises MPI.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def self_() -> Communicator:
 
 @functools.cache
 def world() -> Communicator:
-    """All ranks that mpiexec started; starts MPI if nobody has. Collective over them.
+    """All ranks that mpiexec started; initialises MPI if that has not been done. Collective over them.
 
     Raises
     ------
@@ -46,18 +46,17 @@ def world() -> Communicator:
 
 
 def launched() -> bool:
-    """Whether mpiexec started this process (or MPI runs already). Starts nothing."""
+    """Whether mpiexec started this process, or MPI is initialised already. Does not initialise MPI."""
     return _core.mpi_launched()
 
 
 def library() -> str:
-    """The MPI that Tacit was built with, as "Open MPI 4.1.4"; "" without one."""
+    """The MPI that Tacit was built with, such as "Open MPI 4.1.4"; "" in a build without MPI."""
     return _core.mpi_library()
 
 
 def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
-    """Calls ``f(comm)`` on `n` threads that are the ranks of a communicator; a way to try several ranks without
-    mpiexec.
+    """Calls ``f(comm)`` on `n` threads, each a rank of one communicator: several ranks without mpiexec, for tests.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
 
     Notes
     -----
-    Python runs one rank at a time; while a rank is in Tacit's compiled code the others run.
+    The ranks share Python's interpreter lock: Python code runs on one rank at a time, Tacit's compiled code on all.
 
     Examples
     --------
@@ -105,7 +104,9 @@ def _keyval() -> int:
 
 
 def _of_mpi4py(comm: Any) -> Communicator:
-    """Tacit's duplicate of an mpi4py communicator, made once and kept with it. Collective the first time."""
+    """Tacit's duplicate of an mpi4py communicator, made at the first call and stored with the communicator. Collective
+    the first time.
+    """
     from mpi4py import MPI
 
     if comm == MPI.COMM_NULL:

@@ -1,4 +1,4 @@
-"""What the command line does with files: read for a solve, info, check, convert."""
+"""Files of the command line: the matrix and right-hand side of a solve; info, check and convert."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def read_matrix(path: str, comm: Any, scalar: str | None) -> Any:
 
 
 def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
-    """Numbers `first` to `last` (excluded) of one sequence in [-1, 1), whoever asks for which part of it."""
+    """Numbers `first` to `last` (excluded) of a sequence in [-1, 1) that depends on the seed only, so that ranks can
+    generate parts of it.
+    """
     # Philox makes four numbers for each value of its counter.
     made = np.random.Generator(np.random.Philox(key=seed, counter=first // 4)).random(last - first + first % 4)
     return 2 * made[first % 4 :] - 1
@@ -38,7 +40,7 @@ def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:
     """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file.
 
-    Its scalar is A's, unless it is complex and A is not.
+    In the scalar of A, except that a complex b stays complex for a real A.
     """
     first, last = A.own_range
     if what == "ones":
@@ -56,7 +58,7 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
 
 
 def header_of(path: str) -> io.Header:
-    """As io.header, also of an archive that holds one vector."""
+    """io.header, extended to an .npz archive that holds one vector."""
     if io.detect(path) == "npz" and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if len(archive.namelist()) == 1:
@@ -79,7 +81,7 @@ def banner(path: str) -> dict[str, str]:
 
 
 def info(path: str, json: str | None) -> int:
-    """Prints what a file holds. ValueError when it cannot be accepted."""
+    """Prints what a file contains. ValueError when the file is not valid."""
     facts = describe(path)
     if json:
         report.write_json(facts, json)
@@ -113,7 +115,7 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def _spread(magnitudes: npt.NDArray[Any]) -> dict[str, Any]:
-    """Largest and smallest magnitude that is not zero, and how many are."""
+    """The largest and the smallest magnitude other than zero, and the number of zeros."""
     some = magnitudes[magnitudes > 0]
     return {
         "largest": float(some.max()) if len(some) else 0.0,
@@ -180,7 +182,7 @@ def hermitian(scalar: str) -> str:
 
 
 def _advice(scalar: str, mirrors: bool, positive: bool, negative: bool, zeros: int) -> str:
-    """Which method and preconditioner to begin with."""
+    """The method and preconditioner to try first."""
     name = hermitian(scalar)
     if mirrors and (positive or negative):
         sign = "positive" if positive else "negative"
@@ -241,7 +243,7 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def check(path: str) -> int:
-    """Reads all of a file and says that it is valid; ValueError with the place if it is not."""
+    """Reads all of a file and prints that it is valid; ValueError with the line or byte if it is not."""
     header = header_of(path)
     shape = f"{report.count(header.rows)} x {report.count(header.columns)}"
     if header.dense:
@@ -263,7 +265,7 @@ def check(path: str) -> int:
 
 
 def convert(source: str, target: str) -> int:
-    """Writes what `source` holds as the suffix of `target` says. The file appears whole or not at all."""
+    """Converts `source` to the format given by the suffix of `target`. The file appears complete or not at all."""
     from scipy.sparse import coo_array
 
     header = header_of(source)

@@ -1,4 +1,4 @@
-"""Files of matrices and vectors, read strictly: what is damaged or strange is refused with the file and the place.
+"""Files of matrices and vectors, read strictly: invalid content is refused, with the file and the line or byte.
 
 The kind of a file follows from its first bytes, whatever its name: Matrix Market (plain or gzip), PETSc binary, SciPy's
 ``save_npz`` layout, and NumPy's ``.npy`` (vectors). Nothing in a file is ever executed. :func:`tacit.read` makes an
@@ -22,25 +22,25 @@ from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scal
 
 __all__ = ["Header", "Share", "detect", "header", "read_share", "read_vector", "write_entries", "write_vector"]
 
-# A compressed array may not claim more than this multiple of its file (and 1 MiB).
+# The largest size that a compressed array may claim, as a multiple of its file (beyond 1 MiB).
 _EXPANSION = 1100
-# And NumPy's headers are short.
+# The longest header of a NumPy array that is accepted.
 _HEADER = 4096
 
 
 class Header(NamedTuple):
-    """What a matrix file says about itself."""
+    """Kind, size and scalar of a matrix file, as stated by the file."""
 
     kind: str  #: "matrix_market", "petsc_binary", "npz" or "npy"
     rows: int
     columns: int
-    entries: int  #: stored in the file
-    scalar: str  #: "float64" or "complex128" for text and PETSc files; the array's own for NumPy's
+    entries: int  #: number of entries stored in the file
+    scalar: str  #: "float64" or "complex128" for text and PETSc files; for NumPy files that of the array
     dense: bool
 
 
 class Share(NamedTuple):
-    """Entries of a matrix: value[k] at (row[k], column[k]), counted from 0; those at one place are to be added."""
+    """Entries of a matrix: value[k] at (row[k], column[k]), from 0; duplicates are to be added."""
 
     row: npt.NDArray[np.int64]
     column: npt.NDArray[np.int64]
@@ -76,7 +76,9 @@ def _known(path: str) -> str:
 
 
 def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
-    """One array in NumPy's format from a stream of `size` bytes; sizes are compared before memory is taken."""
+    """One array in NumPy's format from a stream of `size` bytes; the size that it claims is checked before memory is
+    allocated.
+    """
     try:
         version = np.lib.format.read_magic(stream)
         if version not in ((1, 0), (2, 0), (3, 0)):
@@ -229,7 +231,7 @@ def _numpy_vector(path: str, kind: str) -> Array:
 
 
 def header(path: str | os.PathLike[str]) -> Header:
-    """What a matrix or vector file says about itself; reads no further than that needs (NumPy's files: all)."""
+    """The :class:`Header` of a matrix or vector file. Reads only the file's header, except for NumPy files."""
     name = _path(path)
     kind = _known(name)
     if kind == "npy":
@@ -246,7 +248,7 @@ def header(path: str | os.PathLike[str]) -> Header:
 
 
 def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: int = 1) -> tuple[int, int, Share]:
-    """The `part`-th of `parts` shares of a matrix file's entries, and the matrix' rows and columns.
+    """Reads the `part`-th of `parts` shares of a matrix file's entries.
 
     Parameters
     ----------
@@ -254,11 +256,12 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
     scalar : str
         "float32", "float64", "complex64" or "complex128".
     part, parts : int
-        Which share; the shares of all parts together are the file.
+        Which share, from 0; all shares together contain each entry of the file once.
 
     Returns
     -------
     rows, columns : int
+        Of the matrix.
     share : Share
 
     Raises
@@ -268,7 +271,8 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
 
     Notes
     -----
-    Local. Of text files each part parses its own range of bytes, of PETSc files its own rows; NumPy's are read whole.
+    Local. From text files each part parses its own range of bytes, from PETSc files its own rows; NumPy files are read
+    whole.
     """
     name = _path(path)
     kind = _known(name)
@@ -308,8 +312,8 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
 
 
 def check_count(path: str | os.PathLike[str], total: int) -> None:
-    """ValueError unless `total` entries in all shares are what a Matrix Market file announces; other kinds need no
-    check.
+    """ValueError unless `total`, the number of entries in all shares, is the one in the header of a Matrix Market file.
+    Other kinds of files need no such check.
     """
     name = _path(path)
     if detect(name) == "matrix_market" and not _core.read_header(name, False)[4]:
@@ -365,7 +369,7 @@ def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = Non
 
 
 def _written_kind(path: str) -> str:
-    """The kind of file to write, by the name's ending."""
+    """The kind of file to write, by the suffix of the name."""
     name = Path(path).name
     for ending, kind in (
         (".mtx", "mtx"),
@@ -384,7 +388,7 @@ def _written_kind(path: str) -> str:
 
 
 def write_vector(path: str | os.PathLike[str], vector: Any) -> None:
-    """Writes a vector or dense block as the ending of `path` says. Local."""
+    """Writes a vector or dense block in the format given by the suffix of `path`. Local."""
     name = _path(path)
     kind = _written_kind(name)
     array = as_array(vector, "the vector")
@@ -408,7 +412,7 @@ def write_vector(path: str | os.PathLike[str], vector: Any) -> None:
 def write_entries(
     path: str | os.PathLike[str], shape: tuple[int, int], start: Array, column: Array, value: Array
 ) -> None:
-    """Writes a matrix given by its compressed rows as the ending of `path` says. Local."""
+    """Writes a matrix in compressed rows in the format given by the suffix of `path`. Local."""
     name = _path(path)
     kind = _written_kind(name)
     rows, columns = shape

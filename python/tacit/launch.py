@@ -1,6 +1,6 @@
-"""Starts ranks: the mpiexec that belongs to Tacit's MPI, the variables it needs, and an end that leaves nobody behind.
+"""Starts ranks: finds the mpiexec of Tacit's MPI, sets its environment, and ends all ranks when one fails.
 
-`python -m tacit.launch SCRIPT ARGS` runs a script as one rank: what it does not catch ends the whole job.
+`python -m tacit.launch SCRIPT ARGS` runs a script as one rank; an exception that it does not catch ends the whole job.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# Rank 0 leaves the exit code in this file. Ranks then end with 0: mpiexec has nothing to comment on.
+# Rank 0 writes the exit code to this file. Ranks then end with 0, so that mpiexec prints no message of its own.
 STATUS = "TACIT_STATUS_FILE"
-# How many ranks the launcher asked for: a process that finds itself alone was started by a foreign mpiexec.
+# The number of ranks that the launcher asked for: a process that finds itself alone was started by another MPI's
+# mpiexec.
 RANKS = "TACIT_RANKS"
 # Width of the terminal that the launcher writes to; absent if it writes to something else.
 TERMINAL = "TACIT_TERMINAL"
 
-# Rank and size as Open MPI, and MPICH and its kin, show them to their processes.
+# The variables with rank and size that Open MPI, and MPICH and its derivatives, set for their processes.
 _SHOWN = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 
 
 class LaunchError(RuntimeError):
-    """The environment does not allow ranks to be started; the text says what to do."""
+    """Ranks cannot be started in this environment; the text says what to do."""
 
 
 def launched() -> tuple[int, int] | None:
@@ -53,13 +54,13 @@ def cores() -> int:
     """Processors that this process may use: those of its affinity mask, and no more than its control groups allow."""
     try:
         from tacit import _core
-    except ImportError:  # a broken installation, which doctor tells about
+    except ImportError:  # a broken installation, which doctor reports
         return len(os.sched_getaffinity(0))
     return int(_core.cores())
 
 
 def family(version: str) -> str:
-    """The MPI that a version text speaks of: of MPI_Get_library_version or of `mpiexec --version`."""
+    """The MPI implementation in a version text, that of MPI_Get_library_version or of `mpiexec --version`."""
     for pattern, name in (
         (r"Open ?MPI|OpenRTE|PRRTE|prterun", "Open MPI"),
         (r"Intel", "Intel MPI"),
@@ -78,7 +79,7 @@ def version_number(text: str) -> str:
 
 @dataclass(frozen=True)
 class Launcher:
-    """An mpiexec: where it is and what it says about itself."""
+    """An mpiexec: its path, implementation and version."""
 
     path: str
     family: str
@@ -86,7 +87,7 @@ class Launcher:
 
 
 def examine(path: str) -> Launcher | None:
-    """What the mpiexec at `path` is; None if it does not run."""
+    """The mpiexec at `path`, from its `--version`; None if it does not run."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False
@@ -106,7 +107,7 @@ def library() -> str:
 
 
 def candidates() -> Iterator[str]:
-    """Paths of mpiexec, the most likely first; those that exist, each once."""
+    """Existing paths of mpiexec, each once, the most likely first."""
     seen = set()
     names = ("mpiexec", "mpiexec.openmpi", "mpiexec.mpich", "mpiexec.hydra", "mpirun")
     found = [*(str(Path(sys.executable).parent / name) for name in names), *map(shutil.which, names)]
@@ -147,7 +148,7 @@ def find_mpiexec() -> Launcher:
 
 
 def machines() -> int:
-    """How many machines mpiexec starts ranks on: those that a batch system or a list of hosts gives it, or this one."""
+    """The number of machines on which mpiexec starts ranks: those of a batch system or host file, or this one alone."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES"):
         if os.environ.get(name, "").isdigit():
             return max(1, int(os.environ[name]))
@@ -161,9 +162,9 @@ def machines() -> int:
 
 
 def refuse_crowds(ranks: int, threads: int | None = None) -> None:
-    """ValueError for more ranks, or threads of all ranks, than are started here: 16 for each processor of a machine,
-    and 64 on any. More of them would wait for each other for minutes, or use up the memory. No `threads`:
-    OMP_NUM_THREADS.
+    """ValueError for more ranks, or threads of all ranks together, than 16 for each processor of the machines; 64 on
+    each machine are always allowed. More would wait for each other for minutes, or exhaust the memory. The default of
+    `threads`, the number for each rank, is OMP_NUM_THREADS.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     each = threads or (int(given) if given.isdigit() else 1)
@@ -182,12 +183,12 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
 
 
 def threads_for(ranks: int) -> int:
-    """Threads of a rank when `ranks` share this machine."""
+    """Threads for each rank when `ranks` ranks share this machine."""
     return max(1, cores() // ranks)
 
 
 def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
-    """This process's variables and those that `ranks` ranks need; what the user has set stays."""
+    """The environment for `ranks` ranks: this process's, and variables that ranks need and the user has not set."""
     each = threads or threads_for(ranks)
     crowded = ranks * each > cores()
     wanted = {
@@ -200,7 +201,8 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
     if crowded or each > 1:
-        # It binds two ranks to one core each: their threads would share it, and so would the ranks of another job.
+        # By default Open MPI binds each of two ranks to one core, which its threads, and ranks of other jobs, would
+        # share.
         wanted |= {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
     if crowded:
         wanted |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}
@@ -219,10 +221,11 @@ SHARED = Path("/dev/shm")
 
 @contextlib.contextmanager
 def shared_memory() -> Iterator[dict[str, str]]:
-    """Variables that have Open MPI keep the memory that ranks of one machine share in a folder of this job, which goes
-    with the job. By itself it leaves that memory behind, 4 MB a rank, when its mpiexec is killed.
+    """Variables that make Open MPI keep its shared memory in a folder of this job, which is removed with the job. By
+    default that memory, 4 MB a rank, stays when mpiexec is killed.
 
-    This process holds a lock on the folder. One without a lock is of a process that was killed, and is taken away.
+    This process holds a lock on its folder. A folder without a lock belongs to a process that was killed; the next job
+    removes it.
     """
     if machines() > 1 or not os.access(SHARED, os.W_OK):
         yield {}
@@ -237,7 +240,7 @@ def shared_memory() -> Iterator[dict[str, str]]:
             with contextlib.suppress(FileNotFoundError):
                 held.enter_context(_locked(folder, fcntl.LOCK_SH))
             if folder.exists():
-                break  # otherwise another process took it for one that was left behind
+                break  # otherwise another process removed it before it was locked
         held.callback(shutil.rmtree, folder, ignore_errors=True)
         kept_by = ("btl_vader", "btl_sm", "osc_sm", "osc_rdma")
         yield {f"OMPI_MCA_{part}_backing_directory": str(folder) for part in kept_by}
@@ -254,7 +257,9 @@ def _locked(folder: Path, how: int) -> Iterator[None]:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What a child runs before its program so that it ends when this process is killed (Linux)."""
+    """A function for a child process to call before it runs its program, so that it ends when this process is killed
+    (Linux).
+    """
     try:
         import ctypes
 
@@ -273,8 +278,9 @@ def run(
 ) -> int:
     """Runs `command` as `ranks` ranks and returns their common exit code; 130 after Ctrl-C, which ends them all.
 
-    `status`: the ranks are Tacit's own and leave their code in the status file (see `leave`). `meanwhile` is called a
-    few times a second. One rank runs without mpiexec. LaunchError if no fitting mpiexec is found.
+    With `status` the ranks run Tacit's own commands and write their exit code to the status file (see `leave`).
+    `meanwhile` is called about ten times a second. One rank runs without mpiexec. LaunchError if no mpiexec of Tacit's
+    MPI is found.
     """
     starter = [find_mpiexec().path, "-n", str(ranks)] if ranks > 1 else []
     variables = environment(ranks, threads)
@@ -297,7 +303,9 @@ def run(
 
 
 def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable[[], None] | None) -> int:
-    """Exit code of a command that runs in a process group of its own: it hears of Ctrl-C once, from here."""
+    """The exit code of a command. It runs in a process group of its own, so that the terminal's Ctrl-C does not reach
+    it directly; this function passes the signal on.
+    """
     asked: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -339,9 +347,10 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
 
 
 def leave(code: int) -> int:
-    """The exit code for a rank to end with when the run's code is `code`; rank 0 tells the launcher about it.
+    """The exit code with which a rank has to end when the run's code is `code`. Rank 0, and every rank that fails,
+    writes `code` to the status file.
 
-    After a failure that not every rank shares, the others would wait for this one for ever; the alarm ends the job.
+    After a failure on some ranks only, the others would wait for this rank for ever; an alarm ends the job then.
     """
     place = launched()
     if place is None:
@@ -359,7 +368,7 @@ def leave(code: int) -> int:
 
 
 def abort(code: int) -> None:
-    """Ends this process at once and with it the job: mpiexec ends ranks whose peer left without a farewell."""
+    """Ends this process at once, and with it the job: mpiexec ends all ranks when one exits without MPI_Finalize."""
     leave(code)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,6 @@
-"""How indices are spread over ranks, and the two forms in which vectors come: whole, or this rank's own part."""
+"""Distribution of indices over ranks, and orders of rows and columns. A vector is given in one of two forms: whole on
+every rank, or this rank's own part.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ def blocks(n: int, ranks: int) -> list[int]:
 
 
 def is_whole(comm: _core.Communicator, given: int, offsets: Sequence[int], what: str) -> bool:
-    """Whether `given` elements on this rank are the whole vector (on all ranks), or this rank's own part (on all
-    ranks).
+    """True if all ranks give the whole vector, False if all give their own parts; `given` is the number of elements on
+    this rank.
 
-    Collective. ValueError on every rank when they are neither.
+    Collective. ValueError on every rank if neither holds.
     """
     total, own = offsets[-1], offsets[comm.rank + 1] - offsets[comm.rank]
     if comm.size == 1:
@@ -56,7 +58,7 @@ def own_part(array: Array, comm: _core.Communicator, offsets: Sequence[int], who
 
 
 def gather(own: Array, comm: _core.Communicator) -> Array:
-    """The parts of all ranks one behind the other, on every rank. Collective."""
+    """The parts of all ranks concatenated in rank order, on every rank. Collective."""
     if comm.size == 1:
         return own
     parts = [np.frombuffer(part, own.dtype) for part in comm.all_gather(np.ascontiguousarray(own).tobytes())]
@@ -65,24 +67,25 @@ def gather(own: Array, comm: _core.Communicator) -> Array:
 
 @dataclass
 class Clusters:
-    """Orders of a matrix's rows and columns; place i is taken by row ``rows[i]``."""
+    """Orders of a matrix's rows and columns; position i is taken by row ``rows[i]``."""
 
     rows: Array
     columns: Array
-    how: str  #: "spectral", "greedy", "metis"; "natural" where nothing is gained
+    how: str  #: "spectral", "greedy" or "metis"; "natural" if clustering gains nothing
 
 
 def cluster(a: Any, block: int = 1024, how: str = "clustered") -> Clusters:
-    """Rows of a sparse matrix that read the same columns in blocks of `block`, and columns likewise, from the pattern
-    alone.
+    """Orders of a sparse matrix in which rows that read the same columns form blocks of `block` rows, and columns
+    likewise. They depend on the pattern of the matrix only. Local; docs/theory/tiled.md describes the algorithms.
 
     Parameters
     ----------
     a : SciPy sparse matrix
     block : int
     how : str
-        "spectral": for rows that overlap in long ways, O(entries) a few times; "greedy": for few entries a row and
-        column; "metis"; "clustered": one of the first two, if it gains anything.
+        "spectral": for long rows, at a cost of O(entries); "greedy": for few entries a row and column; "metis": a
+        partition of the graph of rows and columns; "clustered": one of the first two, or the given order if the gain
+        is small.
 
     Examples
     --------
@@ -96,8 +99,10 @@ def cluster(a: Any, block: int = 1024, how: str = "clustered") -> Clusters:
 
 
 def reuse(a: Any, block: int = 1024, order: Any = None, columns: bool = False) -> float:
-    """Entries over distinct columns of blocks of `block` rows of a sparse matrix, its rows taken in `order`: how often
-    a staged column is used. `columns`: entries over distinct rows of blocks of columns, these taken in `order`."""
+    """Entries over distinct columns in blocks of `block` rows of a sparse matrix, with its rows in `order`: how often a
+    block uses each column that it loads. With `columns`, entries over distinct rows in blocks of columns, with the
+    columns in `order`.
+    """
     given = np.empty(0, np.int32) if order is None else np.ascontiguousarray(order, np.int32)
     start, column, n = _pattern(a)
     wanted = n if columns else len(start) - 1
@@ -114,18 +119,19 @@ def _pattern(a: Any) -> tuple[Array, Array, int]:
 
 
 def hilbert(of: Any) -> Array:
-    """Hilbert's curve through a rectangle or box of cells, or through points: neighbours in the order are neighbours in
-    space.
+    """The order of cells of a rectangle or box, or of points, along Hilbert's curve: elements that are close in this
+    order are close in space.
 
     Parameters
     ----------
     of : tuple of 2 or 3 int, or array_like (n, 2) or (n, 3)
-        The size of a rectangle or box, cell (x, y, z) having the number ``x + width (y + height z)``; or points.
+        A tuple: the size of a rectangle or box, in which cell (x, y, z) has the number ``x + width (y + height z)``. An
+        array: points.
 
     Returns
     -------
     array of int
-        Old numbers in the new order.
+        The number of the cell or point at each position of the order.
 
     Examples
     --------

@@ -1,26 +1,26 @@
 """Preconditioners: operators that approximate the inverse of a matrix.
 
 ``precond=`` of :func:`tacit.solve` takes a name, a ``dict(name=..., option=...)``, anything that stands for an
-operator, or what the functions here make (to be used more than once).
+operator, or a preconditioner made by :func:`make` or :func:`inner` (which can be used in several solves).
 
-Of stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial" and more; the classes
-here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options it takes;
-docs/reference/preconditioners.md has the table. Of any operator: "inner", a few iterations of another method
+For stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial" and "schwarz"; the
+classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options it takes;
+docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of another method
 (:func:`inner`).
 
-Of :func:`tacit.hmatrix` operators there are:
+For :func:`tacit.hmatrix` operators:
 
 ================== ========================================================================== ========================
 jacobi             divides by the diagonal                                                    absolute
 block-jacobi       inverts the near field of clusters of at most `size` points (400)          size, precision
-hlu                approximate triangular factors in hierarchical form: the strong one, a     tolerance, rank,
-                   direct solver where its tolerance is small. On several ranks of each       leaf_size, precision
-                   rank's diagonal block
-inner              20 iterations of bicgstab on a copy of rank one (the paper's), scaled by   as above
-                   its diagonal
+hlu                approximate triangular factors in hierarchical form; with a small          tolerance, rank,
+                   tolerance a direct solver. On several ranks: of each rank's diagonal       leaf_size, precision
+                   block
+inner              20 iterations of bicgstab, with jacobi, on a copy of the matrix whose      see :func:`inner`
+                   low-rank blocks are cut to rank one
 ================== ========================================================================== ========================
 
-`precision` is "auto" (single where the tolerance allows it: the factors are approximate anyway), "single" or "full".
+`precision` is "auto" (single where the tolerance allows it, since the factors are approximate), "single" or "full".
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .op import Csr, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
 
-# Of H-matrices, those that are Hermitian positive definite when the matrix is, so that cg may use them.
+# Preconditioners of H-matrices that are Hermitian positive definite when the matrix is, so that cg may use them.
 _SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
 
 
 class Reporting(Operator):
-    """A preconditioner that tells how it was made, or how its solves went."""
+    """A preconditioner with a report of its construction, or of its inner solves."""
 
     __slots__ = ("_kept",)
 
@@ -51,16 +51,16 @@ class Reporting(Operator):
 
     @property
     def report(self) -> dict[str, Any]:
-        """Of "hlu" ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
-        ``replaced_pivots``, ``precision``, ``seconds``, ``note``; of "block-jacobi" ``bytes``, ``blocks``, ``note``;
-        of "inner" ``solves`` so far, their ``iterations``, how many ``stopped`` before these were done,
-        ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
+        """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
+        ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
+        For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given number of
+        iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
         """
         return dict(self._handle.report)
 
 
 def names() -> list[str]:
-    """The names that ``precond=`` knows for stored matrices; those of H-matrices are in the module's text.
+    """The names that ``precond=`` takes for stored matrices; those for H-matrices are in the module's docstring.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
 
 
 def _filled(name: str, options: dict[str, Any]) -> Any:
-    """The options as the compiled part has them."""
+    """The options as an object of the compiled part, checked."""
     taken = {key: option for key, option in PRECOND.items() if name in option.takers or name not in PRECOND_NAMES}
     return fill(_core.PrecondOptions(), f"precond {name!r}", taken, options)
 
 
 def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
-    """The same of a preconditioner of H-matrices."""
+    """The same for a preconditioner of H-matrices."""
     taken = {key: option for key, option in HMATRIX_PRECOND.items() if name in option.takers}
     o = fill(core("HMatrixPrecondOptions")(), f"precond {name!r}", taken, options)
     _core.check_hmatrix_precond(o, name)
@@ -102,26 +102,28 @@ def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
 
 
 def make(A: Operator, name: str, **options: Any) -> Operator | None:
-    """The preconditioner of this name for `A`; None for "none".
+    """Constructs the preconditioner of this name for `A`; None for "none".
 
     Parameters
     ----------
     A : Csr, Stencil or HMatrix
-        A Stencil is assembled for it, except by "jacobi" and "inner".
+        "jacobi" takes any operator that knows its diagonal, "inner" any operator. For the others a Stencil is
+        assembled.
     name : str
+        One of :func:`names`, "inner", or for an H-matrix those of the module's docstring.
     **options
-        See the table above.
+        See docs/reference/preconditioners.md.
 
     Returns
     -------
     Operator
-        Collective. Its cost and memory: ``include/tacit/precond``.
+        Collective. The headers of ``include/tacit/precond`` state cost and memory.
 
     Raises
     ------
     ValueError
-        For a name or an option that does not exist, a zero on the diagonal and the like (with the row), and an operator
-        without entries.
+        For an unknown name or option; for a matrix that does not allow the construction, such as one with a zero on the
+        diagonal (with the row); and for an operator whose entries are not known.
 
     Examples
     --------
@@ -170,24 +172,24 @@ def inner(A: Operator, **options: Any) -> Reporting:
     Parameters
     ----------
     A : Operator
-        What the iterations solve with. Of an H-matrix a coarse copy is made first.
+        The operator of the inner iterations. For an H-matrix a coarse copy of it is used.
     method : str or object of :mod:`tacit.methods`
-        Any of these but "auto". Default: "bicgstab".
+        Any method but "auto". Default: "bicgstab".
     iterations : int
-        At most so many for each solve. Default: 20.
+        The largest number in an inner solve. Default: 20.
     rtol : float
-        A solve ends earlier where its residual has fallen by this. Default: 0.
+        An inner solve ends earlier when its residual has fallen by this factor. Default: 0.
     precond : optional
-        Of the inner iterations. Default: "jacobi" for an H-matrix, else none.
+        Preconditioner of the inner iterations. Default: "jacobi" for an H-matrix, else none.
     rank, tolerance
-        Of the coarse copy, see :meth:`tacit.HMatrix.coarse`; rank=None and tolerance=0: the matrix itself. Default: 1,
-        1e-2.
+        Of the coarse copy, see :meth:`tacit.HMatrix.coarse`; with rank=None and tolerance=0 the matrix itself is used.
+        Default: 1, 1e-2.
 
     Returns
     -------
     Reporting
-        Not linear: for bicgstab, and gmres with side="flexible" (which :func:`tacit.solve` takes by itself). Each use
-        costs a solve. Collective.
+        It is not a linear map: use it with bicgstab, or with gmres and side="flexible" (which :func:`tacit.solve`
+        chooses by itself). Each apply costs an inner solve. Collective.
 
     References
     ----------
@@ -225,7 +227,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
 
 def named(given: Any, where: str = "on the device") -> tuple[str, _core.PrecondOptions, bool]:
     """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
-    matrix. `where`: of the error, what takes names only.
+    matrix. `where`: what accepts names only, for the error.
     """
     if given is not None and not isinstance(given, (str, dict, Described)):
         raise ValueError(f"precond is a {type(given).__name__}; {where} it is given by name")
@@ -239,7 +241,8 @@ def build(
 ) -> tuple[Operator | None, bool]:
     """The operator that ``precond=given`` stands for, and whether cg may use it when `A` is positive definite.
 
-    `renumbered`: the matrix in the user's numbers, where `A` has others, and the numbers. Collective.
+    `renumbered`: if the rows of `A` have been renumbered, the matrix in the user's numbering, and the renumbering.
+    Collective.
     """
     if given is None or isinstance(given, (str, dict, Described)):
         name, options = agreed(A.comm, lambda: split(given))

@@ -1,4 +1,4 @@
-"""What a run leaves: the JSON document of a solve, the one-page report made from it, and files that appear whole."""
+"""Output of a run: the JSON document of a solve, the report made from it, and files that are replaced in one step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def processor() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Where a run happened, as far as its numbers depend on it."""
+    """The machine of a run: processor, cores, operating system, Python version."""
     return {
         "processor": processor(),
         "cores": launch.cores(),
@@ -62,8 +62,9 @@ def machine() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike[str], *others: Path) -> Iterator[None]:
-    """Of errors of the system that name no file, or one of `others`, that they are about `path`: where a disk is full
-    Python does not say of which file."""
+    """Adds `path` to errors of the operating system that name no file, or one of `others`: for a full disk Python does
+    not say which file it was writing.
+    """
     try:
         yield
     except OSError as error:
@@ -73,10 +74,11 @@ def _naming(path: str | os.PathLike[str], *others: Path) -> Iterator[None]:
 
 
 class Replacement:
-    """A file to write at `path`, with its suffix: keep() makes it the file of the destination, drop() takes it away.
+    """A temporary file at `path`, with the suffix of the destination: keep() moves it to the destination, drop()
+    removes it.
 
-    It is a new file in the same folder, so that the destination appears whole or stays what it was. A destination that
-    is a symbolic link stays one: what it leads to is replaced. Devices and pipes are written to when all is there.
+    It is in the same folder, so that the destination is replaced in one step or left unchanged. If the destination is a
+    symbolic link, the file behind the link is replaced. A device or pipe is written to by keep().
     """
 
     def __init__(self, destination: str | os.PathLike[str]) -> None:
@@ -86,7 +88,7 @@ class Replacement:
         try:
             there = given.stat().st_mode
         except FileNotFoundError:
-            pass  # also behind a link that leads to nothing yet
+            pass  # or a link to a file that does not exist yet
         else:
             if stat.S_ISDIR(there):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(given))
@@ -95,7 +97,7 @@ class Replacement:
         beside = self._into.parent if self._folder is None else Path(self._folder.name)
         self.path = beside / f".tacit-{os.urandom(8).hex()}{given.suffix}"
         try:
-            # Its permissions are those of any new file; what has this name already, a link above all, is not opened.
+            # With the permissions of any new file; an existing file or link of this name is never opened.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(given)) from None
@@ -112,7 +114,7 @@ class Replacement:
             return
         with open(self.path, "rb") as written:
             try:
-                # Without it a crash soon after could leave an empty file under the final name.
+                # Without fsync a crash soon after could leave an empty file under the final name.
                 os.fsync(written.fileno())
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EROFS):  # some file systems have none
@@ -120,7 +122,7 @@ class Replacement:
         os.replace(self.path, self._into)
 
     def drop(self) -> None:
-        """Nothing after keep()."""
+        """Removes the temporary file; does nothing after keep()."""
         self.path.unlink(missing_ok=True)
         if self._folder is not None:
             self._folder.cleanup()
@@ -139,7 +141,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def plain(value: Any) -> Any:
-    """`value` in JSON's own types. What JSON cannot say (NaN, the infinities) becomes null."""
+    """`value` in the types of JSON. Numbers that are not finite become null."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Mapping):
@@ -158,7 +160,7 @@ def plain(value: Any) -> Any:
 
 
 def dump(document: Any) -> str:
-    """`document` as JSON text. File names that are not UTF-8 read back as Python's own text for them."""
+    """`document` as JSON text. A file name that is not UTF-8 reads back as the string that Python has for it."""
     text = json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False).replace("\r", "") + "\n"
     return re.sub("[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text)
 
@@ -176,7 +178,7 @@ def write_json(document: Any, target: str) -> None:
 
 
 def header(schema: str, words: list[str]) -> dict[str, Any]:
-    """What every document begins with; `words`: the command's."""
+    """The first keys of every document; `words` are the words of the command line."""
     return {"schema": schema, "version": version(), "command": ["tacit", *words], "machine": machine()}
 
 
@@ -186,7 +188,7 @@ COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges
 
 
 def document(result: Any, *, words: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
-    """What `--json` writes about a tacit.Result. `more`: further facts (file, rtol, atol, ...)."""
+    """What `--json` writes about a tacit.Result. `more`: further keys (file, rtol, atol, ...)."""
     seconds = {"read": read_seconds, "setup": result.seconds["setup"], "solve": result.seconds["solve"]}
     facts: dict[str, Any] = {
         **header(SCHEMA, words),
@@ -248,12 +250,12 @@ def seconds(value: float) -> str:
 
 
 def console(stderr: bool = False, quiet: bool = False) -> Console:
-    """Where this process prints. Behind mpiexec the terminal is the launcher's, which tells its width."""
+    """The console of this process. Under mpiexec the terminal is the launcher's, which passes its width on."""
     from rich.console import Console
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
-            raise  # who reads no further (| head) is no failure: cli.guarded() ends quietly, rich with exit code 1
+            raise  # a closed pipe (| head) is no failure: cli.guarded() ends quietly, where rich would exit with code 1
 
     style: dict[str, Any] = {"highlight": False, "soft_wrap": True, "quiet": quiet}
     width = os.environ.get(launch.TERMINAL)
@@ -266,7 +268,7 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
 
 
 def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
-    """Two columns: what, and its value."""
+    """Prints rows of a name and a value."""
     from rich.text import Text
 
     for name, value in rows:
@@ -326,5 +328,5 @@ def show(facts: dict[str, Any], out: Console) -> None:
 
 
 def peak_memory() -> int:
-    """The most memory, in bytes, that this process has had at once."""
+    """The largest amount of memory that this process has used, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,8 +1,8 @@
-"""Solves on simulated ranks: the shipped code on a machine that is described by a few numbers.
+"""Solves on simulated ranks: the library's code on a machine that is described by a few parameters.
 
-Every number of the solve is computed, by the same code and with the same messages as on real ranks; only time is
-simulated, by the rules of LogGP (docs/theory/simulator.md). It answers questions that need hundreds or thousands of
-ranks: whether a method pays, at which step or depth, on which network.
+The solve is carried out by the same code and with the same messages as on real ranks; only time is simulated, by a
+LogGP model (docs/theory/simulator.md). This shows, for hundreds or thousands of ranks, whether a method is faster, with
+which step or depth, and on which network.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from .op import as_operator, scalar_of, stored
 
 __all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
 
-# Of the options of a solve: what is about threads and messages that simulated ranks have not.
+# Options of a solve that do not apply to simulated ranks, which have no threads and no transport of their own.
 _REAL = ("engine", "schedule", "remote_threads", "job_rows")
 _OPTIONS = {name: option for name, option in SOLVE.items() if name not in _REAL}
 
 
 def machines() -> list[str]:
-    """The names of the machines that are known."""
+    """The names of the machines that Tacit describes."""
     return list(core("machine_names")())
 
 
@@ -52,17 +52,18 @@ def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]
     Parameters
     ----------
     given : str or dict
-        A name of :func:`machines`, a JSON file, or some parameters; "base" names the machine that has the others (else
-        they are 0): "latency", "overhead" (at each end of a message), "gap" (seconds a byte), "noise" (mean delay of a
-        kernel), "bandwidth" and "flop_rate" of a rank, "kernel" (what each kernel costs beside), "cache" (bytes) and
+        A name of :func:`machines`, a JSON file, or a dict of parameters. "base" names the machine that the missing ones
+        are taken from; without it they have their defaults. Parameters: "latency", "overhead" (at each end of a
+        message), "gap" (seconds a byte), "noise" (mean delay of a kernel), "bandwidth" and "flop_rate" of a rank,
+        "kernel" (fixed seconds of each kernel), "cache" (bytes) and
         "cache_bandwidth", "delivery" ("eager", "meeting"), "progress" ("ideal", "in_wait", "poll" every
-        "poll_interval"), "seed", and "levels", from the inside out: [{"ranks": 12, "latency": ..., "overhead": ...,
-        "gap": ...}]. docs/reference/machines.md says what each is.
+        "poll_interval"), "seed", and "levels", from the smallest groups of ranks to the largest: [{"ranks": 12,
+        "latency": ..., "overhead": ..., "gap": ...}]. docs/reference/machines.md describes each.
 
     Raises
     ------
     ValueError, TypeError
-        On a name or parameter that there is not, or that makes no sense.
+        For an unknown name or parameter, or a value out of range.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
             if not isinstance(found, dict):
                 raise ValueError("an object with the parameters of a machine is needed")
             return _with_values("a machine", found)
-        except (ValueError, TypeError) as error:  # what is not JSON, too
+        except (ValueError, TypeError) as error:  # a file that is not JSON raises ValueError, too
             raise _core.InputError(f"{name}: {error}") from None
 
 
@@ -119,7 +120,7 @@ def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
 
 
 class Phase(NamedTuple):
-    """What time was spent on.
+    """A kernel or a kind of communication, and the time spent in it.
 
     Attributes
     ----------
@@ -127,9 +128,9 @@ class Phase(NamedTuple):
         "sum" (all-reduces), "halo" (exchanges), "agree" (the ranks' agreement on errors), or a kernel's name.
     kernel : bool
     seconds : float
-        Mean over ranks; waiting counts where the wait is.
+        Mean over ranks. Waiting for a late rank counts in the phase that waits.
     times : float
-        Of sums, exchanges or kernels on the mean rank.
+        How often it occurred, as the mean over ranks.
     """
 
     name: str
@@ -144,11 +145,11 @@ class Simulated:
     Attributes
     ----------
     result : tacit.Result
-        As of a solve on so many real ranks, its times simulated.
+        As from a solve on as many real ranks; its times are simulated.
     seconds : float
-        The latest rank's clock at the end of the solve; what is set up before it takes no time.
+        The latest rank's clock at the end of the solve. The set-up before it takes no simulated time.
     phases : list of Phase
-        Kernels first.
+        Kernels come first.
     messages, bytes : int
         Of all ranks: exchanges, sums and agreements.
     ranks : int
@@ -170,7 +171,7 @@ class Simulated:
         return f"<tacit.simulate.Simulated: {self.seconds:.4g} s on {self.ranks} ranks, {self.result!r}>"
 
     def summary(self) -> str:
-        """What was simulated, on what machine, and where the time went."""
+        """Lines of text: what was simulated, on which machine, and the time of each phase."""
         r = self.result
         lines = [
             f"SIMULATED: {self.ranks} ranks, {self._described}",
@@ -199,7 +200,7 @@ def solve(
     trace: bool = False,
     **options: Unpack[SolveOptions],
 ) -> Simulated:
-    """Solves A x = b on simulated ranks, rows dealt out in order.
+    """Solves A x = b on simulated ranks, each with a block of rows in order.
 
     Parameters
     ----------
@@ -212,12 +213,12 @@ def solve(
         See :func:`machine`.
     method : str or object of :mod:`tacit.methods`
     precond : str, dict or object, optional
-        By name; incomplete factors are those of each rank's block.
+        By name or with options, no operators. Incomplete factors are those of each rank's diagonal block.
     scalar : dtype, optional
     trace : bool
-        Keep what ran when, in simulated time: ``result.save_trace(path)``.
+        Record the begin and end of kernels and messages in simulated time, for ``result.save_trace(path)``.
     **options
-        Those of :func:`tacit.solve` but the engine and the schedule.
+        Those of :func:`tacit.solve`, except the engine and the schedule.
 
     Returns
     -------
@@ -226,11 +227,12 @@ def solve(
     Raises
     ------
     TypeError, ValueError
-        On options that there are not, or that simulated ranks have not (threads, paths of exchanges, engines).
+        For unknown options, and for those that simulated ranks do not have (threads, paths of exchanges, engines).
 
     Notes
     -----
-    The result is bit by bit that of as many real ranks. One process and one thread; memory for all ranks.
+    The result has the same bits as on as many real ranks. Runs in one process and one thread, which needs the memory of
+    all ranks.
 
     Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP (1995), doi 10.1145/215399.215427.
 
@@ -270,7 +272,7 @@ def solve(
             matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
         )
     finally:
-        if trace:  # also of a solve that has failed: the next trace begins empty
+        if trace:  # also after a solve that has failed, so that the next trace begins empty
             _core.trace_stop()
             events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
             events.sort(key=lambda e: (e.rank, e.begin, -e.end))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-LONG = 300  # seconds that nothing takes unless it hangs, on however busy a machine
+LONG = 300  # seconds; longer than any command takes, also on a busy machine
 
 MPI_SHOWN = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This process's variables without those of a launcher: the command starts as from a shell."""
+    """This process's environment without the variables of a launcher, as if the command were started from a shell."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(MPI_SHOWN)}
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""} | more  # ranks write whole lines
 
@@ -36,7 +36,7 @@ def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far of all processors; other load does not count."""
+    """The processor time that a process has used so far, which does not depend on other load."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

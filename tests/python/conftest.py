@@ -1,4 +1,4 @@
-"""What the Python tests share: problems with a known answer, and ways to run a few ranks."""
+"""Common parts of the Python tests: problems with a known answer, and ways to run a few ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cli_support import LONG
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# What lets Open MPI run as root and on fewer cores than ranks; MPICH does not look at it.
+# Lets Open MPI run as root and with more ranks than cores; MPICH ignores it.
 ALLOW = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -1,4 +1,4 @@
-"""The face of the package: importing it, its names, its examples."""
+"""The package itself: import time, its names, the examples of its docstrings."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_same_answers_as_scipy(name: str, rtol: float) -> None:
     assert x.shape == y.shape
     assert x.dtype == y.dtype
     assert true_residual(a, x, b) <= rtol * (1 + 1e-10)
-    # The condition number of these is below 500.
+    # The condition number of these matrices is below 500.
     assert np.linalg.norm(x - y) <= 1000 * rtol * np.linalg.norm(y)
 
 

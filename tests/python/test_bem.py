@@ -1,4 +1,4 @@
-"""Boundary elements by what is known: capacitances, eigenvalues, charges in a field; meshes, files, the command."""
+"""Boundary elements against known solutions: capacitances, eigenvalues, charges in a field; meshes, the command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pair_capacitance(a: float, d: float) -> tuple[float, float]:
     return a * math.sinh(b) * odd, -a * math.sinh(b) * even
 
 
-# --- what is known ----------------------------------------------------------------------------------------------------
+# --- known solutions --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("discretisation", ["collocation", "galerkin"])
@@ -89,7 +89,7 @@ def test_ellipsoids(axes: tuple[float, float, float], exact: float) -> None:
 
 
 def test_cube() -> None:
-    """Helsing and Perfekt (2013); small triangles at the edges make up for the singularity there."""
+    """Helsing and Perfekt (2013); small triangles at the edges resolve the singularity there."""
     graded = bem.solve(bem.cube(10, grading=2.5), tolerance=1e-5, rtol=1e-6).charge[0]
     even = bem.solve(bem.cube(10), tolerance=1e-5, rtol=1e-6).charge[0]
     assert graded == pytest.approx(0.6606782, abs=1.5e-3)
@@ -158,7 +158,7 @@ def test_sphere_in_a_field() -> None:
         far = np.array([[3.0, 4.0, 12.0]])
         dipole = 5 * 8 * far[0, 2] / 13**3
         assert charges.potential_at(far)[0] == pytest.approx(-5 * 12 + dipole, abs=5e-3)
-    # Held where the field's own potential is not 0.
+    # A given potential, where that of the field is not 0.
     off = system.solve(field=(0, 0, 5.0), origin=(0, 0, 1.0), floating=True, rtol=1e-6)
     assert off.potential[0] == pytest.approx(5.0, abs=1e-3)
     charged = system.solve(floating=[0], net_charge=3.0, rtol=1e-6)
@@ -199,7 +199,7 @@ def test_matrix_is_that_of_its_entries(discretisation: str) -> None:
     ):
         system = bem.assemble(mesh, leaf_size=16, discretisation=discretisation, **options)  # type: ignore[arg-type]
         x = np.cos(np.arange(len(mesh))).astype(system.A.dtype)
-        # Both in the mesh's own order: another leaf size makes another tree.
+        # Both in the mesh's own order, since another leaf size gives another tree.
         truth, value = np.empty(len(mesh)), np.empty(len(mesh))
         truth[kept.order] = dense @ x[kept.order]
         value[system.order] = system.A @ x[system.order]
@@ -386,7 +386,7 @@ FALSE_COUNTS: dict[str, tuple[str, bytes]] = {
 
 @pytest.mark.parametrize("case", FALSE_COUNTS)
 def test_counts_that_a_file_cannot_hold(case: str, tmp_path: Path) -> None:
-    """They are refused before memory is asked for by them, with the count and what is there."""
+    """They are refused before memory is allocated, with the count and the bytes of the file."""
     name, content = FALSE_COUNTS[case]
     (tmp_path / name).write_bytes(content)
     tracemalloc.start()
@@ -402,7 +402,7 @@ def test_counts_that_a_file_cannot_hold(case: str, tmp_path: Path) -> None:
     assert peak < 1 << 24
 
 
-# What no reader may believe: by suffix, bytes, and what the refusal says.
+# Files with false claims: suffix, bytes, and the text of the refusal.
 BIG = 4_000_000_000
 UNBELIEVABLE: dict[str, tuple[str, bytes, str]] = {
     "PLY that is cut": ("a.ply", b"ply\n", "line 1: the file ends where more is expected"),
@@ -450,7 +450,7 @@ UNBELIEVABLE: dict[str, tuple[str, bytes, str]] = {
     ),
 }  # fmt: skip
 
-# Runs in a process of its own: what hangs is ended by the alarm, what asks for too much by the limit.
+# Runs in a process of its own: the alarm ends a reader that hangs, the limit one that allocates too much.
 BOUNDED = """
     import contextlib, io, resource, signal, sys, time
     from pathlib import Path
@@ -469,7 +469,7 @@ BOUNDED = """
 
 
 def test_unbelievable_files(tmp_path: Path, python: Callable[..., Any]) -> None:
-    """They are refused with the place and what is there, at once, and without memory by what they announce."""
+    """They are refused at once, with the place, and without allocating the memory that they claim."""
     for number, (name, content, _) in enumerate(UNBELIEVABLE.values()):
         folder = tmp_path / "files" / f"{number:02}"
         folder.mkdir(parents=True)
@@ -494,7 +494,7 @@ def test_hdf5_arrays_that_were_never_written(tmp_path: Path) -> None:
         bem.read(tmp_path / "a.xdmf")
 
 
-# Formats that say how much they hold: a file that is cut is no mesh.
+# Formats that state their sizes: a truncated file is refused.
 COUNTED = [".vtu", ".off", ".ply", ".vtk", ".msh", ".mdpa", ".avs", ".mesh", ".meshb", ".vol", ".dat", ".ugrid", ".xml"]
 UNCOUNTED = [".stl", ".obj", ".inp", ".bdf", ".post", ".wkt", ".vol.gz", ".xdmf", ".cgns", ".hmf", ".med"]
 
@@ -725,6 +725,6 @@ def test_command_on_ranks(ranks: int) -> None:
 def test_cg_on_collocation_says_what_is_wrong() -> None:
     done = run("bem", SHARED / "human.obj", "--method", "cg", "--tolerance", "1e-3", "--json", "-", code=3)
     facts = json.loads(done.stdout)
-    assert facts["iterations"] <= 100  # of the 50,000 that it may do
+    assert facts["iterations"] <= 100  # of 50,000 that are allowed
     assert "this one is not Hermitian" in facts["advice"]
     assert "--discretisation galerkin" in facts["advice"]

@@ -1,4 +1,4 @@
-"""What the Python benches share (bench/harness.py), and that each of them starts."""
+"""The common parts of the Python benches (bench/harness.py), and that each bench starts."""
 
 from __future__ import annotations
 

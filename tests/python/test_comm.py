@@ -355,7 +355,7 @@ def test_ctrl_c_ends_all_ranks(ranks: int, tmp_path: Path) -> None:
             time.sleep(0.02)
         processes = [int(p.read_text()) for p in starts]
         used = [processor_seconds(pid) for pid in processes]
-        os.kill(processes[-1], signal.SIGINT)  # one rank hears of it
+        os.kill(processes[-1], signal.SIGINT)  # only one rank gets the signal
         assert job.wait(LONG) == 0
         for r in range(ranks):
             assert float((tmp_path / f"end{r}").read_text()) - used[r] < PROMPT
@@ -444,7 +444,7 @@ class Twofold(Exception):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_errors_that_need_more_than_a_text(error: BaseException, name: str) -> None:
-    """They are told by their name and text, for another rank cannot make one of them."""
+    """They arrive as their name and text, because another rank cannot construct them from a text."""
 
     def rank(comm: Comm) -> None:
         raise error
@@ -456,7 +456,7 @@ def test_errors_that_need_more_than_a_text(error: BaseException, name: str) -> N
 
 @pytest.mark.parametrize("where", ["rank", "collective", "callback", "operator"])
 def test_errors_with_any_text(where: str, python: Run) -> None:
-    """The same text on every rank; in a process of its own, for it must not take the process along."""
+    """The same text on every rank; in a process of its own, which must not be aborted."""
     python(
         f"""
         import numpy as np, tacit
@@ -512,7 +512,7 @@ def test_wrong_use_is_told_on_all_ranks() -> None:
 
 
 def in_time(f: Callable[[Comm], Any], ranks: int = 3) -> Any:
-    """run_threads, which fails instead of waiting for ranks that wait for each other."""
+    """run_threads, but a deadlock of the ranks fails the test instead of hanging."""
     found: list[Any] = []
 
     def run() -> None:
@@ -553,7 +553,7 @@ def test_scalars_of_ranks_are_joined() -> None:
             b = np.ones(high - low, on_one if comm.rank == 1 else elsewhere)
             for r in (tacit.solve(A, b, rtol=1e-4), tacit.solve(A, np.ones(7, "f4"), x0=b, rtol=1e-4)):
                 assert (r.scalar, r.x.dtype, r.converged) == (expected, np.dtype(expected), True)
-        # A rank without rows has no say, unless no rank has any.
+        # A rank without rows does not count for the scalar, unless no rank has rows.
         few = tacit.csr(a[:2, :2].astype(np.float32), comm=comm)
         own = few.own_range[1] - few.own_range[0]
         r = tacit.solve(few, np.ones(own, np.float32) if own else np.array([]), rtol=1e-4)
@@ -605,7 +605,7 @@ def test_options_are_the_same_on_all_ranks() -> None:
         texts.append(refusal(lambda: tacit.gmres(A, b, callback=lambda x: None, callback_type=kind)))
         with pytest.raises(TypeError, match="callback is 3"):
             tacit.cg(A, b, callback=3 if odd else None)
-        # The rounding of a number is no difference, nor are two ways to write a thing.
+        # Differences by rounding, or by two ways to write the same, are accepted.
         near = 1e-8 * (1 + 4e-16 * comm.rank)
         r = tacit.solve(A, b, method="cg", rtol=near, precond=None if odd else "none", threads=comm.rank + 1)
         assert (r.rtol, r.converged) == (1e-8, True)

@@ -28,7 +28,7 @@ def test_rows_do_not_depend_on_who_makes_them() -> None:
     part = sp.csr_array((part_values, part_columns, part_start), shape=(46, n**3))
     assert abs(A[31:77] - part).max() == 0
     assert np.array_equal(b[31:77], part_b)
-    # Away from the walls nothing but decay acts on what is the same everywhere.
+    # Away from the walls only decay changes a constant concentration.
     h = 1 / (n + 1)
     inner = (A @ np.ones(n**3)).reshape(n, n, n)[1:-1, 1:-1, 1:-1]
     assert np.allclose(inner, h * h * demo.DECAY, rtol=1e-12)
@@ -56,7 +56,7 @@ def test_page_escapes_and_labels(tmp_path: Path) -> None:
 
 
 def shown(folder: Path) -> str:
-    """The page, all of whose pictures are there and are no empty sheets."""
+    """The text of the page; checks that all of its pictures exist and are not empty."""
     from matplotlib.image import imread
 
     text = (folder / "index.html").read_text()

@@ -1,4 +1,4 @@
-"""What documents and comments say is what there is: publications, tables, places in the code."""
+"""Documents and comments agree with the tree: publications, tables, links, paths."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def documents() -> list[Path]:
 
 
 def doi_at(text: str) -> str:
-    """Without what ends the sentence, or closes a bracket that was open before it."""
+    """A DOI without the end of its sentence, or a bracket that was opened before it."""
     text = text.rstrip(".:")
     return text[:-1] if text.endswith(")") and text.count("(") < text.count(")") else text
 
 
 def test_a_publication_has_one_doi() -> None:
     wrong, seen = [], set()
-    # What a method or a preconditioner names as its source is known by that entry.
+    # The sources of methods and preconditioners are known from their tables.
     registered = {
         doi_at(found)
         for file in ("krylov/methods.def", "precond/preconds.def")
@@ -125,13 +125,13 @@ def test_a_publication_has_one_doi() -> None:
 
 
 def rows_of(line: str) -> int:
-    """Columns of a row of a table: bars that are neither escaped nor within code."""
+    """The number of columns in a row of a table; escaped bars and those in code do not count."""
     return len(re.sub(r"`[^`]*`|\\\|", "", line).strip().strip("|").split("|"))
 
 
 @pytest.mark.parametrize("file", documents(), ids=lambda file: str(file.relative_to(ROOT)))
 def test_tables_are_whole(file: Path) -> None:
-    """Rows follow a head and its rule without a gap, with as many columns: else they are shown as text."""
+    """Every table has a head and a rule with as many columns as its rows; otherwise it would be shown as text."""
     wrong = []
     columns, before, fenced = 0, "", False
     lines = file.read_text().splitlines()
@@ -159,12 +159,12 @@ def test_no_page_limits_the_norm_to_some_methods() -> None:
 
 
 def prose(file: Path) -> str:
-    """A document without what it shows as code."""
+    """A document without its code."""
     return re.sub(r"`[^`\n]*`", "`code`", re.sub(r"```.*?```", "", file.read_text(), flags=re.S))
 
 
 def anchors(file: Path) -> set[str]:
-    """What links to headings of a document are called on GitHub."""
+    """The anchors that GitHub makes of the headings of a document."""
     text = re.sub(r"```.*?```", "", file.read_text(), flags=re.S)
     headings = [re.sub(r"[`*]", "", h).strip().lower() for h in re.findall(r"^#+ (.*)$", text, flags=re.M)]
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
@@ -198,13 +198,13 @@ def test_every_page_and_image_is_linked() -> None:
 
 
 def test_results_that_are_kept_are_told() -> None:
-    """Only what a page names is in bench/results."""
+    """bench/results has exactly the files that the page of measurements names."""
     named = set(re.findall(r"bench/results/([\w.-]+\.json)\)", (ROOT / "docs/notes/measurements.md").read_text()))
     assert named == {file.name for file in (ROOT / "bench/results").iterdir()}
 
 
 def test_paths_of_documents_exist() -> None:
-    """Where code names a page of docs/, it is there."""
+    """Pages of docs/ that code names exist."""
     wrong = []
     for file, lines in texts():
         for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Wrong use: refused before any work, with the value seen and what would do."""
+"""Wrong use is refused before any work; the message has the value and what is needed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_wrong_systems(a: Any, b: Any, error: type[Exception], text: str) -> Non
 
 
 class Mat:
-    """What of petsc4py's Mat is used: the sizes, and this rank's rows."""
+    """The parts of petsc4py's Mat that Tacit uses: sizes, and this rank's rows."""
 
     def __init__(self, a: sp.csr_array, rows: slice = slice(None), assembled: bool = True) -> None:
         self.a, self.rows, self.assembled = sp.csr_array(a), rows, assembled
@@ -140,7 +140,7 @@ def test_matrices_of_petsc() -> None:
 
 def test_matrices_of_petsc_keep_their_rows() -> None:
     def rank(comm: Any) -> None:
-        cut = [0, 1, 6]  # not as Tacit would share them out
+        cut = [0, 1, 6]  # not the equal blocks of Tacit
         mine = slice(cut[comm.rank], cut[comm.rank + 1])
         matrix = tacit.csr(Mat(A, mine), comm=comm)
         assert matrix.own_range == (mine.start, mine.stop)

@@ -1,7 +1,7 @@
-"""What README and the guide show is run: Python blocks and commands, page by page, in the order of the page.
+"""Runs the Python blocks and commands of README and the guide, page by page, in the order of the page.
 
-A comment before a block marks what is not: `<!-- not run: why -->`, or `<!-- file: name.py -->` for a file that the
-reader saves.
+A comment before a block marks exceptions: `<!-- not run: why -->` for a block that is not run, `<!-- file: name.py -->`
+for a file that the reader saves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def commands(block: Block) -> list[list[str]]:
 
 
 def own_files(folder: Path) -> None:
-    """What stands for files of the reader's."""
+    """Makes the files that the pages assume the reader has."""
     h5py = pytest.importorskip("h5py")
     from scipy.io import mmwrite
 

@@ -199,7 +199,7 @@ def step(i: np.ndarray, j: np.ndarray) -> np.ndarray:
 
 
 def test_kernel_that_jumps() -> None:
-    """Nothing smooth about it: mended where it may be, told where not."""
+    """A kernel that is not smooth: blocks are compressed again if verify allows it, otherwise there is a warning."""
     p = np.random.default_rng(0).standard_normal((1200, 3))
     a = whole(step, 1200, 1200)
     x = np.random.default_rng(1).standard_normal(1200)

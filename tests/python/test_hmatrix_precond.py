@@ -11,7 +11,7 @@ import tacit
 
 
 def charges(n: int) -> tuple[np.ndarray, Any]:
-    """Points on a sphere of which a half stand close together, and 1 / r between them: badly conditioned."""
+    """1 / r between points on a sphere, half of which are close together: an ill-conditioned matrix."""
     k = np.arange(n)
     z = 1 - (2 * k + 1) / n
     r, angle = np.sqrt(1 - z * z), 2.399963229728653 * k

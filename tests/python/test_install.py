@@ -1,5 +1,6 @@
-"""What `cmake --install` leaves is enough for a program of somebody else: find_package(tacit), compile, run. What a
-machine lacks is named before anything is installed, and a module that does not work when it has been built."""
+"""A program of a user compiles and runs with what `cmake --install` installs, by find_package(tacit). Missing
+requirements are reported before anything is installed, and so is a module that does not work after it has been built.
+"""
 
 import os
 import re
@@ -18,7 +19,7 @@ EXAMPLE = ROOT / "examples" / "cpp"
 
 
 def call(*command: object, cwd: Path | None = None) -> str:
-    """The output of a command; if it fails, the test does, and shows it."""
+    """The output of a command. If the command fails, the test fails and shows the output."""
     done = subprocess.run([str(word) for word in command], cwd=cwd, text=True, capture_output=True, timeout=280)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout

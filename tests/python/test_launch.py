@@ -147,7 +147,7 @@ class TestRanks:
     @pytest.mark.slow
     @pytest.mark.parametrize("killed", ["a rank", "mpiexec", "all"])
     def test_shared_memory_after_a_kill(self, tmp_path: Path, killed: str) -> None:
-        """It goes with the job, or where that cannot clear up any more, with the start of the next one."""
+        """It is removed with the job, or if the job was killed, at the start of the next one."""
         with endless(poisson(tmp_path / "p.mtx", 60), "--ranks", "2", "--path", "shared", cwd=tmp_path) as job:
             begun = processes_of("p.mtx", tmp_path)
             mpiexec = next(pid for pid, parent in begun.items() if parent == job.pid)
@@ -227,7 +227,7 @@ def test_crowds_are_refused_before_anything_starts(tmp_path: Path, monkeypatch: 
     path = poisson(tmp_path / "p.mtx", 3)
     script = tmp_path / "a.py"
     script.write_text("raise SystemExit('started')")
-    nobody = tmp_path / "mpiexec"  # fails the test where it is asked to start ranks
+    nobody = tmp_path / "mpiexec"  # fails the test if it is asked to start ranks
     nobody.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Open MPI 4.1.4 && exit\necho started >&2; exit 9\n')
     nobody.chmod(0o755)
     for words, told in (

@@ -155,7 +155,7 @@ def test_wrong_use_is_told(method: str, options: dict[str, Any], told: str) -> N
 
 
 def test_a_basis_that_cannot_be_is_survived() -> None:
-    # A monomial basis of 20 vectors has no digits left: the method steps down, tells, and answers.
+    # A monomial basis of 20 vectors is singular to rounding: the method falls back, reports it, and converges.
     a, b = laplacian(30, 30), np.ones(900)
     r = tacit.solve(a, b, method="ca-gmres", step=20, basis="monomial", restart=60, rtol=1e-9)
     assert r.converged, r.summary()

@@ -107,9 +107,9 @@ def test_projection_has_no_failed_bottom(bottom: str) -> None:
 
 @pytest.mark.parametrize(("shape", "cycles"), [((64, 64, 64), 15), ((96, 64, 80), 29)])
 def test_a_jump_on_faces_does_not_stop_cycles(shape: tuple[int, ...], cycles: int) -> None:
-    """beta on the interface is that of one side: coarse faces have to count what lies between coarse centres. Cells of
-    96 x 64 x 80 are half as long again along one axis as along another, where points are smoothed less: 0.40 a cycle
-    instead of 0.21.
+    """beta on the interface is that of one side, so coarse faces must account for the fine faces between coarse
+    centres. Cells of 96 x 64 x 80 are half as long again along one axis as along another, where point smoothers are
+    weaker: a cycle reduces the residual by 0.40 instead of 0.21.
     """
     cells = mg.cells(shape, "periodic")
     A = mg.finite_volume(cells, 1.0, 0.1, beta=lambda x, y, z: 1 + 9 * (x > 0.5))
@@ -321,7 +321,7 @@ def test_one_full_cycle_treats_all_ends_alike() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_virtual_device_solves_as_the_host_does(dtype: str) -> None:
-    """The kernels of a device, played by the processor, on an L-shape with boxes that touch."""
+    """The kernels of a device, run by the processor, on an L-shape with boxes that touch."""
     cells = mg.cells((40, 32), [("dirichlet", "neumann"), "periodic"], boxes=8, inside=lambda x, y: x < 0.5 or y < 0.5)
     A = mg.finite_volume(cells, a=0.1, beta=lambda x, y: 1.5 + np.sin(6 * x + y), dtype=dtype)
     f = A.sample(lambda x, y: np.cos(5 * x) - y)

@@ -20,7 +20,7 @@ BOUNDARIES = ["dirichlet", "neumann", "periodic"]
 
 
 def grid_matrix(shape: tuple[int, ...], weights: dict[tuple[int, ...], float], boundary: list[str]) -> np.ndarray:
-    """What a stencil means, point by point."""
+    """The matrix of a stencil, by its definition, point by point."""
     n = int(np.prod(shape))
     a = np.zeros((n, n))
     for point in np.ndindex(*shape):

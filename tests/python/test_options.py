@@ -1,4 +1,4 @@
-"""Options of applications, of what names a method inside, and their agreement over ranks: one table each."""
+"""Options of applications, options that take a method object, and their comparison between ranks."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_ranks_have_to_give_the_same() -> None:
 
 
 def test_ranks_use_the_digits_of_one() -> None:
-    """What differs by rounding is no difference, and no other number on another rank."""
+    """Numbers that differ between ranks by rounding are accepted, and all ranks then use the same one."""
     a, b = system(8)
 
     def rank(comm: Any) -> tuple[Any, Any]:
@@ -231,7 +231,7 @@ def test_ranks_use_the_digits_of_one() -> None:
 
 
 def test_types_have_the_options_of_the_tables() -> None:
-    """What a checker sees is what the compiled part knows: names, and choices."""
+    """The types for a checker have the names and choices of the compiled part."""
     for made, table, taker in (
         (_described.SolveOptions, _described.SOLVE, ""),
         (_described.MultigridOptions, _described.MULTIGRID, ""),

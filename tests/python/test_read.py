@@ -1,4 +1,4 @@
-"""Files: what is read, what is refused and with which words; the same on several ranks."""
+"""Files: which are read, which are refused and with which message; the same on several ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tacit import io
 
 
 def petsc(path: Path, a: sp.csr_array) -> None:
-    """PETSc's binary format, by its manual."""
+    """Writes PETSc's binary format as its manual defines it."""
     a = a.tocsr()
     with path.open("wb") as f:
         f.write(struct.pack(">4i", 1211216, *a.shape, a.nnz))
@@ -233,7 +233,7 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
 
 
 def test_bombs_and_claims(tmp_path: Path) -> None:
-    """Sizes are compared with the file before memory is taken."""
+    """Claimed sizes are compared with the file before memory is allocated."""
     header = streams.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
     path = tmp_path / "claim.npy"

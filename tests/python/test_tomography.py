@@ -1,4 +1,4 @@
-"""Projectors, reconstructions and scans, by what is known of them."""
+"""Projectors, reconstructions and scans, against known properties."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ def test_computed_entries_are_those_that_are_stored() -> None:
 
 
 def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tuned projector is not slower than the quicker of what is computed and what is stored, in seconds of the
-    processor on one thread, which hardly depend on what else the machine does."""
+    """A tuned projector is not slower than the faster of computed and stored entries, in processor time on one thread,
+    which hardly depends on other load."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     angles = angles_of(180) + 0.01
     rng = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.Monke
                     P.operator.rmatmat(y)
                     best[i] = min(best[i], time.thread_time() - begin)
             assert best[0] <= 1.5 * best[1:].min(), (tuned.operator.storage, best)
-            # What was found is kept, and found again.
+            # The result of tuning is stored and used again.
             kept = (tmp_path / "tacit/tiled.tsv").read_text()
             again = tomography.projector(angles, 192, columns=columns, tune=True)
             assert again.operator.storage == tuned.operator.storage
@@ -401,7 +401,7 @@ def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
 
 
 def test_scans_that_do_not_say_what_they_hold(tmp_path: Path) -> None:
-    """Counts without the frames that make line integrals of them, and angles that nobody gave, are not guessed at."""
+    """Counts without white and dark frames, and scans without angles, are not guessed at silently."""
     angles, images = scan(tmp_path / "whole.h5")
 
     def without(*names: str, **more: Any) -> str:
@@ -455,7 +455,7 @@ def test_scans_that_do_not_say_what_they_hold(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert near(found)
 
-    # Angles that are not there are assumed in so many words; others can be given.
+    # For missing angles an assumption is made, with a warning; others can be given.
     done, found = images_of(without("theta"))
     assert done.returncode == 0, done.stderr
     assert near(found)
@@ -484,7 +484,7 @@ def test_an_axis_beside_the_detector_is_refused(tmp_path: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert "0 to 32" in done.stderr
         assert not (tmp_path / "o.npy").exists()
-    # A projector has any axis; a reconstruction from rays that meet nothing is none.
+    # A projector may have any axis; a reconstruction needs rays that meet the image.
     b = np.ones((12, 16))
     with pytest.raises(ValueError, match=r"no ray meets the image.*-11\.3.* to 27\.3"):
         tomography.reconstruct(b, angles_of(12), centre=1e9)
@@ -581,7 +581,7 @@ def test_dead_bins_lie_between_live_ones() -> None:
 
 
 def test_scans_that_cannot_be_right(tmp_path: Path) -> None:
-    """One error with one line, never a traceback, and never images said to be done."""
+    """An error of one line, without a traceback, and no images that are reported as done."""
     from tacit.app import scans
 
     def changed(name: str, change: Any) -> str:
@@ -651,7 +651,7 @@ def test_tooth() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rays_beside_the_image_are_nothing(dtype: str) -> None:
-    """Not what rounding leaves: SIRT divides by the sums of rows."""
+    """Their sums are exactly zero and not rounding errors, since SIRT divides by the sums of rows."""
     theta, ones = np.arange(11) * np.pi / 11, np.ones((1, 13, 13))
     images = []
     for form in ("computed", "list"):

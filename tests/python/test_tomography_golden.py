@@ -1,5 +1,5 @@
-"""Arrays of TomoPy's own tests (BSD licence): its projections, and what its algebraic methods make of them in four
-iterations, done here with our matrix. Skipped where the arrays are not."""
+"""Compares with arrays of TomoPy's own tests (BSD licence): projections, and the images of its algebraic methods after
+four iterations, computed here with our matrix. Skipped where the arrays are missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def over(a: Array, b: Array) -> Array:
 
 
 def sirt(P: tomography.Projector, b: Array) -> Array:
-    # Rays are weighed by their squares here, not by their sums as in our own method.
+    # TomoPy weights rays by the sums of their squared entries, our SIRT by the sums of their entries.
     A = P.operator.to_scipy()
     squares = np.empty(b.size)
     squares[P.ray_order] = np.asarray(A.multiply(A).sum(1)).ravel()

@@ -1,4 +1,4 @@
 """Applications: boundary elements, multigrid on grids, tomography, sparse networks, Poisson in the unit cube.
 
-`tacit.bem` is `tacit.app.bem`, and so on: the package finds them when they are asked for.
+`tacit.bem` is `tacit.app.bem`, and so on; the package imports them at the first access.
 """

@@ -4,7 +4,7 @@ Charge of density sigma on surfaces of triangles, constant on each, makes the po
 
     phi(x) = 1 / (4 pi eps0) * integral of sigma(y) / |x - y| dy.
 
-Where phi is known on the conductors, sigma solves A sigma = phi, A a dense matrix kept in hierarchical form. Densities
+Where phi is known on the conductors, sigma solves A sigma = phi with a dense matrix A, stored as an H-matrix. Densities
 are in units of eps0 V / u, u the unit of the mesh; charges are divided by 4 pi eps0 (in V u), so that the capacitance
 of a sphere is its radius.
 
@@ -73,11 +73,11 @@ EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
 class Capacitance(NamedTuple):
     """The capacitance matrix and how it was found."""
 
-    matrix: Array  #: (k, k), over 4 pi eps0: charge of conductor i where conductor j is at 1 V and the others at 0
+    matrix: Array  #: (k, k), over 4 pi eps0: the charge of conductor i when conductor j is at 1 V and the others at 0
     asymmetry: float  #: largest |C_ij - C_ji| over the largest |C_ij|: 0 for exact equations
     converged: bool
-    iterations: int  #: of all solves
-    residual_norm: float  #: the largest
+    iterations: int  #: the sum over all solves
+    residual_norm: float  #: the largest of all solves
     seconds: float
 
 
@@ -89,14 +89,15 @@ class Charges(Outcome):
     density : numpy.ndarray
         sigma of each triangle of the mesh, in units of eps0 V / u.
     charge : numpy.ndarray
-        Of each conductor, over 4 pi eps0, in V u: times ``4 pi EPS0`` metres a unit of the mesh it is in coulombs.
+        Of each conductor, over 4 pi eps0, in V u. In coulombs: times 4 pi ``EPS0`` times the metres in a unit of the
+        mesh.
     potential : numpy.ndarray
-        Of each conductor, in V; NaN where triangles of one conductor were given different ones.
+        Of each conductor, in V; NaN where its triangles were given different potentials.
     field : tuple of float
         The uniform field from outside, in V / u.
     converged, reason, advice, iterations, residual_norm, seconds, counts, history, method, precond, warnings
-        As of :class:`tacit.Result`; with floating conductors ``iterations`` counts all solves, and ``residual_norm`` is
-        that of their sum.
+        As in :class:`tacit.Result`. With floating conductors ``iterations`` is the sum over all solves, and
+        ``residual_norm`` that of the combined solution.
     """
 
     def __init__(self, system: System, density: Array, facts: dict[str, Any]) -> None:
@@ -159,23 +160,23 @@ class Charges(Outcome):
         return layout.gather(mine, s.comm), p
 
     def potential_at(self, points: Any) -> Array:
-        """The potential in V at points (n, 3), the same on all ranks: of the charges and of the field from outside.
-        Collective; ranks share the points, each of which looks at all triangles.
+        """The potential in V at points (n, 3), the same on all ranks: that of the charges plus that of the external
+        field. Collective. The points are divided among ranks; each takes a sum over all triangles.
         """
         phi, p = self._at(points, "bem_potential", "points")
         total: Array = phi - (p - self.origin) @ np.asarray(self.field)
         return total
 
     def field_at(self, points: Any) -> Array:
-        """The field in V / u at points: (n, 3). On a triangle, across which it jumps by sigma / eps0, the mean of both
-        sides. Collective.
+        """The field in V / u at points (n, 3), of shape (n, 3). It jumps by sigma / eps0 across a triangle; on a
+        triangle this is the mean of both sides. Collective; cost as of :meth:`potential_at`.
         """
         field, _ = self._at(points, "bem_field", "points")
         total: Array = field + np.asarray(self.field)
         return total
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
+        """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
         data = {
             "charge_density": np.asarray(self.density, dtype=np.float64),
             "conductor": self.system.conductor.astype(np.int32),
@@ -184,7 +185,7 @@ class Charges(Outcome):
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
-        """Two views of the charge density: .png, .pdf, .svg. Local."""
+        """Plots two views of the charge density to a file: .png, .pdf, .svg. Local."""
         from ..plot import bem as figures
 
         mesh = self.system.mesh
@@ -207,15 +208,16 @@ class System:
     Attributes
     ----------
     A : tacit.HMatrix
-        In the order of its cluster tree: unknown k belongs to triangle ``order[k]``. It acts on ``weight`` times the
-        density and gives ``weight`` times the potential (1, or the root of the area for "galerkin").
+        In the order of its cluster tree: unknown k belongs to triangle ``order[k]``. It maps ``weight`` times the
+        density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of the areas.
     mesh : Mesh
     conductor : numpy.ndarray of int
-        Of each triangle.
+        The conductor of each triangle, from 0.
     conductors : int
+        Their number.
     order, weight : numpy.ndarray
     seconds : float
-        That the assembly took, on the slowest rank.
+        Time of the assembly, on the slowest rank.
     """
 
     def __init__(self, mesh: Mesh, conductor: Array, options: dict[str, Any], on: Any, threads: int) -> None:
@@ -239,7 +241,7 @@ class System:
         return f"<System of {n} triangles on {self.conductors} conductors, {self.discretisation}>"
 
     def product_seconds(self, repeat: int = 5) -> float:
-        """The time of one product with A, the best of `repeat`, on the slowest rank. Collective."""
+        """Seconds of one product with A: the least of `repeat` on each rank, the largest over ranks. Collective."""
         first, last = self.A.own_range
         x = np.ones(last - first, dtype=self.A.dtype)
         best = math.inf
@@ -251,7 +253,7 @@ class System:
         return float(self.comm.all_max_real(best))
 
     def _potentials(self, potential: Any) -> tuple[Array, Array]:
-        """By triangle, and by conductor (NaN where a conductor has several)."""
+        """The potentials by triangle, and by conductor (NaN where a conductor has several)."""
         n, k = len(self.mesh), self.conductors
         given = np.asarray(as_array(potential, "potential"), dtype=np.float64)
         if given.ndim == 0 or given.shape == (1,):
@@ -296,29 +298,29 @@ class System:
         raise_on_failure: bool = False,
         **options: Unpack[SolveOptions],
     ) -> Charges:
-        """The charges for these potentials. Collective; all ranks give the same.
+        """Solves for the charges at these potentials. Collective; all ranks pass the same arguments.
 
         Parameters
         ----------
         potential : float or array_like
             In V: one number, one for each conductor or one for each triangle.
         floating : bool or sequence of int
-            Conductors that nothing holds at a potential (True: all): theirs is found from their `net_charge`, one
-            more solve for each.
+            Conductors whose potential is not given (True: all). It is found from their `net_charge`, with one more
+            solve for each.
         net_charge : float or array_like
             Of the floating conductors, over 4 pi eps0.
         field : (3,) floats
-            A uniform field E from outside, in V / u, potential -E . (x - origin). Over a grounded plane it is
-            perpendicular to it.
+            An external uniform field E, in V / u, with the potential -E . (x - origin). Over a grounded plane, E must
+            be perpendicular to the plane.
         origin : (3,) floats, optional
-            Where its potential is 0. Default: 0, or on the plane.
+            A point where the potential of the field is 0. Default: (0, 0, 0); with a plane always on the plane.
         method, precond, callback, raise_on_failure, **options
-            Of :func:`tacit.solve`; ``rtol`` is 1e-7 where it is not given.
+            As for :func:`tacit.solve`; the default of ``rtol`` is 1e-7.
 
         Raises
         ------
         ValueError
-            For shapes, conductors and fields that do not fit.
+            For arguments of a wrong shape, conductors that do not exist, and fields that are not along a plane's axis.
         """
         k = self.conductors
 
@@ -416,7 +418,7 @@ class System:
         return Charges(self, sigma, facts)
 
     def capacitance(self, **options: Any) -> Capacitance:
-        """The capacitance matrix, one solve a conductor; `options` of :meth:`solve`. Collective."""
+        """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. Collective."""
         found = [self.solve(np.eye(self.conductors)[c], **options) for c in range(self.conductors)]
         matrix = np.column_stack([f.charge for f in found])
         return Capacitance(
@@ -451,7 +453,7 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
 
 
 class Options(BemOptions, HmatrixOptions, total=False):
-    """What :func:`assemble` takes besides, for type checkers."""
+    """The ``**options`` of :func:`assemble`, for type checkers."""
 
 
 def assemble(
@@ -464,13 +466,15 @@ def assemble(
     comm: Any = None,
     **options: Unpack[Options],
 ) -> System:
-    """The matrix of the single layer on a mesh, as an H-matrix. Collective; the mesh is the same on every rank.
+    """Assembles the matrix of the single-layer potential on a mesh as an H-matrix. Collective; the mesh is the same on
+    every rank.
 
     Parameters
     ----------
     mesh : Mesh
     conductors : str or array_like of int
-        "components" (triangles that hang together), "one", the name of cell data, or a number for each triangle.
+        "components" (each connected part of the mesh), "one" (all triangles), the name of cell data, or a number for
+        each triangle.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
     scalar : dtype
@@ -480,9 +484,9 @@ def assemble(
     comm : communicator, optional
     **options
         ``discretisation`` ("collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric
-        matrix), ``quadrature`` (0.05: relative accuracy of entries, in tolerances), ``assembly`` ("host", "cuda",
-        "virtual": who evaluates entries and finds crosses); and those of :func:`tacit.hmatrix`, ``tolerance`` (1e-4)
-        and the rest, but the symmetry: docs/reference/h-matrices.md.
+        matrix), ``quadrature`` (0.05: the accuracy of entries, as a multiple of ``tolerance``), ``assembly`` ("host",
+        "cuda", "virtual": where entries are evaluated and blocks compressed); and those of :func:`tacit.hmatrix`
+        except ``symmetry``, such as ``tolerance`` (1e-4): docs/reference/h-matrices.md.
 
     Returns
     -------
@@ -491,12 +495,12 @@ def assemble(
     Raises
     ------
     tacit.InputError
-        For triangles without area or that repeat others (:meth:`Mesh.mended` leaves them out), coordinates that are
-        not finite, triangles beyond the plane.
+        For triangles without area, repeated triangles (:meth:`Mesh.mended` removes both), coordinates that are not
+        finite, and triangles beyond the plane.
     ValueError
-        For an option that is not what it has to be, or not the same on all ranks.
+        For an invalid option, or options that differ between ranks.
     tacit.EnvironmentFailure
-        For assembly="cuda" where no GPU answers or none was built for.
+        For assembly="cuda" without a GPU or in a build without CUDA.
     """
     on = _comm.resolve(comm)
 
@@ -547,7 +551,7 @@ _SOLVING -= HMATRIX.keys()
 
 
 def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
-    """``assemble(mesh, ...).solve(potential, ...)``: options of both.
+    """``assemble(mesh, ...).solve(potential, ...)``, with the options of both.
 
     Examples
     --------

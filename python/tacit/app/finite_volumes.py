@@ -1,4 +1,4 @@
-"""Cells in boxes and finite volumes on them; all of it is in :mod:`tacit.multigrid` too."""
+"""Cells in boxes, and finite-volume operators on them. All names are in :mod:`tacit.multigrid` too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stencils() -> list[str]:
 
 
 class Cells:
-    """The cells of a rectangular domain that are there, in boxes on ranks. See :func:`cells`."""
+    """The cells of a rectangular domain, or of some boxes of it, distributed over ranks. See :func:`cells`."""
 
     __slots__ = ("_handle", "boundary", "comm", "lengths", "shape")
 
@@ -38,12 +38,12 @@ class Cells:
 
     @property
     def count(self) -> int:
-        """Cells over all ranks."""
+        """The number of cells over all ranks."""
         return int(self._handle.cells)
 
     @property
     def patches(self) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
-        """(lower, upper, rank) of each box, after those of one rank that make up a larger one were merged."""
+        """(lower, upper, rank) of each box, after boxes of one rank that make up a larger box have been merged."""
         n = len(self.shape)
         return [(tuple(low[:n]), tuple(high[:n]), rank) for low, high, rank in self._handle.patches]
 
@@ -53,7 +53,7 @@ class Cells:
         return f"<tacit cells, {shape}{part}, {len(self._handle.patches)} patches on {self.comm.size} ranks>"
 
     def centres(self) -> list[Array]:
-        """x, (y, (z)) of this rank's cells, in the order of vectors."""
+        """The coordinates x, (y, (z)) of the centres of this rank's cells, in the order of vectors."""
         at = self._handle.centres().reshape(-1, 3)
         return [np.ascontiguousarray(at[:, k]) for k in range(len(self.shape))]
 
@@ -100,11 +100,11 @@ def cells(
     lengths : sequence of float, optional
         Of the domain. Default: 1.
     boxes : int or sequence of int, optional
-        The domain is cut into boxes of so many cells, which are dealt to the ranks and are never cut. Default: one
-        box a
-        rank.
+        Cells of a box along each axis. The domain is divided into such boxes, and each is assigned to a rank whole.
+        Default: one box for each rank.
     inside : callable, optional
-        ``inside(x, y, z)``: whether the box with this middle is there; faces to boxes that are not are Dirichlet.
+        ``inside(x, y, z)``: whether the box with this centre is part of the domain. Faces to boxes that are not are
+        Dirichlet faces.
     comm : communicator, optional
 
     Returns
@@ -135,7 +135,7 @@ def cells(
         return n, pairs, extent, edge
 
     n, pairs, extent, edge = agreed(on, look)
-    # With fewer than three axes the callable is given the axes that there are.
+    # With fewer than three axes the callable is given one argument for each axis.
     test = None if inside is None else lambda x, y, z: bool(inside(*(x, y, z)[: len(n)]))
     return Cells(_core.boxes(on, n, pairs, extent, edge, test), on, pairs, extent)
 
@@ -158,15 +158,17 @@ class FiniteVolume(Operator):
 
     @property
     def singular(self) -> bool:
-        """A maps constants to zero: a = 0 and nothing is Dirichlet. Solutions have mean 0, that of f is removed."""
+        """Whether A maps constants to zero: a = 0 and no Dirichlet face. Then the mean of f is subtracted, and
+        solutions have mean 0.
+        """
         return bool(self._handle.singular)
 
     def is_hermitian(self) -> bool:
         return bool(self._handle.symmetric)
 
     def sample(self, f: Callable[..., Any] | float) -> Array:
-        """f(x, y, z) at the centres of this rank's cells; with the fourth-order stencil its averages over them, by two
-        Gauss points an axis. `f` takes arrays.
+        """f(x, y, z) at the centres of this rank's cells; with the fourth-order stencil the averages over cells, by two
+        Gauss points along each axis. `f` is a number or a function of arrays. Local.
         """
         at = self.cells.centres()
         if self.stencil == "fourth-order" and callable(f):
@@ -176,9 +178,9 @@ class FiniteVolume(Operator):
         return np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), at[0].shape))
 
     def boundary_terms(self, value: Any = None, flux: Any = None) -> Array:
-        """What the data of the boundary add to the right-hand side of this rank's cells: u = value(x, y, z) on
-        Dirichlet
-        faces, beta du/dn = flux(x, y, z), outwards, on Neumann faces. Numbers or functions of numbers. Collective.
+        """The contribution of boundary data to the right-hand side of this rank's cells: u = value(x, y, z) on
+        Dirichlet faces, and beta du/dn = flux(x, y, z), n outwards, on Neumann faces. Numbers, or functions of numbers
+        (not of arrays). Collective.
         """
         axes = len(self.cells.shape)
 
@@ -197,14 +199,14 @@ class FiniteVolume(Operator):
         return self.cells.to_grid(own, fill)
 
     def assemble(self) -> Operator:
-        """The same as a sparse matrix. Collective."""
+        """The operator as a stored matrix. Collective."""
         from ..op import Csr
 
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 
 
 def _averages(f: Callable[..., Any], at: Sequence[Array], cells: Cells, axes: Any) -> Any:
-    """f of arrays, averaged along some axes over the width of a cell by two Gauss points each."""
+    """Averages of f, a function of arrays, over the width of a cell along some axes, by two Gauss points on each."""
     total: Any = 0.0
     signs = list(itertools.product((-1, 1), repeat=len(list(axes))))
     for sign in signs:
@@ -226,31 +228,32 @@ def finite_volume(
     mean: str = "harmonic",
     dtype: npt.DTypeLike = "float64",
 ) -> FiniteVolume:
-    """The operator a alpha u - b div(beta grad u) on cells, without a matrix.
+    """The operator a alpha u - b div(beta grad u) on cells, matrix-free.
 
     Parameters
     ----------
     cells : Cells
     a, b : float
     alpha : float, callable or array, optional
-        At centres: a number, ``alpha(x, y, z)`` of arrays, or values of this rank's cells. Default: 1.
+        A number, a function ``alpha(x, y, z)`` of arrays, evaluated at centres, or values of this rank's cells.
+        Default: 1.
     beta : float, callable or array, optional
-        A callable is asked at the centres of faces. An array holds this rank's cells (``cells.from_grid``), and faces
-        take the `mean` of the two beside them. Default: 1.
+        A number; a function ``beta(x, y, z)`` of arrays, evaluated at the centres of faces; or values of this rank's
+        cells (``cells.from_grid``), of which a face takes the `mean` of its two cells. Default: 1.
     stencil : str
-        "7-point" (3, 5 or 7 points, second order, symmetric, any boxes), "27-point" (3, 9 or 27 points, second
-        order with an error alike in all directions; a, b alone, on cubes) or "fourth-order" (averages over cells;
-        alpha and beta numbers or callables). The last two need a whole rectangle; the fourth order also boxes of two
-        cells and more at its ends.
+        "7-point" (3, 5 or 7 points, second order, symmetric, any boxes), "27-point" (3, 9 or 27 points, second order
+        with an isotropic error; constant coefficients, cells that are cubes) or "fourth-order" (unknowns are averages
+        over cells; alpha and beta are numbers or callables). The last two need all cells of a rectangle; the fourth
+        order also needs boxes of at least two cells at the ends of the domain.
     mean : str
-        "harmonic" (the flux stays continuous where beta jumps) or "arithmetic".
+        "harmonic" (which keeps the flux continuous where beta jumps between cells) or "arithmetic".
     dtype : dtype
         float64 or float32.
 
     Returns
     -------
     FiniteVolume
-        Collective; with beta by cells, one exchange.
+        Collective; one exchange if beta is given by cells.
     """
     axes = len(cells.shape)
 

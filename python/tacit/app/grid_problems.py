@@ -1,6 +1,5 @@
-"""Problems on cells with known answers: a synthetic Helmholtz problem, projections of flows of two densities,
-gravity of
-clustered matter, diffusion. Made from formulas, the same on every machine.
+"""Test problems on cells: a synthetic Helmholtz problem, projections of flows with two densities, gravity of clustered
+matter, diffusion. They are made from formulas and are the same on every machine.
 
 Each is a :class:`Problem`: an operator of :mod:`tacit.multigrid`, a right-hand side and, where it is known, the
 solution.
@@ -22,12 +21,12 @@ __all__ = ["Problem", "diffusion", "gravity", "helmholtz", "projection", "spectr
 
 @dataclass
 class Problem:
-    """A u = f; this rank's parts."""
+    """A system A u = f, with this rank's parts of vectors."""
 
     A: mg.FiniteVolume
     f: Array
-    exact: Array | None = None  #: the solution: that of the differential equation, or of the discrete one
-    is_discrete: bool = False  #: what `exact` solves: A u = f to rounding
+    exact: Array | None = None  #: the solution of the differential equation or of A u = f, if known
+    is_discrete: bool = False  #: whether `exact` solves A u = f up to rounding
     about: dict[str, Any] = field(default_factory=dict)
 
 
@@ -43,9 +42,8 @@ def _bubble(*c: Array) -> Array:
 
 
 def spectral_solution(A: mg.FiniteVolume, f: Array, a: float, b: float) -> Array:
-    """The discrete solution of a u - b lap u = f on a whole periodic domain by a Fourier transform of the operator's
-    own
-    symbol (the mean of u is 0 where a = 0). On every rank the whole grid is transformed. Collective.
+    """The solution of the discrete problem a u - b lap u = f on a whole periodic domain, by Fourier transform with the
+    symbol of the discrete operator (if a = 0, u has mean 0). Every rank transforms the whole grid. Collective.
     """
     grid = A.to_grid(f)
     symbol: Any = np.full(grid.shape, a)
@@ -75,12 +73,12 @@ def helmholtz(
     dtype: str = "float64",
     comm: Any = None,
 ) -> Problem:
-    """a u - b div(beta grad u) = f on the unit cube; a = b = 0.9 (a = 0, b = 1 unless periodic).
+    """a u - b div(beta grad u) = f on the unit cube. Default: a = b = 0.9 if periodic, else a = 0 and b = 1.
 
-    coefficient: "constant" (beta = 1, known to be), "stored" (beta = 1, as numbers), "bubble" (5.5 + 4.5 tanh(10 (r -
-    1/4)), r the distance from the centre). rhs: "triangle" (a product of triangle waves of the domain's period;
-    Williams
-    et al. 2014) or "manufactured" (u a product of sines; exact is known to the order of the discretisation).
+    coefficient: "constant" (beta = 1, not stored), "stored" (beta = 1, stored for every cell), "bubble" (beta = 5.5 +
+    4.5 tanh(10 (r - 1/4)), r the distance from the centre). rhs: "triangle" (a product of triangle waves with the
+    period of the domain; Williams et al. 2014) or "manufactured" (u is a product of sines, the solution of the
+    differential equation).
     """
     a = (0.9 if boundary == "periodic" else 0.0) if a is None else a
     b = (0.9 if boundary == "periodic" else 1.0) if b is None else b
@@ -137,7 +135,7 @@ class _Uniform:
 
 
 class _Flame:
-    """Light gas above a wrinkled sheet, heavy gas below with light bubbles in it."""
+    """A flow with two densities: light gas above a wavy interface, heavy gas with light bubbles below it."""
 
     def __init__(self, jump: float, axes: int) -> None:
         u = _Uniform(2)
@@ -201,14 +199,12 @@ def projection(
     comm: Any = None,
     cells: mg.Cells | None = None,
 ) -> Problem:
-    """D (1/rho) G phi = D U* - S with a density that jumps by the factor `jump`, negated so that it is positive
-    definite.
+    """The projection of a velocity U* to a given divergence S: D (1/rho) G phi = D U* - S, negated so that the operator
+    is positive definite. The density rho jumps by the factor `jump`.
 
-    Periodic but for the last axis: inflow below (U given, no correction), outflow above (phi = 0). 1/rho on faces is
-    2 /
-    (rho_1 + rho_2). `ell`: on an L-shaped set of boxes of n/8 cells, with phi = 0.1 cos 2 pi x cos 2 pi y cos 2 pi z
-    on the
-    faces to where nothing is, as a level of an adaptive mesh would have it.
+    Periodic except along the last axis: inflow at the lower end (U given, Neumann), outflow at the upper (phi = 0).
+    1/rho on a face is 2 / (rho_1 + rho_2). `ell`: on an L-shaped set of boxes of n/8 cells, as on a level of an
+    adaptive mesh, with phi = 0.1 cos 2 pi x cos 2 pi y cos 2 pi z on the faces to missing boxes.
     """
     flame = _Flame(jump, axes)
     ends: list[Any] = ["periodic"] * (axes - 1) + [("neumann", "dirichlet")]
@@ -224,7 +220,7 @@ def projection(
             normal = np.abs(face[d] * n - np.round(face[d] * n)) < 0.25
             for side in (-1, 1):
                 beside = face[d] + side * h / 2
-                # Beyond an end that is not periodic stands what is inside of it.
+                # Beyond an end that is not periodic, the density of the nearest cell inside.
                 beside = np.clip(beside, h / 2, 1 - h / 2) if d == axes - 1 else beside % 1.0
                 c = [beside if k == d else v for k, v in enumerate(face)]
                 total += np.where(normal, flame.density(time, *c), 0)
@@ -271,7 +267,7 @@ def _sum_of_modes(n: int, weight: Callable[[list[int], int], complex]) -> Array:
 
 
 def _clustered(n: int, growth: float) -> Array:
-    """Particles of a grid moved by growing waves, and their density, each in a cloud of a cell's size."""
+    """The density of particles displaced from a grid by a sum of waves (cloud in cell: as large as a cell)."""
     centre = (np.arange(n) + 0.5) / n
     low, part = [], []
     for d in range(3):
@@ -290,10 +286,11 @@ def _clustered(n: int, growth: float) -> Array:
 def gravity(
     n: int, *, growth: float = 0.1, sigma: float | None = None, boxes: int | None = None, comm: Any = None
 ) -> Problem:
-    """lap phi = rho / mean(rho) - 1, periodic, negated; exact: the same symbol by a Fourier transform.
+    """The potential of clustered matter: lap phi = rho / mean(rho) - 1, periodic, negated; the exact discrete solution
+    is found by Fourier transform.
 
-    rho: particles displaced by `growth` times a sum of waves, or with `sigma` a log-normal field. Every rank makes the
-    whole field.
+    rho is the density of particles displaced by `growth` times a sum of waves, or with `sigma` a log-normal field.
+    Every rank computes the whole field.
     """
     cells = mg.cells((n, n, n), "periodic", boxes=boxes, comm=comm)
     A = mg.finite_volume(cells)
@@ -307,7 +304,7 @@ def gravity(
 
 
 def diffusion(n: int, *, axes: int = 3, boxes: int | None = None, comm: Any = None) -> Problem:
-    """u - h^2 div(beta grad u) = f with the beta of a bubble: a step of diffusion, easy."""
+    """u - h^2 div(beta grad u) = f with the bubble's beta: an implicit step of diffusion, which is well conditioned."""
     cells = mg.cells((n,) * axes, "periodic", boxes=boxes, comm=comm)
     A = mg.finite_volume(cells, 1.0, 1.0 / n**2, beta=_bubble)
     return Problem(A, A.sample(lambda *c: np.prod([_wave(x + 0.25) for x in c], axis=0)))

@@ -30,25 +30,25 @@ from .._support import Array, as_array, core, load_arrays, thread_count, using_t
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
-#: Of the challenge, by neurons a layer.
+#: The challenge's bias, by the number of neurons in a layer.
 BIAS = {1024: -0.3, 4096: -0.35, 16384: -0.4, 65536: -0.45}
-#: Neurons of a class in its networks, at every size: two classes feed each neuron.
+#: Neurons in a class of the challenge's networks, at every size. A neuron's 32 inputs are two classes.
 CLASS = 16
 
 
 @dataclass
 class Inference(Outcome):
-    """What came out. As of every result of Tacit, and:"""
+    """The result of an inference: the attributes of all results of Tacit, and:"""
 
-    categories: npt.NDArray[np.int64]  #: inputs with an output that is not zero, from 0
-    edges: float  #: weights times inputs, as the challenge counts
-    edges_worked: float  #: those that were multiplied: inputs without outputs are dropped
-    seconds: dict[str, float]  #: "solve", and "weights": of these, waiting for weights
+    categories: npt.NDArray[np.int64]  #: numbers, from 0, of the inputs that have an output other than zero
+    edges: float  #: number of weights times number of inputs, as the challenge counts
+    edges_worked: float  #: of these, the ones that were computed: inputs without outputs are dropped
+    seconds: dict[str, float]  #: "solve", and "weights": the part of it that waited for weights
     layers: int  #: of the network
     layers_done: int
-    alive: npt.NDArray[np.int64]  #: by layer, where wished for
-    sums: npt.NDArray[np.float64]  #: of all outputs of a layer, where wished for
-    outputs: Array | None = None  #: (categories, neurons), where wished for
+    alive: npt.NDArray[np.int64]  #: inputs left after each layer, with report_layers
+    sums: npt.NDArray[np.float64]  #: sum of all outputs of each layer, with report_layers
+    outputs: Array | None = None  #: (categories, neurons), with keep_outputs
     interrupted: bool = False
 
     @property
@@ -57,7 +57,7 @@ class Inference(Outcome):
 
     @property
     def iterations(self) -> int:
-        """Layers done."""
+        """The number of layers done."""
         return self.layers_done
 
     @property
@@ -86,7 +86,7 @@ class Inference(Outcome):
 
 
 def _filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
-    """The options of "network" or "infer" as the compiled part has them."""
+    """The options of "network" or "infer" as an object of the compiled part."""
     table = {name: option for name, option in INFERENCE.items() if who in option.takers}
     return fill(core("InferenceOptions")(), who, table, options, beside)
 
@@ -107,7 +107,7 @@ class Network:
 
     @property
     def streams(self) -> bool:
-        """Weights do not fit and are made anew in every inference."""
+        """Whether weights exceed `weight_bytes` and are made or read again in every inference."""
         return bool(self._handle.streams)
 
     def __repr__(self) -> str:
@@ -127,14 +127,14 @@ class Network:
         Parameters
         ----------
         images : array_like, (k, inputs)
-            Numbers or booleans; with `packed` bytes of bits as numpy.packbits(.., axis=1) gives them.
+            Numbers or booleans; with `packed`, bits as numpy.packbits(.., axis=1) packs them into bytes.
         callback : callable, optional
-            ``callback(layers_done, images_alive)`` after each group of layers; True ends the inference there.
+            ``callback(layers_done, images_alive)`` after each group of layers; returning True ends the inference.
         threads : int, optional
         **options
             ``bias`` (added to every sum, not above 0; default: the challenge's for this number of neurons), ``ceiling``
-            (32), ``panel`` and ``group`` (the results are the same), ``report_layers``, ``keep_outputs``:
-            docs/reference/inference.md says what each is.
+            (32), ``panel`` and ``group`` (which affect speed only), ``report_layers``, ``keep_outputs``: see
+            docs/reference/inference.md.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class Network:
                 interrupted = True
                 return True
 
-        # Without a callback Ctrl-C has nobody to tell: one is always there on the main thread.
+        # Ctrl-C is noticed in the callback only, so there always is one on the main thread.
         told = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
             r = self._handle.infer(bits, dense, o, told)
@@ -205,17 +205,17 @@ def radixnet(
     neurons, layers : int
         `neurons` is a multiple of the product of the radices.
     radices : sequence of int, optional
-        Of a block of layers: layer l has radices[l] * neurons / product weights a neuron. Default: the challenge's,
-        log2(neurons / 16) times 2, so that every neuron has 32 weights; for 16 times a power of two of neurons (1024,
-        4096, 16384, 65536 there).
+        One for each layer of a block: in layer l a neuron has radices[l] * neurons / product weights. Default: those of
+        the challenge, log2(neurons / 16) layers of radix 2, so that every neuron has 32 weights; `neurons` must then
+        be 16 times a power of two (in the challenge 1024, 4096, 16384, 65536).
     weight : float, optional
-        Of every connection; default: 2 over the weights of a neuron, 1/16 in the challenge.
+        Of every connection; default: 2 over the number of weights of a neuron, 1/16 in the challenge.
     classes : array_like of int, (blocks, neurons), optional
-        Class of every input neuron in each block of layers (the official networks permute neurons between blocks);
-        default: neuron modulo the product, everywhere.
+        The class of every input neuron in each block of layers (the official networks permute neurons between blocks);
+        default: the neuron's number modulo the product, in every block.
     **options
-        ``values`` ("full", "float16", "bfloat16": how weights are stored), ``weight_bytes`` (memory for weights; where
-        they need more they are made anew in every inference; 0: all are kept): docs/reference/inference.md.
+        ``values`` ("full", "float32", "float16", "bfloat16": how weights are stored), ``weight_bytes`` (memory for
+        weights; if they need more they are made again in every inference; 0: no limit): docs/reference/inference.md.
     """
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
     o = _filled("network", options, ("radices", "weight", "classes"))
@@ -223,7 +223,7 @@ def radixnet(
 
 
 def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
-    """The radices, the neurons of a class, the weight of a connection."""
+    """The radices, the number of neurons in a class, the weight of a connection."""
     if radices is None:
         steps = (neurons // CLASS).bit_length() - 1
         if steps < 1 or neurons != CLASS << steps:
@@ -249,7 +249,7 @@ def _class_table(classes: Any) -> npt.NDArray[np.int32]:
         raise TypeError(f"classes are {given.dtype}; whole numbers are needed")
     if given.size == 0:
         raise ValueError(f"classes have shape {given.shape}; the class of every neuron in each block is needed")
-    # What int32 cannot hold is no class; the compiled part names the first that is none.
+    # A number that int32 cannot hold is not a class; the compiled part names the first invalid one.
     return np.ascontiguousarray(np.clip(given, -1, 2**31 - 1), np.int32)
 
 
@@ -271,10 +271,11 @@ def radixnet_layer(
 
 
 def network(layers: Sequence[Any], **options: Unpack[NetworkOptions]) -> Network:
-    """A network from its weights: sparse matrices W of inputs x outputs, one a layer; options as of :func:`radixnet`.
+    """A network from its weights: sparse matrices W of inputs x outputs, one for each layer; options as for
+    :func:`radixnet`.
 
-    `layers` may be any sequence; with `weight_bytes` its items are asked for again in every inference, from another
-    thread, so that it can read them from files.
+    `layers` may be any sequence. With `weight_bytes` its items are accessed again in every inference, from another
+    thread, so that the sequence can read them from files.
     """
     import scipy.sparse as sp
 
@@ -313,7 +314,7 @@ class _Files(Sequence[Any]):
 
 
 def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
-    """A file's lines of three numbers, which are `what`; at least one."""
+    """The lines of three numbers in a file, at least one; `what` describes them in errors."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a file without lines
@@ -335,7 +336,9 @@ def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
 def read_network(
     folder: str | os.PathLike[str], neurons: int, layers: int, **options: Unpack[NetworkOptions]
 ) -> Network:
-    """The challenge's files n{neurons}-l1.tsv to -l{layers}.tsv of a folder; options as of :func:`radixnet`."""
+    """A network from the challenge's files n{neurons}-l1.tsv to -l{layers}.tsv in a folder; options as for
+    :func:`radixnet`.
+    """
     return network(_Files(folder, neurons, layers), **options)
 
 
@@ -364,7 +367,7 @@ def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool
     if row.min() < 1 or column.min() < 1 or column.max() > neurons:
         raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
     count = int(row.max())
-    if np.isin(value, (0, 1)).all():  # an eighth of a byte a neuron, and not four
+    if np.isin(value, (0, 1)).all():  # a bit for each neuron instead of four bytes
         at, bit = column - 1, value.astype(np.uint8)
         bits = np.zeros((count, (neurons + 7) // 8), np.uint8)
         np.bitwise_or.at(bits, (row - 1, at // 8), bit << (7 - at % 8).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""Counts that a mesh file claims, against the bytes that it has: readers ask for memory by them before they read."""
+"""Checks the counts in mesh files against the size of the file: readers allocate memory by them before they read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from .._core import InputError
 
-#: Nodes of an element by gmsh's number of its type.
+#: Nodes of an element, by gmsh's number of its type.
 _GMSH_NODES = {1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10, 12: 27, 13: 18, 14: 14, 15: 1} | {
     16: 8, 17: 20, 18: 15, 19: 13, 20: 9, 21: 10, 26: 4, 27: 5, 29: 20
 }  # fmt: skip
 
-# What a file says it holds: so many of what, each of which takes at least so many bytes.
+# What a file claims: a count, of what, and the least number of bytes of each.
 Claim = tuple[int, str, int]
 
 
@@ -33,7 +33,7 @@ def check(path: Path) -> None:
 
 
 def check_cells(path: Path, found: int) -> None:
-    """InputError where fewer cells were found than a .ply file has faces: meshio is content with what is there."""
+    """InputError where fewer cells were found than a .ply file claims faces, which meshio accepts."""
     if path.suffix.lower() != ".ply":
         return
     with path.open("rb") as file:
@@ -70,7 +70,7 @@ def _stl(data: mmap.mmap, path: Path) -> Iterator[Claim]:
     if size < 84:
         if binary:
             raise InputError(f"{path}: a binary STL file begins with 84 bytes; the file has {size} bytes")
-        return  # text, of which the reader says what is wrong
+        return  # text, whose errors the reader reports
     (count,) = struct.unpack_from("<I", data, 80)
     if size != 84 + 50 * count:
         raise _refusal(path, size, count, "triangles", 84 + 50 * count)
@@ -125,7 +125,7 @@ def _msh2(data: mmap.mmap, at: int, nodes: bool, text: bool) -> Iterator[Claim]:
     while not text and done < total and at + 12 <= len(data):
         kind, count, tags = struct.unpack_from("<3i", data, at)
         if kind not in _GMSH_NODES or count < 1 or tags < 0:
-            return  # of what the reader does not know, it says so itself
+            return  # the reader reports types that it does not know
         each = 4 * (1 + tags + _GMSH_NODES[kind])
         yield count, "elements", each
         at, done = at + 12 + count * each, done + count
@@ -145,7 +145,9 @@ def _msh4_text(data: mmap.mmap, at: int, nodes: bool, apart: bool) -> Iterator[C
             return
         count = int(last[0])
         yield count, what, each
-        for _ in range(count * (2 if nodes and apart else 1)):  # `apart`: numbers and places have lines of their own
+        for _ in range(
+            count * (2 if nodes and apart else 1)
+        ):  # `apart`: numbers and coordinates are on lines of their own
             if not data.readline():
                 return
 
@@ -174,7 +176,7 @@ _TRIANGLE = re.compile(rb"\s*\(\s*\(\s*" + rb"\s*,\s*".join([_CORNER] * 4) + rb"
 
 
 def _wkt(data: mmap.mmap, path: Path) -> Iterator[Claim]:
-    # meshio has one expression for the whole file, which takes time without end to find that the file does not fit it.
+    # meshio matches the whole file by one regular expression, which may take for ever on a file that does not match.
     start = re.match(rb"\s*TIN\s*\(", data)
     at, triangles = start.end() if start else 0, 0
     while found := _TRIANGLE.match(data, at):

@@ -1,4 +1,6 @@
-"""Bounds for the readers of meshio: they take a file's word for how much it holds, and look for what never comes."""
+"""Limits for the readers of meshio, which allocate memory by counts that a file claims, and may search for data beyond
+its end for ever.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,23 @@ from typing import Any
 
 import numpy as np
 
-# So many times may a reader ask for more at the end of a file: where it fails to see the end it asks for ever.
+# How often a reader may try to read at the end of a file: a reader that does not notice the end tries for ever.
 _ASKED = 1000
-# Arrays may have so many bytes for each byte of the file, and so many in any case: tables by numbers of nodes that
-# leave gaps, grids of which only the dimensions are in the file.
+# Bytes of an array allowed for each byte of the file, and in any case. Arrays may be larger than the file: tables
+# indexed by node numbers with gaps, grids of which the file has only the dimensions.
 _EXPANSION, _FREE = 64, 1 << 28
-# What a compressed file of 1 byte may become.
+# The largest expansion of a compressed file.
 _DEFLATE = 1032
 
 _one_at_a_time = threading.RLock()
 
 
 class Refused(Exception):
-    """What a reader asked for, and cannot have. No ValueError: some readers catch those and go on."""
+    """A request of a reader that is refused. Not a ValueError, which some readers catch and ignore."""
 
 
 class _Reads:
-    """What the files that readers are given have in common, before a file class of Python's."""
+    """The checks of the files that readers are given; mixed into one of Python's file classes."""
 
     guard: Guard
     asked = 0
@@ -71,18 +73,18 @@ class _Text(_Reads, io.TextIOWrapper):
 
 
 class Guard:
-    """The bounds of one file, and how far it was read."""
+    """The limits for one file, and how far it was read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = path.stat().st_size
         self.zipped = False
-        self.place = ""  #: "line 3" or "byte 84 of 100", where the reader left a file
+        self.place = ""  #: "line 3" or "byte 84", where the reader stopped
 
     # --- files
 
     def open(self, path: Any, mode: str = "r", *more: Any, **options: Any) -> Any:
-        """The builtin open(), for reading."""
+        """Replaces the builtin open() for reading."""
         if mode not in ("r", "rt", "rb") or more or options:
             return open(path, mode, *more, **options)
         raw = io.FileIO(path)
@@ -112,8 +114,8 @@ class Guard:
     # --- what readers call of NumPy
 
     def fromfile(self, file: Any, dtype: Any = float, count: Any = -1, sep: str = "", offset: int = 0) -> Any:
-        """numpy.fromfile: all that was asked for, or Refused. One item, or none at all, may be missing: readers look
-        for the end of a file by that."""
+        """numpy.fromfile, with Refused where less is there than was asked for. One missing item, or no item at all, is
+        allowed: readers find the end of a file by it."""
         count, each = int(count), np.dtype(dtype).itemsize if not sep else 2
         left = self._left(file)
         if count * each > left + bool(sep):  # the last separator may be missing
@@ -179,7 +181,7 @@ class Guard:
         return _Grid(self)
 
     def loadtxt(self, file: Any, *more: Any, **options: Any) -> Any:
-        rows = options.get("max_rows") or 0  # NumPy makes room for so many before it reads
+        rows = options.get("max_rows") or 0  # NumPy allocates so many rows before it reads
         self._room(rows, options.get("dtype") or float)
         got = np.loadtxt(file, *more, **options)
         if rows > 1 and len(got) != rows:
@@ -188,7 +190,7 @@ class Guard:
 
 
 class _Grid:
-    """numpy.mgrid of slices from 0."""
+    """numpy.mgrid for slices that start at 0."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -199,7 +201,7 @@ class _Grid:
 
 
 class _Numpy:
-    """NumPy for the modules of meshio: in the thread that reads, the functions of a Guard instead of their like."""
+    """NumPy as the modules of meshio see it: in the thread that reads, some functions are those of a Guard."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard, self._thread = guard, threading.get_ident()
@@ -215,7 +217,7 @@ _BOUNDED = ("fromfile", "empty", "zeros", "ones", "full", "arange", "linspace", 
 
 @contextlib.contextmanager
 def _in_place(guard: Guard) -> Iterator[None]:
-    """`np` and `open` of meshio's modules are those of the guard meanwhile; for other threads they do what they did."""
+    """Meanwhile `np` and `open` of meshio's modules are those of the guard in this thread, unchanged in others."""
     here, numpy = threading.get_ident(), _Numpy(guard)
 
     @functools.wraps(open)
@@ -241,7 +243,9 @@ def _in_place(guard: Guard) -> Iterator[None]:
 
 
 def read(meshio: Any, guard: Guard) -> Any:
-    """meshio.read(guard.path). Refused where the file ends early for ever, or announces what its bytes cannot hold."""
+    """meshio.read(guard.path), with Refused where the reader goes on beyond the end of the file, or the file claims
+    more than its bytes can hold.
+    """
     kinds = meshio.extension_to_filetypes.get("".join(guard.path.suffixes[-2:]).lower(), ())
     with _one_at_a_time, _in_place(guard):
         with guard.path.open("rb") as file:
@@ -254,12 +258,13 @@ def read(meshio: Any, guard: Guard) -> Any:
 
 
 def _hdf5(path: Path) -> None:
-    """Refused where an array of an HDF5 file is larger than what is stored of it may become; so of the HDF5 files that
-    an XDMF file names. h5py makes room for all of it, and fills in what was never written."""
+    """Refused where an array of an HDF5 file is larger than its stored bytes can expand to; also in the HDF5 files that
+    an XDMF file names. h5py allocates the whole array, and fills the parts that were never written.
+    """
     try:
         import h5py  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        return  # then meshio reads none either
+        return  # then meshio cannot read HDF5 either
 
     def look(name: str, found: Any) -> None:
         if isinstance(found, h5py.Dataset) and found.size:
@@ -273,7 +278,7 @@ def _hdf5(path: Path) -> None:
         named = re.findall(rb">\s*([^<>:\n]+):/", path.read_bytes())
         files += [path.parent / os.fsdecode(name) for name in dict.fromkeys(named)]
     for file in files:
-        with contextlib.suppress(OSError, RuntimeError, ValueError):  # of what is damaged, the reader says so itself
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # the reader reports damaged files
             if file.is_file() and h5py.is_hdf5(file):
                 with h5py.File(file, "r") as opened:
                     opened.visititems(look)

@@ -23,7 +23,7 @@ _FIRST_CORNERS = {"triangle": 3, "triangle6": 3, "triangle7": 3, "triangle10": 3
 
 
 def core_function(name: str) -> Any:
-    """A function of the compiled part that is there where the applications were built, and has no scalar."""
+    """A function of the compiled part, by name; EnvironmentFailure in a build without applications."""
     start, _, end = name.rpartition("_")
     return core(start, end)
 
@@ -80,7 +80,7 @@ class Mesh:
 
     @property
     def normals(self) -> Array:
-        """Half the cross product of two edges: the areas are their lengths."""
+        """Half the cross product of two edges of each triangle, (m, 3): normals whose lengths are the areas."""
         p = self.vertices[self.triangles]
         n: Array = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
         return n
@@ -97,28 +97,31 @@ class Mesh:
 
     @property
     def surface(self) -> dict[str, Any]:
-        """What the mesh looks like: closed, oriented, components, area, volume, least_area, most_area, longest_edge,
-        low and high (corners of the box); and what may be a mistake: border_edges, crowded_edges (of more than two
-        triangles), flipped_edges, flat_triangles, repeated_triangles, repeated_vertices, unused_vertices, with the
-        first of each. InputError for a coordinate that is not finite.
+        """Properties of the mesh: closed, oriented, components, area, volume, least_area, most_area, longest_edge, low
+        and high (corners of the bounding box). Possible defects: border_edges, crowded_edges (of more than two
+        triangles), flipped_edges, flat_triangles, repeated_triangles, repeated_vertices, unused_vertices, and the
+        first flat or repeated triangle and repeated vertex. InputError for a coordinate that is not finite.
         """
         return self._looked_at()[0]
 
     @property
     def component(self) -> Array:
-        """The number of each triangle's component: triangles with vertices (or places of vertices) in common."""
+        """The connected component of each triangle, from 0. Triangles with a common vertex, or vertices at the same
+        point, are connected.
+        """
         return self._looked_at()[1]
 
     def mended(self, distance: float = 0.0) -> Mesh:
-        """Vertices within `distance` of each other merged (0: at one place), flat and repeated triangles and unused
-        vertices left out, neighbours turned alike, and outwards where a component is closed.
+        """A copy in which vertices within `distance` of each other are merged (0: those at one point), flat and
+        repeated triangles and unused vertices are removed, and neighbours have the same orientation, outwards where a
+        component is closed.
         """
         made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
         vertices, triangles, kept = made[:3]
         return Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
 
     def faults(self) -> str:
-        """What no system of equations can be made of, in a sentence; empty when there is nothing."""
+        """Defects that make the system of equations singular, as a sentence; empty if there are none."""
         s, found = self.surface, []
         if s["flat_triangles"]:
             found.append(f"{s['flat_triangles']} triangles without area (the first is {s['first_flat_triangle']})")
@@ -129,7 +132,7 @@ class Mesh:
         return " and ".join(found)
 
     def notes(self) -> list[str]:
-        """What may be a mistake and does no harm to a single layer."""
+        """Possible defects that do not affect the single-layer potential, as sentences."""
         s, found = self.surface, []
         if s["repeated_vertices"]:
             found.append(f"{s['repeated_vertices']} vertices stand at the place of others; they count as one")
@@ -193,14 +196,15 @@ def _meshio() -> Any:
 
 
 def read(path: str | os.PathLike[str]) -> Mesh:
-    """The triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, and what meshio reads (gmsh .msh, .stl,
-    .ply, .vtu, .vtk, .off, ..). Quadrangles are cut in two; of curved elements the corners are taken; other cells are
-    passed over. cell_data: "potential" of a .pbf, what meshio finds ("gmsh:physical", ..).
+    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, and what meshio reads (gmsh .msh,
+    .stl, .ply, .vtu, .vtk, .off, ..). Quadrangles are divided in two, curved elements replaced by flat ones with the
+    same corners, other cells ignored. ``cell_data`` has "potential" from a .pbf, and the data that meshio finds
+    ("gmsh:physical", ..).
 
     Raises
     ------
     tacit.InputError
-        Naming the file, for what is no mesh of triangles.
+        With the name of the file, if it is not a mesh of triangles.
     FileNotFoundError
     """
     path = Path(path)
@@ -220,7 +224,7 @@ def _read_by_meshio(path: Path) -> Mesh:
     guard = mesh_guard.Guard(path)
     said = io.StringIO()
     try:
-        # It writes what it thinks of a file to the terminal, and ends the program where it can make nothing of it.
+        # meshio prints its messages to the terminal, and exits the program when it cannot read a file.
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = mesh_guard.read(meshio, guard)
@@ -238,14 +242,14 @@ def _read_by_meshio(path: Path) -> Mesh:
     try:
         mesh_counts.check_cells(path, sum(len(c.data) for c in found.cells))
         return _triangles_of(path, found)
-    except (ValueError, TypeError, LookupError, OverflowError) as error:  # of what fits together in no way
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # inconsistent files
         if isinstance(error, _core.Error):
             raise
         raise _core.InputError(f"{path}: {error}") from None
 
 
 def _triangles_of(path: Path, found: Any) -> Mesh:
-    """The triangles of what meshio found."""
+    """The triangles of a mesh that meshio has read."""
     points = np.asarray(found.points, dtype=np.float64)
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.column_stack([points, np.zeros(len(points))])
@@ -282,7 +286,7 @@ def sphere(cuts: int, radius: float = 1.0) -> Mesh:
 
 
 def ring_sphere(wedges: int, rings: int, radius: float = 1.0) -> Mesh:
-    """Circles of latitude, as HACApK's inputs have: 2 wedges rings^2 triangles."""
+    """A sphere divided along circles of latitude, as in HACApK's inputs: 2 wedges rings^2 triangles."""
     sizes = whole_number(wedges, "wedges"), whole_number(rings, "rings"), real_number(radius, "radius")
     return Mesh(*core_function("bem_ring_sphere")(*sizes))
 

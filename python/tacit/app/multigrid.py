@@ -10,7 +10,7 @@ True
 >>> A.to_grid(result.x).shape
 (32, 32, 32)
 
-Operators are those of :mod:`tacit.op` (``A @ x``, :func:`tacit.solve`), and what :func:`multigrid` makes is a
+Operators are those of :mod:`tacit.op` (``A @ x``, :func:`tacit.solve`). The result of :func:`multigrid` is also a
 preconditioner for every Krylov method: ``tacit.solve(A, f, method="cg", precond=M)``.
 """
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def bottoms() -> list[str]:
-    """Names of solvers for the coarsest level."""
+    """The names of solvers for the coarsest level."""
     return list(MULTIGRID["bottom"].choices)
 
 
@@ -55,15 +55,16 @@ class Result(Outcome):
     x : numpy.ndarray
         The solution, in the form of the right-hand side (whole, or this rank's part).
     converged, reason, advice, residual_norm, counts, warnings
-        As of :class:`tacit.Result`; ``residual_norm`` in the norm ``norm``.
+        As in :class:`tacit.Result`; ``residual_norm`` is in the norm ``norm``.
     cycles, iterations : int
-        The same number.
+        The number of cycles; both are the same.
     history : list of float
         ||r|| / ||f|| before the first cycle and after each.
     bottom, bottom_choice, bottom_solves, bottom_iterations, bottom_failures
-        bottom_choice: why it was taken, and why cells moved to fewer ranks or did not, where that was left open.
+        The coarsest-level solver, the reason for it (and for moving cells to fewer ranks or not) if it was chosen
+        automatically, its solves, iterations and failures.
     levels : list of dict
-        cells, patches, ranks, half_sweeps, exchanges, and seconds by operation (this rank's).
+        For each level: cells, patches, ranks, half_sweeps, exchanges, and this rank's seconds by operation.
     counts : dict
         reductions, exchanges (this rank's), messages, bytes (all ranks').
     seconds : dict
@@ -121,17 +122,18 @@ class Multigrid(Operator):
         return int(self._handle.levels)
 
     def take_report(self) -> dict[str, Any]:
-        """What levels and bottom have done since the last solve or the last call: levels, bottom, bottom_choice,
-        bottom_solves, bottom_iterations, bottom_failures, warnings, as in :class:`Result`. Of cycles as a
-        preconditioner."""
+        """The work of levels and coarsest-level solver since the last solve or the last call, for cycles used as a
+        preconditioner: levels, bottom, bottom_choice, bottom_solves, bottom_iterations, bottom_failures, warnings, as
+        in :class:`Result`.
+        """
         return {"levels": self._handle.take_levels(), **self._handle.take_bottom()}
 
     def solve(
         self, f: Any, x0: Any = None, *, threads: int | None = None, **options: Unpack[MultigridSolveOptions]
     ) -> Result:
-        """Cycles from x0 until ||f - A x|| <= max(rtol ||f||, atol), in the largest magnitude ("max") or the 2-norm
-        ("2"), which the operator confirms. Collective. Options: ``rtol`` (1e-10), ``atol`` (0), ``max_cycles`` (50),
-        ``norm`` ("max"); docs/reference/multigrid.md.
+        """Repeats cycles from x0 (default: zero) until the recomputed residual satisfies ||f - A x|| <= max(rtol ||f||,
+        atol), in the largest magnitude ("max") or the 2-norm ("2"). Collective. Options: ``rtol`` (1e-10), ``atol``
+        (0), ``max_cycles`` (50), ``norm`` ("max"); see docs/reference/multigrid.md.
         """
 
         def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
@@ -149,7 +151,7 @@ def _solved(
     threads: int | None,
     options: Any,
 ) -> Result:
-    """Looks at what was given, takes this rank's part of it to `run`, and gathers x where f was whole."""
+    """Checks the arguments, passes this rank's parts of them to `run`, and gathers x if f was whole."""
     on, scalar = A.comm, A.dtype.name
     offsets = A._handle.range_offsets
 
@@ -173,7 +175,7 @@ def _solved(
 
 
 def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid:
-    """Multigrid for a finite-volume operator.
+    """Makes the multigrid hierarchy of a finite-volume operator.
 
     Parameters
     ----------
@@ -181,9 +183,9 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
     **options
         ``cycle`` ("V"), ``smoother``, ``interpolation``, ``restriction``, ``pre`` (2), ``post`` (2), ``bottom`` (the
         coarsest-level solver; an object of :mod:`tacit.methods` carries its options) with ``bottom_reduction``,
-        ``step``, ``basis`` and more, ``agglomerate_below``,
-        ``levels``, ``single_levels``, ..: docs/reference/multigrid.md has all of them. A bottom that fails is followed
-        by its smaller steps, by the classical method, by the smoother; ``Result.warnings`` tells.
+        ``step``, ``basis`` and more, ``agglomerate_below``, ``levels``,
+        ``single_levels``, ..: docs/reference/multigrid.md has all of them. If a coarsest-level solve fails, smaller
+        steps, then the classical method, then the smoother are tried; ``Result.warnings`` reports this.
 
     Returns
     -------
@@ -203,22 +205,22 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
 
 
 class SolveOptions(MultigridOptions, MultigridSolveOptions, total=False):
-    """What :func:`solve` takes, for type checkers."""
+    """The ``**options`` of :func:`solve`, for type checkers."""
 
     x0: Any
     threads: int | None
 
 
 def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[SolveOptions]) -> Result:
-    """``multigrid(A, ...).solve(f, ...)``: options of both.
+    """``multigrid(A, ...).solve(f, ...)``, with the options of both.
 
     Parameters
     ----------
     device : str
-        "host"; "cuda": levels, vectors and cycles in the memory of the GPU, which has V-, W- and U-cycles of 3, 5 and 7
-        points on one rank, interpolates constantly or linearly, and solves the bottom (the first level of at most
-        `bottom_cells` = 4096 cells) by bicgstab in one launch; other options are refused. "virtual": the same
-        kernels, played by the processor.
+        "host"; "cuda": levels, vectors and cycles in the memory of the GPU; "virtual": the same kernels, run by the
+        processor. On "cuda" and "virtual" there are V-, W- and U-cycles for 3, 5 and 7 points on one rank, with
+        constant or linear interpolation; the coarsest level, the first of at most `bottom_cells` = 4096 cells, is
+        solved by bicgstab in one launch. Other options are refused.
     """
     solving: dict[str, Any] = {
         k: v for k, v in options.items() if k in SolveOptions.__annotations__ and k not in MULTIGRID

@@ -22,14 +22,14 @@ __all__ = ["PARTS", "SOLUTIONS", "Cube"]
 
 
 class Cube:
-    """The unit cube with `nodes` mesh points along an edge, those on the walls among them: (nodes - 2)^3 unknowns.
+    """The unit cube with `nodes` mesh points along an edge, including those on the walls: (nodes - 2)^3 unknowns.
 
     Parameters
     ----------
     nodes : int
         At least 3.
     parts : str
-        How it is cut for the ranks: "slices" (whole planes) or "boxes" (as little surface as possible).
+        How the cube is divided among ranks: "slices" (whole planes) or "boxes" (with the least surface).
     comm : communicator, optional
     scalar : dtype
         float64 or float32.
@@ -75,7 +75,7 @@ class Cube:
         return op.Csr(self._handle.matrix(), self.comm, self.scalar)
 
     def stencil(self) -> op.Stencil:
-        """The same matrix, applied without being stored; for slices. Collective."""
+        """The same matrix as a stencil that is not stored; with parts="slices" only. Collective."""
         return op.Stencil(self._handle.stencil(), self.comm, self.scalar, [self.nodes - 2] * 3)
 
     def right_side(self, solution: str = "bump") -> Array:
@@ -91,8 +91,8 @@ class Cube:
         return u
 
     def distance(self, x: Any, solution: str = "bump") -> dict[str, float]:
-        """How far x (whole, or this rank's part) is from u: "max", the largest difference, and "l2", the root of h^3
-        times the sum of squares. Collective.
+        """The error of x (whole, or this rank's part): "max", the largest difference from u, and "l2", the square root
+        of h^3 times the sum of squared differences. Collective.
         """
         array = agreed(self.comm, lambda: as_array(x, "x"))
         offsets = self._handle.offsets

@@ -1,4 +1,4 @@
-"""Files of tomography: scans in, images out, batch by batch, so that neither has to fit in memory."""
+"""Files of tomography: reads scans and writes images batch by batch, so that neither has to fit in memory."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from .._support import Array, choose
 from .tomography import find_centre, normalise
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
-#: What the numbers of a scan are: counts of the detector; these over those without the sample; minus the logarithm.
+#: What the numbers of a scan are: counts of the detector; their ratio to those without the sample; minus its logarithm.
 DATA = ("counts", "transmission", "line-integrals")
 
 
 class Scan:
-    """Sinograms by slice. ``read(first, last)`` gives (k, angles, detectors) as float32."""
+    """A scan, read by slices: ``read(first, last)`` returns sinograms (k, angles, detectors) as float32."""
 
     angles: Array
     slices: int
     detectors: int
     path: str
-    assumed: list[str]  #: what the files do not say, in sentences
+    assumed: list[str]  #: assumptions about what the files do not state, as sentences
 
     def read(self, first: int, last: int) -> Array:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """Closes the files."""
 
 
 class DataExchange(Scan):
     """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta; De Carlo et al.
     (2014), doi 10.1107/S160057751401604X.
 
-    `data` says what the numbers are (DATA). Counts become line integrals by white and dark frames, or by the levels
-    `white` and `dark` in their place; InputError where there is neither. `theta`: a file of float32 in radians, in
-    place of /exchange/theta; where there is neither, angles evenly over half a turn are assumed, and `assumed` says so.
+    `data` says what the numbers are (DATA). Counts are converted to line integrals by white and dark frames, or by the
+    levels `white` and `dark` in their place; InputError where there is neither. `theta` is a file of float32 in radians
+    that replaces /exchange/theta; where there is neither, equal steps over half a turn are assumed, and `assumed` says
+    so.
     """
 
     def __init__(
@@ -102,12 +103,12 @@ class DataExchange(Scan):
                 raise InputError(f"{path}: /exchange/theta has angles that are not finite")
             unit = found.attrs.get("units", b"")
             unit = unit.decode() if isinstance(unit, bytes) else str(unit)
-            # Degrees by the standard; files without units hold radians where they stay below a turn.
+            # Degrees by the standard; without units, angles of at most 2 pi are taken as radians.
             if not (unit.startswith("rad") or (not unit and np.abs(self.angles).max() <= 2 * np.pi)):
                 self.angles = np.deg2rad(self.angles)
 
     def _dataset(self, name: str) -> Any:
-        """/exchange/name, or nothing."""
+        """The dataset /exchange/name, or None."""
         import h5py
 
         group = self.file.get("exchange")
@@ -193,7 +194,8 @@ class Raw(Scan):
 
 def centre_of(scan: Scan, wish: str | None) -> float:
     """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
-    for one that is not on the detector."""
+    for an axis that is not on the detector.
+    """
     if wish is None:
         return scan.detectors / 2
     if wish != "auto":
@@ -211,7 +213,9 @@ def centre_of(scan: Scan, wish: str | None) -> float:
 
 
 def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:
-    """What `read` gives for each range, the next one being read while the last is worked on: two batches in memory."""
+    """Yields each range with what `read` returns for it. The next batch is read while the caller works on the last, so
+    that two are in memory.
+    """
     box: queue.Queue[Any] = queue.Queue(maxsize=1)
     ended = threading.Event()
 
@@ -221,7 +225,7 @@ def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> I
                 return
             try:
                 found: Any = (item, read(*item))
-            except BaseException as error:  # arrives where it is waited for
+            except BaseException as error:  # raised again in the caller's thread
                 found = error
             while not ended.is_set():
                 with contextlib.suppress(queue.Full):
@@ -244,7 +248,7 @@ def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> I
 
 
 class Writer:
-    """Images to a file, slices in any order; of .png the middle one of the stack."""
+    """Writes images to a file, slices in any order; to a .png only the middle slice of the stack."""
 
     def __init__(self, path: str, slices: int, shape: tuple[int, int]) -> None:
         self.path, self.slices, self.shape = Path(path), slices, shape
@@ -301,7 +305,7 @@ class Writer:
 
 
 def picture(image: Array, path: str | Path) -> None:
-    """A grey .png: black and white at the 0.5 % and 99.5 % of the values."""
+    """Writes a grey-scale .png with black and white at the 0.5 and 99.5 percentiles of the values."""
     from PIL import Image
 
     values = np.asarray(image, np.float64)

@@ -43,11 +43,12 @@ from .._support import (
 
 __all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
-KEPT: int = RECONSTRUCT["reorthogonalise"].default  # gradients that later ones are kept orthogonal to
+KEPT: int = RECONSTRUCT["reorthogonalise"].default  # number of first gradients to which later ones are kept orthogonal
 
 
 class Projector:
-    """Line integrals along rays through an image of square pixels: ``A``, of rays x pixels. Made by :func:`projector`.
+    """The matrix A, of rays x pixels, whose products are line integrals along rays through an image of square pixels.
+    Made by :func:`projector`.
 
     Attributes
     ----------
@@ -56,8 +57,8 @@ class Projector:
     sinogram_shape : tuple of int
         Angles and detector bins.
     operator : tacit.op.TiledSpmm
-        A in the order of its products: element i of its vectors is ``ray_order[i]``, ``pixel_order[i]``. Any
-        method of :func:`tacit.solve` takes ``operator.H @ operator``.
+        A with rays and pixels in its own order: element i of its vectors is ray ``ray_order[i]`` or pixel
+        ``pixel_order[i]``. Any method of :func:`tacit.solve` can be used on ``operator.H @ operator``.
     nnz : int
     """
 
@@ -78,12 +79,13 @@ class Projector:
         return np.asarray(self._handle.pixel_order)
 
     def project(self, images: Any) -> Array:
-        """Sinograms (k, angles, detectors) of images (k, rows, columns), or of one without k. Collective; the same
-        whole arrays on every rank."""
+        """A x: sinograms (k, angles, detectors) of images (k, rows, columns), or one sinogram of one image, without k.
+        Collective; every rank passes and gets the same whole arrays.
+        """
         return self._apply(images, self.image_shape, self.sinogram_shape, False)
 
     def backproject(self, sinograms: Any) -> Array:
-        """A^T: images of sinograms, shapes as in :meth:`project`. Collective."""
+        """A^T y: images of sinograms, with shapes as in :meth:`project`. Collective."""
         return self._apply(sinograms, self.sinogram_shape, self.image_shape, True)
 
     def _apply(self, x: Any, given: tuple[int, int], wanted: tuple[int, int], adjoint: bool) -> Array:
@@ -99,7 +101,7 @@ class Projector:
 
 
 def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
-    """(k, rows, columns) of this shape, contiguous."""
+    """A contiguous array (k, rows, columns) of this type; ValueError for another shape."""
     array = as_array(value, what)
     if array.ndim == 2:
         array = array[None]
@@ -126,7 +128,7 @@ def projector(
     Parameters
     ----------
     angles : array_like, (a,)
-        t in radians: ray j of angle t is x cos t + y sin t = j + 1/2 - centre, in bins; y points upwards.
+        In radians. Ray j at angle t is the line x cos t + y sin t = j + 1/2 - centre, in bins; y points upwards.
     detectors : int
         Bins of the detector, of width 1.
     image : int or (rows, columns), optional
@@ -141,10 +143,10 @@ def projector(
     comm : communicator, optional
         The image is spread over its ranks.
     **options
-        ``format`` ("computed": entries are made in every product; stored: "list", "bitmap", "plain"; "automatic"),
-        ``columns`` (slices that are worked on at once, as expected), ``values`` and ``vectors`` (in 16 bits), ``order``
-        ("hilbert", "natural"; or stored, their geometry being left unused: "clustered", ..), ``groups``, ``minibatch``,
-        ``tune``, ``block_rows``, ``tile``: docs/reference/tiled.md says what each is.
+        ``format`` ("computed": entries are computed in every product; stored: "list", "bitmap", "plain"; "automatic"),
+        ``columns`` (expected number of slices in a product), ``values`` and ``vectors`` (in 16 bits), ``order``
+        ("hilbert", "natural"; for a stored matrix also "clustered", .., which do not use the geometry), ``groups``,
+        ``minibatch``, ``tune``, ``block_rows``, ``tile``: see docs/reference/tiled.md.
 
     Returns
     -------
@@ -176,36 +178,36 @@ def projector(
     return Projector(handle, on, scalar, (rows, columns), (len(t), bins))
 
 
-_projector = projector  # which an argument of reconstruct() is called, too
+_projector = projector  # reconstruct() has an argument of the same name
 _GEOMETRY = ("image", "centre", "pixel", "dtype", "threads", "comm")
 
 
 @dataclass
 class Progress:
-    """What a callback of :func:`reconstruct` is told after each iteration."""
+    """What the callback of :func:`reconstruct` is given after each iteration."""
 
-    iteration: int  #: from 0: the start
-    iterations: int  #: as many as wished for
-    slices: range  #: that are worked on
-    residual: Array  #: |b - A x| of each of them
-    seconds: float  #: since the batch began
-    remaining: float  #: seconds until all slices are done, if they take every iteration; nan before the first
+    iteration: int  #: 0 is the start
+    iterations: int  #: the largest number
+    slices: range  #: the slices of the present batch
+    residual: Array  #: |b - A x| of each of these slices
+    seconds: float  #: time since the batch began
+    remaining: float  #: seconds until all slices are done, if they take all iterations; NaN before the first one
 
 
 @dataclass
 class Reconstruction(Outcome):
-    """Images and how they came about. As of every result of Tacit, ``history`` and ``residual_norm``
-    relative to the first residual and of the worst slice, and:
+    """The result of a reconstruction: the attributes of all results of Tacit, and those below. ``history`` and
+    ``residual_norm`` are relative to the first residual, and are those of the worst slice.
     """
 
     images: Array  #: (k, rows, columns), or (rows, columns) of a single sinogram
-    residual: Array  #: |b - A x| by iteration (from 0) and slice, by the recurrence; nan after a batch's end
+    residual: Array  #: recurrence residual |b - A x| by iteration (from 0) and slice; NaN after a batch has ended
     gradient: Array  #: |A^T (b - A x)| likewise
     slice_iterations: list[int]
-    end: list[str]  #: why each ended: iterations, discrepancy, gradient, corner, non_finite, callback
-    final_residual: list[float]  #: |b - A x|, recomputed
-    seconds: dict[str, float] = field(default_factory=dict)  #: build, solve
-    interrupted: bool = False  #: by Ctrl-C: images are those of the moment, slices not begun are zero
+    end: list[str]  #: why each slice ended: iterations, discrepancy, gradient, corner, non_finite, callback
+    final_residual: list[float]  #: |b - A x| of each slice, recomputed
+    seconds: dict[str, float] = field(default_factory=dict)  #: "build" and "solve"
+    interrupted: bool = False  #: by Ctrl-C: images are the present ones, and zero for slices that have not begun
 
     @property
     def iterations(self) -> int:
@@ -213,7 +215,9 @@ class Reconstruction(Outcome):
 
     @property
     def reason(self) -> str:  # type: ignore[override]
-        """Of the slice that got least far; "converged" where every slice ended by the rule that was asked for."""
+        """The worst reason of all slices: non_finite, stopped or max_iterations; "converged" where every slice ended by
+        its stopping rule before the last iteration.
+        """
         words = {"iterations": "max_iterations", "callback": "stopped", "non_finite": "non_finite"}
         order = ("non_finite", "stopped", "max_iterations")
         found = {words.get(end, "converged") for end in self.end}
@@ -244,8 +248,9 @@ class Reconstruction(Outcome):
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether Ctrl-C was pressed meanwhile; it raises nothing the first time. Within another such
-    context: that one's."""
+    """A context in which the first Ctrl-C raises nothing; it gives a function that returns whether Ctrl-C was pressed.
+    A context within another one gives the function of the outer one.
+    """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
@@ -270,7 +275,7 @@ def interrupts() -> Iterator[Callable[[], bool]]:
 
 
 class Options(ReconstructOptions, ProjectorOptions, total=False):
-    """What :func:`reconstruct` takes, for type checkers."""
+    """The ``**options`` of :func:`reconstruct`, for type checkers."""
 
     image: int | Sequence[int] | None
     centre: float | None
@@ -282,8 +287,8 @@ _KNOWN = [*Options.__annotations__]
 
 
 def checked(method: str, options: dict[str, Any]) -> Any:
-    """The options of :func:`reconstruct` itself as the compiled part has them; ValueError or TypeError on those that do
-    not fit the method.
+    """The options of :func:`reconstruct`, without those of the projector, as an object of the compiled part; ValueError
+    or TypeError for options that the method does not take.
     """
     o = core("ReconstructOptions")()
     o.method = choose("method", method, RECONSTRUCT_NAMES)
@@ -308,37 +313,39 @@ def reconstruct(
     comm: Any = None,
     **options: Unpack[Options],
 ) -> Reconstruction:
-    """Images from sinograms: min |b - A x| slice by slice, each with its own scalars and its own end.
+    """Reconstructs images from sinograms: min |b - A x| for each slice, with its own step lengths and stopping test.
 
     Parameters
     ----------
     sinograms : array_like, (angles, detectors) or (k, angles, detectors)
-        Line integrals, in units of a bin's width: minus the logarithm of the transmission (:func:`normalise`).
+        Line integrals, minus the logarithm of the transmission (:func:`normalise`). Lengths are in bins.
     angles : array_like, (a,)
         In radians; needed without a projector.
     projector : Projector, optional
-        Kept from an earlier call; otherwise :func:`projector` makes one by its `options` (centre, image, values, ..).
+        One made earlier, to be used again. Otherwise it is made by :func:`projector` with its options (centre, image,
+        values, ..).
     method : str
         "cgls" or "sirt".
     start : array_like, optional
-        Images to start from; default: zero.
+        Initial images, of the shape of the result; default: zero.
     batch : int
-        Slices that are worked on together.
+        Number of slices that are computed together, as columns of products.
     callback : callable, optional
-        Gets a :class:`Progress` after each iteration; ends the reconstruction by returning True.
+        Called with a :class:`Progress` after each iteration; returning True ends the reconstruction.
     threads : int, optional
     comm : communicator, optional
-        Collective over its ranks, which get the same whole arrays and results.
+        Collective over its ranks, which pass and get the same whole arrays.
     **options
-        ``iterations`` (30, at most); what ends a slice before: ``discrepancy`` (at the norm of its noise),
-        ``tolerance`` (of the gradient), ``l_curve`` (at its corner); ``relaxation`` and ``nonnegative`` of "sirt",
-        ``reorthogonalise`` of "cgls" (True: 1, False: 0): docs/reference/tomography.md says what each is. And those of
-        :func:`projector`.
+        ``iterations`` (at most; 30). A slice ends earlier by ``discrepancy`` (when |b - A x| reaches the norm of its
+        noise), ``tolerance`` (of the gradient) or ``l_curve`` (at its corner). ``relaxation`` and ``nonnegative`` are
+        for "sirt", ``reorthogonalise`` for "cgls" (True: 1, False: 0): see docs/reference/tomography.md. Also the
+        options of :func:`projector`.
 
     Returns
     -------
     Reconstruction
-        Ctrl-C ends it early and keeps what there is (``interrupted``); pressed twice it raises KeyboardInterrupt.
+        Ctrl-C ends the reconstruction early with the present images (``interrupted``); a second one raises
+        KeyboardInterrupt.
 
     Notes
     -----
@@ -413,7 +420,7 @@ def reconstruct(
                 )
                 images[first : first + k] = part["images"].reshape(k, *P.image_shape)
                 parts.append(part)
-                # One rank's wish is everybody's, and here they all know of it.
+                # If one rank asks to stop, all ranks have "callback" as the end here.
                 if "callback" in part["end"]:
                     break
             interrupted = bool(P.comm.all_max_real(float(pressed())))
@@ -442,7 +449,7 @@ def reconstruct(
 
 
 def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:
-    """What to say of a projector without entries; `options`: what it was made with, where that is known."""
+    """The error for a projector without entries; `options`: those it was made with, if known."""
     text = "no ray meets the image"
     if options.get("centre") is None:
         return text + ": all of its line integrals are zero"
@@ -454,21 +461,21 @@ def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:
 
 
 def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
-    """-log of the transmission: -log(max((data - dark) / (white - dark), least)), dark and white means of their frames.
+    """Line integrals from counts: -log(max((data - dark) / (white - dark), least)), with the mean white and dark frame.
 
     Parameters
     ----------
     data : array_like, (angles, ..., detectors)
-        Counts. What is no number stays so.
+        Counts. NaN stays NaN.
     white, dark : array_like, (frames, ..., detectors)
-        Frames with the beam and without the sample, and without the beam. An empty one counts as 1, as 0.
+        Frames with the beam but without the sample, and frames without the beam. If empty, white is 1, and dark is 0.
     least : float
-        Transmissions below it count as this.
+        The smallest transmission; smaller ones are replaced by it.
 
     Notes
     -----
-    Dead bins, where white is not above dark, know nothing: they take the transmission that lies linearly between those
-    of the next live ones. ValueError for a line of the detector without a live bin.
+    In a dead bin, where white is not above dark, the transmission is interpolated linearly from the nearest live bins.
+    ValueError for a line of the detector without a live bin.
     """
     counts = np.asarray(data, np.float32)
     light = np.asarray(white, np.float32)
@@ -489,20 +496,21 @@ def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
 
 
 def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: float = 0.25) -> float:
-    """Where the rotation axis meets the detector, in bins from its left edge, from a sinogram over half a turn.
+    """Finds where the rotation axis meets the detector, in bins from its left edge, from a sinogram over half a turn.
 
-    A sinogram and its mirror image, half a turn later, continue each other when the mirror is the axis; elsewhere the
-    double wedge of its Fourier transform is filled: Vo et al. (2014), doi 10.1364/OE.22.019078.
+    Mirrored at the axis, a sinogram continues itself for the second half of the turn. The Fourier transform of the full
+    turn then vanishes outside of a double wedge; the centre with the least magnitude there is chosen: Vo et al. (2014),
+    doi 10.1364/OE.22.019078.
 
     Parameters
     ----------
     sinogram : array_like, (angles, detectors)
     angles : array_like, (a,)
-        In radians, evenly over pi.
+        In radians, in equal steps over pi.
     search : float, optional
         Bins to either side of the middle that are tried; default: a quarter of the detector.
     step : float
-        Of the last, finest search.
+        Step of the last, finest search, in bins.
     """
     s = np.asarray(sinogram, np.float64)
     rows, n = s.shape
@@ -513,7 +521,8 @@ def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: f
         raise ValueError("the sinogram has values that are not finite: no axis can be found in it")
     reach = n / 4 if search is None else float(search)
     s = s - s.mean()
-    # Outside of the wedge |frequency along the detector| >= |order along the angle| / (pi n) a whole turn has nothing.
+    # The transform of a whole turn vanishes outside of |frequency along the detector| >= |order along the angle| / (pi
+    # n).
     order = np.abs(np.fft.fftfreq(2 * rows, 1 / (2 * rows)))[:, None]
     along = np.abs(np.fft.fftfreq(n))[None, :]
     outside = (order > np.maximum(2, np.pi * n * along * 1.02)) & (along > 2 / n)
@@ -524,7 +533,7 @@ def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: f
         shift = 2 * centre - n
         mirrored = np.fft.ifft(np.fft.fft(s[:, ::-1], axis=1) * np.exp(-2j * np.pi * frequency * shift), axis=1).real
         lost = int(np.ceil(abs(shift)))
-        if lost:  # what no mirror image reaches is taken from the sinogram itself
+        if lost:  # bins outside of the mirror image are taken from the sinogram itself
             if shift > 0:
                 mirrored[:, :lost] = s[:, :lost]
             else:

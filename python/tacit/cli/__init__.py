@@ -1,4 +1,4 @@
-"""The command `tacit`: one module for each command, and what they share."""
+"""The command `tacit`: one module for each command, and their common parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command's arguments are made of: their kinds, and a parser that names the nearest known word."""
+"""Parts of the command line: types of arguments, and a parser whose errors name the nearest known word."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLOTS = (".png", ".pdf", ".svg")
 
 
 class WrongUse(Exception):
-    """Arguments that do not fit."""
+    """Arguments that are wrong or do not fit together."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -69,7 +69,7 @@ def real(least: float, strictly: bool = False) -> Callable[[str], float]:
 
 
 def preconditioner(table: Table, names: Sequence[str]) -> Callable[[str], dict[str, Any]]:
-    """NAME:OPTION=VALUE,... of these names, as ``precond=`` takes it."""
+    """The type of a preconditioner, NAME:OPTION=VALUE,... with one of these names; the value is a dict."""
 
     def check(text: str) -> dict[str, Any]:
         name, colon, rest = text.partition(":")
@@ -96,7 +96,7 @@ def preconditioner(table: Table, names: Sequence[str]) -> Callable[[str], dict[s
 
 
 def matching(pattern: str, what: str, kind: Callable[..., Any]) -> Callable[[str], Any]:
-    """kind(*groups) of a text that matches the pattern as a whole."""
+    """The type of a text that matches the pattern as a whole; its value is kind(*groups)."""
 
     def check(text: str) -> Any:
         found = re.fullmatch(pattern, text)
@@ -116,14 +116,14 @@ def right_hand_side(text: str) -> str:
 
 
 def destination(suffixes: Sequence[str]) -> Callable[[str], str]:
-    """A file that can be written: its folder exists (that of the file behind a link), its suffix is known."""
+    """The type of an output file: its folder exists (for a link, that of its target), and its suffix is known."""
 
     def check(text: str) -> str:
         path = Path(text)
         if suffixes and path.suffix not in suffixes and not text.endswith(".mtx.gz"):
             raise argparse.ArgumentTypeError(f'"{text}" must end in one of {", ".join(suffixes)}')
         folder = Path(os.path.realpath(text)).parent if path.is_symlink() else path.parent
-        device = path.exists() and not path.is_file()  # written to as it is
+        device = path.exists() and not path.is_file()  # a device or pipe is written to directly
         if not device and not folder.is_dir():
             raise argparse.ArgumentTypeError(f"the folder {folder} does not exist")
         if path.is_dir() or not os.access(path if device else folder, os.W_OK):
@@ -138,7 +138,7 @@ def json_target(text: str) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one line that names the nearest known word; of several ranks only the first speaks."""
+    """A parser whose errors are one line with the nearest known word. On several ranks only the first prints them."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
@@ -165,7 +165,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Arguments:
-    """What a command takes, in the sections of its help.
+    """Adds the arguments of a command, in the sections of its help.
 
     >>> a("--n N", "cells along each axis", whole(1), 64)  # doctest: +SKIP
     """
@@ -180,8 +180,8 @@ class Arguments:
     def __call__(
         self, name: str, text: str = "", kind: Callable[[str], Any] | None = None, default: Any = None, **more: Any
     ) -> None:
-        """An option and what its value is called ("--n N"), a flag ("--ell"), or a positional argument ("mesh MESH").
-        The help ends in the default where there is one; otherwise `text` says what holds.
+        """Adds an option with the name of its value ("--n N"), a flag ("--ell"), or a positional argument ("mesh
+        MESH"). The help ends with the default if there is one; otherwise `text` states what holds without the option.
         """
         name, _, value = name.partition(" ")
         if value:
@@ -192,7 +192,7 @@ class Arguments:
         self._section.add_argument(name, help=_plain(f"{text} [{shown}]".lstrip() if shown else text) or None, **more)
 
     def choice(self, name: str, known: Sequence[str], before: str = "", default: str = "", what: str = "") -> None:
-        """An option that takes one of some names; the first unless `default` says what happens without it."""
+        """Adds an option with one of the known names. Default: the first, or what `default` says in words."""
         kind = one_of(what or name.lstrip("-").replace("-", " "), known)
         text = f"{before}: " if before else ""
         text += f"{', '.join(known)} [{default or known[0]}]"
@@ -201,7 +201,7 @@ class Arguments:
         )
 
     def options(self, table: Table, names: Iterable[str] | None = None, takers: bool = True) -> None:
-        """The options of a table, absent where they are not given. `takers`: the help says whose each is."""
+        """Adds the options of a table, without defaults. With `takers` the help says which methods take each option."""
         for name in table if names is None else names:
             option = table[name]
             flag = "--" + name.replace("_", "-")
@@ -244,7 +244,7 @@ def given(arguments: argparse.Namespace, table: Table, names: Iterable[str] | No
 
 
 def check_files(arguments: argparse.Namespace, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """No two outputs are one file, and none is an input."""
+    """Refuses two outputs to one file, and an output to an input file."""
     seen: dict[str, str] = {}
     for name in (*inputs, *outputs):
         path = getattr(arguments, name)
@@ -267,7 +267,7 @@ def _plain(text: str) -> str:
 
 
 def _kind(option: Option, name: str) -> Callable[[str], Any]:
-    """What makes an option's value of a text."""
+    """The function that converts the text of an option to its value."""
     if option.choices:
         return one_of(name, option.choices)
 

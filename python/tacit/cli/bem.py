@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
-    """The mesh that was asked for, and what has to be said of it."""
+    """The mesh of the arguments; appends notes on it to `notes`."""
     from tacit.app import bem
 
     generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
@@ -167,7 +167,7 @@ def _points(path: str) -> Any:
     try:
         comma = "," if path.endswith(".csv") else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a file without lines
+            warnings.simplefilter("ignore")  # NumPy warns about a file without lines
             points = np.load(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=comma, ndmin=2)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
@@ -179,7 +179,7 @@ def _points(path: str) -> Any:
 
 
 def _other_matrix(discretisation: str, charges: Any) -> str:
-    """What may help where cg has failed on a matrix that need not be symmetric."""
+    """Further advice if cg has failed on the collocation matrix, which is not symmetric."""
     if charges.converged or discretisation != "collocation" or not charges.method.endswith("cg"):
         return ""
     return " --discretisation galerkin gives a symmetric matrix."

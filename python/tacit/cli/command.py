@@ -1,7 +1,7 @@
-"""The command `tacit`: arguments, exit codes, and what each command hands to the library.
+"""The command `tacit`: its arguments and exit codes.
 
-Exit codes: 0 verified convergence (or simply done), 2 wrong use, 3 not converged, 4 bad input, 5 environment,
-130 interrupted. Nothing that is slow to import is imported before a command needs it.
+Exit codes: 0 verified convergence (or done, for commands that do not solve), 2 wrong use, 3 not converged, 4 bad input,
+5 environment, 130 interrupted. Nothing that is slow to import is imported before a command needs it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def _add_demo(a: Arguments) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    # Its ranks run this module as a program, which no import may have brought in before (python -m tacit.cli.demo).
+    # Ranks of the demo run this module as a program (python -m tacit.cli.demo), so it must not have been imported
+    # before.
     from tacit.cli import demo
 
     return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output))

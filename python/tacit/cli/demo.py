@@ -1,5 +1,5 @@
-"""`tacit demo`: what is Tacit's, on a page of pictures. One flow problem, solved by classical, s-step and pipelined
-methods on one rank and on two; then, where the applications are built, the parts of demo_parts.
+"""`tacit demo`: the main features of Tacit, on a page of pictures. A flow problem is solved by classical, s-step and
+pipelined methods on one rank and on two; if the applications are built, the parts of demo_parts follow.
 
 Something that decays is released at two places into a box of stirred fluid: -nu Laplace(c) + v . grad(c) + sigma c = f
 in the unit cube, c = 0 on its walls, v a steady pair of vortices. Upwind differences on n x n x n points give a sparse
@@ -36,7 +36,7 @@ QUICK = 20
 DIFFUSION = 0.004
 DECAY = 3.0
 RTOL = 1e-8
-SAMPLE = 16  # points along an edge of the system that is left to play with
+SAMPLE = 16  # points along an edge of the small system that is written to a file
 TRACED = 12  # iterations in the trace
 SCHEMA = "tacit.demo/2"
 MORE = "`./run demo` builds these applications and shows them too."
@@ -44,7 +44,7 @@ MORE = "`./run demo` builds these applications and shows them too."
 
 @dataclass(frozen=True)
 class Case:
-    """One solve of the demo: what is chosen, and on how many ranks."""
+    """One solve of the demo: its method and options, and the number of ranks."""
 
     method: str
     precond: str
@@ -66,7 +66,7 @@ def cases(most: int) -> list[Case]:
 def flow(x: Values, y: Values, z: Values) -> tuple[Values, Values]:
     """Velocity across (x) and up (y): two vortices that turn against each other, at rest on the walls z = 0 and 1.
 
-    Its paths on a plane z are the lines on which sin(pi x) sin(2 pi y) stays the same.
+    Its streamlines on a plane z are the lines of constant sin(pi x) sin(2 pi y).
     """
     import numpy as np
 
@@ -121,11 +121,11 @@ def system(n: int, comm: Any) -> tuple[Any, Values]:
     return op.csr((values, columns, start), (last - first, n**3), own_rows=True, comm=comm), b
 
 
-# --- the ranks' side --------------------------------------------------------------------------------------------------
+# --- run by the ranks -------------------------------------------------------------------------------------------------
 
 
 def work(specification: str) -> None:
-    """What one rank of the demo does: solves its cases and leaves a line of JSON for each."""
+    """The program of a rank: solves the cases and writes a line of JSON for each."""
     from tacit import krylov, layout
 
     task = json.loads(specification)
@@ -158,7 +158,7 @@ def work(specification: str) -> None:
         )
         document = report.document(result, words=["demo"], read_seconds=built, rtol=RTOL)
         setup = document["seconds"]["setup"]
-        first = len(document["history"]) - len(stamps)  # the residual before the first iteration has no call
+        first = len(document["history"]) - len(stamps)  # the callback is not called for the initial residual
         times = [setup] * first + [max(setup, t) for t in stamps]
         say({"number": number, "state": "done", "result": document, "times": times})
         if result.converged:
@@ -180,7 +180,7 @@ def work(specification: str) -> None:
 
 
 def _clock(stamps: list[float]) -> Any:
-    """A callback that notes when each iteration was over, in seconds from now."""
+    """A callback that records the end of each iteration, in seconds from now."""
     start = time.perf_counter()
 
     def note(_state: Any) -> bool:
@@ -190,7 +190,7 @@ def _clock(stamps: list[float]) -> Any:
     return note
 
 
-# --- the launching side -----------------------------------------------------------------------------------------------
+# --- run by the command -----------------------------------------------------------------------------------------------
 
 COLUMNS = ("method", "preconditioner", "ranks", "seconds", "iterations", "residual", "reductions", "sent")
 
@@ -229,7 +229,7 @@ WIDTHS = (22, 14, 5, 8, 10, 10, 10, 10)
 
 
 def line(words: list[str]) -> str:
-    """A row of the table where it cannot be drawn anew."""
+    """A row of the table as plain text, for output that is not a terminal."""
     parts = [f"{w:<{k}}" if i < 2 else f"{w:>{k}}" for i, (w, k) in enumerate(zip(words, WIDTHS, strict=True))]
     return "  ".join(parts).rstrip()
 
@@ -284,7 +284,7 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
             *foot,
         ]
         out.print(MORE, markup=False)
-    elif sections:  # else there is nothing to draw with
+    elif sections:  # without matplotlib there are no sections
         for name, part in demo_parts.run(folder, quick):
             out.print(part.line, markup=False)
             facts["parts"][name] = part.facts
@@ -304,7 +304,7 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
 
 
 class Show:
-    """The table while it fills: drawn anew on a terminal, line by line elsewhere."""
+    """The growing table of results: redrawn on a terminal, line by line elsewhere."""
 
     def __init__(self, plan: list[Case], out: Any) -> None:
         self.plan, self.out = plan, out
@@ -330,7 +330,7 @@ class Show:
             self.live.stop()
 
     def follow(self, results: Path) -> None:
-        """Takes in what the ranks have written since the last look."""
+        """Reads what the ranks have written since the last call, and shows it."""
         with results.open(encoding="utf-8") as file:
             file.seek(self.read.get(results, 0))
             while (text := file.readline()).endswith("\n"):
@@ -354,7 +354,9 @@ class Show:
 def write(
     folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path
 ) -> tuple[list[tuple[str, str]], list[page.Section]]:
-    """The files of the solves, named with what they are, and the sections of the page (none without matplotlib)."""
+    """Writes the files of the solves. Returns their names with descriptions, and the sections of the page (none without
+    matplotlib).
+    """
     import numpy as np
     from scipy.sparse import csr_array
 

@@ -1,6 +1,6 @@
-"""What `tacit demo` shows beside its solves: multigrid, boundary elements, tomography, simulated ranks.
+"""The parts of `tacit demo` after its solves: multigrid, boundary elements, tomography, simulated ranks.
 
-Each part computes something small with a known answer, draws it, and says in words what is to be seen.
+Each part solves a small problem with a known answer, plots the result, and describes the figure.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the page, a line for the terminal, and the numbers."""
+    """The result of a part: a section of the page, a line for the terminal, and the numbers."""
 
     section: Section
     line: str
     facts: dict[str, Any]
 
 
-# Shepp and Logan's head with higher contrast: value, half axes, centre, degrees.
+# The ellipses of the Shepp-Logan phantom with higher contrast: value, half axes, centre, rotation in degrees.
 ELLIPSES = (
     (1.0, 0.69, 0.92, 0.0, 0.0, 0),
     (-0.8, 0.6624, 0.874, 0.0, -0.0184, 0),
@@ -46,7 +46,7 @@ ELLIPSES = (
 
 
 def phantom(n: int) -> Values:
-    """The head on n x n pixels, row 0 on top."""
+    """The Shepp-Logan phantom on n x n pixels, row 0 on top."""
     import numpy as np
 
     x = (np.arange(n) + 0.5) * 2 / n - 1

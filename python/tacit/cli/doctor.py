@@ -1,4 +1,4 @@
-"""`tacit doctor`: whether MPI, threads and GPU work here, and what cures what does not."""
+"""`tacit doctor`: tests whether MPI, threads and GPU work here, and how to repair what does not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARKS = {GOOD: ("ok", "green"), NOTE: ("--", "cyan"), BAD: ("!!", "bold red")}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. A `note` is worth knowing and stops nothing; a `problem` stops something."""
+    """The result of one examination. With a `note` Tacit works; with a `problem` some part of it does not."""
 
     name: str
     state: str
@@ -34,7 +34,7 @@ class Finding:
 
 
 def main(json: str | None = None) -> int:
-    """Looks at everything, prints it as it is found, and returns 0, or 5 if there is a problem."""
+    """Examines everything, prints each finding at once, and returns 0, or 5 if there is a problem."""
     out = report.console(stderr=json == "-")
     findings = []
     for finding in examine():
@@ -60,7 +60,7 @@ def main(json: str | None = None) -> int:
 
 
 def examine() -> Iterator[Finding]:
-    """Findings one after the other. None of the examinations can fail the others."""
+    """Yields findings. An examination that fails does not prevent the others."""
     yield Finding("python", GOOD, f"{sys.version.split()[0]}, {sys.executable}")
     module = _module()
     yield module
@@ -104,7 +104,7 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name, GOOD, version)
 
 
-# What the kernels gain from, in the words of /proc/cpuinfo.
+# Instruction sets that make kernels faster, as /proc/cpuinfo names them.
 _FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
 
 
@@ -170,7 +170,7 @@ def _threads() -> Iterator[Finding]:
         yield Finding("threads", GOOD, f"{threads} in a rank ({told})")
 
 
-# Run by two ranks: times of small sums, and how many ranks each finds.
+# Run by two ranks: measures a small reduction, and counts the ranks that each finds.
 _PROBE = """
 import time
 from tacit import comm
@@ -235,7 +235,7 @@ def _mpi() -> Iterator[Finding]:
 
 
 def _two_ranks() -> Finding:
-    """Starts two ranks that add up numbers."""
+    """Starts two ranks that do reductions."""
     start = time.perf_counter()
     try:
         done = subprocess.run(
@@ -271,7 +271,7 @@ sys.exit(launch.run(2, [sys.executable, "-P", "-c", {_PROBE!r}], 1, status=False
 
 
 def _mpi4py() -> Iterator[Finding]:
-    """Whether mpi4py speaks the same MPI. It is asked in a process of its own: a wrong one may end it."""
+    """Whether mpi4py uses the same MPI. Tested in a process of its own, which another MPI may abort."""
     if importlib.util.find_spec("mpi4py") is None:
         yield Finding("mpi4py", NOTE, "not installed: needed only to pass its communicators", "pip install mpi4py")
         return

@@ -1,4 +1,4 @@
-"""What a command's failures become: one line for the user, and an exit code."""
+"""Turns the exceptions of a command into one line for the user and an exit code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from tacit.cli.arguments import ENVIRONMENT, INPUT, INTERRUPTED, OK, USAGE, Wron
 
 
 def drop_output() -> None:
-    """Nobody reads standard output any more: what is still to be flushed goes nowhere."""
+    """Discards the rest of standard output, after its reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def guarded(run: Callable[[], int], name: str) -> int:
-    """run()'s exit code, or that of what it raises, said in one line. Bugs show where they are."""
+    """The exit code of run(), or that of its exception, which is printed in one line; unexpected exceptions with their
+    traceback.
+    """
     try:
         return run()
     except BrokenPipeError:  # `tacit info A.mtx | head`
@@ -51,7 +53,7 @@ def describe(error: BaseException) -> str:
 
 
 def code_of(error: BaseException) -> int | None:
-    """The exit code that an exception stands for; None for what should never happen."""
+    """The exit code for an exception; None for one that only a bug can raise."""
     if isinstance(error, WrongUse):
         return USAGE
     if isinstance(error, FileNotFoundError | IsADirectoryError | UnicodeError):

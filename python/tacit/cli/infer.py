@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     if truth is not None:
         common, equal = int(np.isin(r.categories, truth).sum()), bool(np.array_equal(r.categories, truth))
         facts["truth"] = {"given": len(truth), "common": common, "equal": equal}
-    if arguments.output and not r.interrupted:  # what is alive halfway is no category
+    if arguments.output and not r.interrupted:  # after an interrupt the remaining inputs are not categories
         with report.replacing(arguments.output) as temporary:
             if arguments.output.endswith(".npy"):
                 np.save(temporary, r.categories)

@@ -1,4 +1,4 @@
-"""`tacit info`, `tacit check` and `tacit convert`: what a matrix or vector file holds, and into what it is made."""
+"""`tacit info`, `tacit check` and `tacit convert` for matrix and vector files."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Monitor:
-    """Shows the residual while a method runs: a moving line on a terminal, lines elsewhere; and notes the times."""
+    """Shows the residual while a method runs, as an updated line on a terminal and as lines elsewhere, and records
+    times.
+    """
 
     def __init__(self, arguments: argparse.Namespace, out: Console, live: bool) -> None:
         self.out = out
@@ -61,7 +63,7 @@ class Monitor:
             self.first = r
         if self.progress is not None:
             self.progress.update(self.task, completed=self._share(r), iteration=k, residual=r)
-        elif self.shown and k % 10 ** max(0, len(str(k)) - 2) == 0:  # two digits of every number
+        elif self.shown and k % 10 ** max(0, len(str(k)) - 2) == 0:  # 99, 100, 110, .. 990, 1000, 1100
             self._line(k, r)
         return False
 
@@ -70,13 +72,13 @@ class Monitor:
         self.printed = k
 
     def _share(self, r: float) -> float:
-        """How far the residual has come, in orders of magnitude."""
+        """The progress towards the goal, from 0 to 1, on a logarithmic scale of the residual."""
         if not (0 < r < math.inf and self.goal > 0):
             return 0.0
         return min(1.0, max(0.0, math.log(r) / math.log(self.goal))) if self.goal < 1 else 1.0
 
     def times(self, facts: dict[str, Any]) -> list[float]:
-        """Seconds at which each value of the history was there; evenly spread where nobody looked."""
+        """The time of each value of the history in seconds; equal steps if they were not recorded."""
         n = len(facts["history"])
         setup, whole = facts["seconds"]["setup"], facts["seconds"]["solve"]
         seen = dict(self.stamps)

@@ -1,4 +1,4 @@
-"""The command `tacit multigrid`: a grid problem, a hierarchy, cycles, and what they took by level and operation."""
+"""`tacit multigrid`: solves a problem on a grid by multigrid, and prints times by level and operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PROBLEMS = ("helmholtz", "projection", "gravity", "diffusion")
 COEFFICIENTS = ("constant", "stored", "bubble")
-# Options of one problem.
+# The options that belong to one problem only.
 _OF_PROBLEM = {
     "coefficient": "helmholtz",
     "boundary": "helmholtz",

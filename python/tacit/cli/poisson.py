@@ -19,7 +19,7 @@ SCHEDULE = ("schedule", "remote_threads", "job_rows")
 
 
 def add_where(a: Arguments) -> None:
-    """The options of halos, for every command that solves."""
+    """Adds the options of halo exchanges, for every command that solves."""
     a.choice("--path", PATHS, "how halos travel")
     a("--levels N,N", "ranks of a NUMA domain, domains of a node, as 3,2 [found out]")
     a.options(SOLVE, SCHEDULE)
@@ -44,7 +44,7 @@ def add(a: Arguments) -> None:
 
 
 def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dict[str, Any]]:
-    """One mesh: the result and its facts. Collective."""
+    """Solves on one mesh; returns the result and the keys of its JSON. Collective."""
     from tacit import krylov
     from tacit.app.poisson import Cube
 
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
-    """On every rank. Only the first prints and writes. The exit code."""
+    """The command on every rank; only the first prints and writes. Returns the exit code."""
     from tacit._support import utf8
 
     if arguments.levels:

@@ -14,7 +14,7 @@ from tacit.cli.arguments import WrongUse
 
 
 def own_command() -> list[str]:
-    """What runs this Tacit again, wherever the ranks start. -P: a folder `tacit` in theirs is not taken for it."""
+    """The command that runs this Tacit from any folder. -P: a folder `tacit` there is not imported instead."""
     home = Path(__file__).resolve().parent.parent.parent
     return [sys.executable, *([] if home == Path.cwd() else ["-P"]), "-m", "tacit"]
 
@@ -41,8 +41,9 @@ def communicator(ranks: int | None) -> Any:
 
 
 def on_ranks(arguments: argparse.Namespace, work: Callable[[argparse.Namespace, Any, Any], int]) -> int:
-    """The exit code of work(arguments, comm, out) on every rank: on --ranks that are started here, or on those there
-    are. `out` prints on the first rank only."""
+    """Runs work(arguments, comm, out) on every rank, on --ranks ranks that are started here or on those that mpiexec
+    has started, and returns the exit code. `out` prints on the first rank only.
+    """
     if arguments.ranks is not None and arguments.ranks > 1 and launch.launched() is None:
         return launch.run(arguments.ranks, [*own_command(), *arguments.words], arguments.threads)
     comm = communicator(arguments.ranks)

@@ -29,7 +29,7 @@ from tacit.cli.ranks import on_ranks
 
 TEXT = "images from the sinograms of a parallel-beam scan"
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
-# Of the projector; its columns are the batch.
+# The options of the projector, whose `columns` is the batch.
 PROJECTOR = [name for name, option in TILED.items() if "projector" in option.takers and name != "columns"]
 
 _N = r"([1-9]\d*)"
@@ -84,13 +84,13 @@ def add(a: Arguments) -> None:
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
-    """342, 341, 341."""
+    """Ranges of 0 .. n - 1 whose lengths differ by at most one, such as 342, 341, 341."""
     cuts = [n // parts * i + min(i, n % parts) for i in range(parts + 1)]
     return list(itertools.pairwise(cuts))
 
 
 class Line:
-    """Progress in one line that is written over, on a terminal; in lines elsewhere."""
+    """Shows progress, in one line that is overwritten on a terminal, in lines elsewhere."""
 
     def __init__(self, shown: bool, slices: int) -> None:
         self.shown, self.slices, self.live = shown, slices, sys.stderr.isatty()
@@ -203,7 +203,7 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
     stream = scans.ahead(scan.read, ranges)
     keys = contextlib.ExitStack()
     try:
-        # Ctrl-C between two batches counts as well: it ends the next one at its start.
+        # Ctrl-C between two batches ends the next one at its start.
         keys.enter_context(tomography.interrupts())
         for _ in range(rounds):
             before = time.perf_counter()
@@ -236,7 +236,7 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
                 interrupted = result.interrupted
                 told = (result.residual, result.slice_iterations, result.end, result.final_residual)
                 found = (a - low, result.images, *told)
-            # Where a rank has failed the others hear of it here, not in a gather that looks for nothing.
+            # If a rank has failed the others learn of it here, and not in a gather, which does not check for failures.
             world.all_min(1)
             parts = [found] if leaders is None else leaders.gather(found) if world.rank % data == 0 else None
             for part in parts or []:
@@ -298,7 +298,7 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
 
 
 def _left(spent: float, done: int, now: int, state: Any, slices: int) -> float:
-    """Seconds until this rank's slices are done, as it goes on."""
+    """Estimated seconds until this rank's slices are done."""
     share = (done + now * state.iteration / max(1, state.iterations)) / max(1, slices)
     return spent * (1 - share) / share if share > 0 else float("nan")
 

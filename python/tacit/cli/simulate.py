@@ -8,7 +8,7 @@ from tacit import report
 from tacit._described import SOLVE
 from tacit.cli.arguments import Arguments, WrongUse, given, whole
 
-# Of `tacit solve`: what concerns real ranks, their threads and messages, and is refused beside --simulate.
+# Options of `tacit solve` for real ranks, their threads and messages, which are refused with --simulate.
 REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
 DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
@@ -30,7 +30,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> bool:
-    """Solves, prints, writes; whether it has converged."""
+    """Solves, prints and writes; returns whether the solve has converged."""
     from tacit import comm, files, op, simulate
     from tacit._core import InputError
 

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
-    """The solve itself, on every rank. Only the first prints and writes."""
+    """The solve on every rank; only the first prints and writes. Returns the exit code."""
     from tacit import _core, files, krylov, layout, op
     from tacit._support import utf8
 

@@ -1,4 +1,4 @@
-"""``tacit.solve``: options as all ranks agree on them, the matrix, the solve."""
+"""``tacit.solve``: checks options and compares them between ranks, makes the operator, solves."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class _Prepared(NamedTuple):
     scalar: str
     options: _core.Options
     precond: Any
-    alike: dict[str, float | str]  # what all ranks must have given alike, as they are told of it
+    alike: dict[str, float | str]  # arguments that must be the same on all ranks, in the form that ranks compare
 
 
 def _told(what: str, given: Any) -> dict[str, float | str]:
-    """What ranks tell of an argument: names and options, those of what it names among them."""
+    """An argument in the form that ranks compare: its name and options, and those of methods that an option names."""
     if isinstance(given, (dict, Described)):
         name, options = (given.name, given.given()) if isinstance(given, Method) else _precond.split(given)
         found: dict[str, float | str] = {what: repr(name)}
@@ -72,7 +72,7 @@ def _told(what: str, given: Any) -> dict[str, float | str]:
 
 
 def _with_numbers(what: str, given: Any, first: dict[str, Any]) -> Any:
-    """The argument with rank 0's real numbers."""
+    """The argument with its real numbers replaced by rank 0's."""
     if isinstance(given, (dict, Described)):
         options = given.given() if isinstance(given, Described) else given
         taken = {key: _with_numbers(f"{what}'s {key}", value, first) for key, value in options.items()}
@@ -81,12 +81,12 @@ def _with_numbers(what: str, given: Any, first: dict[str, Any]) -> Any:
 
 
 def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
-    """What all ranks use: the smallest scalar that holds what each asks for, and rank 0's numbers. Collective, one
-    message round; ValueError on every rank when options differ by more than the rounding of a number.
+    """The same arguments on all ranks: with the smallest scalar that holds what each rank asks for, and rank 0's real
+    numbers. ValueError on every rank when options differ by more than rounding. Collective, one message round.
     """
     if on.size == 1:
         return ready
-    # A rank without elements has no say in the scalar: np.array([]) is float64 whatever the others have.
+    # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.
     given = len(ready.b) + (0 if ready.x0 is None else len(ready.x0)) > 0
     parts = on.all_gather(json.dumps([ready.scalar, given, ready.alike]).encode())
     scalars, says, alike = zip(*(json.loads(part) for part in parts), strict=True)
@@ -125,13 +125,14 @@ def solve(
     A : operator, sparse matrix, array, LinearOperator, petsc4py Mat or callable with shape
         Square, n x n. On several ranks: an operator of Tacit or a Mat (distributed), or the same matrix on every rank.
     b : array_like
-        Shape (n,) or (n, 1), whole; or this rank's own part. NumPy or DLPack; not copied where type and layout fit.
+        Shape (n,) or (n, 1): the whole vector, or this rank's own part of it on all ranks. NumPy or DLPack, in host
+        memory; not copied where type and layout fit.
     x0 : array_like, optional
-        First guess, in the form of b. Default: zero.
+        Initial guess, whole or this rank's own part. Default: zero.
     method : str or object of :mod:`tacit.methods`
         "auto" (cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for
-        the rest), "cg", "bicgstab", "gmres", "richardson", "chebyshev"; with one reduction for many iterations:
-        "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products: "pipelined-cg",
+        the rest), "cg", "bicgstab", "gmres", "idr", "richardson", "chebyshev"; with one reduction for several
+        iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products: "pipelined-cg",
         "pipelined-bicgstab", "pipelined-gmres"; with both: "pipelined-ca-gmres". An object carries its options:
         ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
@@ -141,13 +142,14 @@ def solve(
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
         ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
-        StopIteration on any rank ends the solve on all ("stopped"). One reduction an iteration, to agree
-        on that; :class:`Observer` needs none.
+        StopIteration on any rank ends the solve on all ("stopped"). To agree on this costs one reduction an iteration;
+        an :class:`Observer` needs none.
     path : str, optional
-        How halo exchanges travel during this solve: "auto" (the fastest, measured), "messages", "persistent",
-        "neighbour", "put", "shared", "gather", "gaspi". The numbers are the same. Default: as ``comm.path`` says.
+        The mechanism of halo exchanges during this solve: "auto" (the fastest, measured), "messages", "persistent",
+        "neighbour", "put", "shared", "gather", "gaspi". The result is the same. Default: ``comm.path``.
     partition : str
-        "rows": blocks of rows as they come; "graph": rows renumbered so that ranks share few entries (METIS).
+        "rows": the blocks of rows as given; "graph": rows renumbered so that few entries couple different ranks
+        (METIS).
     ordering : str
         "none", or "rcm": reverse Cuthill-McKee within each rank, for memory locality and incomplete factors.
     threads : int, optional
@@ -155,20 +157,21 @@ def solve(
     device : str
         "host", or "cuda" for the current GPU.
     scalar : dtype, optional
-        float32, float64, complex64 or complex128. Default: what A, b and x0 ask for; integers count as float64.
+        float32, float64, complex64 or complex128. Default: the smallest that holds A, b and x0; integers count as
+        float64.
     trace : bool
-        Keep what ran when, on all ranks.
+        Record the begin and end of kernels and messages on all ranks, as ``result.trace``.
     raise_on_failure : bool
         Raise :class:`NotConverged` instead of returning a result that has not converged.
     **options
         ``rtol`` (1e-8), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``, ``basis``, ``engine``,
         ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the classes of
-        :mod:`tacit.methods` those of each method. One that the method does not take is refused.
+        :mod:`tacit.methods` those of each method. An option that the method does not take is refused.
 
     Returns
     -------
     Result
-        Unpacks as ``x, info``. Numerical trouble is a reason in it, never an exception.
+        Unpacks as ``x, info``. Numerical failures are reported as its ``reason``, never as an exception.
 
     Raises
     ------
@@ -183,11 +186,11 @@ def solve(
 
     Notes
     -----
-    Collective: all ranks pass the same options, and x0 and a callback on all ranks or none; checked (numbers may differ
-    by 1e-12 of their size, rank 0's count; ``threads`` is each rank's own). The scalar that is used holds what b and x0
-    have on any rank.
+    Collective: all ranks pass the same options, and x0 and a callback on all ranks or none. This is checked: numbers
+    may differ by 1e-12 of their size, and rank 0's are used; ``threads`` may differ. The scalar holds the b and x0 of
+    all ranks.
 
-    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2.
+    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2 vectors.
 
     Examples
     --------
@@ -271,7 +274,7 @@ def solve(
     return result
 
 
-# What solve() takes beside the described options.
+# The arguments of solve() that are not options of the table.
 _BESIDE = tuple(name for name in inspect.signature(solve).parameters if name != "options")
 
 
@@ -307,7 +310,7 @@ def _solve(
     right, guess = agreed(on, cut)
     solved, numbers = matrix, None
     if partition != "rows" or ordering != "none":
-        # Numbers that are not finite are told with the user's indices: nothing is renumbered for them.
+        # Numbers that are not finite are reported with the user's indices, so nothing is renumbered then.
         finite = np.isfinite(right).all() and (guess is None or np.isfinite(guess).all()) and not matrix._handle.fault
         if on.all_min(int(finite)):
             solved, numbers = op.renumbered(matrix, partition == "graph", ordering == "rcm")

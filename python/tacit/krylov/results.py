@@ -1,4 +1,4 @@
-"""What a solve hands out: its result, and what callbacks see on the way."""
+"""The result of a solve, and the state that its callbacks are given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._support import Array
 
 
 class NotConverged(_core.Error, RuntimeError):
-    """Raised for ``raise_on_failure=True``; ``result`` holds what there is."""
+    """Raised with ``raise_on_failure=True`` when a solve has not converged; ``result`` is its :class:`Result`."""
 
     def __init__(self, text: str, result: Result) -> None:
         super().__init__(text)
@@ -27,7 +27,7 @@ class NotConverged(_core.Error, RuntimeError):
 
 
 class TraceEvent(NamedTuple):
-    """What ran from `begin` to `end`, in seconds since the solve began."""
+    """A kernel, message or wait of a rank, from `begin` to `end` in seconds since the solve began."""
 
     name: str
     category: str
@@ -39,16 +39,16 @@ class TraceEvent(NamedTuple):
 
 
 class CallbackState:
-    """What a callback of :func:`tacit.solve` sees after an iteration.
+    """The state of a solve after an iteration, as :func:`tacit.solve` gives it to its callback.
 
     Attributes
     ----------
     iteration : int
     residual_norm : float
-        The recurrence's ||r|| / ||b||.
+        ||r|| / ||b|| of the recurrence residual r.
     x : ndarray
-        The iterate, in the form that the result will have; formed when asked for, which costs a few vectors of work. On
-        several ranks collective where x is whole or renumbered: then all ranks ask, or none.
+        The iterate, in the form of the result. It is computed at each access, at the cost of a few vectors read and
+        written. On several ranks the access is collective where x is whole or renumbered.
     """
 
     __slots__ = ("_form", "_state", "iteration", "residual_norm")
@@ -72,11 +72,12 @@ class Result(Outcome):
     Attributes
     ----------
     x : ndarray
-        The best solution found, finite whatever happened; of cg and its variants the last one where a limit or the
-        callback ended the solve.
+        The best iterate whose residual was recomputed; always finite. If a limit or the callback ends a run of cg, of
+        one of its variants or of chebyshev, the last iterate, provided that it is nearer to the solution than x0 in
+        the norm of A.
     info : int
-        SciPy's number: 0 converged, > 0 the iterations done without that, < 0 breakdown (-1), divergence (-2), or
-        numbers that are not finite (-3).
+        SciPy's number: 0 if converged; the number of iterations if ended for another reason; -1 breakdown, -2
+        divergence, -3 numbers that are not finite.
     converged : bool
         Whether the recomputed residual is at or below max(rtol ||b||, atol).
     reason : str
@@ -84,17 +85,17 @@ class Result(Outcome):
     detail, advice : str
         What happened and what to try, a sentence each; "" when there is nothing to say.
     iterations, restarts : int
-        Restarts: times the residual was recomputed and the method started anew from it.
+        Restarts: how often the method started anew from a recomputed residual; cycles of gmres do not count.
     residual_norm : float
         ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
     recurrence_residual_norm : float
-        What the method believed, on the same scale.
+        The same quotient with the residual of the method's recurrence.
     norm : str
-        "2", or "max": what || || is in all of these.
+        "2" or "max": the norm in which all residuals here are given.
     history : ndarray
-        The recurrence's ||r|| / ||b|| from iteration 0 on.
+        ||r|| / ||b|| of the recurrence residual from iteration 0 on.
     seconds : dict
-        "setup" (conversion, partition, preconditioner) and "solve"; the longest over ranks.
+        "setup" (conversion, partition, preconditioner) and "solve"; the maximum over ranks.
     counts : dict
         "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes"
         (all ranks').
@@ -164,7 +165,7 @@ class Result(Outcome):
         )
 
     def summary(self) -> str:
-        """A few lines for people: what was solved, how it ended, what it took."""
+        """A few lines of text: what was solved, how it ended, times and counts."""
         count = self.counts
         lines = [
             f"{self.reason}: ||b - A x|| / ||b|| = {self.residual_norm:.2e} (recomputed; the recurrence said"
@@ -213,7 +214,7 @@ class Result(Outcome):
             json.dump({"displayTimeUnit": "ms", "traceEvents": events}, out)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draws the residual over the iterations into a file (needs matplotlib). Rank 0 draws."""
+        """Plots the residual over the iterations to a file (needs matplotlib). Local; rank 0 writes."""
         if self.rank != 0:
             return
         from ..plot import plotting
@@ -224,7 +225,7 @@ class Result(Outcome):
 
 
 class Observer:
-    """A callback of :func:`solve` that only looks: what it returns is not asked for, so no reduction is spent on it.
+    """A callback of :func:`solve` that cannot stop it: its return value is ignored, so it costs no reduction.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ class Observer:
 
 
 class _OfIterate:
-    """A callback of :func:`solve` from one of SciPy's."""
+    """A callback of :func:`solve` made from a callback with SciPy's signature."""
 
     def __init__(self, callback: Callable[[Any], Any], as_norm: bool) -> None:
         self._callback, self._as_norm = callback, as_norm

@@ -64,9 +64,9 @@ def cg(
     rtol, atol : float
         Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
     maxiter : int, optional
-        Iterations.
+        Largest number of iterations.
     M : operator or name, optional
-        Approximates the inverse of A; Hermitian positive definite.
+        An approximate inverse of A; Hermitian positive definite.
     callback : callable, optional
         ``callback(xk)`` after each iteration; raising StopIteration ends the solve. What it returns is ignored.
 
@@ -134,9 +134,10 @@ def gmres(
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. Default: that of :func:`tacit.solve`, 30 and more where that is slow. (SciPy: min(20, n).)
+        Vectors in a cycle. Default: as in :func:`tacit.solve`, 30, and up to 120 where convergence is slow. (SciPy:
+        min(20, n).)
     maxiter : int, optional
-        Iterations, that is products with A. (SciPy counts cycles here.)
+        Largest number of iterations, that is of products with A. (SciPy counts cycles.)
     callback_type : {"x", "pr_norm", "legacy"}, optional
         What ``callback`` is given after each iteration: x_k ("x"), or ||r_k|| / ||b|| ("pr_norm", "legacy" and None).
 
@@ -195,8 +196,8 @@ def chebyshev(
     lambda_min: float | None = None,
     lambda_max: float | None = None,
 ) -> Result:
-    """Chebyshev's iteration for a Hermitian positive definite A: no reductions but those that watch the residual;
-    parameters and result as in :func:`tacit.cg`, and:
+    """Chebyshev's iteration for a Hermitian positive definite A. Its only reductions are for the residual norm.
+    Parameters and result as in :func:`tacit.cg`, and:
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Operators: linear maps whose rows are spread over ranks.
 
 Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply.
-On several ranks a vector is given either whole (the same on every rank) or as this rank's own part, on all ranks
-alike, and with the same number of columns (checked; complex on one rank is complex on all); what comes back has the
-same form. Products are collective.
+On several ranks all ranks give a vector in the same form, whole (the same on every rank) or as the rank's own part, and
+with the same number of columns (checked). If it is complex on one rank it is taken as complex on all. The result has
+the same form. Products are collective.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matrices and vectors from files, and into them."""
+"""Reads and writes matrices and vectors in files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .operators import Csr, Operator, Stencil
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:
-    """A matrix from a Matrix Market (.mtx, .mtx.gz), PETSc binary or .npz file (scipy.sparse.save_npz), by its content.
+    """Reads a matrix from a Matrix Market (.mtx, .mtx.gz), PETSc binary or .npz file (scipy.sparse.save_npz). The
+    format is recognized by the content of the file.
 
     Parameters
     ----------
     path : path-like
-        Seen by every rank.
+        On a file system that every rank reads.
     comm : communicator, optional
     scalar : dtype, optional
         float32, float64, complex64 or complex128; default float64, or complex128 for a complex file.
@@ -28,8 +29,8 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     Returns
     -------
     Csr
-        Rows in equal blocks; symmetric files are expanded and entries at one place added. Collective: every rank parses
-        its share of the file, and entries travel to the owners of their rows.
+        Rows in equal blocks. Symmetric files are expanded, duplicate entries added. Collective: every rank parses its
+        share of the file, and sends entries to the owners of their rows.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     def share() -> tuple[str, int, int, io.Share]:
         wanted = chosen_scalar(scalar)
         if wanted is None:
-            # Files of one precision lower are still computed with in double: float64 is the default.
+            # Files in single precision are also read as double precision, the default.
             wanted = "complex128" if io.header(path).scalar.startswith("complex") else "float64"
         return wanted, *io.read_share(path, wanted, on.rank, on.size)
 
@@ -62,8 +63,8 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
 
 
 def write(path: str | os.PathLike[str], a: Any) -> None:
-    """Writes a matrix or a vector; the ending of `path` says how: .mtx, .mtx.gz, .npz, .npy (vectors), .petsc, .dat,
-    .bin.
+    """Writes a matrix or a vector. The suffix of `path` chooses the format: Matrix Market (.mtx, .mtx.gz), .npz, .npy
+    (vectors), or PETSc binary (.petsc, .dat, .bin).
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def write(path: str | os.PathLike[str], a: Any) -> None:
 
     Notes
     -----
-    With an operator on several ranks collective: the matrix is gathered and rank 0 writes. Otherwise local. The file
+    Collective for an operator on several ranks: the matrix is gathered, and rank 0 writes. Otherwise local. The file
     appears complete or not at all.
 
     Examples

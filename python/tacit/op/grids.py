@@ -23,7 +23,7 @@ def _per_axis(value: Any, d: int, what: str) -> list[Any]:
 
 
 def _grid(shape: Any, boundary: Any) -> tuple[list[int], list[str]]:
-    """The axes of a NumPy-like shape, fastest first, as the compiled part numbers them."""
+    """Points and boundary of each axis of a NumPy shape, the fastest axis first, as in the compiled part."""
     points = [int(n) for n in (shape if isinstance(shape, (list, tuple, np.ndarray)) else [shape])]
     if not 1 <= len(points) <= 3 or min(points) < 1:
         raise ValueError(f"shape is {tuple(points)}; 1 to 3 axes of at least one point are needed")
@@ -46,11 +46,11 @@ def stencil(
     shape : int or sequence of int
         Points along each axis. Unknowns are numbered as NumPy stores an array of this shape (the last axis fastest).
     weights : array_like
-        Shape (3,) * d: ``weights[1 + i, 1 + j]`` multiplies the neighbour at (i, j). Or d + 1 numbers at most: the
-        point itself, its neighbours along one axis, those off along two, off along three.
+        Shape (3,) * d: ``weights[1 + i, 1 + j]`` multiplies the neighbour at (i, j). Or up to d + 1 numbers: the
+        weights of the point itself, and of neighbours that differ along one, two and three axes; missing ones are 0.
     boundary : str or sequence of str
-        What stands for neighbours outside: "dirichlet" (zero), "neumann" (the nearest point inside) or "periodic";
-        one, or one for each axis.
+        The value of neighbours outside of the grid: "dirichlet" (zero), "neumann" (that of the nearest point inside) or
+        "periodic". One name, or one for each axis.
     comm : communicator, optional
         Whole slabs of the first axis are spread over its ranks.
     scalar : dtype, optional
@@ -59,7 +59,7 @@ def stencil(
     Returns
     -------
     Stencil
-        Collective; no memory but the halo.
+        Collective. Needs memory for the halo only.
 
     Examples
     --------
@@ -116,17 +116,17 @@ def poisson(
     shape : int or sequence of int
         Points along each of 1 to 3 axes, numbered as NumPy stores an array of this shape.
     spacing : float or sequence of float
-        Distance of points; one, or one for each axis.
+        Distance of points: one number, or one for each axis.
     boundary : str or sequence of str
         "dirichlet", "neumann" or "periodic".
     shift : number
-        Added to the diagonal; minus a squared wave number makes it Helmholtz.
+        Added to the diagonal; minus the square of a wave number gives the Helmholtz operator.
     velocity : float or sequence of float, optional
-        Of a flow: the matrix is then unsymmetric.
+        Velocity of a flow; the matrix is then not symmetric.
     convection : str
-        "upwind" or "central" differences for it.
+        "upwind" or "central" differences for the term with the velocity.
     isotropic : bool
-        9 or 27 points instead of 5 or 7 (one spacing for all axes).
+        The Laplacian with 9 or 27 points instead of 5 or 7; needs the same spacing along all axes.
     assembled : bool
         True: a stored matrix (:class:`tacit.Csr`), which preconditioners need; False: a matrix-free
         :class:`tacit.Stencil`.

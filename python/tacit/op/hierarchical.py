@@ -38,8 +38,8 @@ class HMatrix(Operator):
         self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"
     ) -> None:
         super().__init__(handle, comm, dtype)
-        self.tolerance = tolerance  #: the relative error that was asked for
-        self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as it was made
+        self.tolerance = tolerance  #: the relative error that was requested
+        self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as requested at construction
 
     def is_hermitian(self) -> bool:
         return self.symmetry == "hermitian" or (self.symmetry == "symmetric" and self.dtype.kind != "c")
@@ -53,31 +53,33 @@ class HMatrix(Operator):
         padded: bool = False,
         queues: int = 1,
     ) -> dict[str, Any]:
-        """Products (not adjoint ones) from now on by batches of small matrix-vector products, as GPU libraries do
-        them: the variants of Yamazaki et al. (2018), to compare with. The same numbers to rounding.
+        """Makes all further products (not adjoint ones) run as batches of small matrix-vector products, as in GPU
+        libraries: the variants of Yamazaki et al. (2018), for comparison. Results are the same up to rounding.
 
         Parameters
         ----------
         order : str
-            Of the tasks of a list: "none", "rows" (ascending), "grouped" (rows in groups of 8, then columns) or
-            "columns" (where they begin).
+            Of the tasks of a list: "none" (that of the blocks in the matrix), "rows" (ascending number of rows),
+            "grouped" (numbers of rows in groups of 8, within a group ascending number of columns) or "columns" (by the
+            first column).
         cut : str
-            "count": a batch has `count` tasks; "ranges": also rows of one range.
+            "count": a batch ends after `count` tasks; "ranges": it also ends where the number of rows passes one of
+            `ranges`.
         ranges : sequence of int
-            The least rows of each range but the first.
+            The smallest number of rows in each range but the first: (8, 32) means 1 to 7, 8 to 31, and 32 or more.
         padded : bool
-            All tasks of a batch as large as its largest.
+            Pad all tasks of a batch to its largest numbers of rows and columns.
         queues : int
-            Batches go round over so many threads. With several, parts of y are added atomically: the order, and the
-            last bits, change.
+            Number of threads to which the batches of a list are assigned in turn. With several, parts of y are added
+            atomically, so that the order of summation, and the last bits, change.
 
         Returns
         -------
         dict
-            Of this rank: ``tasks``, ``bytes``, ``padded_bytes``, and ``batches``, each with its ``list`` (0: dense
-            blocks and factors V; 1: factors U), ``tasks``, ``rows`` and ``columns`` (least, most), ``numbers``,
-            ``stored`` (with padding), ``thread_blocks`` (with work, started; 32 rows each) and ``seconds`` in the last
-            product: ``A.batches`` afterwards. Local; a copy of the matrix.
+            The plan of this rank: ``tasks``, ``bytes``, ``padded_bytes``, and ``batches``, each with its ``list`` (0:
+            dense blocks and factors V; 1: factors U), ``tasks``, ``rows`` and ``columns`` (least, most), ``numbers``,
+            ``stored`` (with padding), ``thread_blocks`` (with work, started; 32 rows each) and ``seconds`` of the last
+            product (see ``A.batches``). Local; needs the memory of a copy of the matrix.
 
         Examples
         --------
@@ -102,29 +104,29 @@ class HMatrix(Operator):
         return plan
 
     def use_own_product(self) -> None:
-        """The operator's own product again. Local."""
+        """Returns to the operator's own product, without batches. Local."""
         self._handle.use_own_product()
 
     @property
     def batches(self) -> dict[str, Any] | None:
-        """The plan of :meth:`use_batches` with the seconds of its last product; None without. Local."""
+        """The plan of :meth:`use_batches` with the seconds of its last product; None if there is no plan. Local."""
         plan = self._handle.batches
         return None if plan is None else dict(plan)
 
     def coarse(self, rank: int | None = 1, tolerance: float = 1e-2) -> HMatrix:
-        """A coarse copy to precondition with: the same blocks, those of low rank cut. No entry is asked for again.
+        """A coarse copy, for preconditioning: the same blocks, with low-rank blocks truncated. Evaluates no entries.
 
         Parameters
         ----------
         rank : int or None
-            Low-rank blocks keep at most so many terms; None: any number.
+            The largest rank of a block; None: no limit.
         tolerance : float
-            They keep what is above this part of their norm.
+            Relative error (Frobenius) of the truncation of a low-rank block and of its storage.
 
         Returns
         -------
         HMatrix
-            Its report's ``measured_error`` is 0: nothing was measured. Collective.
+            Collective. Its error is not measured: ``measured_error`` in its report is 0.
 
         Examples
         --------
@@ -147,14 +149,14 @@ class HMatrix(Operator):
 
     @property
     def report(self) -> dict[str, Any]:
-        """What the matrix turned out to be, over all ranks. Local.
+        """Size and accuracy of the matrix, over all ranks. Local.
 
-        ``bytes`` of stored numbers (``bytes_float64``, ``bytes_float32``, ``bytes_int16`` of these, ``index_bytes``
-        beside them), ``dense_fraction`` of the bytes of the full matrix; ``dense_blocks``, ``low_rank_blocks``,
+        ``bytes`` of stored numbers (of which ``bytes_float64``, ``bytes_float32``, ``bytes_int16``; ``index_bytes`` are
+        in addition), ``dense_fraction``: bytes relative to the full matrix; ``dense_blocks``, ``low_rank_blocks``,
         ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
-        over all there are; ``norm`` (Frobenius); ``estimated_error`` and ``measured_error`` (on sampled rows, with a
-        random vector; ``measured_error_ones`` with ones), relative; ``seconds``; ``least_bytes`` and ``most_bytes`` of
-        a rank; ``warnings``.
+        relative to the number of entries; ``norm`` (Frobenius); the relative errors ``estimated_error`` and
+        ``measured_error`` (on sampled rows, with a random vector; ``measured_error_ones`` with ones); ``seconds`` of
+        the construction; ``least_bytes`` and ``most_bytes`` of a rank; ``warnings``.
         """
         return dict(self._handle.report)
 
@@ -202,47 +204,47 @@ def hmatrix(
     comm: Any = None,
     **options: Unpack[HmatrixOptions],
 ) -> HMatrix:
-    """A dense matrix given by its entries, in O(n log n) memory: blocks whose points are far apart become products of
-    low rank (an H-matrix).
+    """Compresses a dense matrix, given by a function of its entries, to an H-matrix of O(n log n) numbers: blocks that
+    couple distant groups of points are approximated by products of low rank. docs/theory/hmatrix.md has the algorithm.
 
     Parameters
     ----------
     points : array_like, (m, d)
-        Where each row's target is, d = 1, 2 or 3. The same on every rank.
+        The target point of each row, d = 1, 2 or 3. The same on every rank.
     entries : callable
         ``entries(i, j)``, arrays of row and of column numbers, gives the array A[i][:, j] of shape
-        ``(len(i), len(j))``. It has to be smooth where points are far from each other.
+        ``(len(i), len(j))``. The entries have to vary smoothly where points are far from each other.
     sources : array_like, (n, d), optional
-        Where each column's source is; default: `points`.
+        The source point of each column; default: `points`.
     boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
-        Low and high corners around the elements that rows and columns stand for, where these have an extent.
+        Low and high corners of boxes around the elements of rows and columns, where elements are larger than points.
     dtype : dtype, optional
-        Default: that of what `entries` gives.
+        Default: that of the array that `entries` returns.
     comm : communicator, optional
         Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
     **options
         ``tolerance`` (1e-4), ``measure``, ``storage``, ``compression``, ``admissibility``, ``eta``, ``leaf_size``,
         ``bisection``, ``recompress``, ``verify``, ``max_rank``, ``cut_rank``, ``symmetry``, ``sampled_rows``: see
-        docs/reference/h-matrices.md. A finer matrix is made coarser by :meth:`HMatrix.coarse`.
+        docs/reference/h-matrices.md.
 
     Returns
     -------
     HMatrix
-        With ``report``. Collective; an exception that `entries` raises on one rank arrives on all of them.
+        Collective. An exception that `entries` raises on one rank is raised on all.
 
     Raises
     ------
     tacit.InputError
         For an entry that is not finite, with its row and column.
     ValueError, TypeError
-        For an option that is not what it has to be; when options, dtype or places are not the same on all ranks; for
-        a symmetry that the matrix does not have.
+        For an invalid option; when options, dtype or points are not the same on all ranks; when the matrix does not
+        have the requested symmetry.
 
     Warns
     -----
     RuntimeWarning
-        On rank 0, when the error measured on sampled rows is above three tolerances; ``report["warnings"]`` on all.
-        It is first tried to mend that: blocks are made again and looked at in more places, which takes longer.
+        On rank 0, when the error measured on sampled rows stays above three tolerances after blocks were compressed
+        again with more checks, which takes longer. ``report["warnings"]`` has the text on all ranks.
 
     Examples
     --------
@@ -275,7 +277,7 @@ def hmatrix(
         return places, scalar, o
 
     places, scalar, o = agreed(on, look)
-    # The trees, and with them all messages, follow from these; numbers are those of rank 0.
+    # The trees, and with them all messages, follow from these options; real numbers are those of rank 0.
     names = ("points", "boxes", "sources", "source_boxes")
     agree(on, o, HMATRIX, dtype=scalar, **dict(zip(names, map(checksum, places), strict=True)))
 

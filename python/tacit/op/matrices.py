@@ -1,4 +1,4 @@
-"""Operators from whatever stands for a matrix: SciPy's and dense ones, arrays, functions."""
+"""Operators from matrices of SciPy, NumPy and petsc4py, arrays and functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_sparse(a: Any) -> bool:
 
 
 def is_petsc(a: Any) -> bool:
-    """Whether this is a matrix of petsc4py (a Mat), whose ranks hold rows of their own."""
+    """Whether this is a Mat of petsc4py, of which each rank has its own rows."""
     return hasattr(a, "getValuesCSR") and hasattr(a, "getSizes")
 
 
@@ -76,22 +76,22 @@ def _shape_of(a: Any, what: str) -> tuple[int, int]:
 
 
 def scalar_of(a: Any, what: str) -> str | None:
-    """The scalar that `a` brings along; None where it does not say."""
+    """The scalar type of `a`; None where `a` has no dtype."""
     dtype = getattr(a, "dtype", None)
     if dtype is None:
         return None
     try:
         return scalar_name(dtype, what)
     except TypeError:
-        # Another library's name of a type (torch.float64): NumPy's view of the array knows.
+        # A dtype of another library (torch.float64): that of the NumPy array over the same elements.
         return (
             scalar_name(as_array(a, what).dtype, what) if hasattr(a, "__dlpack__") or hasattr(a, "__array__") else None
         )
 
 
 def _compressed(a: Any, what: str) -> tuple[tuple[int, int], Array, Array, Array]:
-    """(shape, starts, columns, values) of a SciPy sparse or dense matrix; the arrays of a csr matrix itself,
-    uncopied.
+    """(shape, starts, columns, values) of a SciPy sparse or dense matrix; for a csr matrix its own arrays, without a
+    copy.
     """
     if _is_sparse(a):
         shape = _shape_of(a, what)
@@ -142,17 +142,17 @@ def as_operator(
     Parameters
     ----------
     a : object
-        On several ranks the same on every rank; the rows that a rank owns are taken from it. Something with
-        ``matvec`` maps whole vectors, which are gathered for it.
+        On several ranks the same on every rank, which takes the rows that it owns. An object with ``matvec`` maps whole
+        vectors, which are gathered for it.
     comm : communicator, optional
     scalar : dtype, optional
         Default: that of `a`; integers and booleans become float64.
     what : str
-        How errors call it.
+        The name of `a` in errors.
     offsets : sequence of int, optional
         Rank r owns rows ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
     format : str
-        Of a matrix that is made here; see :func:`csr`.
+        Storage format of a stored matrix that is made here; see :func:`csr`.
 
     Returns
     -------
@@ -207,7 +207,9 @@ def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
 
 
 def stored(a: Operator, what: str) -> Csr:
-    """The operator as a stored matrix, which `what` needs. Collective."""
+    """The operator as a stored matrix; ValueError, which says that `what` needs one, where entries are not known.
+    Collective.
+    """
     if isinstance(a, Stencil):
         a = a.assemble()
     if not isinstance(a, Csr):
@@ -216,8 +218,10 @@ def stored(a: Operator, what: str) -> Csr:
 
 
 def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumbering]:
-    """The matrix with its rows spread so that ranks share few entries (`graph`), and in reverse Cuthill-McKee order
-    within each rank (`rcm`); and the numbers. Collective; entries travel once or twice."""
+    """The matrix with renumbered rows and columns, and the renumbering. `graph`: rows are distributed so that few
+    entries couple different ranks; `rcm`: reverse Cuthill-McKee order within each rank. Collective; entries are sent
+    once or twice.
+    """
     a = stored(a, "partition and ordering")
     on, scalar = a.comm, a.dtype.name
     numbers: _core.Renumbering | None = None
@@ -247,9 +251,9 @@ def csr(
     ----------
     a : matrix or tuple
         A SciPy sparse matrix or array of any format, a dense array, or ``(data, indices, indptr)`` with `shape`. The
-        same on every rank, which takes its own rows. Of a Mat of petsc4py each rank gives the rows it has.
+        same on every rank, which takes its own rows. With a Mat of petsc4py each rank keeps the rows that it has.
     shape : tuple of int, optional
-        With arrays only.
+        Needed with ``(data, indices, indptr)`` only.
     own_rows : bool
         `a` holds this rank's own rows alone, with global column numbers: the matrix is those of rank 0, below them
         those of rank 1, and so on. Ranks may have different numbers of rows, and none.
@@ -260,17 +264,17 @@ def csr(
         takes the fewest bytes, entries outside full blocks in rows beside them. "sell": slices of eight rows side by
         side (SELL-8). "csr": row after row. "automatic" (default): blocks where they make the matrix smaller by a
         twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
-        bits where that reaches. ``A.storage`` says what it became.
+        bits where the matrix allows it. ``A.storage`` has the result.
 
     Returns
     -------
     Csr
-        Entries at one place are added. Collective; memory of this rank's rows.
+        Duplicate entries are added. Collective; stores a copy of this rank's rows.
 
     Raises
     ------
     ValueError, TypeError
-        Arrays that are no matrix, with the row; an unknown format. On every rank.
+        On every rank: for arrays that do not describe a matrix (with the row), and an unknown format.
 
     Examples
     --------
@@ -332,7 +336,7 @@ def _given_arrays(
 
 
 def _stacked(on: _core.Communicator, rows: int, columns: int, scalar: str) -> tuple[list[int], str]:
-    """Where each rank's rows begin when they lie below each other, and the scalar for all. Collective."""
+    """The row offsets of all ranks when their rows are stacked in rank order, and a scalar for all. Collective."""
     told = [part.decode().split() for part in on.all_gather(f"{rows} {columns} {scalar}".encode())]
     for rank, (_, width, _) in enumerate(told):
         if int(width) != int(told[0][1]):
@@ -363,13 +367,13 @@ def function(
     ----------
     shape : tuple of int
     matvec, rmatvec : callable
-        The product with A, and with its conjugate transpose; from an array of one dimension to one.
+        The product with A, and with its conjugate transpose: functions from a one-dimensional array to another.
     dtype : dtype
         float32, float64, complex64 or complex128.
     comm : communicator, optional
     local : bool
         False: the function maps whole vectors, which are gathered for it on every rank. True: it maps this rank's
-        part to this rank's part, and what it exchanges with other ranks is its own affair.
+        part to this rank's part, and does any communication with other ranks itself.
     offsets : sequence of int, optional
         Rank r owns ``offsets[r] <= i < offsets[r + 1]``; default: equal blocks.
     name : str
@@ -377,7 +381,7 @@ def function(
     Returns
     -------
     Operator
-        An exception that a function raises on one rank arrives on all of them.
+        An exception that a function raises on one rank is raised on all.
 
     Examples
     --------

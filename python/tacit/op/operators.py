@@ -1,4 +1,4 @@
-"""What every operator is, and those whose rows are stored or follow from a few numbers."""
+"""The base class of operators, stored matrices (Csr) and stencils."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .. import _core, layout
 from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
-FORMATS: list[str] = _core.choices_formats()  #: how a matrix can be stored
+FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
 
 class Operator:
@@ -52,7 +52,7 @@ class Operator:
 
     @property
     def nnz(self) -> int:
-        """Entries of the matrix over all ranks; 0 when the operator does not know. Local."""
+        """Entries of the matrix over all ranks; 0 when the operator does not know their number. Local."""
         return 0
 
     @property
@@ -79,7 +79,7 @@ class Operator:
         array = agreed(comm, prepare)
         is_complex = array.dtype.kind == "c"
         if comm.size > 1:
-            # What follows sends messages by these, so all ranks must see the same.
+            # The messages of the product depend on these, so all ranks must have the same.
             columns = array.shape[1] if array.ndim == 2 else -1
             given = layout.gather(np.array([[columns, is_complex]], np.int64), comm)
             is_complex = bool(given[:, 1].any())
@@ -93,7 +93,7 @@ class Operator:
         return self._product(array, adjoint, conjugate)
 
     def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
-        """_apply, where all ranks agree on kind and columns."""
+        """A product, after all ranks have agreed on real or complex and on the number of columns."""
         handle, comm = self._handle, self.comm
         scalar = self.dtype.name
         offsets, back = handle.domain_offsets, handle.range_offsets
@@ -121,7 +121,7 @@ class Operator:
     matmat, rmatmat = matvec, rmatvec
 
     def __matmul__(self, x: Any) -> Any:
-        """A x for an array, the operator x -> A (B x) for an operator B."""
+        """A x for an array x; the operator x -> A (B x) for an operator B."""
         if isinstance(x, Operator):
             self._fits(x)
             return self._composed("product", self._handle, x._handle)
@@ -138,14 +138,14 @@ class Operator:
 
     @property
     def H(self) -> Operator:
-        """The conjugate transpose, as an operator that refers to this one. ValueError when there is no adjoint
+        """The conjugate transpose, as an operator that refers to this one. ValueError if this operator has no adjoint
         product.
         """
         return self._composed("adjoint", self._handle)
 
     @property
     def T(self) -> Operator:
-        """The transpose, as an operator that refers to this one. ValueError when there is no adjoint product."""
+        """The transpose, as an operator that refers to this one. ValueError if this operator has no adjoint product."""
         return self._composed("transpose", self._handle)
 
     def shifted(self, sigma: complex) -> Operator:
@@ -217,9 +217,9 @@ class Csr(Operator):
     nnz : int
         Stored entries over all ranks.
     format : str
-        What was asked for, "automatic" by default; see :func:`tacit.csr`.
+        The storage format that was requested, "automatic" by default; see :func:`tacit.csr`.
     storage : str
-        How this rank's square part is kept, as "sell-8 (16-bit offsets)".
+        How this rank's entries in its own columns are stored, such as "sell-8 (16-bit offsets)".
     """
 
     __slots__ = ()
@@ -242,12 +242,12 @@ class Csr(Operator):
         return self._hermitian
 
     def local_rows(self) -> tuple[Array, Array, Array]:
-        """This rank's rows: (starts, global columns, values), columns ascending. Local; memory of the rows."""
+        """This rank's rows as compressed rows: (starts, global columns, values), columns ascending. Local; a copy."""
         start, column, value = self._handle.local_rows()
         return start, column, value
 
     def to_scipy(self) -> Any:
-        """The whole matrix as a scipy.sparse.csr_array, on every rank. Collective; the memory of all of it."""
+        """The whole matrix as a scipy.sparse.csr_array on every rank, which needs memory for all of it. Collective."""
         from scipy.sparse import csr_array
 
         start, column, value = self._whole()
@@ -270,7 +270,7 @@ class Csr(Operator):
         return self._made_anew(name, self.format)
 
     def stored_as(self, format: str) -> Csr:
-        """This matrix in another storage format of :func:`tacit.csr`. Collective; the memory of both."""
+        """This matrix in another storage format of :func:`tacit.csr`, as a copy. Collective."""
         chosen = agreed(self.comm, lambda: choose("format", format, FORMATS))
         return self if chosen == self.format else self._made_anew(self.dtype.name, chosen)
 
@@ -297,7 +297,7 @@ class Stencil(Operator):
 
     @property
     def nnz(self) -> int:
-        """Entries that the stored matrix would have."""
+        """The number of entries that the stored matrix would have."""
         return int(self._handle.entries)
 
     @property
@@ -314,5 +314,5 @@ class Stencil(Operator):
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 
     def to_scipy(self) -> Any:
-        """The whole matrix as a scipy.sparse.csr_array, on every rank. Collective; the memory of all of it."""
+        """The whole matrix as a scipy.sparse.csr_array on every rank, which needs memory for all of it. Collective."""
         return self.assemble().to_scipy()

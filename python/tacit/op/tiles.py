@@ -15,9 +15,10 @@ from .operators import Csr, Operator
 
 
 class TiledSpmm(Operator):
-    """A sparse matrix for products with many columns, and its transpose beside it: stored (:func:`tiled`), or entries
-    that are computed in every product (:func:`tacit.tomography.projector`), of which to_scipy, staging and reuse know
-    nothing."""
+    """A sparse matrix and its transpose, for products with many columns. Either stored (:func:`tiled`), or with entries
+    that are computed in every product (:func:`tacit.tomography.projector`); to_scipy, staging and reuse need a stored
+    matrix.
+    """
 
     __slots__ = ()
 
@@ -31,21 +32,23 @@ class TiledSpmm(Operator):
 
     @property
     def order(self) -> str:
-        """How this rank's rows and columns are stored: "natural", or the clustering that was taken."""
+        """The order in which this rank's rows and columns are stored: "natural", or the clustering that was chosen."""
         return str(self._handle.facts["order"])
 
     @property
     def nbytes(self) -> int:
-        """That products read of this rank's part of A and A^T."""
+        """The bytes of this rank's part of A and A^T that products read."""
         return int(self._handle.facts["bytes"])
 
     def volumes(self) -> list[dict[str, int]]:
-        """What the sums over ranks move, by level from the inside out: "group" (ranks that exchange), "touched" (values
-        a column that ranks hold before), "sent" (of them, to other ranks), "messages". Over all ranks. Collective."""
+        """The communication of the reductions over ranks, by level from the smallest groups to the largest: "group"
+        (ranks that exchange), "touched" (partial sums for each column that ranks hold before the level), "sent" (those
+        that are sent to other ranks), "messages". Over all ranks. Collective.
+        """
         return list(self._handle.volumes())
 
     def to_scipy(self) -> Any:
-        """The matrix as a scipy.sparse.csr_array of the rounded values that are stored. Of one rank."""
+        """The matrix as a scipy.sparse.csr_array with the rounded values that are stored. On one rank only."""
         import scipy.sparse as sp
 
         if self.comm.size > 1:
@@ -60,14 +63,15 @@ class TiledSpmm(Operator):
         return sp.csr_array((value, column, start), shape=self.shape)
 
     def staging(self, rows: int, capacity: int, adjoint: bool = False) -> dict[str, float]:
-        """What staging in blocks of so many rows and buffers of so many columns would come to, of this rank's part:
-        "reuse" (entries over columns staged), "stages" of a block, "warp_padding" (entries over nonzeros where 32 rows
-        are padded to the longest, stage by stage). Local."""
+        """Statistics of staging this rank's part in blocks of `rows` rows and buffers of `capacity` columns: "reuse"
+        (entries over staged columns), "stages" (of a block), "warp_padding" (entries over nonzeros when each 32 rows
+        are padded to the longest in every stage). Local.
+        """
         found = self._handle.staging(int(rows), int(capacity), bool(adjoint))
         return dict(zip(("reuse", "stages", "warp_padding"), map(float, found), strict=True))
 
     def reuse(self, rows: int, adjoint: bool = False) -> float:
-        """Entries over distinct columns in blocks of so many rows, of this rank's part. Local."""
+        """Entries over distinct columns in blocks of `rows` rows, for this rank's part. Local."""
         return float(self._handle.reuse(rows, adjoint))
 
 
@@ -77,14 +81,14 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
     Parameters
     ----------
     a : sparse matrix or Csr
-        As :func:`tacit.csr` takes it; real.
+        As for :func:`tacit.csr`; real.
     comm : communicator, optional
     **options
         ``values`` ("full", "float32", "float16", "bfloat16": how entries are stored), ``vectors`` (what products read:
         "full", or 16 bits), ``order`` (how rows and columns are stored: "natural", "clustered", ..; vectors keep their
         numbers; see :func:`tacit.layout.cluster`), ``cluster_rows``, ``format`` ("list", "bitmap", "plain",
-        "automatic"), ``columns`` (at once, as expected), ``block_rows``, ``tile``, ``groups``, ``minibatch``, ``tune``:
-        docs/reference/tiled.md says what each is.
+        "automatic"), ``columns`` (expected number of columns in a product), ``block_rows``, ``tile``, ``groups``,
+        ``minibatch``, ``tune``: see docs/reference/tiled.md.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
 
 
 def filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
-    """The options of "tiled" or "projector" as the compiled part has them, checked."""
+    """The options of "tiled" or "projector" as an object of the compiled part, checked."""
     table = {name: option for name, option in TILED.items() if who in option.takers}
     o = fill(core("TiledOptions")(), who, table, options, beside)
     _core.check_tiled(o, who)

@@ -1,4 +1,4 @@
 """Figures: of convergence and fields (plotting), of charges on a body (bem), of a multigrid solve (multigrid).
 
-They are given numbers and know nothing of who computed them.
+The functions take numbers and do not depend on the modules that compute them.
 """

@@ -7,12 +7,12 @@ from typing import Any
 
 from tacit.plot import plotting
 
-# What each view looks along, as angles around the axis that is up (from the second axis) and above the horizon.
+# The direction of each view, as angles around the vertical axis (from the second axis) and above the horizon.
 VIEWS = ((0.55, 0.25), (0.55 + 3.1416, 0.25))
 
 
 def _turned(points: Any, up: str, turn: float, rise: float) -> Any:
-    """Points as seen: to the right, upwards, and towards the viewer."""
+    """Points in the coordinates of a view: to the right, upwards, and towards the viewer."""
     import numpy as np
 
     order = {"z": (0, 1, 2), "y": (2, 0, 1), "x": (1, 2, 0)}[up]  # a right-handed system with `up` last
@@ -32,10 +32,11 @@ def charges(
     potential: Any,
     charge: Any,
 ) -> None:
-    """Two opposite views of the charge density: triangles from the back to the front, shaded by where they face.
+    """Plots two opposite views of the charge density, with triangles drawn from back to front and shaded by
+    orientation.
 
-    `corners` (n, 3, 3), `areas` and `density` are of the triangles, `potential` and `charge` of the conductors. Of a
-    `solid` body, whose triangles turn outwards, those that face away are left out.
+    `corners` (n, 3, 3), `areas` and `density` are those of the triangles, `potential` and `charge` those of the
+    conductors. `solid`: triangles are oriented outwards, and those that face away from the viewer are left out.
     """
     import numpy as np
     from matplotlib import colormaps
@@ -44,7 +45,7 @@ def charges(
     from matplotlib.colors import Normalize
 
     density = np.asarray(density, dtype=float)
-    # By area: the few small triangles at edges and points, where the density has no bound, are not to take all colours.
+    # Weighted by area, so that the colour range is not set by small triangles at edges, where the density is unbounded.
     order = np.argsort(density)
     share = np.cumsum(areas[order]) / areas.sum()
     ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)

@@ -12,7 +12,7 @@ HIDDEN = "#9fc5e8"
 
 
 def reductions(counts: Mapping[str, tuple[int, bool]], path: str | Path, title: str) -> None:
-    """A bar for each method: how many reductions its solve took, and whether products hide them."""
+    """A bar chart of the reductions of each method's solve, which also shows whether products hide them."""
     from matplotlib.patches import Patch
 
     with plotting.style():
@@ -67,7 +67,7 @@ def bottoms(solution: Any, runs: Mapping[str, tuple[Sequence[float], int]], path
 
 
 def slices(phantom: Any, sinogram: Any, image: Any, path: str | Path, error: float) -> None:
-    """The phantom, its sinogram, the reconstructed slice, and what differs."""
+    """The phantom, its sinogram, the reconstructed slice, and their difference."""
     with plotting.style():
         made = plotting.figure(11.0, 3.4)
         panels = made.subplots(1, 4)

@@ -1,4 +1,4 @@
-"""Figures of a multigrid solve: the solution and what is left of the residual, how it fell, and where the time went."""
+"""Figures of a multigrid solve: the solution, the final residual, the residual by cycle, the time by level."""
 
 from __future__ import annotations
 

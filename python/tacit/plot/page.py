@@ -1,4 +1,4 @@
-"""A page of pictures with what they show: HTML without scripts, which needs nothing but the pictures beside it."""
+"""A page of pictures with explanations: HTML without scripts, which needs no file but the pictures beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Section:
     pictures: Sequence[tuple[str, str]] = ()  # file beside the page, alternative text
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    words: int = 1  # columns of words; those after them are numbers
+    words: int = 1  # the number of columns with words; the others are numbers
     simulated: bool = False
 
 

@@ -44,7 +44,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Curve:
-    """How one solve converged. `seconds[k]` is when `history[k]` was there; `verified` the recomputed residual."""
+    """The convergence of one solve. `seconds[k]` is the time of `history[k]`; `verified` is the recomputed residual."""
 
     label: str
     history: Sequence[float] | Values
@@ -100,7 +100,7 @@ def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -
 
 
 def _legend(names: list[str], groups: list[str], verified: bool) -> list[Any]:
-    """What colours, line styles and circles mean."""
+    """The legend of colours, line styles and circles."""
     from matplotlib.lines import Line2D
 
     some = [Line2D([], [], color=COLOURS[k % len(COLOURS)], label=name) for k, name in enumerate(names)]
@@ -143,7 +143,7 @@ def convergence(
                 textcoords="offset points", ha="left", va="top", fontsize=8, color="#555555",
             )  # fmt: skip
         if title:
-            # Often the name of a file: bytes that are not UTF-8 are spelled out, and no $ begins a formula.
+            # A title is often a file name: bytes that are not UTF-8 are escaped, and $ does not begin a formula.
             shown = title.encode("utf-8", "backslashreplace").decode("utf-8")
             made.suptitle(shown, x=0.01, ha="left", fontsize=11.5, fontweight="bold", parse_math=False)
         made.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), handlelength=2.4)
@@ -162,8 +162,9 @@ def field(
     axes: tuple[str, str] = ("x", "y"),
     lines: Any = None,
 ) -> None:
-    """Values from zero up on the unit square: values[i, j] at x = (j + 1/2) / n, y = (i + 1/2) / m. Colours go by their
-    square root; lines are those on which `lines`, spread over the square alike, stays the same."""
+    """Plots values >= 0 on the unit square: values[i, j] at x = (j + 1/2) / n, y = (i + 1/2) / m. Colours are
+    proportional to their square roots; `lines`, an array on the same square, is drawn by contour lines.
+    """
     import numpy as np
     from matplotlib.colors import PowerNorm
 
