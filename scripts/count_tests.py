@@ -12,11 +12,13 @@ from pathlib import Path
 class Count:
     def __init__(self, passed: int = 0, failed: int = 0, skipped: int = 0) -> None:
         self.passed, self.failed, self.skipped = passed, failed, skipped
+        self.names: list[str] = []  # of the failed ones
 
     def __iadd__(self, other: "Count") -> "Count":
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.names += other.names
         return self
 
 
@@ -27,6 +29,7 @@ def count_cases(file: Path) -> Count:
             continue  # disabled or filtered out by GoogleTest
         if case.find("failure") is not None or case.find("error") is not None:
             count.failed += 1
+            count.names.append(f"{case.get('classname', '')}.{case.get('name', '')}")
         elif case.find("skipped") is not None or case.get("result") == "skipped":
             count.skipped += 1
         else:
@@ -34,8 +37,8 @@ def count_cases(file: Path) -> Count:
     return count
 
 
-def count_ctest(folder: Path) -> tuple[Count, list[str]]:
-    count, bad = Count(), []
+def count_ctest(folder: Path) -> Count:
+    count = Count()
     for entry in xml.parse(folder / "ctest.xml").iter("testcase"):
         name, status = entry.get("name", ""), entry.get("status")
         cases = folder / f"{name}.xml"
@@ -44,25 +47,24 @@ def count_ctest(folder: Path) -> tuple[Count, list[str]]:
         except xml.ParseError:
             one = Count()
         if status == "fail":
-            bad.append(f"{folder.parent.name}: {name}")
             one.failed = max(one.failed, 1)
+            one.names = [f"{folder.parent.name}, {name}: {case}" for case in one.names or ["no case named (crash, time-out)"]]
         count += one
-    return count, bad
+    return count
 
 
 def main() -> int:
-    total, bad = Count(), []
+    total = Count()
     for folder in map(Path, sys.stdin.read().splitlines()):
         if (folder / "ctest.xml").exists():
-            count, names = count_ctest(folder)
-            bad += names
+            count = count_ctest(folder)
         elif (folder / "pytest.xml").exists():
             count = count_cases(folder / "pytest.xml")
         else:
-            print(f"no report in {folder}: the tests did not run", file=sys.stderr)
             count = Count(failed=1)
+            count.names.append(f"no report in {folder}: the tests did not run")
         total += count
-    for name in bad:
+    for name in total.names:
         print(f"failed: {name}")
     if total.skipped:
         print(f"({total.skipped} skipped)")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds Tacit with CUDA for sm_90, without a GPU: every .cu file (a register spill is a failure; what each kernel uses is
-# printed), a program of everything in the library, the programs of bench/device, and the Python module, which is imported.
-# Where there is a GPU, device_test runs too.
+# Builds Tacit with CUDA for sm_90, without a GPU: every .cu file (a register spill is a failure; the registers and memory
+# of each kernel are written to build/cuda-check/kernels.txt), a program with the whole library, all programs of bench, and
+# the Python module, which is imported. Where there is a GPU, device_test runs too.
 #
 #   scripts/cuda_compile_check.sh [FILE.cu...]     only these files are compiled, and nothing is linked
 #
@@ -44,6 +44,10 @@ ninja -C "$cuda_build" -t targets all | sed -n 's/^\(.*\.cu\.o\): CUDA_COMPILER.
 object_of() { awk -v file="$1" '{ path = $0; sub(/CMakeFiles\/[^\/]*\.dir\//, "", path); if (path == file ".o") print }' "$work/objects"; }
 
 programs='tacit_whole device_test device_bench device_hmatrix device_multigrid device_assembly'
+for file in "$root"/bench/*.cpp; do
+  name=${file##*/}
+  programs="$programs bench_${name%.cpp}"
+done
 if [ $# -gt 0 ]; then
   files=$* programs=
 else
@@ -52,7 +56,7 @@ fi
 targets=$programs
 passed=0 failed=0
 fail() {
-  echo "$1"
+  echo "failed: $1"
   failed=$((failed + 1))
 }
 for file in $files; do
@@ -133,9 +137,11 @@ if [ -n "$programs" ]; then
 fi
 setup_end
 if [ -s "$work/use" ]; then
-  echo "registers shared stack spill-stores spill-loads kernel"
-  cut -d ' ' -f 2- "$work/use" | sort -u | sort -rn |
-    awk '{ printf "%9d %6d %5d %12d %11d ", $1, $2, $3, $4, $5; $1 = $2 = $3 = $4 = $5 = ""; print substr($0, 6, 180) }'
+  {
+    echo "registers shared stack spill-stores spill-loads kernel"
+    cut -d ' ' -f 2- "$work/use" | sort -u | sort -rn |
+      awk '{ printf "%9d %6d %5d %12d %11d ", $1, $2, $3, $4, $5; $1 = $2 = $3 = $4 = $5 = ""; print substr($0, 6, 180) }'
+  } >"$cuda_build/kernels.txt"
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the source: clang-format, ruff (rules and format), mypy --strict, that generated files are up to date, and
-# shellcheck where it is installed. Run ./test before, since this needs its Python packages and module.
+# Checks the source: clang-format, ruff (rules and format), mypy --strict, generated files (up to date?), and shellcheck
+# where it is installed. Run ./test before, since this needs its Python packages and module.
 #
 #   scripts/style.sh         prints differences; the last line is `N passed, N failed`
 #   scripts/style.sh --fix   corrects what clang-format and ruff can correct
@@ -13,7 +13,7 @@ tools=build/style
 case ${1-} in
   '') fix= ;;
   --fix) fix=yes ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
 [ -x .venv/bin/python ] || { echo 'no .venv: ./run makes it' >&2 && exit 5; }
 if ! cmp -s requirements-dev.lock "$tools/lock"; then
@@ -28,7 +28,7 @@ check() {
   shift
   if "$@"; then passed=$((passed + 1)); else
     failed=$((failed + 1))
-    echo "style: $name"
+    echo "failed: $name"
   fi
 }
 formatted() { git ls-files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.c' | xargs "$tools/bin/clang-format" "$@"; }

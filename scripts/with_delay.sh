@@ -9,7 +9,7 @@
 # Returns the program's exit code, or 77 where namespaces or TUN devices cannot be made (root is needed).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 2; }
 wire=$(echo "$1" | tr ',' ' '); shift
 a=tacit$$a b=tacit$$b
 work=$(mktemp -d)

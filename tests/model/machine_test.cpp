@@ -58,10 +58,11 @@ double resident(const std::string& which) {
   return 0;
 }
 
-// A copy from one half of the memory into the other reads half of what the reader reads. So a reader that is as good
+// A copy of one half of the memory to the other reads half as many bytes as the reader. So a reader that is as good
 // takes at most twice as long (less where writing costs something); and not a few times less, unless it reads from a
-// cache what the copy brings from memory.
+// cache what the copy brings from memory. Alone: ranks beside each other share the memory's bandwidth unequally.
 TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
+  if (under_mpi()) GTEST_SKIP() << "measured on one rank";
 #ifdef _OPENMP
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
@@ -81,9 +82,10 @@ TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
   omp_set_num_threads(threads);
 #endif
   EXPECT_EQ(to.back(), 1);
-  // Half as many again for what a neighbour takes in one half of a turn and not in the other.
+  // Three times as long at most: other programs take bandwidth from one half of a turn and not from the other. A reader
+  // that waits for each number takes more than ten times as long.
   RecordProperty("read_GB_per_s", std::to_string(1e-9 * double(memory.bytes()) / reading));
-  EXPECT_LT(reading, 1.5 * 2 * copying);
+  EXPECT_LT(reading, 3 * 2 * copying);
   EXPECT_GT(reading, copying / 8);
 }
 

@@ -44,7 +44,7 @@ class LateTransport final : public comm::Transport {
         // running.
         const bool on_the_way =
             inside_ || std::any_of(late_.begin(), late_.end(), [&](const Late& o) { return products_ >= o.due; });
-        if (on_the_way || ++l.tries < 2000) return false;
+        if (on_the_way || ++l.tries < 300) return false;
         ++early_;
         l.due = 0;
       }
