@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import html
-import json
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import report
-
-
-def _plain(value: Any) -> Any:
-    """The value in types of JSON: numbers that are not finite as text, arrays as lists."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, (np.bool_, np.integer, np.floating)):
-        return _plain(value.item())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Outcome:
@@ -63,16 +48,16 @@ class Outcome:
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """The attributes above as plain numbers, strings, lists and dicts."""
+        """The attributes above as plain numbers, strings, lists and dicts; None for a number that is not finite."""
         names = ("converged", "reason", "residual_norm", "iterations", "seconds", "counts", "history", "warnings")
-        return {name: _plain(getattr(self, name)) for name in names}
+        return {name: report.plain(getattr(self, name)) for name in names}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The facts as JSON text; also written to `path` if given (the file appears complete or not at all)."""
-        text = json.dumps(self.facts(), indent=2)
+        text = report.dump(self.facts())
         if path is not None:
-            with report.replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as out:
-                out.write(text + "\n")
+            with report.replacing(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
         return text
 
     def _repr_html_(self) -> str:

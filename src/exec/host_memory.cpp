@@ -1,4 +1,5 @@
 #include <tacit/base/error.hpp>
+#include <tacit/base/sanitizers.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -14,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
 #define TACIT_KEEPS_NOTHING
 #endif
 

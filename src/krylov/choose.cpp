@@ -15,11 +15,11 @@ double seconds_an_iteration(Method method, const Prices& p) {
     case Method::cg:
       return apply + (p.precondition > 0 ? 13 : 10) * p.vector + 2 * p.sum;
     case Method::pipelined_cg:
-      return apply + (p.precondition > 0 ? 22 : 18) * p.vector + exposed(apply);
+      return apply + (p.precondition > 0 ? 18 : 13) * p.vector + exposed(apply);
     case Method::gmres:
       return apply + (2 * before + 4) * p.vector + p.sum;
     case Method::pipelined_gmres:
-      return apply + (3 * before + 6) * p.vector + exposed(2 * apply);
+      return apply + (3 * before + 8) * p.vector + exposed(2 * apply);
     case Method::ca_gmres:
       return apply + (4 * before / 10 + 7) * p.vector + 4 * p.sum / p.restart;
     case Method::pipelined_ca_gmres:

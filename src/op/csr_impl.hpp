@@ -60,8 +60,9 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
         const Global c = rows.column[k];
         require(c >= 0 && c < from.size(), "row ", to.begin() + r, " has column ", c, "; columns run from 0 to ",
                 from.size() - 1);
-        require(k == rows.start[r] || rows.column[k - 1] < c, "row ", to.begin() + r,
-                " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
+        if (k > rows.start[r])
+          require(rows.column[k - 1] < c, "row ", to.begin() + r,
+                  " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
         if (!is_finite(rows.value[k]) && fault.empty())
           fault = message("the matrix has a value that is not finite at row ", to.begin() + r, ", column ", c,
                           " (counted from 0)");

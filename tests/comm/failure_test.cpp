@@ -1,6 +1,7 @@
 // Failures: all ranks throw the same error out of the same call, abandoned operations give no result, no rank waits for
 // a failed one, and later operations work.
 #include <gtest/gtest.h>
+#include <tacit/base/sanitizers.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
 #include <tacit/layout/space.hpp>
@@ -627,7 +628,7 @@ TEST(Poll, DoesNothingOnOtherThreads) {
   });
 }
 
-#if defined(__linux__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__linux__) && !defined(TACIT_THREAD_SANITIZER) && !defined(TACIT_ADDRESS_SANITIZER)
 // In a process that has room for some stacks, not for all.
 void run_with_little_memory() {
   std::size_t pages = 0;

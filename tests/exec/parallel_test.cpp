@@ -1,5 +1,6 @@
 // Loops shared by threads.
 #include <gtest/gtest.h>
+#include <tacit/base/sanitizers.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/exec/branches.hpp>
 #include <tacit/exec/parallel.hpp>
@@ -226,7 +227,7 @@ TEST(Branches, RunAtTheSameTime) {
   }
 }
 
-#ifndef __SANITIZE_THREAD__  // it gives up where a child of several threads begins another
+#ifndef TACIT_THREAD_SANITIZER  // it gives up where a child of several threads begins another
 /// f() in a child of this process, which ends with 0 if nothing failed there.
 template <class F>
 void expect_in_child(F&& f) {

@@ -82,8 +82,7 @@ TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
   omp_set_num_threads(threads);
 #endif
   EXPECT_EQ(to.back(), 1);
-  // Three times as long at most: other programs take bandwidth from one half of a turn and not from the other. A reader
-  // that waits for each number takes more than ten times as long.
+  // Three times that: other programs take bandwidth from one half of a turn and not from the other.
   RecordProperty("read_GB_per_s", std::to_string(1e-9 * double(memory.bytes()) / reading));
   EXPECT_LT(reading, 3 * 2 * copying);
   EXPECT_GT(reading, copying / 8);

@@ -1,6 +1,7 @@
 #include "fiber.hpp"
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/sanitizers.hpp>
 
 #include <cxxabi.h>
 #include <sys/mman.h>
@@ -11,10 +12,10 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -73,12 +74,12 @@ struct Fiber::Parts {
 #else
   ucontext_t context;
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
   void* fake = nullptr;
   const void* bottom = nullptr;
   std::size_t size = 0;
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
   void* tsan = nullptr;
 #endif
 };
@@ -88,7 +89,7 @@ thread_local Fiber::Parts* entered = nullptr;  // the running fiber
 thread_local Fiber::Parts* left = nullptr;
 
 void arrive() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(entered->fake, &left->bottom, &left->size);
 #endif
 }
@@ -101,7 +102,7 @@ void arrive() {
 }  // namespace
 
 Fiber::Fiber() : parts_(std::make_unique<Parts>()) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
   parts_->tsan = __tsan_get_current_fiber();
 #endif
 }
@@ -120,11 +121,11 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
   (void)mprotect(p.stack, page, PROT_NONE);
   p.f = std::move(f);
   auto* const base = static_cast<std::byte*>(p.stack) + page;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
   p.bottom = base;
   p.size = p.stack_bytes - page;
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
   p.tsan = __tsan_create_fiber(0);
 #endif
 #ifdef TACIT_OWN_SWITCH
@@ -151,7 +152,7 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
 
 Fiber::~Fiber() {
   if (!parts_->stack) return;
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
   __tsan_destroy_fiber(parts_->tsan);
 #endif
   munmap(parts_->stack, parts_->stack_bytes);
@@ -163,10 +164,10 @@ void Fiber::give_way(Fiber& to) {
   here.exceptions = *exceptions;
   *exceptions = there.exceptions;
   left = &here, entered = &there;
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TACIT_ADDRESS_SANITIZER)
   __sanitizer_start_switch_fiber(&here.fake, there.bottom, there.size);
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(TACIT_THREAD_SANITIZER)
   __tsan_switch_to_fiber(there.tsan, 0);
 #endif
 #ifdef TACIT_OWN_SWITCH
