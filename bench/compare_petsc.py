@@ -50,7 +50,9 @@ def run(mpiexec, ranks, program, arguments):
 def settings_for(problem, method):
     """Those that this problem and method know."""
     blocks = problem in ("hex3", "tet3")
-    return {k: v for k, v in PETSC_SETTINGS.items() if ("fused" not in k or method == "cg") and ("baij" not in k or blocks)}
+    return {
+        k: v for k, v in PETSC_SETTINGS.items() if ("fused" not in k or method == "cg") and ("baij" not in k or blocks)
+    }
 
 
 def compare(case, ranks, options, mpiexec):

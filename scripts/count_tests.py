@@ -48,7 +48,9 @@ def count_ctest(folder: Path) -> Count:
             one = Count()
         if status == "fail":
             one.failed = max(one.failed, 1)
-            one.names = [f"{folder.parent.name}, {name}: {case}" for case in one.names or ["no case named (crash, time-out)"]]
+            one.names = [
+                f"{folder.parent.name}, {name}: {case}" for case in one.names or ["no case named (crash, time-out)"]
+            ]
         count += one
     return count
 
