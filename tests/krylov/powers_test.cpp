@@ -141,7 +141,7 @@ TEST(ByPowersKernel, WarnsWhereThereIsNoKernel) {
         expect(run(*A, b, o, &blocks).report, "takes no");
         EXPECT_TRUE(run(*A, b, o).report.warnings.empty());
         const auto huge = a.map([](Global, Global, double v) { return v * 1e100; });
-        expect(run(*huge.on(comm), b, o).report, "scaled");
+        expect(run(*huge.on(comm), b, o).report, "the solve scales");
       },
       {3});
 }
