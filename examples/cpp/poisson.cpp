@@ -2,8 +2,8 @@
 //
 //   ./poisson 200            or            mpiexec -n 4 ./poisson 200
 //
-// -u_xx - u_yy = f with u = 0 on the boundary; f is such that u = sin(pi x) sin(pi y) is the answer, and the program
-// says how far from it the computed one is: the discretisation's h^2, not the solver's tolerance.
+// -u_xx - u_yy = f with u = 0 on the boundary; f is such that the solution is u = sin(pi x) sin(pi y). The program
+// prints the largest error of the computed solution, which is of the order h^2 of the discretisation.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>

@@ -1,4 +1,4 @@
-// The dense blocks of a sparse matrix: where they are, and the product of a row of them.
+// The dense blocks of a sparse matrix: how they are found, and the product of rows of blocks.
 #pragma once
 
 #include <tacit/base/lanes.hpp>
@@ -13,14 +13,14 @@
 
 namespace tacit::op {
 
-/// Blocks of b x b, counted from row 0 and column 0 of the whole matrix. Only those that lie on this rank as a whole
-/// and have all their entries: a product then reads no element of x that its rows do not have, and rows() has the
-/// entries that were given.
+/// Blocks of b x b, aligned at row 0 and column 0 of the whole matrix. Only blocks that lie entirely on this rank and
+/// have all their entries are used: a product then reads no element of x for which its rows have no entry, and rows()
+/// returns the entries that were given.
 struct BlockGrid {
   static constexpr int least = 2, most = 8;
   static constexpr std::size_t slack = 64;
   int b = 0;
-  Local row = 0, column = 0;  // the first of the first whole block
+  Local row = 0, column = 0;  // where the first whole block begins
   Local block_rows = 0;
 
   template <class T>
@@ -30,17 +30,17 @@ struct BlockGrid {
   }
   BlockGrid() = default;
   Local first_row(Local r) const { return row + r * b; }
-  /// The block row of a row; -1 where no whole one has it.
+  /// The block row that contains a row; -1 where that is not entirely on this rank.
   Local block_row(Local of) const { return of < row || of >= first_row(block_rows) ? -1 : (of - row) / b; }
 
-  /// Full blocks of block row r: their block columns, ascending.
+  /// The block columns of the full blocks in block row r, ascending.
   template <class T>
   void find(const LocalRows<T>& a, Local r, std::vector<Local>& found) const {
     found.clear();
     Global at[most];
     std::copy_n(a.start.begin() + first_row(r), b, at);
     const auto end = a.start.begin() + first_row(r) + 1;
-    const auto whole = [&](int i, Local c) {  // columns ascend: so b of them from c on
+    const auto whole = [&](int i, Local c) {  // whether row i has all columns from c to c + b - 1 (columns ascend)
       return at[i] + b <= end[i] && a.column[at[i]] == c && a.column[at[i] + b - 1] == c + b - 1;
     };
     for (; at[0] < end[0]; ++at[0]) {
@@ -55,7 +55,7 @@ struct BlockGrid {
     }
   }
 
-  /// Bytes that an entry takes, from some of the block rows. Offsets are taken for 16-bit ones.
+  /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed.
   template <class T>
   double bytes_of_entry(const LocalRows<T>& a) const {
     constexpr Local samples = 64;
@@ -71,7 +71,7 @@ struct BlockGrid {
     return entries > 0 ? (inside * sizeof(T) + blocks * 2 + rest * (sizeof(T) + sizeof(Local))) / entries : 1e30;
   }
 
-  /// The size of blocks in which the matrix takes the fewest bytes.
+  /// The block size with which the matrix is estimated to take the fewest bytes.
   template <class T>
   static BlockGrid best(const LocalRows<T>& a, double& bytes_of_entry) {
     BlockGrid chosen(a, least);
@@ -84,9 +84,9 @@ struct BlockGrid {
   }
 };
 
-/// Rows of blocks times m of k interleaved columns of x, or, for `alone`, times the only one. Blocks lie column by
-/// column, each column in as many registers as it needs: the last one's lanes that reach into the next column are not
-/// used, and `slack` bytes have to follow the last block.
+/// Rows of blocks times m of k interleaved columns of x (`alone`: k = 1). Blocks are stored by columns, and each column
+/// is loaded in as many registers as it needs: the lanes of the last register that belong to the next column are not
+/// used, and BlockGrid::slack bytes have to follow the last block.
 template <int b, int m, class T, bool alone = false>
 class BlockRows {
   static_assert(m == 1 || !alone);
@@ -102,12 +102,12 @@ class BlockRows {
   static constexpr int lanes = std::clamp(int(std::bit_ceil(reals * sizeof(R))), 16, widest) / int(sizeof(R));
   static constexpr int registers = (reals + lanes - 1) / lanes;
   static constexpr int at_once = b * m == 2 ? 2 : 1;  // blocks
-  // Sums that do not wait for each other: of a block's columns, as many as registers allow.
+  // Independent chains of additions, over which a block's columns are distributed: as many as registers allow.
   static constexpr int sums = std::clamp(8 / (registers * parts * m * at_once), 1, b);
   typedef R V __attribute__((vector_size(lanes * sizeof(R))));
 
-  /// x of a block, of which each number goes to all lanes. One load of what is there and no more, where the processor
-  /// has that, is faster than a load for each number: loads are what the kernel has most of.
+  /// The elements of x for a block, each of which is broadcast to all lanes. One masked load of exactly these elements,
+  /// where the processor has it, is faster than a load for each: the kernel is limited by loads.
   struct Factors {
 #ifdef __AVX512VL__
     static constexpr bool in_register = registers == 1 && alone;
@@ -161,9 +161,9 @@ class BlockRows {
   }
 
  public:
-  /// y = A x for block rows [from, to), y their first row, x the first column of the first block column; both point to
-  /// the first of the m columns. `start` is of block rows, in blocks; indices are those of block columns, 16-bit ones
-  /// (offset, if given) count from the block row.
+  /// y = A x for block rows [from, to); y points to their first row, x to the first column of the first block column,
+  /// both to the first of the m columns of vectors. start[r] is the first block of block row r. The block column of
+  /// block e in block row r is column[e] or, where `offset` is not null, r + offset[e].
   [[gnu::noinline]] static void multiply(Local from, Local to, const Global* start, const T* value,
                                          const std::int16_t* offset, const Local* column, const T* x, T* y, int k) {
     if constexpr (alone) k = 1;
@@ -199,7 +199,7 @@ class BlockRows {
   }
 };
 
-/// f(std::integral_constant<int, b>) for a b that is known when the program runs.
+/// Calls f(std::integral_constant<int, b>) for a block size b that is known at run time.
 template <class F>
 void with_block_size(int b, F&& f) {
   const auto each = [&]<int... B>(std::integer_sequence<int, B...>) {

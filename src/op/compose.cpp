@@ -30,7 +30,7 @@ std::string first_of(const std::string& a, const std::string& b) {
 Cost operator+(const Cost& a, const Cost& b) {
   return {a.flops + b.flops, a.bytes + b.bytes, a.messages + b.messages, a.message_bytes + b.message_bytes};
 }
-/// Of a sweep over n elements of T with so many arrays and real operations an element.
+/// The cost of a sweep over n elements of T that moves `arrays` arrays, with `operations` real operations per element.
 template <class T>
 Cost sweep_cost(Local n, double arrays, double operations) {
   return {operations * n, arrays * double(n) * sizeof(T), 0, 0};

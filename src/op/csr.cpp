@@ -87,8 +87,8 @@ bool is_hermitian(const comm::Communicator& comm, const layout::Partition& parti
       if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
     }
   const Rows<T> transposed = assemble<T>(comm, partition, partition.size(), row, column, value);
-  // Compares mirror entries, with |a_jj| given by partner(k) for entry k. The owners of both entries check each pair,
-  // so that a rank needs only entries like those it stores.
+  // Compares a_ij with the mirror entry a_ji, with |a_jj| given by partner(k) for entry k. Both owners compare each
+  // pair, each for the entries that it stores.
   const auto all_mirror = [&](auto&& partner) {
     bool same = true;
     for (Local r = 0; same && r < rows.count(); ++r) {
@@ -152,7 +152,7 @@ Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const G
     replies.push_back(std::move(reply));
   }
   Rows<T> rows;
-  for (const auto& reply : comm.sparse_exchange(replies)) {  // by owners, as `needed` is
+  for (const auto& reply : comm.sparse_exchange(replies)) {  // in the order of owners, like `needed`
     const std::byte* from = reply.bytes.data();
     const auto take = [&](auto& to, Global n) {
       using Value = typename std::remove_reference_t<decltype(to)>::value_type;

@@ -27,7 +27,8 @@ std::vector<T> to_host(const exec::Array<T, Device>& a) {
   return v;
 }
 
-/// SELL-32 where padding stays below a tenth, else CSR; 16-bit columns where the band is narrow.
+/// One rank's matrix on the device. automatic: SELL-32 where padding adds at most a tenth, else CSR; 16-bit column
+/// offsets where the band is narrow.
 template <Scalar T>
 class DeviceMatrix {
  public:
@@ -125,6 +126,7 @@ class DeviceMatrix {
   exec::Array<T, Device> value_;
 };
 
+/// The rows of a RowList: `row` are the indices of those that have entries, of `total`.
 template <Scalar T>
 LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, const std::vector<Global>& start,
                     std::vector<Local> column, std::vector<T> value) {
@@ -142,7 +144,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
 
 }  // namespace
 
-// The members that differ from the host's are specialised for each scalar.
+// Specialisations for each scalar of the members that differ from those for the host.
 #define TACIT_SPECIALISE(T)                                                                                        \
   template <>                                                                                                      \
   struct LocalMatrix<T, Device>::Storage : DeviceMatrix<T> {                                                       \
@@ -184,7 +186,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
   template <>                                                                                                      \
   void RowList<T, Device>::multiply_add(const T* x, T* y, int columns) const {                                     \
     if (count() == 0) return;                                                                                      \
-    /* The lengths of x and y are not known here and not used by the product: views of no elements. */             \
+    /* The lengths of x and y are not known here; the product does not use them. */                                \
     device_product(DeviceCsr<T, Global>{start_.view(), column_.view(), value_.view(), row_.view()},                \
                    exec::View<const T, Device>(x, 0), exec::View<T, Device>(y, 0), columns, Into::add);            \
   }                                                                                                                \
@@ -206,7 +208,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
                            columns);                                                                               \
     exec::copy_to_host(out, packed, n * sizeof(T));                                                                \
   }                                                                                                                \
-  /* The same element may be needed by several neighbours: atomic, so the last bits depend on timing. */           \
+  /* Several neighbours may need the same element: additions are atomic, and the last bits depend on timing. */    \
   template <>                                                                                                      \
   void unpack_add<T, Device>(const T* in, const exec::Array<Local, Device>& index, int columns, T* y) {            \
     const std::size_t n = index.size() * columns;                                                                  \

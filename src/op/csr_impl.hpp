@@ -18,16 +18,16 @@ template <Scalar T, Memory M>
 struct Csr<T, M>::Parts {
   std::unique_ptr<LocalMatrix<T, M>> own;
   std::unique_ptr<RowList<T, M>> ghost;
-  // Made at the first adjoint product.
+  // For A^H; made at the first adjoint product.
   std::unique_ptr<LocalMatrix<T, M>> own_adjoint;
   std::unique_ptr<RowList<T, M>> ghost_adjoint;
   exec::Array<Local, M> send_index;
-  // By number of columns: the messages, and where ghosts are kept in M.
+  // By number of columns: the messages, and the received ghosts in M.
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
   std::unique_ptr<Surroundings<T>> around;  // made at the first powers_kernel()
-  // Rows of `ghost` by the neighbours that they need: those of one neighbour, then those of several. Made when first
-  // needed.
+  // Rows of `ghost` that need the same neighbours (positions in receive_ranks). Made at the first product that is
+  // scheduled as split or jobs.
   struct Group {
     std::vector<int> needs;
     std::vector<Local> rows;
@@ -98,7 +98,8 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     pattern_ = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
     parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
-    // Made here and not at the first product, which a rank that fails may never come to: ranks count alike.
+    // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
+    // all ranks.
     if (comm.size() > 1) exchange(1);
     entries_ = comm.all_sum(entries_here);
     largest_ = comm.all_max(double(largest));
@@ -138,7 +139,7 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
     const Span span("pack", "op");
     if constexpr (std::same_as<M, Host>) {
       if (auto* const tasks = exec::Tasks::current(); tasks && k == 1 && !tasks->in_order()) {
-        // Only what travels is waited for, and comes first from now on.
+        // Waits only for the blocks that have elements to be sent; tasks that write these run first from now on.
         const std::size_t n = x.size(), rows = exec::Tasks::block_of(n);
         std::vector<std::size_t> blocks;
         std::vector<const void*> where;
@@ -201,7 +202,7 @@ bool Csr<T, M>::finish_scheduled(const Schedule& schedule, const Vector<T, M>& x
       for (auto& [needs, rows] : by_needs) p.groups.push_back({needs, std::move(rows)});
     }
     const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
-    auto& z = p.ghosts[-k];  // what the ghosts add to the rows of `ghost`
+    auto& z = p.ghosts[-k];  // the products of `ghost` (key -k: not the received ghosts)
     if (z.size() != std::size_t(p.ghost->count()) * std::size_t(k))
       z = exec::Array<T, M>(std::size_t(p.ghost->count()) * std::size_t(k));
     Pieces pieces;
@@ -237,7 +238,7 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
       parts_->own->start(*tasks, x.data(), y.data());
       if (slot < 0) return;
       auto& e = exchange(k);
-      e.wait(slot);  // takes part in the product meanwhile
+      e.wait(slot);  // this thread does tasks of the product while it waits
       const T* const in = reinterpret_cast<const T*>(e.incoming(slot));
       parts_->ghost->start_add(*tasks, std::make_shared<const std::vector<T>>(in, in + pattern_->ghost_count()),
                                y.data(), y.size());
@@ -319,14 +320,14 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
             reach = &known->make(s, [&] { return rows(); });
           });
         } catch (...) {
-          known.reset();  // ranks may have come to different places
+          known.reset();  // ranks may have failed at different points, with different levels of ghosts
           throw;
         }
       }
     }
     const auto ghosts = [&](int level) { return reach ? std::size_t(known->ghosts(level)) : 0; };
 
-    // What travels of each element: v[0], the vector before it, the diagonals.
+    // The values that are sent for each element: of v[0], of `before`, of the diagonals.
     const int width = k + (looks_back ? k : 0) + int(around.left != nullptr) + int(around.right != nullptr);
     comm::Exchange* const e = reach ? &known->exchange(*reach, width) : nullptr;
     const int slot = e ? e->open() : -1;
@@ -341,7 +342,7 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
       }
       e->post(slot);
     }
-    // Ghost values of the last vectors, level after level: v[c] is [c % 3].
+    // Ghost values of the last three vectors, level after level: those of v[c] are in ghost[c % 3].
     std::vector<T> ghost[3], image, left, right;
     for (auto& g : ghost) g.resize(ghosts(s) * std::size_t(k));
     const auto arrive = [&] {
@@ -383,7 +384,7 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
           scale(right.data(), ghost_x, image.data(), ghosts(s - c));
           ghost_x = image.data();
         }
-        parts_->ghost->multiply_add(ghost_x, y, k);  // level 1 has the order of the pattern
+        parts_->ghost->multiply_add(ghost_x, y, k);  // level 1 of the ghosts is in the order of pattern_
         const std::size_t within = ghosts(s - c - 1);
         known->multiply(Local(within), ghost_x, x, ghost_y, k);
         if (around.left) scale(left.data(), ghost_y, ghost_y, within);
@@ -449,7 +450,7 @@ Rows<T> Csr<T, M>::rows() const {
   const Global shift = this->domain().begin();
   Rows<T> all;
   for (Local r = 0; r < own.count(); ++r) {
-    // Ghosts below the own range come first, those above it last: columns ascend again.
+    // Merges ghosts below the own range, own columns, and ghosts above it, so that columns ascend.
     Global g = ghost.start[r];
     for (; g < ghost.start[r + 1] && pattern_->ghosts[ghost.column[g]] < shift; ++g)
       all.column.push_back(pattern_->ghosts[ghost.column[g]]), all.value.push_back(ghost.value[g]);

@@ -17,7 +17,7 @@ Function<T, M>::Function(Space range, Space domain, Callable apply, Callable adj
     require(diagonal_.empty() || diagonal_.size() == std::size_t(this->range().local_size()),
             "the diagonal given to the ", name_, " operator has ", diagonal_.size(), " elements on rank ", comm.rank(),
             ", which owns ", this->range().local_size(), " rows");
-    // A rank without rows has an empty diagonal either way.
+    // A rank without rows has an empty diagonal whether one was given or not.
     has_diagonal_ = comm.all_sum(Global(diagonal_.size())) > 0;
     require(!has_diagonal_ || diagonal_.size() == std::size_t(this->range().local_size()), "rank ", comm.rank(),
             " gave no diagonal to the ", name_, " operator, though others did");

@@ -14,11 +14,11 @@
 namespace tacit::op {
 namespace {
 
-// Entries of a block of rows: what a step of powers() moves on by, so that the steps before it are still in the cache.
+// Entries of a block of rows, by which each step of powers() advances: the blocks of several steps fit a cache.
 constexpr Global block_entries = 1 << 12;
-// Blocks a thread multiplies between two polls: some tens of microseconds.
+// The number of blocks that a thread multiplies between two polls: some tens of microseconds.
 constexpr int poll_blocks = 16;
-// Blocks of storage begin where blocks of tasks do.
+// A block also ends at multiples of this number of rows, so that each belongs to one task (exec::Tasks::block_of).
 constexpr Local task_rows = 8192;
 
 template <class T>
@@ -30,9 +30,9 @@ constexpr int column_tile = 8;  // columns of x that are multiplied at once
 
 }  // namespace
 
-// SELL has slices of two kinds. General: every lane has column indices of its own. Diagonal: the entries of a step lie
-// on one diagonal of the matrix, as they do where rows repeat a pattern; a step has one index, x is read without a
-// gather, and a mask says which rows have the entry, so that nothing is read that stands in no row.
+// SELL has slices of two kinds. General: every lane has column indices of its own. Diagonal, where neighbouring rows
+// have the same pattern: the entries of a step lie on one diagonal of the matrix, so a step has one index, and x is
+// read without a gather. A mask has a bit for each row that has an entry there; other rows read nothing.
 template <Scalar T, Memory M>
 struct LocalMatrix<T, M>::Storage {
   Local rows = 0, columns = 0;
@@ -42,19 +42,19 @@ struct LocalMatrix<T, M>::Storage {
   exec::Array<Global, Host> start;  // CSR: of rows, in entries; BSR: of block rows, in blocks
   // Column - row (CSR), column - first row of the slice (SELL, general), block column - block row (BSR).
   exec::Array<std::int16_t, Host> offset;
-  exec::Array<Local, Host> column;  // the same, absolute, where 16 bits do not reach
+  exec::Array<Local, Host> column;  // the columns themselves, where 16 bits do not suffice
   exec::Array<T, Host> value;
   exec::Array<std::uint32_t, Host> shape;  // SELL: of slices, 2 steps + (1 if diagonal)
   exec::Array<Local, Host> diagonal;       // SELL, diagonal: column - row of each step
-  exec::Array<std::uint8_t, Host> mask;    // rows that have an entry there
+  exec::Array<std::uint8_t, Host> mask;    // SELL, diagonal: of each step, the rows that have an entry
   std::vector<Local> width;                // SELL, general: entries of each row that are not padding
   std::vector<Local> empty;                // SELL, general: rows without entries among others that have some
   BlockGrid grid;                          // BSR
-  RowList<T, Host> rest{LocalRows<T>()};   // BSR: what is in no full block
+  RowList<T, Host> rest{LocalRows<T>()};   // BSR: the entries outside of full blocks
   struct Block {                           // of about block_entries
-    Local row;                             // the first
+    Local row;                             // the first row
     Global value, index, diagonal;         // where its slices begin (SELL)
-    Local reach = 0;                       // columns that this block and those before it read: less than this
+    Local reach = 0;                       // this block and those before it read columns less than this
   };
   std::vector<Block> block;
   mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
@@ -67,7 +67,8 @@ struct LocalMatrix<T, M>::Storage {
       block[b].reach = reach;
     }
   }
-  /// Blocks of rows that end with a unit, which begin at row `first`, or where a block of tasks does.
+  /// Divides the rows into blocks that end at the end of a unit (`unit` rows each, counted from row `first`) or of
+  /// task_rows.
   void cut(const LocalRows<T>& a, Local first, Local unit) {
     Global since = 0;
     block.push_back({0, 0, 0, 0});
@@ -81,11 +82,11 @@ struct LocalMatrix<T, M>::Storage {
   void store_blocks(const LocalRows<T>& a);
 
   Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }
-  /// y = A x for block rows [from, to), y their first row.
+  /// y = A x for block rows [from, to); y points to their first row.
   void multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;
-  /// f(row, column, value) for the rows of blocks [from, to), as they ascend.
+  /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
   template <class F>
   void each(int from, int to, F&& f) const;
   double bytes() const {
@@ -96,7 +97,7 @@ struct LocalMatrix<T, M>::Storage {
 
 namespace {
 
-// A core alone does not keep enough of the matrix' stream in flight.
+// Prefetches: without it one core does not keep enough loads of the matrix in flight.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* p) {
   __builtin_prefetch(reinterpret_cast<const char*>(p) + 1024);
@@ -110,7 +111,7 @@ inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
   return sum;
 }
 
-// f(first, m) for tiles of m columns; m is known when f is compiled, so that its sums stay in registers.
+// Calls f(first, m) for tiles of m columns; m is a compile-time constant, so that sums stay in registers.
 template <class F>
 inline void each_tile(int columns, F&& f) {
   int first = 0;
@@ -121,7 +122,7 @@ inline void each_tile(int columns, F&& f) {
   rest(std::make_integer_sequence<int, column_tile - 1>{});
 }
 
-// sum[c] += a x[c] for m columns. Complex ones as reals, which gcc does several at a time; the same roundings.
+// sum[c] += a x[c] for m columns. Complex numbers as pairs of reals, which gcc vectorises; with the same roundings.
 template <class T, class Width>
 inline void add_multiple(T a, const T* x, T* sum, Width m) {
   if constexpr (is_complex<T>) {
@@ -199,7 +200,7 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
   }
 }
 
-// The same for the two columns that the s-step methods multiply at once; they lie element by element.
+// The same for two interleaved columns, as the s-step methods multiply them.
 template <int C, class T>
 requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
                                                          const std::uint8_t* mask, Local steps, const T* x, T* sum) {
@@ -224,8 +225,8 @@ requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const L
   std::memcpy(sum, acc, sizeof acc);
 }
 
-// A slice times several columns of x. `column(j, l)` is the place in x of the entry of row l in step j, `there(j, l)`
-// whether it is one.
+// A slice times several columns of x. column(j, l) is the column of the entry of row l in step j, counted from x;
+// there(j, l) whether there is one.
 template <int C, class T, class Column, class There>
 inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
                           There&& there) {
@@ -259,7 +260,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
   s.entries = a.start.back();
   const Local slices = (n + slice - 1) / slice;
 
-  // What slices would be: their kinds and steps.
+  // The kinds of slices, and their numbers of steps, in SELL.
   std::vector<std::uint32_t> shape(static_cast<std::size_t>(slices));
   std::vector<Local> diagonals, found;  // of all diagonal slices; of one
   bool narrow_rows = true, narrow_slices = true;
@@ -287,7 +288,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     else general += steps * slice, narrow_slices &= narrow;
     padded += steps * slice;
   }
-  // Offsets are taken from the row (or the slice's first row), which must be a column too.
+  // Offsets are relative to x[row] (or that of the slice's first row), so each row has to be a column as well.
   narrow_rows &= n <= a.columns;
   narrow_slices &= n <= a.columns;
   const bool sell = format == Format::sell || (format == Format::automatic && padded <= s.entries + s.entries / 10);
@@ -301,7 +302,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     if (pays(of_entry * double(s.entries))) {
       s.store_blocks(a);
       s.find_reach(a);
-      if (pays(s.bytes())) return;  // the rows looked at were like the others
+      if (pays(s.bytes())) return;  // the sample has represented the matrix
       s.start = {}, s.offset = {}, s.column = {}, s.block.clear();
       s.rest = RowList<T, Host>(LocalRows<T>());
     }
@@ -349,8 +350,8 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
         continue;
       }
       if (l < rows) s.width[r] = Local(count);
-      // Padding multiplies zero by an element the row reads anyway, so that a NaN elsewhere cannot leak into it. A row
-      // that reads none is cleared afterwards.
+      // Padding multiplies zero by an element that the row reads anyway, so that no NaN of another element spoils it. A
+      // row without entries is set to zero after the product.
       if (l < rows && !count) s.empty.push_back(r);
       const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
       for (Local j = 0; j < steps; ++j) {
@@ -483,7 +484,7 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
       if (rows == size) {
         rows = (to - row) / size * size;
         s.multiply_blocks(r, r + rows / size, x, y + std::ptrdiff_t(row) * columns, columns);
-      } else {  // of a block that rows [begin, end) cut
+      } else {  // part of a block that extends beyond rows [begin, end)
         std::vector<T> whole(std::size_t(size) * std::size_t(columns));
         s.multiply_blocks(r, r + 1, x, whole.data(), columns);
         std::copy_n(whole.data() + std::ptrdiff_t(i) * columns, std::ptrdiff_t(rows) * columns,
@@ -576,7 +577,7 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
-  // Every vector follows the one before it as closely as the matrix allows: what it reads is in the cache still.
+  // Each vector is computed as soon as the rows of the one before that it needs are complete: they are still in cache.
   std::vector<int> next(std::size_t(levels), 0);
   for (int done = 0; done < levels;) {
     for (int c = done; c < levels; ++c) {
@@ -676,7 +677,7 @@ RowList<T, M>::RowList(const LocalRows<T>& a) {
 }
 
 namespace {
-// A row of n entries times one of `columns` columns of x, which stand side by side.
+// A row of n entries times one of `columns` interleaved columns of x.
 template <class T>
 TACIT_COMPILED_ONCE T row_times(const T* value, const Local* column, Global n, const T* x, int columns) {
   T sum{};

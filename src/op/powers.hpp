@@ -1,4 +1,4 @@
-// The ghost rows of a matrix powers kernel, with which a rank computes several powers of a matrix after one exchange.
+// The ghost rows of a matrix powers kernel: with them a rank multiplies by a matrix several times after one exchange.
 #pragma once
 
 #include <tacit/base/trace.hpp>
@@ -39,7 +39,7 @@ class Surroundings {
     const auto found = reaches_.find(steps);
     return found == reaches_.end() ? nullptr : &found->second;
   }
-  /// Makes it. Collective. `rows` returns this rank's rows.
+  /// Makes the Reach for a number of steps. Collective. rows() returns this rank's rows.
   template <class Own>
   Reach& make(int steps, Own&& rows) {
     Reach& r = reaches_[steps];
@@ -61,7 +61,8 @@ class Surroundings {
     return *e;
   }
 
-  /// y_i = A_i x for the first n ghosts, K columns (0: `columns` of them); own: x where this rank owns it.
+  /// y_i = A_i x for the first n ghost rows, with K columns (0: `columns`); x holds the ghost elements, `own` those
+  /// that this rank owns.
   template <int K>
   void multiply(Local n, const T* x, const T* own, T* y, int columns) const {
     const int k = K > 0 ? K : columns;

@@ -11,7 +11,7 @@ TACIT_INSTANTIATE(std::complex<float>)
 TACIT_INSTANTIATE(std::complex<double>)
 
 #ifndef TACIT_HAVE_CUDA
-// Operators on the device are only named in such a build: their tables of virtual functions ask for this.
+// A build without CUDA instantiates no operators on the device, but virtual function tables refer to this function.
 #define TACIT_INSTANTIATE_NONE(T)                                                                      \
   template <>                                                                                          \
   void extend<T, Device>(const RecurrenceStep<T>&, const Vector<T, Device>*, const Vector<T, Device>&, \

@@ -17,7 +17,7 @@ struct RecurrenceNext {
 };
 }  // namespace formula
 
-/// The same on elements [begin, end) of host vectors; v holds A x.
+/// extend() on elements [begin, end) of host vectors; v holds A x.
 template <class T>
 void extend_rows(const RecurrenceStep<T>& step, const T* before, const T* x, T* v, std::ptrdiff_t begin,
                  std::ptrdiff_t end) {

@@ -157,7 +157,7 @@ Schedule Tuner::next(int threads) {
 
 void Tuner::took(double seconds) {
   if (decided_) return;
-  // The first product of a series is not counted: other ranks have just done theirs with another schedule.
+  // The first product of a series is not counted: other ranks may have used another schedule just before.
   if (!std::exchange(counts_, true)) return;
   products_.push_back(seconds);
   if (int(products_.size()) < in_a_row) return;
@@ -183,7 +183,7 @@ void Tuner::took(double seconds) {
       const auto [size, doubt] = difference(way.seconds, ways_[best].seconds);
       return size <= alike || size <= std::min(doubt, 2 * alike);
     });
-    left.assign(1, *found);  // the best at the latest
+    left.assign(1, *found);  // the simplest schedule that is about as fast as the best
   }
   ways_ = std::move(left);
   decided_ = last;

@@ -30,7 +30,7 @@ struct Pieces {
 };
 
 /// Does the product by Schedule::How::split or jobs; all ghosts have arrived on return. Where the team has one thread,
-/// split waits last. Errors: those of waiting.
+/// split does the interior before it waits. Errors: those of waiting for messages.
 void run_scheduled(const Schedule& schedule, comm::Exchange& exchange, int number, const Pieces& pieces);
 
 /// Finds the fastest schedule for products of one number of columns, by the clock of this rank. Each schedule is used
@@ -39,14 +39,15 @@ class Tuner {
  public:
   /// The schedule of the next product.
   Schedule next(int threads);
-  /// Records its time.
+  /// Records the time of the product done with next().
   void took(double seconds);
   bool decided() const { return decided_; }
 
-  /// One product: the schedule asked for or, where automatic and large enough to measure, the tuner's, with its time.
+  /// One product: uses the schedule asked for or, where that is automatic and the product large enough to be measured,
+  /// the tuner's; measures its time for the tuner.
   class Clock {
    public:
-    /// Null: the product has one schedule only.
+    /// tuner null: the product has one schedule only (runs() is false). rows: of the product, on this rank.
     Clock(Tuner* tuner, const Schedule& asked, std::ptrdiff_t rows);
     Clock(const Clock&) = delete;
     ~Clock();

@@ -77,7 +77,7 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
     }
     r.assign(start);
 
-    // Conjugate gradients on r, whose alpha and beta give the Lanczos matrix.
+    // Conjugate gradients from the residual r; their alpha and beta give the Lanczos matrix.
     std::vector<double> diagonal, beside2;
     const auto product_rz = [&] {
       if (P) P->apply(r, z);

@@ -186,7 +186,7 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     // all ranks.
     if (comm.size() > 1) exchange(1);
 
-    // The entries of any grid occur in one with at most four points along each axis.
+    // All values of entries already occur on a grid with at most four points along each axis.
     Grid small = grid;
     for (Global& n : small.points) n = std::min<Global>(n, 4);
     const Rows<T> rows = stencil_rows(small, weights, 0, small.size());
@@ -303,7 +303,7 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
   };
   std::ptrdiff_t threads = 1;
   if (slabs * slab >= parallel_elements) threads = exec::threads_now();
-  // The slabs by which a step advances, and the number of steps that advance together.
+  // group: the slabs by which a step advances; most: the number of steps that advance together.
   const std::ptrdiff_t group = std::max<std::ptrdiff_t>(1, wave_elements / slab);
   const std::ptrdiff_t window = (group + 2) * slab * std::ptrdiff_t(sizeof(T));
   const int most = int(std::clamp<std::ptrdiff_t>(wave_bytes / window - 1, 1, levels));
@@ -320,7 +320,7 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
       for (int c = begin; c < end; ++c) {
         auto& at = done[std::size_t(c)];
         const std::ptrdiff_t readable = c == begin ? at + group : done[std::size_t(c) - 1];
-        // A slab needs the one after it, unless there is none.
+        // A slab is computed when the next one of its input is complete, unless it is the last.
         const std::ptrdiff_t to = c > begin && readable < slabs ? readable - 1 : std::min(readable, slabs);
         if (to > at) advance(c, at, to, 1), at = to;
       }

@@ -24,8 +24,8 @@ inline int end_of(Global i, Global n) {
   return (i == 0 ? low_end : 0) | (i == n - 1 ? high_end : 0);
 }
 
-// The grid as a box with its slowest axis third and, in two or three dimensions, its fastest first; a plane has one
-// point along the middle axis.
+// The grid as a box in three dimensions: the slowest axis is the third (on a line the only one is the first), and a
+// plane has one point along the middle axis.
 struct Axes {
   std::array<Global, 3> n{1, 1, 1};
   std::array<Boundary, 3> boundary{};
@@ -39,7 +39,7 @@ struct Axes {
       real[to] = true;
     }
   }
-  /// The point that a neighbour of `at` on an axis is; -1 when there is none.
+  /// The index of the neighbour of point `at` along an axis (step: -1, 0 or 1); -1 where there is none.
   Global neighbour(int axis, Global at, int step) const {
     const Global to = at + step;
     if (to >= 0 && to < n[axis]) return to;
@@ -116,7 +116,7 @@ void each_entry(const Axes& axes, const Coefficients<T>& c, Global ix, Global iy
 
 // ---- the product on one rank ----
 
-// y_i = sum of w over the three points of the middle line and one of each other line.
+// y_i = sum of weights times x over three points of the middle line and one of each other line.
 template <bool Middle, class S>
 inline void star_line(const S* line, const S* ym, const S* yp, const S* zm, const S* zp, const Table<S>& t,
                       std::ptrdiff_t step, std::ptrdiff_t n, S* __restrict out) {
@@ -135,7 +135,7 @@ inline void star_line(const S* line, const S* ym, const S* yp, const S* zm, cons
   }
 }
 
-// y_i = sum of w over three points of every line.
+// y_i = sum of weights w times x over three points of every line.
 template <class S, std::size_t... L>
 inline void full_line(const S* const* lines, const S* w, std::ptrdiff_t step, std::ptrdiff_t n, S* __restrict out,
                       std::index_sequence<L...>) {
@@ -166,7 +166,7 @@ struct Part {
   } below, above;
 };
 
-// The bytes of a line that are processed at once, so that a few lines stay in the first-level caches.
+// The bytes of a line that are processed at once, so that a few such pieces of lines stay in the nearest caches.
 inline constexpr std::ptrdiff_t piece_bytes = 1 << 16;
 // Three slabs of a tile fit the second-level cache.
 inline constexpr std::ptrdiff_t tile_bytes = 3 << 17;
@@ -240,8 +240,8 @@ class Kernel {
     for (std::ptrdiff_t i = from; i < to; ++i)
       line(x, ghosts, y + i * part_.nx * k, k, i % part_.ny, i / part_.ny, 0, part_.nx);
   }
-  /// One column of a whole line (l, z) from the lines around it (null: none), 4 + dy + 3 dz; z counts in the whole
-  /// grid.
+  /// One column of a whole line (l, z), z counted in the whole grid, from the lines around it: lines[4 + dy + 3 dz],
+  /// null where there is none.
   void line_of(const S* const* lines, std::ptrdiff_t l, Global z, S* out) const {
     const int ey = end_of(l, part_.axes.n[1]), ez = end_of(z, part_.axes.n[2]);
     const std::ptrdiff_t last = part_.nx - 1;
@@ -359,7 +359,7 @@ struct Stencil<T>::Parts {
   using Real = real_t<T>;
   stencils::Part part;
   stencils::Coefficients<T> forward;
-  // With real weights, complex columns are twice as many real ones.
+  // With real weights, complex columns are processed as twice as many real ones.
   bool real_weights = true;
   std::unique_ptr<stencils::Kernel<T>> kernel[2];  // product, adjoint product
   std::unique_ptr<stencils::Kernel<Real>> real_kernel[2];
@@ -375,7 +375,7 @@ struct Stencil<T>::Parts {
   };
   std::map<std::pair<int, bool>, Deep> deep;           // by steps, and whether the diagonal varies
   std::ptrdiff_t slabs = 0;                            // owned slabs; in one dimension, one slab of all points
-  std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs between them read no ghost
+  std::ptrdiff_t lowest_inner = 0, highest_inner = 0;  // slabs [lowest, highest) read no ghosts
 
   std::map<int, Tuner> tuners;  // by number of columns
   double operations = 0;        // for each point

@@ -38,7 +38,7 @@ std::ptrdiff_t second_cache() {
 
 Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   const std::ptrdiff_t ny = std::ptrdiff_t(axes.n[1]), line = std::ptrdiff_t(axes.n[0]) * std::ptrdiff_t(element);
-  // Each step needs three slabs of its input and one of f, and the next one of both.
+  // Each step reads three slabs of its input and one of f; the next slabs of x and of f are prefetched.
   const std::ptrdiff_t fit = second_cache() * 3 / 4 / ((4 * steps + 2) * line) - steps;
   Blocking b;
   b.lines = std::clamp<std::ptrdiff_t>(fit, std::min<std::ptrdiff_t>(ny, 8), ny);
@@ -112,7 +112,7 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
   squares += all;
 }
 
-// The same after v = A x.
+// The same step where v = A x has been computed; returns the sum of squares.
 template <class S>
 double step(const S* x, const S* v, const S* f, S omega, S scale, const S* scales, std::ptrdiff_t n,
             S* __restrict out) {
@@ -135,7 +135,7 @@ double step(const S* x, const S* v, const S* f, S omega, S scale, const S* scale
   return squares;
 }
 
-// Slabs of an array: own ones, and ghosts before and after them, numbered as in the whole grid.
+// Slabs of an array, numbered as in the whole grid: own ones, and ghosts below and above them.
 template <class S>
 struct Slabs {
   const S *below, *own, *above;
@@ -151,7 +151,7 @@ struct Slabs {
 class Arrival {
  public:
   Arrival(const comm::Communicator& comm, std::function<void()> wait) : comm_(comm), wait_(std::move(wait)) {}
-  /// False after an error, which thread 0 has thrown.
+  /// Waits until the ghosts have arrived. False after an error, which thread 0 throws.
   bool operator()(int thread) {
     if (thread == 0 && state_.load(std::memory_order_relaxed) == pending) {
       try {
@@ -171,7 +171,7 @@ class Arrival {
     int expected = pending;
     state_.compare_exchange_strong(expected, failed, std::memory_order_release, std::memory_order_relaxed);
   }
-  /// Advances messages.
+  /// Lets messages advance, on thread 0.
   void poll(int thread) const {
     if (thread == 0) comm_.poll();
   }
@@ -183,6 +183,7 @@ class Arrival {
   std::atomic<int> state_{pending};
 };
 
+// Several steps on a tile: slab after slab, with each step one slab behind the one before.
 template <class S>
 class Wave {
  public:
@@ -196,7 +197,7 @@ class Wave {
            Global z0, Global z1, bool downward, Arrival& ghosts, int thread, double* squares) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
     const Global all = part_.axes.n[2];
-    // Slabs in the order of processing.
+    // Slabs numbered in the order of processing.
     const Global from = downward ? all - z1 : z0, end = downward ? all - z0 : z1;
     const auto slab_of = [&](Global w) { return downward ? all - 1 - w : w; };
     // The lines of step c that later steps read.
@@ -299,7 +300,7 @@ class Wave {
   }
 
  private:
-  // A line of any shape, with its boundary conditions.
+  // A step on a line for any stencil and boundary conditions.
   double any_line(const S* const* slabs, std::ptrdiff_t pitch, const S* f, const S* d, std::ptrdiff_t l, Global z, S* v,
                   S* out) const {
     const std::ptrdiff_t nx = part_.nx, ny = part_.ny;
@@ -356,7 +357,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
     bool known = true;
     int values = -1, sides = -1;  // numbers of the exchanges in flight
     if (comm.size() > 1) {
-      // Depends on the calls only, which are the same on all ranks.
+      // Depends only on the sequence of calls, which is the same on all ranks.
       deep = p.last_deep;
       known = again && deep && deep->steps >= steps && deep->known[0] == &f && deep->known[1] == scaling;
       if (!known) deep = &p.deep[{steps, scaling != nullptr}];
@@ -462,7 +463,7 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
             for (std::size_t i = some.size() * std::size_t(thread) / std::size_t(threads);
                  i < some.size() * std::size_t(thread + 1) / std::size_t(threads); ++i)
               run(some[i], thread);
-          if (thread == 0) (void)arrival(0);  // others may wait for it
+          if (thread == 0) (void)arrival(0);  // other threads may still wait for the ghosts
         } catch (...) {
           if (thread == 0) arrival.give_up();
           throw;

@@ -5,7 +5,7 @@
 //   auto H = shift(A, T(-k * k));               // H = A - k^2 I
 //   auto N = product(adjoint(A), A);            // N = A^H A
 //
-// A product of a composition starts the product of one part, and does the others in wait(). So two products of a
+// start() of a composition starts the product of one part; wait() does those of the others. So two products of a
 // composition may be in flight even where one operator occurs in it several times.
 #pragma once
 
@@ -116,7 +116,7 @@ class Around : public Composition<T, M> {
 
 }  // namespace detail
 
-/// x -> A (B x). Collective where its parts are; cost: theirs. Vectors: one for each product in flight.
+/// x -> A (B x). Cost: that of both products. Vectors: one for each product in flight.
 template <Scalar T, Memory M = Host>
 class ProductOf final : public detail::Composition<T, M> {
  public:
@@ -134,7 +134,8 @@ class ProductOf final : public detail::Composition<T, M> {
   OperatorPointer<T, M> a_, b_;
 };
 
-/// x -> alpha A x + beta B x. Cost: theirs and a sweep of three vectors. Vectors: one for each product in flight.
+/// x -> alpha A x + beta B x. Cost: both products and a sweep of three vectors. Vectors: one for each product in
+/// flight.
 template <Scalar T, Memory M = Host>
 class Sum final : public detail::Composition<T, M> {
  public:
@@ -157,7 +158,7 @@ class Sum final : public detail::Composition<T, M> {
   OperatorPointer<T, M> a_, b_;
 };
 
-/// x -> A x + sigma x, A square. Cost: A's and a sweep of three vectors.
+/// x -> A x + sigma x, A square. Cost: the product with A and a sweep of three vectors.
 template <Scalar T, Memory M = Host>
 class Shifted final : public detail::Around<T, M> {
  public:
@@ -176,7 +177,7 @@ class Shifted final : public detail::Around<T, M> {
   T sigma_;
 };
 
-/// x -> A^H x, and A x as its adjoint.
+/// x -> A^H x; its adjoint is A x. Cost: that of A^H x.
 template <Scalar T, Memory M = Host>
 class Adjoint final : public detail::Around<T, M> {
  public:
@@ -194,7 +195,7 @@ class Adjoint final : public detail::Around<T, M> {
 };
 
 /// x -> A^T x = conj(A^H conj(x)), without conjugation; its adjoint is conj(A conj(x)). For complex scalars two sweeps
-/// of two vectors beside A^H, and one vector for each product in flight; for real ones the same as Adjoint.
+/// of two vectors in addition to A^H, and one vector for each product in flight; for real ones the same as Adjoint.
 template <Scalar T, Memory M = Host>
 class Transpose final : public detail::Around<T, M> {
  public:
@@ -226,7 +227,8 @@ class Identity final : public Operator<T, M> {
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const override;
 };
 
-/// x -> D_l A D_r x with diagonal D_l, D_r. Cost: A's, and a sweep for each. Vectors: one for each product in flight.
+/// x -> D_l A D_r x with diagonal D_l, D_r. Cost: the product with A, and a sweep for each diagonal. Vectors: one for
+/// each product in flight.
 template <Scalar T, Memory M = Host>
 class DiagonalScaled final : public detail::Around<T, M> {
  public:
@@ -244,7 +246,7 @@ class DiagonalScaled final : public detail::Around<T, M> {
   Diagonal<T, M> left_, right_;
 };
 
-// ---- functions that make them, from pointers to any kind of operator ----
+// ---- functions that make compositions, from pointers to any kind of operator ----
 
 template <class A>
 concept AnOperator = std::derived_from<A, Operator<typename A::scalar, typename A::memory>>;

@@ -1,5 +1,5 @@
-// Csr: a sparse matrix distributed by rows. A rank stores the entries of own columns apart from those of ghost columns,
-// and multiplies the former while the halo exchange is in flight.
+// Csr: a sparse matrix distributed by rows. A rank stores the entries in own columns separately from those in ghost
+// columns, and multiplies the former while the halo exchange is in flight.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -35,6 +35,9 @@ Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& rows, 
 template <Scalar T>
 Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const Global> needed);
 
+/// y = A x and y = A^H x for a sparse matrix; the parts for the adjoint are made at the first adjoint product. Cost:
+/// the stored matrix and both vectors once, one exchange. On the device an adjoint product adds ghosts by atomics, so
+/// its last bits may vary.
 template <Scalar T, Memory M = Host>
 class Csr final : public Operator<T, M> {
  public:
@@ -47,19 +50,19 @@ class Csr final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
-  /// On one rank in host memory, a banded matrix does all steps in one pass (LocalMatrix::powers).
+  /// On one rank and one thread, in host memory, a banded matrix is read once for all steps (LocalMatrix::powers).
   void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, M>* before = nullptr) const override;
   Cost cost() const override;
   Cost adjoint_cost() const override;
   bool as_tasks() const override { return true; }
-  /// In host memory. Adjoint products, and all products under the task engine, always use the overlapped schedule.
+  /// True in host memory. Adjoint products, and all products under the task engine, use the overlapped schedule.
   bool has_schedules() const override { return std::same_as<M, Host>; }
-  /// In host memory, where range and domain have one partition.
+  /// True in host memory, where range and domain are equal.
   bool has_powers_kernel() const override;
   /// Ghost rows are summed in the order that their owners use: real results equal those of single products bit for bit,
   /// complex ones may differ by rounding (gcc contracts some complex loops and not others). The first call stores the
-  /// rows of steps.size() - 1 levels; each diagonal adds one value for each ghost to the exchange.
+  /// rows of steps.size() - 1 levels of ghosts; each diagonal adds one value for each ghost to the exchange.
   void powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                      const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},
                      std::span<Vector<T, M>* const> images = {}) const override;
@@ -74,9 +77,9 @@ class Csr final : public Operator<T, M> {
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
   const comm::Pattern& pattern() const { return *pattern_; }
-  /// "sell-8 (16-bit offsets)" and the like.
+  /// The storage as text: "sell-8 (16-bit offsets)".
   std::string storage() const;
-  /// The format that was asked for; storage() says what it became.
+  /// The format given to the constructor; storage() has the one used.
   Format format() const;
 
  protected:

@@ -31,12 +31,12 @@ struct ConjugateTimesInPlace {
 };
 }  // namespace formula
 
-/// x -> D x, D diagonal. Local, no message. One sweep of three vectors; methods may fold it into theirs (pointwise()).
-/// Vectors kept: 1, and 1 more for every other number of columns in use.
+/// x -> D x, D diagonal. Products send no messages. One sweep of three vectors, which methods may fold into theirs
+/// (pointwise()). Memory: 1 vector, and a copy of D with k columns for each number k > 1 of columns in use.
 template <Scalar T, Memory M = Host>
 class Diagonal : public Operator<T, M> {
  public:
-  /// One column. Collective (agrees on largest() and fault()).
+  /// d has one column; Error(usage) otherwise. Collective (agrees on largest() and fault()).
   explicit Diagonal(Vector<T, M> d, std::string name = "diagonal")
       : Operator<T, M>(d.space(), d.space()), name_(std::move(name)) {
     const auto& comm = d.space().comm();
@@ -68,7 +68,7 @@ class Diagonal : public Operator<T, M> {
     return {.flops = (is_complex<T> ? 6 : 1) * n, .bytes = 3 * n * sizeof(T)};
   }
 
-  /// D as a vector of k columns, all the same.
+  /// D as a vector of `columns` equal columns.
   const Vector<T, M>& values(int columns) const {
     auto found = by_columns_.find(columns);
     if (found == by_columns_.end()) {

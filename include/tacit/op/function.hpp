@@ -10,9 +10,9 @@
 namespace tacit::op {
 
 /// y = f(x), f linear. The callable is given this rank's elements of x and fills those of y, both with `columns`
-/// interleaved columns (element i, column c at i columns + c), in memory space M; data of other ranks it fetches
+/// interleaved columns (element i, column c at i columns + c), in memory space M; it has to fetch data of other ranks
 /// itself. It is called on all ranks, in wait(); if it throws on one, all ranks throw the same Error. In addition to
-/// its own work a product costs one small all-reduce, by which the ranks agree that none has failed.
+/// the callable's work a product costs one small reduction, by which the ranks agree that none has failed.
 template <Scalar T, Memory M = Host>
 class Function final : public Operator<T, M> {
  public:

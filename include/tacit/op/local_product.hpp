@@ -22,9 +22,9 @@ class LocalProduct {
   virtual ~LocalProduct() = default;
   virtual Local rows() const = 0;
   virtual Local columns() const = 0;
-  /// Element i of column c of X is at i x_stride + c, likewise Y. Every row is summed in one fixed order: the same bits
-  /// for any number of threads. Polls `comm`, if given. Local. Must not be called by two threads at once with the same
-  /// Y.
+  /// Element i of column c of X is at i x_stride + c, of Y at i y_stride + c. Every row is summed in a fixed order: the
+  /// same bits for any number of threads. Polls `comm`, if given. Local. Calls from several threads at once need
+  /// different Y.
   virtual void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
                         const Clamp<T>* clamp = nullptr) const = 0;
 
@@ -33,6 +33,7 @@ class LocalProduct {
   virtual double bytes() const = 0;    ///< that a product reads in addition to the vectors
   /// Operations of a product with one column.
   virtual double flops() const { return 2.0 * double(entries()); }
+  /// As Operator::fault(), for this rank.
   virtual std::string fault() const { return {}; }
   /// The storage as text: "bitmap, float16, blocks of 128 rows".
   virtual std::string storage() const = 0;

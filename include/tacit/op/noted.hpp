@@ -1,15 +1,15 @@
-// Notes of operators for the solve that uses them: Noted (what the construction had to change), Varying.
+// Properties of operators that a solve asks for: Noted (what their construction changed), Varying (not linear).
 #pragma once
 
 #include <string>
 
 namespace tacit::op {
 
-/// A second base of operators, mostly preconditioners, whose construction may have to change the matrix: replace
-/// pivots, raise a diagonal. The same on all ranks. Local.
+/// A second base class of operators, mostly preconditioners, whose construction may change the matrix, such as by
+/// replacing pivots or increasing the diagonal. The same on all ranks. Local.
 class Noted {
  public:
-  /// What was changed, over all ranks; empty when nothing.
+  /// Describes the changes on all ranks; empty where there are none.
   const std::string& note() const { return note_; }
   /// Whether so much was changed that a failure of the method is probably due to this operator.
   bool is_doubtful() const { return doubtful_; }
@@ -20,8 +20,8 @@ class Noted {
   bool doubtful_ = false;
 };
 
-/// A second base of operators that are no linear maps: what they do to a vector changes from call to call, as of
-/// preconditioners that iterate.
+/// A second base class of operators that are not linear: their result for a vector may change from call to call, as
+/// with preconditioners that iterate.
 class Varying {
  public:
   virtual bool varies() const { return true; }
@@ -29,6 +29,7 @@ class Varying {
  protected:
   ~Varying() = default;
 };
+/// Whether an operator (null: no) is a Varying one that varies.
 template <class A>
 bool varies(const A* a) {
   const auto* const varying = dynamic_cast<const Varying*>(a);

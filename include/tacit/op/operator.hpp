@@ -187,8 +187,8 @@ class Operator {
   /// The largest |Re a_ij| and |Im a_ij| or a bound of it, 0 when unknown: shows whether products of two entries may
   /// overflow or underflow.
   virtual double largest() const { return 0; }
-  /// ||A - B|| / ||B|| in the Frobenius norm, where A approximates an exact matrix B; 0
-  /// where A is exact. A solve with a smaller tolerance has a warning in its report. The same on all ranks.
+  /// ||A - B|| / ||B|| in the Frobenius norm, where A approximates an exact matrix B; 0 where A is exact. A solve with
+  /// a smaller tolerance has a warning in its report. The same on all ranks.
   virtual double accuracy() const { return 0; }
   /// A description of a fault in the operator's data ("the matrix has a value that is not finite at row 3, column 5"),
   /// the same on all ranks; empty when none is known.
@@ -198,7 +198,7 @@ class Operator {
   virtual bool as_tasks() const { return false; }
   /// The cost of one apply to one column on this rank.
   virtual Cost cost() const { return {}; }
-  /// The same for A^H, whose messages may go the other way.
+  /// The same for A^H, which may send other messages.
   virtual Cost adjoint_cost() const { return cost(); }
   /// Products started on this rank since the operator was made.
   std::int64_t applies() const { return applies_; }

@@ -1,5 +1,5 @@
 // Recurrence: the polynomials of a Krylov basis. Monomial, Newton (conjugate pairs of shifts in real arithmetic) and
-// Chebyshev bases all take at most three terms a step.
+// Chebyshev bases are all recurrences of at most three terms.
 #pragma once
 
 #include <tacit/base/types.hpp>

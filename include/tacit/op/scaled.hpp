@@ -1,5 +1,5 @@
 // Scaled: alpha A, with the factor applied to the argument, so that products with a tiny or huge A neither overflow nor
-// underflow. A factor so far from 1 that the argument itself would underflow is applied half before and half after.
+// underflow. Where alpha could take the argument itself out of range, part of it is applied after the product.
 #pragma once
 
 #include <tacit/op/compose.hpp>
@@ -9,9 +9,9 @@
 
 namespace tacit::op {
 
-/// x -> A (alpha x). With alpha a power of two the result is exact barring overflow. Refers to A, which must outlive
-/// it. Cost: A's and one sweep, or two where alpha exceeds the root of the scalar's range. Vectors: one for each
-/// product in flight. No adjoint.
+/// x -> A (alpha x). With alpha a power of two the result is exact unless it overflows. Refers to A, which must outlive
+/// it. Cost: the product with A and one sweep, or two where alpha or 1 / alpha exceeds the root of the largest number.
+/// Vectors: one for each product in flight. No adjoint.
 template <Scalar T, Memory M = Host>
 class Scaled final : public detail::Around<T, M> {
  public:

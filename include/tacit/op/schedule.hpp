@@ -13,10 +13,10 @@ struct Schedule {
   enum class How {
     automatic,    ///< the fastest of the others, measured on the first products; overlapped until then
     overlapped,   ///< all threads do the interior, wait for the halo, then do the rest
-    synchronous,  ///< the halo first, then all rows (SS)
+    synchronous,  ///< all threads wait for the halo, then do all rows (SS)
     split,  ///< some threads wait for the halo and do the rest, the others the interior; rows are assigned in advance
             ///< (AS)
-    jobs    ///< threads take jobs of a few rows from the interior and from each neighbour that has arrived (AD)
+    jobs    ///< threads take jobs of a few rows, of the interior or of neighbours whose ghosts have arrived (AD)
   };
   How how = How::automatic;
   int remote_threads = 1;  ///< split: threads that wait for the halo; fewer than all

@@ -13,8 +13,8 @@ struct Spectrum {
 /// gradients run on a fixed pseudo-random vector (the same for any number of ranks). A and P Hermitian positive
 /// definite. lambda_max is a lower bound that is close after some ten steps (multiply by 1.05 to be safe); lambda_min
 /// is an upper bound that may be far off. Both are 0 when A is not positive definite on the Krylov space. Collective.
-/// steps products, steps + 1 applies of P, 2 steps + 1 reductions; fewer where the Krylov space ends. Vectors: 4.
-/// Source: Saad, Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
+/// Cost: `steps` products, steps + 1 applies of P, 2 steps + 1 reductions; fewer where the Krylov space is exhausted.
+/// Vectors: 4 (3 without P). Source: Saad, Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
 template <Scalar T, Memory M>
 Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps);
 

@@ -13,36 +13,37 @@ namespace tacit::op {
 /// Statistics of staging with given block rows and buffer size.
 struct Staging {
   double reuse = 0;   ///< entries over columns staged
-  double stages = 0;  ///< a block, on average
+  double stages = 0;  ///< of a block, on average
   double warp_padding =
-      0;  ///< entries over nonzeros where every warp of 32 rows is padded to its longest, stage by stage
+      0;  ///< stored entries over given ones if every 32 rows were padded to the longest of them in each stage
 };
-/// Of a matrix made by `source`; nothing is stored. `capacity`: columns of a stage. Local; O(entries log).
+/// The statistics for the matrix that `source` makes; stores no matrix. `capacity`: columns of a stage. Local;
+/// O(entries log).
 template <class T>
 Staging staging_of(Local rows, Local columns, const RowSource<T>& source, int block_rows, int capacity);
 
-/// What a staged matrix comes to, counted as it was laid out.
+/// Counts of a staged matrix, from its layout.
 struct StagedCounts {
   double reuse = 0;    ///< entries over columns staged
-  double stages = 0;   ///< a block, on average
-  double stored = 0;   ///< entries with padding over entries
-  double steps = 0;    ///< a slice's steps, over all: each reads one entry for every row of a slice
-  double padding = 0;  ///< steps times rows of a slice over entries: what is multiplied
-  /// Turns that shared memory takes for what a step reads of X, beyond which it is 1: words in one bank take turns.
-  /// With entries in the order of the source, and as they are stored.
+  double stages = 0;   ///< of a block, on average
+  double stored = 0;   ///< stored entries, with padding, over entries
+  double steps = 0;    ///< of all slices; a step reads one entry for every row of its slice
+  double padding = 0;  ///< steps times rows of a slice, over entries: multiplications over necessary ones
+  /// The mean number of turns in which shared memory reads the words of X for a step: 1 without bank conflicts (words
+  /// of one bank are read in turn). With entries in the order of the source, and in the stored order.
   double turns_as_given = 0, turns = 0;
 };
 
-/// Map, buffer and 16-bit local indices as in Hidayetoglu et al. (2020), doi 10.1109/SC41405.2020.00041, but with
-/// columns across lanes and several rows a warp only where columns are fewer than its lanes. Blocks of 128 rows (32
-/// lanes) or 256 (8 or 1). Entries of several rows side by side are put in an order in which they lie in different
-/// banks, as far as a greedy colouring finds one.
+/// Map, buffer and 16-bit local indices as in Hidayetoglu et al. (2020), doi 10.1109/SC41405.2020.00041; but the lanes
+/// of a warp work on different columns of X, and on several rows only where there are fewer columns than lanes. Blocks
+/// of 128 rows (32 lanes) or 256 (8 or 1). Where a warp works on several rows, a greedy colouring orders their entries
+/// so that few of one step are in the same bank of shared memory.
 template <class T, Memory M>
 class StagedMatrix {
  public:
-  /// `columns_at_once`: 1, 8 or 32; 16 or 64 of vectors in halves, two to a lane. values: full or half. vectors: full,
-  /// or half (of floats): products read a copy of X in halves, each column over its own power of two, as TiledMatrix
-  /// does. Blocks are laid out in parallel. Error(usage) on anything else.
+  /// `columns_at_once`: 1, 8 or 32; for vectors in halves 16 or 64, two in each lane. values: full or half. vectors:
+  /// full, or half (for floats): products read a copy of X in halves, each column scaled by a power of two of its own,
+  /// as in TiledMatrix but without error diffusion. Blocks are laid out in parallel. Error(usage) for other values.
   StagedMatrix(Local rows, Local columns, const RowSource<T>& source, int columns_at_once, Values values = Values::full,
                Vectors vectors = Vectors::full);
 
@@ -51,8 +52,8 @@ class StagedMatrix {
   Global entries() const { return entries_; }
   const StagedCounts& counts() const { return counts_; }
   double bytes() const;
-  /// Y = A X, k interleaved columns. On the host a thread plays each team; `race_check` runs real threads instead
-  /// (slow).
+  /// Y = A X, k interleaved columns. On the host one thread runs each team; with `race_check` every member of a team is
+  /// a real thread (slow).
   void multiply(const T* x, T* y, int k, bool race_check = false) const;
 
  private:

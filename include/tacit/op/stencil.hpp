@@ -38,8 +38,8 @@ struct Grid {
   layout::Partition slabs(int parts) const;
 };
 
-/// Coefficients of a point's equation: at(dx, dy, dz) multiplies the neighbour at that distance, each of -1, 0, 1.
-/// Those along axes that the grid lacks are ignored.
+/// Coefficients of a point's equation: at(dx, dy, dz) multiplies the neighbour at that offset (-1, 0 or 1 along each
+/// axis). Those along axes that the grid lacks are ignored.
 template <Scalar T>
 struct Weights {
   std::array<T, 27> value{};
@@ -90,10 +90,10 @@ Weights<T> convection(int dimensions, std::array<double, 3> velocity, Convection
 template <Scalar T>
 Rows<T> stencil_rows(const Grid& grid, const Weights<T>& weights, Global begin, Global end);
 
-/// y = A x with A the stencil's matrix, for k columns at once; A^H too. Every row is summed in one order, so the result
-/// does not depend on the number of ranks or threads beyond rounding. Two products may be in flight.
+/// y = A x and y = A^H x with A the stencil's matrix, for k columns at once. Every row is summed in one order, so the
+/// result does not depend on the number of ranks or threads beyond rounding. Two products may be in flight.
 /// Memory: only the halo, one slab on each side. A product reads x once and writes y once where a few slabs (or, for
-/// large slabs, tiles of them) fit the cache.
+/// large slabs, tiles of them) fit the cache; one exchange of the halo.
 template <Scalar T>
 class Stencil final : public Operator<T, Host> {
  public:
@@ -109,15 +109,16 @@ class Stencil final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// On grids of two and three dimensions.
   bool has_schedules() const override { return grid_.dimensions > 1; }
-  /// On one rank several steps pass over the grid together, each one or two slabs behind the one before: where a few
-  /// slabs of each vector fit the cache, only the first step reads from memory.
+  /// On one rank and one thread, with a slowest axis that is not periodic, several steps pass over the grid together,
+  /// each one or two slabs behind the one before: where a few slabs of each vector fit the cache, only the first step
+  /// reads from memory. Otherwise step after step.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
-  /// Temporal blocking: a tile of the grid (a few neighbouring lines through all slabs) does several steps while it is
-  /// in the second-level cache, each step a slab behind the one before; overlaps of tiles are computed by both. On
-  /// several ranks one exchange brings as many slabs of x as there are steps (and another one those of f and of a
-  /// varying diagonal, unless they are known), while tiles that do not need them yet are computed. More than 1 for real
-  /// scalars on grids of two and three dimensions whose slow axes are not periodic.
+  /// Temporal blocking: several steps are done on a tile of the grid (a few neighbouring lines through many slabs)
+  /// while it is in the second-level cache, each step a slab behind the one before; overlaps of tiles are computed
+  /// twice. On several ranks one exchange transfers as many slabs of x as there are steps (and another one those of f
+  /// and of a varying diagonal, unless they are known), while tiles that do not need them yet are computed. More than 1
+  /// for real scalars on grids of two and three dimensions of which only the fastest axis may be periodic.
   int sweeps_at_once() const override;
   void sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector<T, Host>* scaling, Vector<T, Host>& x,
               Vector<T, Host>& other, std::span<double> squares, bool again = false) const override;

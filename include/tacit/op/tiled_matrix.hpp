@@ -20,16 +20,17 @@ enum class Values { full, single, half, bfloat16 };
 /// The storage of column indices. list: 16 bits for each entry, stages of 65536 columns. bitmap: 32 bits for each run
 /// of 16 columns that a row touches, stages of 2^20 columns; smaller where neighbouring columns are neighbours in
 /// space. plain: 32 bits for each entry and no stages, as in a csr matrix, for rows with few entries in a stage.
-/// automatic: bitmap below 8 columns at once where it saves bytes, plain where rows have fewer than 16 entries in a
-/// stage of a list, list elsewhere. computed: nothing is stored; for operators with a formula for their entries
-/// (app::tomography::Projector), not for a TiledMatrix.
+/// automatic: bitmap below 8 columns at once where it saves bytes, plain where a list would have several stages and
+/// rows fewer than 16 entries in each, list elsewhere. computed: nothing is stored; for operators with a formula for
+/// their entries (app::tomography::Projector), not for a TiledMatrix.
 enum class TiledFormat { automatic, list, bitmap, plain, computed };
 
 /// The precision in which a product reads the vectors: their own, or a 16-bit copy in which each column is scaled by
-/// the power of two that brings its largest finite number to 2^14, so that no column overflows. The rounding error of a
-/// number is added to the next ones of its column, up to half a unit of their last place (error diffusion, Floyd and
-/// Steinberg 1976): every number is accurate to a unit, and sums over neighbours are nearly exact. Sums are formed in
-/// float. For float matrices. The copy is made for every product and halves the traffic where X does not fit a cache.
+/// the power of two that brings its largest finite number to 2^14 (less where sums could overflow). The rounding error
+/// of a number is added to the next ones of its column, up to half a unit of their last place (error diffusion, Floyd
+/// and Steinberg 1976): every number is accurate to a unit, and sums over neighbours are nearly exact. Sums are formed
+/// in float. For float matrices. The copy is made for every product and halves the traffic where X does not fit a
+/// cache; below 8 columns the vectors are rounded but not stored in 16 bits.
 enum class Vectors { full, half, bfloat16 };
 
 struct TiledOptions {
@@ -49,7 +50,7 @@ struct TiledOptions {
   /// sample of the rows. The result is stored in `tuning_file` by processor, threads, kind of matrix and columns, and
   /// not measured again; a file that cannot be written is no error. Formats differ in the order of sums.
   bool tune = false;
-  std::string tuning_file;  ///< as TuningFile (op/tuning.hpp) takes it
+  std::string tuning_file;  ///< path for TuningFile (op/tuning.hpp)
   /// The storage order of rows, for matrices whose rows with common columns are not neighbours: stored row i is row
   /// row_order[i], which is row i of the source. Empty: unchanged.
   std::vector<Local> row_order;
@@ -58,8 +59,7 @@ struct TiledOptions {
   std::vector<Local> column_order;
 };
 
-/// Makes rows of a matrix block by block: fill(begin, end, rows) appends rows begin to end - 1, with entries in any
-/// order and no column twice. Called from several threads at once.
+/// Rows that a RowSource makes.
 template <class T>
 struct RowBuffer {
   std::vector<std::int64_t> start;  ///< of each row, then the end; cleared to {0} before the call
@@ -68,6 +68,8 @@ struct RowBuffer {
   void add(Local c, T v) { column.push_back(c), value.push_back(v); }
   void end_row() { start.push_back(std::int64_t(column.size())); }
 };
+/// Makes rows of a matrix block by block: appends rows begin to end - 1 to `rows`, with entries in any order and no
+/// column twice. Called from several threads at once.
 template <class T>
 using RowSource = std::function<void(Local begin, Local end, RowBuffer<T>& rows)>;
 
@@ -98,7 +100,8 @@ class TiledMatrix final : public LocalProduct<T> {
   std::string fault() const override { return fault_; }
   double bytes() const override;
   double bytes_of_values() const;
-  /// Nonzeros over distinct columns of blocks of `block_rows` rows: how often a staged column is used. O(entries).
+  /// Entries over the sum of the distinct columns of blocks of `block_rows` rows: the mean number of uses of a staged
+  /// column. O(entries).
   double reuse(int block_rows) const;
   TiledFormat format() const { return format_; }
   Values values() const { return values_; }

@@ -1,4 +1,4 @@
-// What a tiled matrix is to be like, as users say it: one table for Python, the command line and documents.
+// The options of tiled matrices as users give them: one table for Python, the command line and documents.
 #pragma once
 
 #include <tacit/base/described.hpp>
@@ -6,20 +6,20 @@
 
 namespace tacit::op {
 
-/// How rows and columns are stored.
+/// The order in which rows and columns are stored.
 enum class TiledOrder { natural, hilbert, clustered, spectral, greedy, metis };
 
 struct TiledRequest {
   TiledSpmmOptions product;
   std::optional<TiledOrder> order;
   Local cluster_rows = 1024;
-  /// The product's options, with the clusters that the order asks for.
+  /// `product`, with clusters where `order` names a kind of clustering.
   TiledSpmmOptions options() const;
 };
 std::span<const Option<TiledRequest>> tiled_options();
-/// "tiled", a stored matrix, and "projector" (app/tomography/projector.hpp), and what each takes.
+/// Who takes which of these options: "tiled", a stored matrix, and "projector" (app/tomography/projector.hpp).
 std::span<const Described> tiled_takers();
-/// Error(usage) at what `who` does not take.
+/// Error(usage) for values out of range and for options that `who` does not take.
 void check(const TiledRequest& request, std::string_view who);
 
 }  // namespace tacit::op

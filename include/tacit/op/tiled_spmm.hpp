@@ -1,5 +1,5 @@
-// TiledSpmm: a distributed sparse matrix for products with many columns (tiled_matrix.hpp), with sums over ranks that
-// may be hierarchical (comm/hierarchy.hpp).
+// TiledSpmm: a distributed sparse matrix for products with many columns (tiled_matrix.hpp), with reductions that may be
+// hierarchical (comm/hierarchy.hpp).
 #pragma once
 
 #include <tacit/comm/hierarchy.hpp>
@@ -15,9 +15,10 @@
 
 namespace tacit::op {
 
-/// How the matrix is distributed. columns: by columns; a product computes partial values of all rows touched and ends
-/// in sums over ranks, an adjoint product begins with a spread of the rows touched. rows: by rows; a product begins
-/// with a spread of the columns touched, an adjoint product ends in sums.
+/// How the matrix is distributed. columns: by columns; a product computes partial sums for all rows that the rank's
+/// columns touch and ends by adding them over ranks, and an adjoint product begins by sending the elements of these
+/// rows to the ranks (a spread). rows: by rows; a product begins with a spread of the columns that the rank's rows
+/// touch, an adjoint product ends by adding partial sums.
 enum class Split { rows, columns };
 
 struct TiledSpmmOptions {
@@ -25,7 +26,8 @@ struct TiledSpmmOptions {
   /// Stores rows and columns of a rank's part in clusters (layout/clustering.hpp), for matrices without known geometry;
   /// the numbering of vectors is unchanged. Empty: as given. Needs memory for the pattern during construction.
   std::optional<layout::ClusterOptions> clusters;
-  /// Groups of ranks within which partial values are summed before they are sent farther; empty: direct.
+  /// Groups of ranks within which partial sums are added before they are sent farther; empty: they are sent directly to
+  /// the owners.
   comm::Groups groups;
   /// Columns of a message; the next columns are multiplied while it is in flight. 0: all at once.
   int minibatch = 0;
@@ -62,10 +64,10 @@ class TiledSpmm final : public Operator<T, Host> {
 
   /// Entries over all ranks.
   Global entries() const { return entries_; }
-  /// A rank's part of A, or of A^T.
+  /// This rank's part of A, or of A^T.
   const LocalProduct<T>& product(bool adjoint) const;
   bool stores_entries() const;
-  /// The same as stored matrices. Error(usage) where nothing is stored.
+  /// This rank's part of A and of A^T as stored matrices. Error(usage) where nothing is stored.
   const TiledMatrix<T>& forward() const { return stored(false); }
   const TiledMatrix<T>& backward() const { return stored(true); }
   const comm::SparseReduction& reduction() const;

@@ -31,7 +31,7 @@ double potential(const Corners& source, const Point& p) {
   return potential_at_origin({source[0] - p, source[1] - p, source[2] - p});
 }
 
-// Both integrals over the same triangle.
+// The double integral of 1 / r over a triangle and itself.
 double self(const Corners& t) {
   const double a = length(t[1] - t[0]), b = length(t[2] - t[1]), c = length(t[0] - t[2]), round = a + b + c;
   const double area = area_of(t);
@@ -43,8 +43,8 @@ double self(const Corners& t) {
   return 4 * area * area / 3 * (part(a, b, c) + part(b, c, a) + part(c, a, b));
 }
 
-// Triangles with the common edge from a to b; c: the third corner of the one that is integrated over. Points are graded
-// towards the edge, where the potential behaves like t log t, and its ends.
+// The integral of source's potential over the triangle a, b, c, which has the edge from a to b in common with it.
+// Points are graded towards the edge, where the potential behaves like t log t, and its ends.
 double at_edge(const Point& a, const Point& b, const Point& c, const Corners& source) {
   const double area = area_of({a, b, c});
   double sum = 0;
@@ -59,7 +59,8 @@ double at_edge(const Point& a, const Point& b, const Point& c, const Corners& so
   return 2 * area * sum;
 }
 
-// Triangles with the common corner a. Points are graded towards it, where the potential behaves like t log t.
+// The same for triangles with the common corner a. Points are graded towards it, where the potential behaves like t log
+// t.
 double at_corner(const Point& a, const Point& b, const Point& c, const Corners& source) {
   const double area = area_of({a, b, c});
   double sum = 0;
@@ -87,8 +88,8 @@ double distance_to(const Corners& t, const Point& p) {
       {distance_to_segment(p, t[0], t[1]), distance_to_segment(p, t[1], t[2]), distance_to_segment(p, t[2], t[0])});
 }
 
-// Seven points on each of several pieces that are small relative to their distance from the source. The longest edge is
-// divided, so that slim triangles give few pieces.
+// The integral of source's potential over t by seven points on each of its pieces, which are small relative to their
+// distance from the source. The longest edge is divided, so that slim triangles give few pieces.
 double apart(const Corners& t, const Corners& source, int cuts) {
   const Point c = (1.0 / 3) * (t[0] + t[1] + t[2]);
   std::size_t longest = 0;
@@ -106,6 +107,7 @@ double apart(const Corners& t, const Corners& source, int cuts) {
   return area_of(t) * sum;
 }
 
+// The integral of source's potential over t.
 double both(const Corners& t, const Corners& source) {
   int common[3], count = 0;
   bool is_common[3] = {};
@@ -139,7 +141,7 @@ Vec mean(const Lanes& p, const Lanes& q, Vec size2, const double* reach) {
   Vec value = reciprocal_root(r2);
   const Mask close = r2 < reach[2] * size2;
   if (!any(close)) return value;
-  // Sums over the orbits of both; d' = d - (a point of the first), the second's orbit around it.
+  // Sum of 1 / r over an orbit of three points of q, seen from a point of p: e = (centroid of q) - (that point).
   const auto around = [&](const Vec* e, double s) {
     Vec a = {}, b = {}, c = {};
     for (int k = 0; k < 3; ++k) {
@@ -220,7 +222,8 @@ double GalerkinLayer::near(std::size_t i, std::size_t j, bool image) const {
   return both(t, corners_[j]);
 }
 
-// Entries of triangle `fixed` of x with the others: a row or, since the image's part is symmetric too, a column.
+// Entries of triangle `fixed` of x (the mesh or its image) with the others: a row or, as both parts are symmetric, a
+// column.
 void GalerkinLayer::line(const std::vector<double> (&x)[3][3], std::size_t fixed, std::span<const Global> others,
                          bool image, double* out) const {
   Lanes p, q;

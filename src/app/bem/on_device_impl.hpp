@@ -1,4 +1,4 @@
-// blocks_on() for one memory: instantiated for virtual devices by the host's compiler, for CUDA's by nvcc.
+// blocks_on(), instantiated for virtual devices by the host compiler and for CUDA devices by nvcc.
 #pragma once
 
 #include <tacit/app/bem/on_device.hpp>

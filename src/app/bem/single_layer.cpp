@@ -15,13 +15,13 @@ namespace {
 
 using Shapes = Shape<Vec>;
 
-// Compiled once: otherwise gcc would contract different products in the loops over rows and over columns, and an entry
-// would depend on the loop.
+// Compiled once: otherwise gcc might contract different products in the loops over rows and over columns, and an entry
+// would depend on the loop that computes it.
 [[gnu::noinline]] Vec seven_points(const Vec* d, const Vec& value, const Shapes& s) {
   return seven_point_mean(d, value, s);
 }
 
-// The mean of 1 / r over a triangle whose centroid is at d, r2 = d . d. `near`: some triangle may be too near for
+// The mean of 1 / r over triangles with centroids at d; r2 = d . d. `near`: some triangle may be too near for
 // quadrature.
 inline Vec mean(const Vec* d, Vec r2, const Shapes& s, Vec size2, const double* reach, bool& near) {
   const Vec value = reciprocal_root(r2);
@@ -44,7 +44,7 @@ inline void store(Vec v, std::size_t count, double* out) {
   else std::memcpy(out, &v, count * sizeof(double));
 }
 
-// The same for -d / r^3.
+// The mean of -d / r^3 over triangles with centroids at d.
 void mean_field(const Vec* d, const Vec* u, const Vec* v, Vec size2, const double* reach, Vec* field) {
   const auto add = [&](const Vec* x, double weight) {
     const Vec y = reciprocal_root(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
@@ -61,11 +61,12 @@ void mean_field(const Vec* d, const Vec* u, const Vec* v, Vec size2, const doubl
   };
   const Vec r2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
   field[0] = field[1] = field[2] = Vec{};
-  // A derivative loses one power of h / d and gains a factor of about three.
+  // The error of the derivative has one power of h / d less, and is about three times as large.
   if (!any(r2 < 9.0 * reach[2] * size2)) return add(d, 1);
   add(d, 0.225), orbit(inner, inner_weight), orbit(outer, outer_weight);
 }
 
+// Whether these indices are consecutive.
 bool neighbours(std::span<const Global> index) {
   const Global first = index.front();
   if (index.back() - first != Global(index.size()) - 1) return false;

@@ -30,11 +30,11 @@ class Groups {
   std::vector<Local> up_;
 };
 
-// For every vertex the first one of its cluster, connected by steps of at most `distance`.
+// For every vertex the first one of its cluster; clusters are connected by steps of at most `distance`.
 std::vector<Local> first_at_place(const std::vector<Point>& vertices, double distance) {
   std::vector<Local> order(vertices.size());
   std::iota(order.begin(), order.end(), Local(0));
-  // Sorted along the longest side of the bounding box, so that few vertices are within `distance` also for plates.
+  // Sorted along the longest side of the bounding box, so that also in plates few vertices are within `distance` in it.
   op::Box box;
   for (const Point& p : vertices) box.add(op::Box::of(p));
   std::size_t axis = 0;

@@ -1,4 +1,4 @@
-// Shared by the layers: triangles by coordinate in vector registers, and integrals of 1 / r over a triangle.
+// Shared by SingleLayer and GalerkinLayer: vector registers, geometry, and exact integrals over a triangle.
 #pragma once
 
 #include <tacit/app/bem/integrals.hpp>
@@ -102,7 +102,7 @@ inline double area_of(const Corners& t) {
   return length(cross(t[1] - t[0], t[2] - t[0])) / 2;
 }
 
-/// Integral of 1 / |y| over the triangle with corners a, exactly: edges and the solid angle.
+/// The exact integral of 1 / |y| over the triangle with corners a, from its edges and solid angle.
 double potential_at_origin(const Corners& a);
 /// Integral of -y / |y|^3: minus the gradient of the above with respect to the evaluation point. On the triangle
 /// itself, where it jumps, the mean of both sides.

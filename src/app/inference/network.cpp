@@ -17,13 +17,13 @@ namespace {
 
 using Matrix = op::TiledMatrix<float>;
 
-// Some inputs: row i holds neuron i's output for each of them.
+// The outputs of some inputs: row i has those of neuron i.
 struct Panel {
   std::vector<Global> inputs;
   std::vector<float> outputs;
 };
 
-// Columns of a panel that go into another one.
+// Columns [first, first + count) of a panel, which become part of a new one.
 struct Piece {
   std::size_t panel, first, count;
 };
@@ -36,7 +36,7 @@ struct Network::Parts {
   op::Values values = op::Values::full;
   Local inputs = 0, outputs = 0;
   std::vector<std::unique_ptr<Matrix>> kept;
-  int group = 0;  // layers in memory, where they are not kept; 0: they are
+  int group = 0;  // streaming: the largest number of layers of a group; 0: all layers are kept
 
   std::unique_ptr<Matrix> make(int l, Local expected) const {
     const Layer layer = source(l);
@@ -56,8 +56,8 @@ struct Network::Parts {
     o.values = values;
     o.format = op::TiledFormat::list;
     o.columns = 128;
-    o.in_order = true;  // sums that cancel exactly do so here, as far as their terms allow
-    // Neurons with like inputs stand together, so that these are read from the nearest cache.
+    o.in_order = true;  // a fixed order of sums, so that terms that cancel exactly do so for every panel
+    // Neurons with similar inputs are neighbours, so that their inputs are read from the nearest cache.
     o.row_order.resize(std::size_t(layer.neurons()));
     std::iota(o.row_order.begin(), o.row_order.end(), Local(0));
     const auto inputs_of = [&layer](Local j) {
@@ -131,7 +131,7 @@ Network::Network(int layers, LayerSource source, op::Values values, double weigh
     neurons = layer->rows();
     bytes += layer->bytes();
     p.kept.push_back(std::move(layer));
-    if (weight_bytes > 0 && bytes * layers / (l + 1) > weight_bytes) {  // all like these would not fit
+    if (weight_bytes > 0 && bytes * layers / (l + 1) > weight_bytes) {  // extrapolated to all layers
       p.group = std::max(1, int(weight_bytes / 2 / (bytes / (l + 1))));
       p.kept.clear();
       return;
@@ -180,7 +180,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
 
   std::vector<Panel> before, after;
   std::vector<std::vector<Piece>> plan;
-  Local width = p.inputs;  // neurons that the panels have
+  Local width = p.inputs;  // rows of the panels
   for (int first = 0; first < p.layers; first += group) {
     const int last = std::min(p.layers, first + group);
     std::vector<const Matrix*> layers;
@@ -200,7 +200,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     // Two panels of outputs take half of a megabyte or so.
     const int panel = o.panel > 0 ? o.panel : std::clamp(int(131072 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
 
-    // What is alive, put together: pieces of the panels before.
+    // The new panels as pieces of the previous ones, with the inputs alive.
     plan.clear();
     std::size_t panels = 0;
     if (first == 0) {
@@ -217,7 +217,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
       panels = plan.size();
     }
     after.assign(panels, {});
-    // Of every panel and layer, added up in their order afterwards.
+    // Reports of each panel and layer, added in their order afterwards.
     const auto depth = std::size_t(last - first);
     std::vector<LayerReport> reports(o.report_layers ? panels * depth : 0);
     std::vector<double> worked(panels);
@@ -276,8 +276,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
           for (std::size_t j = 0; j < neurons; ++j) {
             const float* const row = out.data() + j * columns;
 #pragma omp simd
-            for (std::size_t c = 0; c < columns; ++c)
-              most[c] = row[c] <= 0 ? most[c] : 1.0F;  // what is no number is alive
+            for (std::size_t c = 0; c < columns; ++c) most[c] = row[c] <= 0 ? most[c] : 1.0F;  // NaN counts as alive
           }
           alive.clear();
           for (int c = 0; c < k; ++c)
@@ -287,7 +286,8 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             report.alive = Global(alive.size());
             for (const float v : out) report.sum += double(v);
           }
-          // Dead ones are dropped where that saves a register's worth of columns, and at the end.
+          // Inputs that are not alive are dropped where that saves at least a register of columns and an eighth of all,
+          // and after the last layer of the group.
           const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
           if (saves || (l + 1 == last && int(alive.size()) < k)) {
             const std::size_t n = alive.size();

@@ -11,6 +11,7 @@
 namespace tacit::app {
 namespace {
 
+// A coarsest-level solve by a Krylov method; where one rank has all cells, on that rank only.
 template <Scalar T>
 class Krylov final : public precond::Bottom<T> {
  public:
@@ -87,7 +88,7 @@ class Krylov final : public precond::Bottom<T> {
   int solver_ = 0;  // the rank that has all cells
 };
 
-// Measures three products of the coarsest operator; the machine is measured once.
+// Times of products of the coarsest operator (three for one column, three for two) and of the machine. Collective.
 template <Scalar T>
 BottomPrices measured(const op::FiniteVolume<T>& A) {
   const auto& comm = A.range().comm();
@@ -104,7 +105,7 @@ BottomPrices measured(const op::FiniteVolume<T>& A) {
     (columns == 1 ? prices.product : prices.pair) = comm.all_max(least);
   }
   prices.vector =
-      comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // vectors are in cache
+      comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // in cache: 4 times as fast
   prices.sum = machine.sum_latency;
   return prices;
 }
@@ -139,7 +140,7 @@ precond::ForkChoice choose_at(const precond::Fork& f) {
   const double parts = std::pow(2.0, f.dimensions), number = double(f.number_bytes);
   // Levels this small are in cache, about four times as fast as memory.
   const auto pass = [&](double n, int ranks) { return n / ranks * number / (4 * f.bandwidth); };
-  // The cost of a message: the time of a product without its memory traffic.
+  // The time of messages in a product: its time without the memory traffic, at least an eighth of a reduction.
   const double message_seconds = std::max({0.0, f.product - 5 * pass(cells, f.ranks), f.sum / 8});
   // The work of a level: half sweeps, residual and interpolation, with six numbers for each cell.
   const auto level = [&](double n, int ranks) {
@@ -189,7 +190,7 @@ template <Scalar T>
 std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
                                                       precond::MultigridOptions options, const BottomOptions& bottom) {
   const bool automatic = bottom.name == "automatic" || bottom.name == "auto";
-  // A W-cycle visits coarse levels too often for a Krylov method there.
+  // W-cycles visit the coarsest level too often for a Krylov method.
   if (automatic && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
   return std::make_shared<precond::Multigrid<T>>(std::move(A), options, make_bottom<T>(bottom),
                                                  make_bottom<float>(bottom));

@@ -8,7 +8,7 @@
 namespace tacit::app::poisson {
 namespace {
 
-/// The factors P = x y z that minimise the surface of a box; z is the largest.
+/// The numbers of boxes along the axes, x <= y <= z with x y z = ranks, that minimise the surface of a box.
 std::array<int, 3> boxes(int ranks) {
   std::array<int, 3> best{1, 1, ranks};
   double least = 0;
@@ -16,7 +16,7 @@ std::array<int, 3> boxes(int ranks) {
     for (int y = x; x * y <= ranks; ++y) {
       if (ranks % (x * y) != 0 || ranks / (x * y) < y) continue;
       const int z = ranks / (x * y);
-      const double surface = double(x) + y + z;  // x y z fixed: the sum of 1 / (x y) and the like is (x + y + z) / P
+      const double surface = double(x) + y + z;  // times ranks: 1 / (x y) + 1 / (y z) + 1 / (z x) for a unit cube
       if (least == 0 || surface < least) least = surface, best = {x, y, z};
     }
   return best;
@@ -29,7 +29,7 @@ layout::Space space_of(const comm::Communicator& comm, const std::vector<Global>
 double factor(Solution solution, double t) {
   return solution == Solution::sine ? std::sin(std::numbers::pi * t) : t * (1 - t) * std::exp(t);
 }
-/// Minus its second derivative.
+/// Minus the second derivative of factor().
 double bent(Solution solution, double t) {
   constexpr double pi = std::numbers::pi;
   return solution == Solution::sine ? pi * pi * std::sin(pi * t) : t * (3 + t) * std::exp(t);

@@ -1,16 +1,15 @@
-// A rank's part of a projector whose entries are computed while they are used: nothing is stored but what is known of
-// each angle.
+// A rank's part of a projector whose entries are computed in every product; only constants of each angle are stored.
 //
-// A: lanes are neighbouring rays of an angle. Along the axis that they are nearer to, a ray crosses one row of pixels
-// after the other, in each of them a pixel or two: those around a position p that grows by a constant from row to row
-// and by another from ray to ray. Its length in the last of them rises with the fraction of p until it has left the
-// other, and both add up to the row's. So a vector of rays takes one addition for its positions, one comparison for the
-// lengths, and picks its pixels from a window of the row by permutation. A^T: lanes are neighbouring pixels of a row,
-// the position is where a pixel's shadow ends on the detector, the lengths are those of the rays before it.
+// A: lanes are neighbouring rays of an angle. A steep ray crosses the image row by row (others column by column), in
+// each row one or two pixels around a position p, which grows by a constant from row to row and by another from ray to
+// ray. The length in the later of the two pixels is proportional to the fraction of p, up to a limit, and both lengths
+// have the same sum in every row. So a register of rays takes one addition for its positions, one minimum for the
+// lengths, and gets its pixels from a window of the row by a permutation. A^T: lanes are neighbouring pixels of a row,
+// the position is the end of a pixel's shadow on the detector, and the lengths are those of the rays just before it.
 //
-// Positions are fixed-point numbers: exact sums, a fraction that costs no rounding, a whole number that costs no
-// conversion. Angles nearer to an axis than 1/256, along one, and windows that are too small for the pixels'
-// size are left to a second way, which evaluates the stored matrix's own expression in doubles, several times slower.
+// Positions are fixed-point numbers, whose sums are exact, and whose index and fraction are read without conversion or
+// rounding. Other angles use slow kernels, which evaluate the expression of the stored matrix in double: angles
+// parallel to an axis or within a slope of 1/256 of it, and those for which a window is too small at this pixel size.
 #pragma once
 
 #include <tacit/app/tomography/projector.hpp>
@@ -25,10 +24,10 @@ namespace tacit::app::tomography {
 struct Part {
   Geometry geometry;
   std::vector<Beam> beams;      // of the angles
-  std::vector<double> bin;      // where the detector's bins are, in pixels from the axis
-  Box box;                      // of the image: what the part's pixels lie within
-  std::vector<Local> ray_at;    // of ray angle detectors + bin: its row of the part, -1 where it has none
-  std::vector<Local> pixel_at;  // of pixel row box.width() + column of the box: its column, -1 likewise
+  std::vector<double> bin;      // positions of the detector's bins, in pixels from the axis
+  Box box;                      // around the part's pixels
+  std::vector<Local> ray_at;    // the part's row of ray angle * detectors + bin; -1 where it has none
+  std::vector<Local> pixel_at;  // the part's column of pixel row * box.width() + column of the box; -1 likewise
   Local rows = 0, columns = 0;
   Global entries = 0;
 
@@ -36,13 +35,13 @@ struct Part {
   double top() const { return geometry.height * 0.5 - 0.5; }
 };
 
-/// Products with the part, four columns at a time, then two, then one.
+/// Products with the part of A, and of A^T: four columns at a time, then two, then one.
 template <class T>
 std::unique_ptr<op::LocalProduct<T>> computed_forward(std::shared_ptr<const Part> part);
 template <class T>
 std::unique_ptr<op::LocalProduct<T>> computed_backward(std::shared_ptr<const Part> part);
 
-/// Whether nearly all angles of this geometry go the fast way.
+/// Whether most angles have fast kernels for A and A^T.
 template <class T>
 bool computes_fast(double pixel, const std::vector<Beam>& beams);
 

@@ -22,13 +22,14 @@ class Backward final : public Computed<T> {
   using V = Numbers<T>;
   using U = Positions<T>;
   static constexpr Local L = Lanes<T>::count;
-  static constexpr std::size_t few = 16;  // angles whose contributions are added up in T
+  static constexpr std::size_t few = 16;  // angles whose contributions are added in T
 
-  // A fast angle. The shadow of pixel (x, y) of the box ends at the position at + x by_x + y by_y of the detector.
+  // An angle with a fast kernel. The shadow of pixel (x, y) of the box ends at the position at + x by_x + y by_y on the
+  // detector.
   struct Shadow {
     Local angle;
     Fixed at, by_x, by_y;
-    T most, rest;  // what the width has over a bin
+    T most, rest;  // the largest length in units of the slope; the width of the shadow less one bin
     double scale;
   };
   template <int K>
@@ -40,8 +41,8 @@ class Backward final : public Computed<T> {
   template <int K>
   void block(Local left, Local top, const T* planes, T* y, int stride, const op::Clamp<T>* clamp) const;
 
-  std::vector<Shadow> shadows_;  // first those of one to two bins
-  std::size_t two_ = 0;          // so many
+  std::vector<Shadow> shadows_;  // first those of widths from one to two bins, which reach at most two rays
+  std::size_t two_ = 0;          // the number of these
   std::vector<typename Lanes<T>::Bits> offset_;
   std::vector<Local> slow_;  // angles
   std::size_t length_;       // of a row of the sinogram, with margins
@@ -67,8 +68,8 @@ Backward<T>::Backward(std::shared_ptr<const Part> part) : Computed<T>(std::move(
       const long double at = (p.left() + p.box.left) * c + (p.top() - p.box.top) * s + g.centre - 0.5L + width / 2;
       const double top = b.most * g.pixel;
       const T most = T(top * one<T>), rest = T((width - 1) * one<T>);
-      // What a pixel hands to all rays is right whatever was rounded: errors that all pixels of an angle have in common
-      // spoil conjugate gradients long before others of their size.
+      // The scale corrects for the rounding of `most` and `rest`: errors that all pixels of an angle have in common
+      // harm conjugate gradients much more than others of their size.
       const double rounded = double(most) * (one<T> + double(rest) - double(most)) / (one<T> * one<T>);
       shadows_.push_back({i, fixed(at), fixed(c), fixed(-s), most, rest,
                           std::ldexp(b.slope * top * (width - top) / rounded, -half_bits<T>)});
@@ -81,7 +82,7 @@ Backward<T>::Backward(std::shared_ptr<const Part> part) : Computed<T>(std::move(
            (12.0 * double(two_) + 20.0 * double(shadows_.size() - two_) + 40.0 * double(slow_.size()));
 }
 
-// The sinogram, angle by angle, with zeros around and where the part has no ray: fast angles, then slow ones.
+// Copies the sinogram angle by angle, those with fast kernels first, with zeros around and where the part has no ray.
 template <class T>
 template <int K>
 void Backward<T>::fill(const T* x, int stride, T* planes, bool parallel, const comm::Communicator* comm) const {
@@ -123,7 +124,7 @@ void Backward<T>::add(std::size_t begin, std::size_t end, const T* planes, Local
       for (int r = 0; r < R; ++r) {
         const U u = turned<T>(offset + fraction_at[r]), next = u + 1;
         const V e = fraction<T>(u);
-        // What is small is not to be a difference of what is not: the shadow's end is at rest + (1 - e).
+        // Lengths near the shadow's ends are small: computed as rest + (1 - e), without cancellation.
         const V last = least<T>(least<T>(e, most_at), rest + fraction<T>(~u)),
                 before = most<T>(least<T>(rest - e, most_at), zero);
         for (int c = 0; c < K; ++c) {
@@ -147,7 +148,7 @@ void Backward<T>::add(std::size_t begin, std::size_t end, const T* planes, Local
   }
 }
 
-// As each_ray of the stored one, lane by lane.
+// The slow kernel: Projector::each_ray for a row of pixels in lanes.
 template <class T>
 template <int K, int R>
 void Backward<T>::add_slowly(const T* planes, Local left, Local top, Sums<T> (&total)[R][K]) const {

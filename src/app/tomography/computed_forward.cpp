@@ -22,23 +22,23 @@ class Forward final : public Computed<T> {
   using V = Numbers<T>;
   using U = Positions<T>;
   static constexpr Local L = Lanes<T>::count;
-  static constexpr Local together = 8;  // angles that go through the same pixels
-  static constexpr Local few = 16;      // rows whose lengths are added up in T
-  static constexpr Local crossed = 32;  // rows of pixels at a time: what they all read stays in the nearest cache
+  static constexpr Local together = 8;  // angles that are processed on the same rows of pixels
+  static constexpr Local few = 16;      // rows whose contributions are added in T
+  static constexpr Local crossed = 32;  // rows of pixels at a time, so that they stay in the nearest cache
 
-  // A fast angle. Ray j meets row l of the box (column, where it is not steep) at the position at + l by_row + j
-  // by_ray.
+  // An angle with a fast kernel. Ray j meets row l of the box (column, where it is not steep) at the position at + l
+  // by_row + j by_ray.
   struct Line {
     Local angle;
     bool steep;
     Fixed at, by_row, by_ray;
     double start, step, spacing;  // the same in double
-    T most;                       // a fraction: what a ray is at most within the last of its two pixels
-    double whole, part;           // sums to lengths
-    double reach;  // of the image's shadow from its middle; rays beyond it are 0, not what rounding leaves
+    T most;                       // the fraction of a position from which a ray is in the last of its two pixels only
+    double whole, part;           // factors from sums to lengths
+    double reach;  // half the width of the image's shadow: rays beyond are set to 0, without rounding errors
   };
   struct Unit {
-    Local first, last, group;  // lines; rays group L to group L + L - 1
+    Local first, last, group;  // lines [first, last); rays group L to group L + L - 1
   };
   // The rows of the box that the rays of a group meet.
   std::pair<Local, Local> met(const Line& line, Local group) const;
@@ -114,7 +114,7 @@ std::pair<Local, Local> Forward<T>::met(const Line& line, Local group) const {
   const double rows = line.steep ? part_->box.height() : part_->box.width(),
                columns = line.steep ? part_->box.width() : part_->box.height();
   const double a = line.start + double(group) * L * line.spacing, b = a + (L - 1) * line.spacing;
-  // A pixel or two of a lane at p: p - 1 to p.
+  // A lane at position p reads the pixels floor(p) - 1 and floor(p).
   const double least = std::min(a, b), most = std::max(a, b);
   double from = (-most - 0.01) / line.step, to = (columns + 1.01 - least) / line.step;
   if (line.step < 0) std::swap(from, to);
@@ -122,7 +122,7 @@ std::pair<Local, Local> Forward<T>::met(const Line& line, Local group) const {
           Local(std::min(rows, std::max(0.0, std::floor(to) + 1)))};
 }
 
-// The image, as rows and as columns of the box, with zeros around and where the part has no pixel.
+// Copies the image by rows and by columns of the box, with zeros around it and where the part has no pixel.
 template <class T>
 template <int K>
 void Forward<T>::draw(const T* x, int stride, T* planes, bool parallel, const comm::Communicator* comm) const {
@@ -211,7 +211,7 @@ void Forward<T>::add_up(const Unit& unit, const T* planes, T* y, int stride, con
   }
 }
 
-// As each_pixel of the stored one, lane by lane.
+// The slow kernel: Projector::each_pixel for the lanes of a group.
 template <class T>
 template <int K>
 void Forward<T>::add_up_slowly(Local angle, Local group, const T* planes, T* y, int stride,
@@ -246,7 +246,7 @@ void Forward<T>::add_up_slowly(Local angle, Local group, const T* planes, T* y, 
         const double inside =
             b.along ? (d >= -0.5 && d < 0.5 ? 1.0 : 0.0) : std::min(b.half - std::abs(d), b.most) * b.slope;
         part[i] = m <= last[i] && inside > shortest ? inside : 0.0;
-        place[i] = Local(std::min(m, most) - least);  // the first zero beyond
+        place[i] = Local(std::min(m, most) - least);  // at most the first zero beyond the box
       }
       for (int c = 0; c < K; ++c)
 #pragma omp simd

@@ -1,4 +1,4 @@
-// What computed projections and backprojections have in common: positions, which angles go the fast way, memory.
+// Common to computed projections and backprojections: positions, the choice of fast kernels, work space.
 #pragma once
 
 #include "computed.hpp"
@@ -15,10 +15,10 @@
 
 namespace tacit::app::tomography {
 
-__extension__ typedef __int128 Fixed;  // 64 bits of a whole number, 64 of a fraction
+__extension__ typedef __int128 Fixed;  // a fixed-point number: 64 bits of integer, 64 of fraction
 
 inline Fixed fixed(long double v) {
-  constexpr long double far = 1e12L;  // beyond any image: clamped, and never in a window
+  constexpr long double far = 1e12L;  // values are clamped to this, beyond any image
   v = std::clamp(v, -far, far);
   const long double whole = std::floor(v);
   return Fixed(std::int64_t(whole)) * (Fixed(1) << 64) + Fixed(std::uint64_t(std::ldexp(v - whole, 64)));
@@ -30,27 +30,28 @@ template <class T>
 inline typename Lanes<T>::Bits fraction_bits(Fixed f) {
   return typename Lanes<T>::Bits(std::uint64_t(f) >> (64 - 8 * sizeof(T) + Lanes<T>::digits));
 }
-// A whole number and a fraction, as lanes have them.
+// The position (Lanes) of a Fixed: the low bits of its integer, and the high bits of its fraction.
 template <class T>
 inline typename Lanes<T>::Bits position(Fixed f) {
   return typename Lanes<T>::Bits(f >> (64 - 8 * sizeof(T) + Lanes<T>::digits));
 }
 
-inline constexpr Local pad = 64;  // zeros beside a row, more than a window
+inline constexpr Local pad = 64;  // zeros on both sides of a row, more than a window
 template <class T>
 inline constexpr int half_bits =
-    4 * int(sizeof(T));  // fractions count to 2^(2 half_bits): half of it is taken from vectors
+    4 * int(sizeof(T));  // fractions are up to 2^(2 half_bits): vectors are scaled by 2^-half_bits for that
 template <class T>
 inline constexpr double one = sizeof(T) == 4 ? 0x1p32 : 0x1p64;
-inline constexpr double steepest = 1.0 / 256;  // below: what a fraction of a position leaves out counts, times 256
+inline constexpr double steepest = 1.0 / 256;  // least slope: errors of positions are multiplied by up to 256
 
-// Numbers of a row with its margins: an odd number of cache lines, so that rows do not meet in one set.
+// The length of a row with margins: an odd number of cache lines, so that rows do not fall in the same cache sets.
 template <class T>
 std::size_t row_length(Local n) {
   constexpr std::size_t line = std::size_t(Lanes<T>::count);
   return ((std::size_t(n) + 2 * pad + line - 1) / line | 1) * line;
 }
 
+// Whether the candidates of all lanes, whose positions are `spacing` apart, lie in one window.
 template <class T>
 bool fits(double spacing, int candidates) {
   return (Lanes<T>::count - 1) * std::abs(spacing) + candidates < Lanes<T>::window - 1;
@@ -77,7 +78,7 @@ void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& 
   exec::each(count, parallel, polled, 1);
 }
 
-// Memory of products under way, by columns at once; kept for the next ones.
+// Work space of products in flight, by the number of columns; kept for later products.
 template <class T>
 class Pool {
  public:
@@ -112,7 +113,7 @@ T clamped(T v, const op::Clamp<T>* clamp) {
   return clamp->high < v ? clamp->high : v;
 }
 
-// Columns 4, 2 and 1 at a time: f(columns, first).
+// Calls f(columns, first) for 4, then 2, then 1 columns at a time.
 template <class F>
 void by_columns(int k, F&& f) {
   for (int c = 0; c < k;) {

@@ -1,4 +1,5 @@
-// 64 bytes of numbers beside as many fixed-point positions, and how numbers are picked by position.
+// Registers of 64 bytes of numbers, registers with a fixed-point position for each, and permutations that pick numbers
+// by position.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,7 @@
 
 namespace tacit::app::tomography {
 
-/// A position is a fixed-point number: `digits` bits of a whole number that tells where in a window, the rest a
+/// A position is a fixed-point number: its `digits` high bits are an index into a window of numbers, the others a
 /// fraction.
 template <class T>
 struct Lanes;
@@ -44,7 +45,7 @@ inline V loaded(const T* p) {
   return v;
 }
 
-/// Whole numbers to the low bits, fractions above them: what picks, and what the fraction is read of.
+/// Rotates positions so that the index is in the low bits, where permutations read it, and the fraction above it.
 template <class T>
 inline Positions<T> turned(Positions<T> u) {
   constexpr int d = Lanes<T>::digits;
@@ -56,7 +57,7 @@ inline Positions<T> turned(Positions<T> u) {
 #endif
 }
 
-/// The fraction of a turned position, 1 being 2^32 (double: 2^64); the low bits are noise.
+/// The fraction of a turned position, in units of 2^-32 (double: 2^-64); the index in the low bits is negligible.
 template <class T>
 inline Numbers<T> fraction(Positions<T> turned) {
   return __builtin_convertvector(turned, Numbers<T>);
@@ -81,7 +82,7 @@ inline Numbers<T> most(Numbers<T> a, Numbers<T> b) {
 #endif
 }
 
-/// Sums in double: what is rounded alike in neighbouring lanes does not average out in what comes after.
+/// Sums in double: rounding errors that are alike in neighbouring lanes would not average out later.
 template <class T>
 struct Sums {
   alignas(64) double of[Lanes<T>::count] = {};
@@ -93,7 +94,7 @@ struct Sums {
   }
 };
 
-/// Numbers of a window at turned positions.
+/// The numbers of a window at turned positions.
 template <class T>
 inline Numbers<T> picked(Positions<T> turned, const T* window) {
 #ifdef TACIT_PICKS

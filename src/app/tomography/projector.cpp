@@ -65,7 +65,7 @@ Projector::Projector(Geometry geometry, Order order) : geometry_(std::move(geome
   }
   for (Local j = 0; j < g.detectors; ++j) bin_.push_back((j + 0.5 - g.centre) / g.pixel);
   const auto angles = Local(g.angles.size());
-  // One square for both curves: patches of the image and of the sinogram that lie on a rank belong together.
+  // Both curves are of the same square, so that a rank's patches of the image and of the sinogram correspond.
   Global side = 1;
   while (side < std::max({g.width, g.height, g.detectors, angles})) side *= 2;
   const bool curved = order == Order::hilbert;
@@ -82,16 +82,16 @@ void Projector::each_pixel(Local ray, const Box& box, F&& f) const {
   const Beam& a = beams_[std::size_t(ray / g.detectors)];
   const double r = bin_[std::size_t(j)];
   const double left = 0.5 - g.width * 0.5, top = g.height * 0.5 - 0.5;  // the centre of the first pixel
-  // Row by row where the ray is steep, column by column where it is not: at most three pixels each.
+  // Row by row where the ray is steep, else column by column: at most three candidate pixels in each.
   const bool steep = a.steep();
   const double main = steep ? a.cos : a.sin, other = steep ? a.sin : a.cos, inverse = 1 / main,
                reach = a.half * std::abs(inverse) + 1e-6;
   const Local from = steep ? box.top : box.left, to = steep ? box.bottom : box.right;
   for (Local l = from; l < to; ++l) {
     const double at = steep ? top - l : l + left;
-    const double cross = (r - at * other) * inverse;  // where the ray meets the line of centres
+    const double cross = (r - at * other) * inverse;  // where the ray meets the line of the pixels' centres
     const double middle = steep ? cross - left : top - cross;
-    // Within the box, then a whole number: a ray may pass far outside of what numbers of pixels reach.
+    // Clamped to the box before the conversion to integers, which rays far outside of it would overflow.
     const double least = steep ? box.left : box.top, most = steep ? box.right : box.bottom;
     const auto first = Local(std::clamp(std::ceil(middle - reach), least, most));
     const auto last = Local(std::clamp(std::floor(middle + reach), least - 1, most - 1));
@@ -169,17 +169,17 @@ Box Projector::around(Local begin, Local end) const {
   return box;
 }
 
-// Entries in the columns of the pixels at these places; marks the rays in `hit` where it is not empty.
+// The number of entries in the columns of the pixels at these places; marks their rays in `hit`, if that is not empty.
 Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) const {
   const auto& g = geometry_;
   const std::size_t angles = beams_.size();
-  std::vector<double> reach(angles);  // bins from the middle of a shadow in which a ray is longer than the shortest
+  std::vector<double> reach(angles);  // rays within this many bins of a shadow's middle have an entry
   for (std::size_t a = 0; a < angles; ++a) {
     const Beam& b = beams_[a];
     reach[a] = b.along ? half_[a] : (b.half - shortest / b.slope) * g.pixel;
   }
   const double last = double(g.detectors) - 1, shift = g.centre - 0.5;
-  std::vector<std::size_t> looked_at;  // angles of which single rays count: all, or those along an axis
+  std::vector<std::size_t> looked_at;  // angles whose rays are visited one by one: all with `hit`, or those along axes
   for (std::size_t a = 0; a < angles; ++a)
     if (!hit.empty() || beams_[a].along) looked_at.push_back(a);
   std::atomic<Global> entries = 0;
@@ -194,7 +194,7 @@ Global Projector::count_shadows(Local begin, Local end, std::vector<char>& hit) 
                            std::max(std::min(std::floor(middle + reach[a]), last), -1.0));
         };
         const double *const c = cos_.data(), *const s = sin_.data(), *const r = reach.data();
-        double sum = 0;  // whole numbers
+        double sum = 0;  // of integers, exact
 #pragma omp simd reduction(+ : sum)
         for (std::size_t a = 0; a < angles; ++a) {
           const double middle = x * c[a] + y * s[a] + shift;
@@ -236,7 +236,7 @@ Projector::Way Projector::way(const op::TiledSpmmOptions& options, int ranks) co
   const bool open = m.format == op::TiledFormat::automatic && plain;
   const bool fast = open && computes_fast<T>(geometry_.pixel, beams_);
   if (fast && !m.tune && m.columns <= computed_columns) return Way::compute;
-  // Both directions, each with a byte an entry at least beside the values.
+  // A and A^T are stored, each with at least a byte of index for each entry.
   const double width = m.values == op::Values::full ? sizeof(T) : m.values == op::Values::single ? 4 : 2;
   const double needed = 2 * (width + 1) * expected_entries() / ranks, there = physical_memory();
   if (needed <= there) return fast && m.tune ? Way::measure : Way::store;
@@ -281,7 +281,7 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::computed(const layout::Space& range
                                             computed_forward<T>(part), computed_backward<T>(part), options);
 }
 
-// Whether a product with A and one with A^T are quicker where entries are computed: as the file says, or by the clock.
+// Whether a product with A and one with A^T are faster with computed entries: from the tuning file, or by timing both.
 template <class T>
 bool Projector::computes_quicker(const comm::Communicator& comm, const op::TiledSpmmOptions& options,
                                  const std::function<std::shared_ptr<op::TiledSpmm<T>>(bool computed)>& make) const {
@@ -290,14 +290,15 @@ bool Projector::computes_quicker(const comm::Communicator& comm, const op::Tiled
                                   std::ilogb(double(geometry_.rays())), '|', std::ilogb(double(geometry_.pixels())));
   const op::TuningFile file(options.matrix.tuning_file);
   const auto known = file.find(key, [](const auto& v) { return v[0] == 0 || v[0] == 1; });
-  // Ranks may read different files: what they do not agree on is measured.
+  // Ranks may read different files: where their entries differ, the times are measured.
   const Global mine = known ? (*known)[0] : -1, least = comm.all_min(mine);
   if (least >= 0 && least == comm.all_max(mine)) return least == 1;
   const std::shared_ptr<op::TiledSpmm<T>> candidates[] = {make(false), make(true)};
   double seconds[] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   layout::Vector<T> x(candidates[0]->domain(), k), y(candidates[0]->range(), k), z(candidates[0]->domain(), k);
   layout::fill(x, T(1));
-  // The first round warms up. Many short ones follow, or a few long ones: on a busy machine the quickest counts.
+  // The first round warms up. Many short rounds follow, or a few long ones; the fastest counts, as least disturbed by
+  // other load.
   double spent = 0;
   for (int round = 0; round < 4 || (round < 100 && spent < 0.3); ++round)
     for (int i = 0; i < 2; ++i) {
@@ -318,7 +319,7 @@ template <class T>
 std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& comm,
                                                     const op::TiledSpmmOptions& options) const {
   return comm::collective(comm, [&] {
-    // Memory differs between machines: where one rank has to compute, all do.
+    // Machines may differ in memory: where one rank has to compute entries, all do.
     const Way found = Way(int(comm.all_max(double(way<T>(options, comm.size())))));
     const auto range = layout::Space::distributed(comm, geometry_.rays());
     const auto domain = layout::Space::distributed(comm, geometry_.pixels());

@@ -15,7 +15,7 @@ using Numbers = std::vector<double>;
 
 constexpr std::size_t chunk = 2048;  // rows whose sums are formed together
 
-// f(first, last) for pieces of the rows.
+// Calls f(piece, first, last) for pieces of the rows.
 template <class F>
 void rows_of(std::size_t rows, int k, F&& f) {
   const std::size_t pieces = (rows + chunk - 1) / chunk;
@@ -23,7 +23,7 @@ void rows_of(std::size_t rows, int k, F&& f) {
              [&](std::size_t p) { f(p, p * chunk, std::min(rows, (p + 1) * chunk)); });
 }
 
-// sums[c] += f(element, c) over the rows, element by element; f may change vectors. Sums over ranks are started.
+// This rank's sums of f(element, c) for each column c, with f called once for each element; it may change vectors.
 template <class T, class F>
 Numbers column_sums(const Vector<T>& like, F&& f) {
   const int k = like.columns();
@@ -46,6 +46,7 @@ Numbers column_sums(const Vector<T>& like, F&& f) {
   return sums;
 }
 
+// Calls f(element, column) for each element of a vector of this shape.
 template <class T, class F>
 void each_element(Vector<T>& like, F&& f) {
   const int k = like.columns();
@@ -61,6 +62,7 @@ void each_element(Vector<T>& like, F&& f) {
   });
 }
 
+// Adds sums over ranks. One reduction.
 void add_up(const layout::Space& space, Numbers& sums) {
   space.start_sum(sums.data(), sums.size()).wait(sums.data());
 }
@@ -73,7 +75,7 @@ Numbers squares(const Vector<T>& v) {
   return sums;
 }
 
-// Which slices go on, and what is known of each.
+// Which slices are still iterated, and the results.
 struct Slices {
   std::size_t k;
   std::vector<char> on;
@@ -89,10 +91,10 @@ struct Slices {
   bool any() const { return std::find(on.begin(), on.end(), 1) != on.end(); }
 };
 
-// The corner of (log residual, log size): where the curvature was largest, once it has fallen for three iterations.
+// The corner of the L-curve (log residual, log size): the point of largest curvature, accepted three iterations later.
 class Corner {
  public:
-  /// True when the current iterate is the best one so far.
+  /// Adds a point; true when the curvature (at the last point but one) is the largest so far.
   bool look(double residual, double size) {
     points_.push_back({std::log(std::max(residual, 1e-300)), std::log(std::max(size, 1e-300))});
     const std::size_t n = points_.size();
@@ -116,7 +118,7 @@ class Corner {
 template <class T>
 class Run {
  public:
-  /// `units`: of the numbers of each slice.
+  /// `units`: the factors by which the norms of each slice were scaled down.
   Run(const op::Operator<T, Host>& a, const Vector<T>& b, Vector<T>& x, const ReconstructOptions& options,
       Numbers units)
       : A(a),
@@ -152,7 +154,7 @@ class Run {
   }
 
  private:
-  /// |b - A x| of each slice, of the x that is returned; r is that.
+  /// |b - A x| of each slice for the x that is returned; r := b - A x.
   Numbers recompute() {
     if (o.l_curve) {
       T* const xp = x_.data();
@@ -173,8 +175,8 @@ class Run {
     for (std::size_t c = 0; c < slices.k; ++c) last[c] = std::sqrt(last[c]) * units_[c];
     return last;
   }
-  /// Slices whose recurrence has claimed what the recomputed residual does not confirm go on. False where there are
-  /// none.
+  /// Continues slices that ended by the discrepancy of the recurrence residual where the recomputed one is larger.
+  /// False where there are none.
   bool resume(const Numbers& residual) {
     bool again = false;
     for (std::size_t c = 0; c < slices.k; ++c) {
@@ -191,7 +193,7 @@ class Run {
     slices.result.residual.push_back(std::move(residual));
     slices.result.gradient.push_back(std::move(gradient));
   }
-  /// What iteration `now` says of each slice. False when none goes on.
+  /// Applies the stopping criteria to each slice after iteration `now`. False when all slices have ended.
   bool judge(int now) {
     const Numbers &residual = slices.result.residual.back(), &gradient = slices.result.gradient.back();
     const Numbers& first = slices.result.gradient.front();
@@ -218,7 +220,7 @@ class Run {
     if (o.callback && slices.any()) {
       State state{now, &residual, wall_time() - begin_};
       const bool wish = o.callback(state);
-      // One rank's wish is everybody's.
+      // All ranks end where one callback asks for it.
       Global stop = wish;
       b_.space().comm().start_sum(&stop, 1, comm::Operation::max).wait(&stop);
       if (stop)
@@ -229,7 +231,7 @@ class Run {
   }
 
   // s = A^T r, p = s, g = (s, s); a = g / (q, q) with q = A p; x += a p, r -= a q; s = A^T r; p = s + (g' / g) p
-  // After iteration `done`, from r = b - A x; the number of the last iteration.
+  // Starts from r = b - A x after iteration `done`; returns the number of the last iteration.
   int cgls(int done) {
     A.apply_adjoint(r, s);
     Vector<T> p(x_.space(), x_.columns());
@@ -239,7 +241,7 @@ class Run {
       record(squares(r), g);
       if (!judge(0)) return 0;
     }
-    // The first gradients, their squares, and whether each is still kept apart from those of a slice.
+    // The first gradients, their squares, and for each slice whether later gradients are still made orthogonal to each.
     const auto k = slices.k;
     std::vector<std::unique_ptr<Vector<T>>> kept;
     std::vector<const T*> of_kept;
@@ -260,7 +262,7 @@ class Run {
       for (std::size_t c = 0; c < slices.k; ++c)
         alpha[c] = slices.on[c] && qq[c] > 0 && std::isfinite(g[c] / qq[c]) ? T(g[c] / qq[c]) : T(0);
       const T* const a = alpha.data();
-      // A slice that has ended stands still, also where its direction is no number.
+      // The x of a slice that has ended does not change, also where its direction is NaN.
       each_element(x_, [=](std::size_t i, int c) { xp[i] = a[c] != T(0) ? xp[i] + a[c] * pp[i] : xp[i]; });
       auto rr = column_sums(r, [=](std::size_t i, int c) {
         const T v = rp[i] - a[c] * qp[i];
@@ -295,7 +297,7 @@ class Run {
           next[c] -= parts;
           continue;
         }
-        // Nothing but rounding is left.
+        // The components along the first gradients dominate: only rounding errors are left, orthogonalisation ends.
         for (std::size_t f = c; f < count * k; f += k) held[f] = 0, share[f] = T(0);
       }
       if (count > 0) {
@@ -317,7 +319,7 @@ class Run {
   }
 
   int sirt(int done) {
-    // Inverse sums of rows and columns; nothing is done along empty ones.
+    // R and C: inverse sums of rows and columns; 0 for those whose sum is not positive.
     Vector<T> rows(b_.space()), columns(x_.space()), ones_x(x_.space()), ones_b(b_.space());
     layout::fill(ones_x, T(1));
     layout::fill(ones_b, T(1));
@@ -374,7 +376,7 @@ class Run {
   double begin_;
 };
 
-// The largest magnitude of each slice; NaN where something is none.
+// The largest magnitude of each slice; NaN where an element is NaN. One reduction.
 template <class T>
 Numbers largest(const Vector<T>& v) {
   const auto k = std::size_t(v.columns());
@@ -442,7 +444,7 @@ ReconstructResult reconstruct(const op::Operator<T, Host>& A, const Vector<T>& b
     require(b.columns() == x.columns(), b.columns(), " sinograms for ", x.columns(), " images");
     check(options);
     require(A.fault().empty(), A.fault());
-    // Squares and products of numbers far from 1 leave the range: a power of two of its own brings such a slice back.
+    // Squares of numbers far from 1 would overflow or underflow: such slices are scaled by a power of two.
     constexpr int far = sizeof(T) == 4 ? 60 : 300;
     Numbers most = largest(b), units(most.size(), 1.0);
     const Numbers starts = largest(x);

@@ -13,7 +13,7 @@ namespace {
 
 using Cell = std::array<Global, 3>;
 
-// Merges boxes that share a whole side, along each axis in turn, until there are none.
+// Merges boxes that share a whole side, along each axis in turn, until no two do.
 void merge(std::vector<CellBox>& boxes) {
   for (bool merged = true; merged;) {
     merged = false;
@@ -44,7 +44,7 @@ void merge(std::vector<CellBox>& boxes) {
   });
 }
 
-// The factors of `ranks` along the axes that minimise the surface of a box.
+// The numbers of parts along the axes, with product `ranks`, that minimise the surface of a part.
 std::array<int, 3> process_grid(int ranks, const Domain& d) {
   std::array<int, 3> best{1, 1, 1};
   double least = std::numeric_limits<double>::infinity();
@@ -156,7 +156,7 @@ void Boxes::place(std::vector<CellBox> boxes, std::vector<int> owners) {
     }
     first_[std::size_t(r) + 1] = patches_.size();
   }
-  // Bins have the size of the smallest patch, limited to a few times the number of patches.
+  // Bins have the size of the smallest patch, or larger ones so that there are at most a few times as many as patches.
   for (std::size_t a = 0; a < 3; ++a) {
     Global least = domain_.cells(int(a));
     for (const CellBox& b : patches_) least = std::min(least, b.size(int(a)));
@@ -200,7 +200,7 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
     const Global n = domain.cells(a);
     auto& v = at[std::size_t(a)];
     if (by_rank) {
-      // Place cuts at multiples of a power of two where the shares stay nearly equal.
+      // Cuts at multiples of a power of two, as large as keeps the parts nearly equal.
       const int p = parts[std::size_t(a)];
       Global unit = 1;
       while (n % (2 * unit) == 0 && 8 * unit * p <= n) unit *= 2;
@@ -236,7 +236,7 @@ Boxes Boxes::within(comm::Communicator comm, Domain domain, std::array<Global, 3
   Global before = 0;
   const int ranks = comm.size();
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    // By the position of the box's centre in the sequence of all cells.
+    // A box's rank depends on the position of its middle in the sequence of all cells.
     const double middle = (double(before) + 0.5 * double(boxes[i].cells())) / double(cells);
     owners.push_back(by_rank && Global(boxes.size()) == ranks ? int(i) : std::min(ranks - 1, int(middle * ranks)));
     before += boxes[i].cells();

@@ -22,8 +22,8 @@ std::vector<double> face_centres(const Boxes& boxes, int axis) {
 
 namespace {
 
-// The value of a field at the centre of a cell or of a face (normal >= 0), or its average by two Gauss points along
-// each axis.
+// The value of a field at the centre of a cell or of a face (normal >= 0), or with `average` its mean over the cell or
+// face, by two Gauss points along each axis.
 double mean_of(const Field& f, const Domain& d, const Cell& at, int normal, bool average) {
   double x[3], away[3] = {0, 0, 0};
   int points = 1;
@@ -37,7 +37,7 @@ double mean_of(const Field& f, const Domain& d, const Cell& at, int normal, bool
   for (const double z : {-away[2], away[2]})
     for (const double y : {-away[1], away[1]})
       for (const double s : {-away[0], away[0]}) {
-        // Skip duplicates where both Gauss points coincide.
+        // Where both Gauss points of an axis coincide, one is skipped.
         if ((away[2] == 0 && std::signbit(z)) || (away[1] == 0 && std::signbit(y)) || (away[0] == 0 && std::signbit(s)))
           continue;
         sum += f(x[0] + s, x[1] + y, x[2] + z);
@@ -264,7 +264,7 @@ void FiniteVolume<T>::make_wide() {
     terms.masses = mass_;
     terms.faces = [this](int axis, std::size_t patch) { return faces(axis, patch); };
   }
-  // Decided over all ranks, since a rank without cells has no masses but takes part in their exchange.
+  // All ranks agree whether there are masses: a rank without cells has none but takes part in their exchange.
   wide_ = std::make_unique<Wide<T>>(boxes_, terms, this->range().comm().all_max(Global(!terms.masses.empty())) > 0);
   diagonal_ = wide_->diagonal();
   parts_->pattern = wide_->margin().pattern();
@@ -304,7 +304,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
   std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   const Domain& d = boxes_.domain();
   if (wide_) {
-    // Averages over faces; beyond the ends by cubic extrapolation from the four nearest.
+    // Averages of the data over faces; for faces beyond an end, cubic extrapolation from the four nearest ones.
     const auto at_face = [&](const Field& f, int axis, int side, Cell cell) {
       std::vector<std::pair<Cell, double>> terms_of{{cell, 1.0}};
       for (int t = 0; t < d.dimensions; ++t) {
@@ -457,8 +457,8 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       const CellBox &b = boxes_.own(p), &cb = m.boxes_.own(p);
       const auto up = [&](int a, Global i) { return Global(parent[std::size_t(a)][std::size_t(i)]); };
-      // The distance from the centre of a cell to that of its coarse cell, divided by the coefficient of the face
-      // between: its contribution to the series resistance of the cell's opposite face.
+      // The resistance between the centre of a cell and that of its coarse cell, from the coefficient of the face
+      // between them: its contribution to the series resistance across the cell's opposite face.
       const auto stretch = [&](const Cell& cell, int axis, bool upwards) {
         const auto ax = std::size_t(axis);
         const Global n = fine.cells(axis), i = (cell[ax] + n) % n;
@@ -688,7 +688,7 @@ void FiniteVolume<T>::powers(std::span<Vector<T, Host>* const> v, std::span<cons
   const auto fits = [&](const Vector<T, Host>& u) {
     return u.space() == this->range() && u.columns() == v[0]->columns() && u.columns() <= 2;
   };
-  // On several ranks the sweep of a step has to wait for the cells beside the halo.
+  // On several ranks the cells beside the halo are computed last, so the sweep cannot follow the product line by line.
   if (wide_ || this->range().comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 ||
       !std::all_of(v.begin(), v.end(), [&](const auto* u) { return fits(*u); }) ||
       (steps[0].beta != T(0) && !(before && fits(*before))))
@@ -733,7 +733,7 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
           else apply_lines<T, 2>(dimensions, view, what, from_line, to_line, poll);
         };
         if (!step) return lines_of(begin, end);
-        // The sweep of a step while its product is in cache.
+        // The sweep of a step follows its product while that is in cache.
         const Global together = std::max<Global>(1, step_elements / (width * b.size(0)));
         const T* const last = before ? before->data() + width * offset : nullptr;
         for (Global line = begin; line < end; line += together) {

@@ -17,14 +17,14 @@ namespace {
 
 using Cell = std::array<Global, 3>;
 
-// The numbers of faces of a patch along an axis: those of its cells, plus one along the axis.
+// The numbers of faces normal to an axis in a patch, along each axis: as many as cells, and one more along `axis`.
 std::array<Global, 3> face_counts(const CellBox& b, int axis) {
   std::array<Global, 3> n{b.size(0), b.size(1), b.size(2)};
   ++n[std::size_t(axis)];
   return n;
 }
 
-// Calls f(position among the axis' faces of all patches, the cell above the face).
+// Calls f(i, cell, p) for the faces normal to an axis: number i among those of all patches, the cell above, patch p.
 template <class F>
 void each_face(const Boxes& boxes, int axis, F&& f) {
   std::size_t i = 0;
@@ -42,7 +42,8 @@ Cell below(Cell c, int axis) {
   return c;
 }
 
-// The kind of a face; none: both sides are the same cell (a periodic axis of one cell).
+// The kind of a face: between two cells, with a given value, with a given flux; none: both sides are the same cell (a
+// periodic axis of one cell).
 enum class Kind { inner, value, flux, none };
 Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
   const auto a = std::size_t(axis);
@@ -54,7 +55,7 @@ Kind kind_of(const Boxes& boxes, const Cell& above, int axis) {
   return boxes.index(above) >= 0 && boxes.index(below(above, axis)) >= 0 ? Kind::inner : Kind::value;
 }
 
-// For faces inside of a patch no look-up is needed.
+// As above, for a face of patch b: without a look-up for inner faces.
 Kind kind_of(const Boxes& boxes, const CellBox& b, const Cell& above, int axis) {
   const auto a = std::size_t(axis);
   if (above[a] > b.lower[a] && above[a] < b.upper[a]) return Kind::inner;
@@ -77,6 +78,7 @@ double face_area(const Domain& d, const Cell& c, int axis) {
   return area;
 }
 
+// Coordinate `of` of a cell's centre or, with normal >= 0, of the centre of the face below the cell along `normal`.
 double place(const Domain& d, const Cell& c, int of, int normal) {
   if (of >= d.dimensions) return 0.5;
   // Both ends of a period are one face.
@@ -90,6 +92,7 @@ double volume(const Domain& d, const Cell& c) {
   return v;
 }
 
+// Calls f(position, cell) for this rank's cells, in the order of vectors.
 template <class F>
 void each_own(const Boxes& boxes, F&& f) {
   for (std::size_t p = 0; p < boxes.count(); ++p) {
@@ -101,7 +104,7 @@ void each_own(const Boxes& boxes, F&& f) {
   }
 }
 
-// Fills the ghosts of a halo from this rank's cells.
+// Fills the ghosts of a halo from this rank's cells and from the received ones.
 template <class T>
 void fill_ghosts(const Halo& halo, const T* own, const T* remote, int columns, T* ghosts) {
   const auto fill = [&](auto columns) {
@@ -137,7 +140,7 @@ struct PatchView {
 };
 enum class What { all, before_halo, after_halo };
 
-// 64 bytes of cells, with one column or two interleaved ones.
+// A register of 64 bytes: some cells with K interleaved columns (1 or 2).
 template <class T, int K>
 struct Some {
   static constexpr int cells = 64 / int(sizeof(T)) / K;
@@ -161,8 +164,8 @@ struct Some {
   }
 };
 
-// y = D x - sum c x of the neighbours for lines [begin, end) of K interleaved columns; inner lines without their ends
-// before the halo has arrived, the rest after it.
+// y_i = d_i x_i - sum of c x over the neighbours, for lines [begin, end) and K interleaved columns. before_halo: cells
+// of inner lines, without their ends; after_halo: the other cells.
 template <class T, int D, int K, class Poll>
 void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
   const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
@@ -231,7 +234,7 @@ void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_
 }
 
 constexpr std::ptrdiff_t parallel_cells = 1 << 15;
-constexpr std::ptrdiff_t step_elements = 1 << 10;  // of powers(): elements of a product between two parts of its sweep
+constexpr std::ptrdiff_t step_elements = 1 << 10;  // in powers(): elements of a product after which their sweep follows
 
 }  // namespace
 }  // namespace tacit::op

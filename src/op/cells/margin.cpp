@@ -66,12 +66,12 @@ Margin::Margin(const Boxes& boxes, int width) : width_(width) {
 
 std::vector<double> average_weights(std::span<const double> faces, Given given, double end, double low, double high) {
   const std::size_t cells = faces.size() - 1, n = cells + (given != Given::nothing);
-  // Moments of 1, t, t^2, .., t = (x - x_0) / h.
+  // Requires exactness for 1, t, t^2, .. with t = (x - x_0) / h: a linear system for the weights.
   const double x0 = faces.front(), h = (faces.back() - faces.front()) / double(cells);
   const auto average = [](double a, double b, std::size_t power) {
     return (std::pow(b, double(power + 1)) - std::pow(a, double(power + 1))) / (double(power + 1) * (b - a));
   };
-  std::vector<double> m(n * (n + 1));  // row: a power; column: a condition, and the target
+  std::vector<double> m(n * (n + 1));  // a row for each power: its averages and the value or slope; its target average
   for (std::size_t r = 0; r < n; ++r) {
     double* const row = m.data() + r * (n + 1);
     for (std::size_t c = 0; c < cells; ++c) row[c] = average((faces[c] - x0) / h, (faces[c + 1] - x0) / h, r);

@@ -11,11 +11,11 @@ namespace {
 int reach_of(CellStencil s) {
   return s == CellStencil::fourth_order ? 2 : 1;
 }
-// The number of cells that ghosts beyond an end depend on.
+// The number of cells, inwards from an end, from which a ghost beyond it is computed.
 Global depth_of(CellStencil s, Global cells) {
   return s == CellStencil::fourth_order ? std::min<Global>(4, cells) : 1;
 }
-// Cubic extrapolation beyond the end of a line from the four nearest cells.
+// The number of cells from which coefficients are extrapolated beyond an end by a cubic.
 constexpr int cubic = 4;
 
 }  // namespace
@@ -32,7 +32,7 @@ std::string refusal(const Boxes& boxes, CellStencil stencil) {
       return name + message(" needs cubes; cells are ", d.width(0, 0), " wide along axis 0 and ", d.width(a, 0),
                             " along axis ", a);
     if (d.periodic(a) || stencil == CellStencil::twenty_seven_point) continue;
-    // The boxes at an end compute the ghosts beyond it, from four cells; the next box must not need them.
+    // The boxes at an end fill the ghosts beyond it; the stencils of the next boxes must not reach these ghosts.
     const Global least = std::min<Global>(2, d.cells(a));
     for (const CellBox& b : boxes.patches())
       if ((b.lower[std::size_t(a)] == 0 || b.upper[std::size_t(a)] == d.cells(a)) && b.size(a) < least)
@@ -50,7 +50,7 @@ Wide<T>::Wide(const Boxes& boxes, const Terms& terms, bool has_masses)
     const Global n = domain_.cells(int(a)), depth = depth_of(stencil_, n);
     const double h = domain_.width(int(a), 0);
     for (std::size_t side = 0; side < 2; ++side) {
-      // Both ends are treated as a lower end at 0.
+      // Weights for a lower end at 0, used mirrored at the upper end.
       std::vector<double> from(std::size_t(depth) + 1);
       for (std::size_t i = 0; i < from.size(); ++i) from[i] = double(i) * h;
       const bool value = domain_.boundary[a][side] == Boundary::dirichlet;
@@ -64,7 +64,7 @@ Wide<T>::Wide(const Boxes& boxes, const Terms& terms, bool has_masses)
   if (terms.faces || has_masses) spread(boxes, terms, has_masses);
 }
 
-// Padded coefficients: fetched from other patches, and extrapolated beyond ends by cubics.
+// Makes the padded coefficients: fetched from other patches, and extrapolated beyond ends by cubics.
 template <class T>
 void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
   comm::Exchange exchange(boxes.space().comm(), margin_.pattern(), sizeof(T));
@@ -149,7 +149,7 @@ void Wide<T>::fill_ends(T* u) const {
   fill(u, nullptr);
 }
 
-// One axis after the other, each also over the ghosts filled before, so that edges and corners are tensor products.
+// Axis by axis, each including the ghosts already filled along the others: edges and corners are tensor products.
 template <class T>
 void Wide<T>::fill(T* u, const FaceData* data) const {
   for (std::size_t i = 0; i < margin_.patches().size(); ++i) {
@@ -306,8 +306,8 @@ constexpr std::size_t place125(std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_
 }
 }  // namespace
 
-// The coefficients of a cell's equation by offset (place125), without regard to ends; returns the sum of their
-// magnitudes.
+// The coefficients of a cell's equation by offset (place125), as away from the ends of the domain; returns the sum of
+// their magnitudes.
 template <class T>
 double Wide<T>::gathered(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k, double* c) const {
   std::fill_n(c, 125, 0.0);
@@ -332,7 +332,7 @@ double Wide<T>::gathered(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, 
       const auto ax = std::size_t(a);
       const std::size_t s = step[a];
       for (int side = 0; side < 2; ++side) {
-        // The flux through the lower face of `q`, the cell or the one above it, with the sign of outflow.
+        // The flux through the lower face of q (the cell itself, or the one above it), positive outwards.
         const std::size_t q = place125(0, 0, 0) + (side ? s : 0);
         const double sign = (side ? -1.0 : 1.0) / 12;
         const auto face = std::ptrdiff_t(at) + (side ? p.stride(a) : 0);
@@ -384,7 +384,7 @@ auto Wide<T>::row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::pt
   gathered(patch, i, j, k, c);
   std::map<std::array<Global, 3>, double> sums;
   const std::array<Global, 3> here{p.box.lower[0] + i, p.box.lower[1] + j, p.box.lower[2] + k};
-  // A position along an axis as a weighted sum of inner cells.
+  // The value at a position along an axis as a weighted sum of those of inner cells.
   const auto within = [&](std::size_t a, Global at) {
     std::vector<std::pair<Global, double>> cells;
     const Global n = domain_.cells(int(a));
@@ -410,7 +410,7 @@ auto Wide<T>::row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::pt
 template <class T>
 std::vector<T> Wide<T>::diagonal() const {
   std::vector<T> all;
-  double c[125], inner = 0;  // of all cells away from ends, for constant coefficients
+  double c[125], inner = 0;  // inner: the diagonal of all cells away from ends, for constant coefficients
   for (std::size_t q = 0; q < margin_.patches().size(); ++q) {
     const Patch& p = margin_.patches()[q];
     for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)

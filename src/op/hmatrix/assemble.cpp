@@ -22,17 +22,18 @@ using detail::sum_over_ranks;
 
 // The share of a block's tolerance for its storage in low precision (compress.cpp has the other shares).
 constexpr double storage_share = 0.56;
-// The rank assumed for a low-rank block before it is known (HACApK: 7).
+// The rank assumed for a low-rank block before it is computed (HACApK: 7).
 constexpr double predicted_rank = 8;
-constexpr double even = 0.97;  // cuts are kept if the smallest over the largest bytes of a rank is at least this
+constexpr double even = 0.97;  // cuts are kept if the least bytes of a rank over the most are at least this
 constexpr Local fine = 100;    // the desired number of possible cut positions within a rank's rows
-// A measured error of more than `acceptable` tolerances is not a random effect of the sampled rows and vector: then
-// blocks are made again with more sampled rows and columns, and small ones (all, in a small matrix) are compared with
-// all their entries.
+// A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows and
+// vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix) are
+// compared with all their entries.
 constexpr double acceptable = 3;
 constexpr int many_samples = 16;
 constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
 
+// The predicted size of a block, in numbers.
 double bytes_wanted(const Block& b) {
   return b.admissible ? std::min(predicted_rank * (double(b.rows()) + b.columns()), double(b.rows()) * b.columns())
                       : double(b.rows()) * b.columns();
@@ -91,7 +92,7 @@ struct Sample {
   double unlike2;  // of the row minus the column, for symmetric matrices
 };
 
-// Compresses the blocks of one HMatrix. All functions are collective.
+// Computes the blocks of one HMatrix. The constructor and run() are collective.
 template <Scalar T>
 class Assembly {
  public:
@@ -126,12 +127,12 @@ class Assembly {
   // Numbers from 2^-safe to 2^safe, whose squares and sums of squares stay in range.
   static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / 8;
 
-  // The number of blocks of A that a stored block represents.
+  // The number of blocks of A that a stored block stands for: 2 with its mirror block.
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
 
   void take_samples();
   void compress_own();
-  /// The costs used for cuts: predicted, measured of blocks, or measured with what each rank has in addition.
+  /// The costs from which cuts are computed: predicted; measured for blocks; also with the rest measured for each rank.
   enum class Known { nothing, blocks, ranks };
   void cut_ranks(Known known);
   bool leaves_the_range();
@@ -147,7 +148,7 @@ class Assembly {
   std::atomic<int> top_ = none;  // the largest exponent of an evaluated entry, if scaled
 };
 
-// Samples rows distributed over all positions; each rank evaluates its share.
+// Evaluates sampled rows, spread over all positions and shared by the ranks; finds the scale and norm of A from them.
 template <Scalar T>
 void Assembly<T>::take_samples() {
   const Local m = rows_.size(), n = columns_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
@@ -237,7 +238,8 @@ void Assembly<T>::get(std::span<const Global> rows, std::span<const Global> colu
   }
 }
 
-// Used when entries are larger than the sampled rows showed: scales by them from now on.
+// Whether entries are so much larger than the sampled rows showed that the blocks have to be made again; then sets the
+// scale by these entries.
 template <Scalar T>
 bool Assembly<T>::leaves_the_range() {
   if (!scaled_) {
@@ -252,7 +254,7 @@ bool Assembly<T>::leaves_the_range() {
   return true;
 }
 
-// Blocks that a new cut leaves unchanged are kept.
+// Computes this rank's blocks; those that the new cuts leave unchanged are kept.
 template <Scalar T>
 void Assembly<T>::compress_own() {
   const Local begin = Local(cuts[std::size_t(comm_.rank())]), end = Local(cuts[std::size_t(comm_.rank()) + 1]);
@@ -279,7 +281,7 @@ void Assembly<T>::compress_own() {
   }
   packed = std::move(next);
 
-  // The largest first; threads take the remaining ones.
+  // The largest blocks first, for an even load of the threads.
   std::stable_sort(missing.begin(), missing.end(), [&](std::size_t a, std::size_t b) {
     return bytes_wanted(packed[a].block) > bytes_wanted(packed[b].block);
   });
@@ -333,7 +335,7 @@ void Assembly<T>::compress_own() {
 template <Scalar T>
 void Assembly<T>::cut_ranks(Known known) {
   const bool measured = known != Known::nothing;
-  // Multiples of whole vectors, unless these are too coarse for balanced ranks.
+  // Cuts at multiples of the tree's quantum, unless that is too coarse for balanced ranks.
   Local chunk = rows_.options().quantum;
   while (chunk > 1 && Global(rows_.size()) < Global(fine) * chunk * comm_.size()) chunk /= 2;
   RowCost cost(rows_.size(), chunk);
@@ -343,7 +345,7 @@ void Assembly<T>::cut_ranks(Known known) {
   for (const Block& b : leaves_) {
     const Local begin = std::max(b.row_begin, first), end = std::min(b.row_end, last);
     if (begin >= end) continue;
-    // At first every rank counts all leaves, later those it has, in proportion to its rows of a leaf.
+    // At first every rank counts its share of all leaves; later its own blocks, in proportion to its rows of a leaf.
     const double share = measured ? double(end - begin) / b.rows() : 1.0 / comm_.size();
     double rows = b.rows(), whole = bytes_wanted(b) * (measured ? 1 : share);
     bool dense = !b.admissible;
@@ -398,7 +400,7 @@ void Assembly<T>::run() {
     const double now = most_bytes > 0 ? least_bytes / most_bytes : 1;
     if (now >= even || back) break;
     if (now > evenness) best = cuts, evenness = now;
-    // A rank's additional costs are valid near the cuts where they were measured, hence not for the first cuts.
+    // The additional costs of ranks hold only near the cuts where they were measured, so not after the first cuts.
     const auto before = cuts;
     if (attempt < options.balance_rounds) cut_ranks(attempt == 0 ? Known::blocks : Known::ranks);
     if (cuts != before) continue;
@@ -478,7 +480,7 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     parts_->diagonal.clear();
     describe(std::move(assembly.packed), assembly.exponent);
 
-    // The sampled rows as the operator has them. Errors are relative to the rows' norms, since products may cancel.
+    // Products of the operator at the sampled rows. Errors are relative to the rows' norms, since products may cancel.
     std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided() ? n : parts_->count));
     std::vector<double> error(2), size(3);
     for (int which = 0; which < 2; ++which) {
@@ -527,7 +529,7 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   }
 }
 
-// Truncates each block relative to its own norm.
+// The blocks of `fine`, each truncated relative to its own norm.
 template <Scalar T>
 void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
   const auto& comm = this->range().comm();

@@ -41,7 +41,7 @@ std::pair<std::vector<std::size_t>, std::vector<Batch>> plan_batches(const std::
       sort_by([](const BatchTask& t) { return t.begin; });
       break;
   }
-  // Batches of one range: tasks are grouped by range where the order does not do so.
+  // A batch has tasks of one range: tasks are sorted by range first, then in the order chosen.
   const bool by_range = options.cut == BatchCut::ranges;
   if (by_range)
     std::stable_sort(order.begin(), order.end(),
@@ -132,7 +132,7 @@ BatchedProduct<T>::BatchedProduct(Local first_row, Local rows, Local columns, st
                         ld = std::size_t(t.transposed ? t.stored_columns : t.stored_rows);
       for (std::size_t j = 0; j < width; ++j) std::copy_n(in + j * height, height, data_.data() + t.data + j * ld);
     }
-  // With space at the end for what padding reads and writes.
+  // With space at the end that padded tasks read and write.
   z_ = exec::Array<T>(std::size_t(columns) + ranks_ + pad_);
   sum_ = exec::Array<T>(std::size_t(rows) + pad_);
 }

@@ -1,4 +1,4 @@
-// The product of a BatchOptions plan on the host: a queue is a thread.
+// The product of an H-matrix by the batches of a BatchOptions plan, on the host: each queue is a thread.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -25,7 +25,7 @@ class BatchedProduct {
   struct Task {
     Local rows, columns;  // of the matrix
     Local stored_rows, stored_columns;
-    Local from, to;   // x (or t) from, y (or t) to
+    Local from, to;   // first element read, of x or t; first element written, of y or t
     bool transposed;  // V: t = V^H x by columns
     std::size_t data;
   };

@@ -54,7 +54,7 @@ ClusterTree::ClusterTree(const Geometry& geometry, const TreeOptions& options) :
       const double middle = places.low[axis] + (places.high[axis] - places.low[axis]) / 2;
       half = Local(std::count_if(begin, end, [&](Global i) { return place(i) <= middle; }));
     }
-    // A cluster that is divided is larger than a quantum, so a multiple of it lies strictly inside.
+    // A cluster that is divided is larger than a quantum, so a multiple of the quantum lies strictly inside.
     const Local q = options_.quantum;
     half = std::clamp((half + q / 2) / q * q, q, (cluster.size() - 1) / q * q);
     std::nth_element(begin, begin + half, end,
@@ -66,7 +66,7 @@ ClusterTree::ClusterTree(const Geometry& geometry, const TreeOptions& options) :
     clusters_.push_back({from, from + half, {}, {-1, -1}, level});  // invalidates `cluster`
     clusters_.push_back({from + half, to, {}, {-1, -1}, level});
   }
-  // Inside a leaf the caller's order is kept, so that its data are read in ascending order.
+  // Inside a leaf indices ascend, so that the caller's data are read in ascending order.
   for (const Cluster& c : clusters_)
     if (c.is_leaf()) std::sort(order_.begin() + c.begin, order_.begin() + c.end);
 }

@@ -17,7 +17,8 @@ namespace {
 
 using namespace detail;
 
-// The truncation rank: the smallest k whose tail is below `allowed`.
+// The truncation rank: the smallest k for which the rest of sigma is at most `allowed` in the norm; left: its Frobenius
+// norm.
 template <class R>
 Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) {
   Local k = Local(sigma.size());
@@ -33,8 +34,8 @@ Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) 
   return k;
 }
 
-// a = Q R by Gram-Schmidt, twice: Q in a, R r x r, by columns. Linearly dependent columns become 0, with a row of zeros
-// in R. As accurate as Householder reflections for few columns, and faster than LAPACK's.
+// a = Q R by two rounds of Gram-Schmidt: Q in a; R is r x r, by columns. Linearly dependent columns become 0, with a
+// row of zeros in R. For few columns as accurate as Householder QR, and faster than LAPACK's.
 template <Scalar T>
 void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
   R.assign(std::size_t(r) * r, T(0));
@@ -78,7 +79,7 @@ std::vector<T> multiply(const T* a, const T* b, Local m, Local k, Local n) {
   return c;
 }
 
-// The first `rank` singular triplets of q_u small q_v^H into b.
+// Keeps the first `rank` singular values, for orthonormal U and V.
 template <Scalar T>
 void keep(Compressed<T>& b, std::vector<real_t<T>> sigma, Local rank) {
   sigma.resize(std::size_t(rank));
@@ -94,7 +95,7 @@ double size_of(const std::vector<real_t<T>>& sigma) {
   return std::sqrt(sum);
 }
 
-// The truncation rank, and its error.
+// The truncation rank, limited by cut_rank where that is not 0, and the truncation error.
 template <class R>
 Local cut_at(const std::vector<R>& sigma, double allowed, Norm norm, Local cut_rank, double& error) {
   Local k = cut(sigma, allowed, norm, error);
@@ -102,8 +103,8 @@ Local cut_at(const std::vector<R>& sigma, double allowed, Norm norm, Local cut_r
   return k;
 }
 
-// Recompression by Cholesky factors, a^H a = R^H R, instead of a = Q R: half of the operations, in blocks. Q is not
-// formed: its product with the singular vectors is a (R^-1 W). False where this would not be accurate.
+// Recompression by Cholesky factors, a^H a = R^H R, instead of a = Q R: half of the operations, by matrix products. Q
+// is not formed: its product with the singular vectors W is a (R^-1 W). False where this would not be accurate.
 inline bool recompress_by_squares(Compressed<double>& b, double allowed, Norm norm, Local cut_rank) {
   const Local r = b.rank;
   std::vector<double> ru, rv;
@@ -164,6 +165,7 @@ bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   return true;
 }
 
+// Replaces the dense b by its truncated SVD where that is smaller.
 template <Scalar T>
 void by_svd(Compressed<T>& b, double allowed, Norm norm, Local cut_rank = 0) {
   const Local m = b.rows, n = b.columns, k = std::min(m, n);
@@ -203,7 +205,7 @@ void settle(Compressed<T>& b, Compressed<T> exact, Tolerance tolerance, const Co
     b.entries = exact.entries;
     return;
   }
-  constexpr Local few = 256;  // more singular values take long
+  constexpr Local few = 256;  // larger blocks stay dense: their SVD takes too long
   if (options.recompress && std::min(b.rows, b.columns) <= few) {
     b = exact;
     by_svd(b, allowed, options.truncation);

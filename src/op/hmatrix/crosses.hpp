@@ -17,9 +17,9 @@
 
 namespace tacit::op::detail {
 
-// Sums in double, since squares of floats can leave the range of float.
+// The squared norm, in double, since squares of floats can leave the range of float.
 template <Scalar T>
-double norm2(const T* v, Local n) {  // squared
+double norm2(const T* v, Local n) {
   double sum(0);
   const auto* const parts = reinterpret_cast<const real_t<T>*>(v);
 #pragma omp simd reduction(+ : sum)
@@ -79,7 +79,7 @@ void subtract(const T* x, Local n, Local columns, T* c, T* y) {
   }
 }
 
-// Error(input) with the first entry that is not finite.
+// Error(input) naming the first entry that is not finite.
 template <Scalar T>
 void check_finite(std::span<const T> block, std::span<const Global> rows, std::span<const Global> columns) {
   // 0 * v is 0 for finite v and NaN otherwise, so one vectorised sum checks all entries.
@@ -167,8 +167,8 @@ class Crosses {
   const T* u(Local l) const { return u_.data() + std::size_t(l) * m_; }
   const T* v(Local l) const { return v_.data() + std::size_t(l) * n_; }
 
-  // A row or column of R, and its level of rounding errors: in a block whose rank is exhausted (repeated points, say) R
-  // is rounding errors only, and pivots from it are meaningless.
+  // Computes a row or column of R; returns its level of rounding errors. Where the rank of a block is exhausted (such
+  // as with repeated points), R has only rounding errors, and pivots from it are meaningless.
   double residual_row(Local i, T* out) {
     block_.row(i, out);
     return residual(out, u_.data() + i, m_, v_, v_most_, n_);
@@ -191,15 +191,16 @@ class Crosses {
   }
   // The number of zero rows that are skipped: with repeated rows about one of `rank` is new.
   int spare() const { return 6 + 4 * int(rank_); }
-  // Whether R(i, j) is the same in row_ and column_, up to rounding.
+  // Whether R(i, j) in row_ and in column_ differ by at most half: otherwise it is mostly rounding error.
   bool agree(Local i, Local j) const {
     const T a = row_[std::size_t(j)], b = column_[std::size_t(i)];
     return a != T(0) && magnitude(T(a - b)) <= magnitude(a) / 2;
   }
+  // The position of the largest unused value, the first of equal ones; -1 where all are used.
   static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
     const T* const v = values.data();
     const Local n = Local(values.size());
-    // Used entries are nearly 0 by now, so most often the largest of all is unused.
+    // Used entries are nearly 0, so the largest of all is mostly unused.
     const R most_of_all = largest_of(v, n);
     constexpr Local some = 64;
     for (Local from = 0; from < n && most_of_all > 0; from += some) {
@@ -251,7 +252,7 @@ class Crosses {
     return size;
   }
 
-  // Adds the cross through row i and its largest entry. False when that row is zero.
+  // Adds the cross through row i and its largest entry. False when the row is zero up to rounding.
   bool cross_through_row(Local i) {
     const double noise = residual_row(i, row_.data());
     const Local j = largest(row_, column_used_);

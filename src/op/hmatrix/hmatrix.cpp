@@ -201,7 +201,8 @@ void put(T* out, const T* in, std::size_t k) {
   for (std::size_t c = 0; c < k; ++c) out[c] = in[c];
 }
 
-// Declares the work to a virtual clock: one pass over the matrix for four real or two complex columns.
+// Declares the work of a product, for traces and virtual clocks: a pass over the matrix for every four real or two
+// complex columns.
 template <Scalar T>
 void declare_work(const HMatrix<T>& A, int columns) {
   if (!Trace::on()) return;
@@ -256,8 +257,8 @@ void HMatrix<T>::multiply_both(const T* x, T* y, int k, bool backward) const {
   for (std::size_t i = 0; i < count; ++i) y[i] = conj(y[i]);
 }
 
-// Starts the sums over ranks of `part`, all columns by position: to the owners for distributed vectors; for replicated
-// ones to the ranks that have a share of the columns, and from there to all.
+// Starts adding `part` (all columns by position) over ranks: for distributed vectors at the owners; for replicated ones
+// at the ranks that have a share of the columns, from which finish_sums() sends them to all.
 template <Scalar T>
 int HMatrix<T>::post_sums(int columns) const {
   auto& parts = *parts_;

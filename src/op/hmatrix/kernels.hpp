@@ -24,7 +24,7 @@ struct Lanes {
 template <class A>
 using Vec = typename Lanes<A>::type;
 
-/// Loads one register of A from numbers in type S. With intrinsics where possible, since compilers widen inefficiently.
+/// Loads one register of A from numbers in type S, with intrinsics where possible: compilers convert inefficiently.
 template <class A, class S>
 inline Vec<A> load(const S* p) {
   constexpr int n = Lanes<A>::count;
@@ -32,7 +32,7 @@ inline Vec<A> load(const S* p) {
   if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float>) {
     return (Vec<A>)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p));
   } else if constexpr (std::is_same_v<A, double> && std::is_integral_v<S>) {
-#ifdef __AVX512DQ__  // from registers of one width: 25 GB/s of a core instead of 18
+#ifdef __AVX512DQ__  // via 64-bit integers, of the same width as doubles: 25 GB/s on a core instead of 18
     return (Vec<A>)_mm512_maskz_cvtepi64_pd(0xff,
                                             _mm512_maskz_cvtepi16_epi64(0xff, _mm_loadu_si128((const __m128i*)p)));
 #else
@@ -55,7 +55,7 @@ inline Vec<A> load(const S* p) {
     return __builtin_convertvector(s, Vec<A>);
   }
 }
-// Pairwise, in one order: the upper half to the lower, until one is left.
+// The sum of all lanes, in a fixed order: the upper half is added to the lower until one lane is left.
 template <class A, int n = Lanes<A>::count, class V>
 inline A add_lanes(const V& v) {
   if constexpr (n == 2) {
@@ -75,11 +75,12 @@ struct Run {
   double scale;
 };
 
-// The prefetch distance: conversions keep so few loads in flight that a product from memory took twice as long without.
+// The prefetch distance in bytes. With conversions few loads are in flight: without prefetching, products of matrices
+// in memory took twice as long.
 inline constexpr int ahead = 4096;
 
-/// y += P z for V registers of rows: `rows` = V lanes; plane k of y begins at y + k ldy, of z at z + k ldz. p: the
-/// first of these rows in the first column; columns are ld apart.
+/// y += P z for V registers of rows and K planes; plane k of y begins at y + k ldy, of z at z + k ldz. p: the first of
+/// these rows in the first column; columns are ld apart.
 template <class S, class R, int V, int K, bool Complex>
 void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z, std::ptrdiff_t ldz, R* y,
            std::ptrdiff_t ldy) {
@@ -123,7 +124,7 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
     }
 }
 
-/// The same for fewer rows than a register has.
+/// The same for fewer rows than a register has lanes.
 template <class S, class R, int K, bool Complex>
 void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z, std::ptrdiff_t ldz,
                 R* y, std::ptrdiff_t ldy) {
@@ -168,8 +169,8 @@ void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const
   if (row < rows) strip_tail<S, R, K, Complex>(p + row, rows - row, ld, run, end, z, ldz, y + row, ldy);
 }
 
-/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. With few columns there are several sums for each, so
-/// that additions are independent.
+/// out[c K + k] = sum_i p(i, c) x_k(i) for C columns of m rows. With few columns each has several partial sums, so that
+/// enough additions are independent.
 template <class S, class R, int C, int K>
 void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R* out) {
   constexpr int n = Lanes<R>::count, line = 64 / int(sizeof(S)), steps = line / n;

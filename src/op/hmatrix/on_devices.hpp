@@ -1,4 +1,4 @@
-// HMatrixOnDevices for one memory: instantiated for virtual devices by the host's compiler, for CUDA's by nvcc.
+// HMatrixOnDevices, instantiated for virtual devices by the host compiler and for CUDA devices by nvcc.
 #pragma once
 
 #include <tacit/op/hmatrix/on_devices.hpp>

@@ -24,13 +24,13 @@ struct HMatrix<T>::Parts {
   std::vector<char> touched;  // columns that the own blocks read, by position
 
   std::unique_ptr<OwnRows<T>> own_rows;
-  // Ghosts of `column_pattern`: for distributed vectors the columns touched; for replicated ones, in sums over columns,
-  // all columns but the rank's own share.
+  // Ghosts of `column_pattern`: for distributed vectors the columns that own blocks touch; for replicated ones (when y
+  // is added over ranks) all columns but the rank's share.
   std::shared_ptr<const comm::Pattern> column_pattern;
   std::map<int, std::unique_ptr<comm::Exchange>> column_exchange;
   std::vector<Local> column_at;         // positions of the ghosts, distributed
   std::vector<Local> own_column;        // positions of this rank's elements
-  std::vector<Global> column_cuts;      // replicated
+  std::vector<Global> column_cuts;      // replicated: the ranks' shares of the columns
   std::vector<T> whole, part;           // scratch: all of x; own rows, or all columns
   std::map<int, std::vector<T>> share;  // replicated sums: own columns, by exchange
 };

@@ -12,7 +12,8 @@
 
 namespace tacit::op::detail {
 
-/// Sums over ranks in their order, in pieces, so that no rank holds the data of all.
+/// Element-wise sums over ranks in the order of ranks, piece by piece, so that no rank holds the data of all.
+/// Collective.
 template <class V>
 std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
   const std::size_t most = std::max<std::size_t>(1, (std::size_t(1) << 21) / std::size_t(comm.size()));
@@ -25,8 +26,8 @@ std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<
   return sum;
 }
 
-// The cost of a rank with rows [s, e), in pieces of rows: dense blocks and U in proportion to rows, and the whole V of
-// every block that it has a part of.
+// The cost of rows [s, e) on one rank, for s and e at multiples of `chunk` rows (pieces): dense blocks and U in
+// proportion to rows, and the whole V of every block of which the rank has a part.
 class RowCost {
  public:
   RowCost(Local rows, Local chunk) : rows_(rows), chunk_(chunk), change_(std::size_t(rows) + 1) {
@@ -67,13 +68,14 @@ class RowCost {
   }
   /// The cost of rows [begin, end), which are whole pieces.
   double of(Global begin, Global end) const { return cost(piece(begin), piece(end)); }
-  /// Contiguous pieces for each rank, with equal costs as nearly as pieces allow: rank r has [cut[r], cut[r + 1]).
-  /// `more`: known additional costs of each rank (parts of a divided block have their own ranks), or empty.
+  /// Contiguous pieces for each rank, with costs as equal as whole pieces allow: rank r has rows [cut[r], cut[r + 1]).
+  /// `more`: known additional costs of each rank (the parts of a divided block may have other ranks than the whole), or
+  /// empty.
   std::vector<Global> cut(int ranks, std::vector<double> more = {}) const {
     const std::size_t count = begins_.size();
     more.resize(std::size_t(ranks));
     std::vector<std::size_t> at(std::size_t(ranks) + 1);
-    // All ranks but the last end where their cost is nearest to `each`.
+    // Cuts such that the cost of every rank but the last is nearest to `each`; returns the cost of the last.
     const auto deal = [&](double each) {
       for (int r = 0; r + 1 < ranks; ++r) {
         const std::size_t s = at[std::size_t(r)];
@@ -96,7 +98,8 @@ class RowCost {
       (deal(middle) > middle ? low : high) = middle;
     }
     deal(high);
-    // Costs jump where a cut enters a block, so cuts near these are tried, rank by rank, for the least deviation.
+    // Costs jump where a cut enters a block. So cuts near these are searched for the least sum of (relative
+    // deviation)^4, by dynamic programming over ranks.
     constexpr std::ptrdiff_t reach = 24;
     struct State {
       double sum;

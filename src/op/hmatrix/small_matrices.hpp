@@ -12,11 +12,11 @@
 
 namespace tacit::op::detail {
 
-// The largest rank for which they are used.
+// The largest rank for which these operations are used.
 inline constexpr int short_rank = 48;
 
 // The Cholesky factor R of a^H a = R^H R, upper triangular, r x r by columns; false where a^H a is too ill-conditioned
-// for `accuracy`.
+// for the relative accuracy that is needed.
 inline bool triangle_of_squares(const double* a, int m, int r, double accuracy, std::vector<double>& R) {
   R.assign(std::size_t(r) * r, 0.0);
   double part[short_rank * 4];
@@ -77,7 +77,7 @@ inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<d
     std::copy_n(a + std::size_t(j) * std::size_t(r), r, column(j));
     column(j)[half + j] = 1;
   }
-  // Convergence is quadratic: after a sweep without a cosine above the root of the rounding unit, all are below that
+  // Convergence is quadratic: after a sweep with all cosines below the root of the rounding unit, all are below the
   // unit.
   constexpr double done = 1e-8, nothing = 1e-15;
   constexpr int sweeps = 30;

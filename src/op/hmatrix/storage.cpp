@@ -13,7 +13,7 @@
 namespace tacit::op::detail {
 namespace {
 
-// Real numbers as 16-bit multiples of a unit. A complex array is treated as twice as many real numbers.
+// The unit with which numbers are stored as 16-bit integers. A complex array is treated as twice as many real numbers.
 template <Scalar T>
 double unit_of(const T* v, std::size_t n) {
   const auto* const a = reinterpret_cast<const real_t<T>*>(v);
@@ -66,7 +66,7 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
   p.rank = c.rank;
   p.norm = c.norm;
   p.error = c.error;
-  // Numbers out of float's range keep their precision.
+  // Blocks whose numbers could leave the range of float keep the scalar's precision.
   if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
   const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
   const bool may_fixed = storage == StoragePrecision::automatic;
@@ -91,8 +91,8 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
     return p;
   }
 
-  // From the smallest singular value up: squares of errors of columns add up where the other factor's columns are
-  // orthonormal (twice, since both factors are rounded); otherwise the errors add up.
+  // Columns from the smallest singular value up. Where the other factor's columns are orthonormal, the squares of the
+  // errors of columns are added (twice, since both factors are rounded); otherwise the errors are.
   std::vector<int> format(std::size_t(c.rank), native);
   std::vector<double> unit_u(std::size_t(c.rank), 1.0), unit_v(std::size_t(c.rank), 1.0);
   double total = 0;  // of squared errors; if not orthonormal, of errors
@@ -140,7 +140,8 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
 template <Scalar T>
 Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both)
     : first_row_(first_row), rows_(rows), columns_(columns) {
-  // Dense blocks by columns, then low-rank ones, so that consecutive ones read neighbouring parts of x.
+  // Dense blocks, then low-rank ones, each in the order of their columns: consecutive ones read neighbouring parts of
+  // x.
   std::stable_sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
     return std::tuple(!a.dense, a.block.column_begin, a.block.columns()) <
            std::tuple(!b.dense, b.block.column_begin, b.block.columns());
@@ -166,7 +167,7 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
   }
   (void)checked_cast<std::uint32_t>(std::size_t(columns) + t_scale_.size(), "columns and ranks together");
 
-  // Panels: between two of these cuts every block has all rows or none.
+  // Panels: between two neighbouring cuts a block has either all rows or none.
   std::vector<Local> cuts{0, rows};
   for (const auto& p : blocks)
     cuts.push_back(p.block.row_begin - first_row), cuts.push_back(p.block.row_end - first_row);
@@ -241,7 +242,7 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
     constexpr int f = format;
     auto& numbers = std::get<f>(panel_data_);
     numbers = exec::Array<Stored<f>>(panel_numbers[f]);
-    // Filled by the threads that will read them.
+    // Filled by the threads that read them in products, for their placement in memory.
     each_by_cost<R>(panel_cost_, nullptr, [&](std::size_t i, std::vector<R>&) {
       const Panel& panel = panels_[i];
       Stored<f>* out = numbers.data() + panel.data[f];

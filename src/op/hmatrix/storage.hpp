@@ -2,10 +2,10 @@
 //
 //   t = diag(sigma) V^H x     one task for each low-rank block: V by columns, x in the order of the clusters
 //   y = P [x; t]              one task for each panel: up to 64 rows of all dense blocks and all U, by columns; the
-//                             rows of y stay in registers
-// Threads write to disjoint elements, there are no vectors for each thread, and the order of sums depends on the matrix
-// only. A complex column is stored as its real and its imaginary part. Numbers are stored in up to three precisions:
-// the scalar's own, float, and 16-bit integers with a scale.
+//                             sums for the rows of y stay in registers
+// Threads write to disjoint elements, so no vectors are needed for each thread, and the order of sums depends on the
+// matrix only. A complex column is stored as its real part followed by its imaginary part. Numbers are stored in up to
+// three precisions: the scalar's own, float, and 16-bit integers with a scale.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -29,8 +29,8 @@ namespace tacit::op::detail {
 inline constexpr int formats = 3;
 enum Format : int { native, single, fixed };
 
-/// A compressed block in its storage formats: low rank, the first count[native] columns of U and V, the next
-/// count[single], the last count[fixed]; dense, all columns in one of them.
+/// A compressed block in its storage formats. Low rank: count[f] columns of U and of V in format f, in the order
+/// native, single, fixed. Dense: all columns in one format.
 template <Scalar T>
 struct Packed {
   using R = real_t<T>;
@@ -38,21 +38,22 @@ struct Packed {
   Local rank = 0;
   bool dense = false;
   Local count[formats] = {};
-  std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // U then V of each
+  std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // by format: U, then V
   std::vector<double> scale;  ///< factor of each column's product: sigma times the integers' unit
   double norm = 0, error = 0;
-  double largest = 0;       ///< entry, where dense
+  double largest = 0;       ///< magnitude of an entry, where dense
   std::vector<T> diagonal;  ///< of A, where this block has a part of it
 
   double bytes() const {
     return double(std::get<0>(data).size() * sizeof(R) + std::get<1>(data).size() * sizeof(float) +
                   std::get<2>(data).size() * sizeof(std::int16_t));
   }
-  /// Real numbers of one side's column: a complex one is two.
+  /// Real columns that a column of T is stored as.
   static constexpr int parts = is_complex<T> ? 2 : 1;
 };
 
-/// Chooses precisions so that the rounding error stays below `allowed` (Frobenius), among those that `storage` permits.
+/// Stores a compressed block in the lowest precisions, of those that `storage` permits, with which the rounding error
+/// stays below `allowed` (Frobenius). Local.
 template <Scalar T>
 Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage);
 
@@ -63,14 +64,14 @@ template <Scalar T>
 class Storage {
  public:
   using R = real_t<T>;
-  /// Rows [first_row, first_row + rows) of a matrix with `columns` columns; `blocks` cover them once, low-rank ones in
-  /// any order. Local. `both`: for multiply_both, over one tree; blocks are those on and below the diagonal.
+  /// Rows [first_row, first_row + rows) of a matrix with `columns` columns; `blocks`, in any order, cover their entries
+  /// once. Local. `both`: for multiply_both, over one tree; blocks are those on and below the diagonal.
   Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both = false);
 
   /// y = A x. x: all elements, in the caller's order, k interleaved columns; order[p]: the element at position p of the
   /// column tree. y: own rows in the order of the row tree, k interleaved.
   void multiply(const T* x, std::span<const Global> order, T* y, int k, const comm::Communicator& comm) const;
-  /// y = A^H x of the own rows: x as y above, y: all columns in the order of the tree.
+  /// y = A^H x for A the own rows: x as y above, y: all columns in the order of the tree.
   void multiply_adjoint(const T* x, T* y, int k, const comm::Communicator& comm) const;
 
   /// y = (B + C) x, with B the blocks and C their mirror blocks, A^H (`conjugates`: A^T) of each except diagonal ones.
@@ -78,18 +79,18 @@ class Storage {
   /// Dense blocks and U are read once, V twice (before U and after).
   void multiply_both(const T* x, std::span<const Global> order, T* y, int k, bool conjugates,
                      const comm::Communicator& comm) const;
-  /// The blocks that are wanted, as they are stored (norms and errors are not).
+  /// The blocks for which `wanted` is true, in their storage formats (without norms and errors).
   std::vector<Packed<T>> blocks(const std::function<bool(const Block&)>& wanted) const;
   /// For team kernels (plan.hpp). Real scalars. Local; O(number of columns of all panels).
   KernelPlan<R> kernel_plan() const;
-  /// The blocks that are wanted, in numbers of T.
+  /// The blocks for which `wanted` is true, in numbers of T.
   std::vector<BlockMatrix<T>> unpack(const std::function<bool(const Block&)>& wanted) const;
 
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
   std::array<double, formats> bytes() const;  ///< of matrix numbers
-  double factor_bytes() const;                ///< of these, of V
-  double index_bytes() const;                 ///< of everything else that a product reads
+  double factor_bytes() const;                ///< the part of these for V
+  double index_bytes() const;                 ///< of everything else that a product reads, except vectors
   double flops() const { return flops_; }
 
  private:
@@ -140,7 +141,7 @@ class Storage {
   std::vector<Run> runs_;
   std::vector<Factor> factors_;
   std::vector<double> t_scale_;
-  // Cumulative costs, from which any number of threads finds equal shares.
+  // Cumulative costs, by which the work is divided equally among threads.
   std::vector<std::size_t> panel_cost_{0}, factor_cost_{0};
   // For the adjoint: the positions of the factors' blocks in the panels, and of the dense blocks' columns.
   struct Held {
@@ -148,7 +149,7 @@ class Storage {
     std::size_t work;
   };
   std::vector<Held> held_;
-  struct Kept {  // a block as given, in the order of the panels
+  struct Kept {  // a block as given to the constructor, in the order within panels
     Block block;
     bool dense;
     std::uint32_t first_factor, first_t;

@@ -63,7 +63,7 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
       for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
     }
   });
-  // y += V of it + the dense blocks' parts of w, cell by cell.
+  // y += V mirrored + the dense blocks' parts of w, cell by cell.
   each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
     const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
     R sum[K * panel_rows] = {};
@@ -174,7 +174,7 @@ std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)
 template <Scalar T>
 std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>& wanted) const {
   std::vector<BlockMatrix<T>> found;
-  // The integers of V as fractions of 1.
+  // p.scale belongs to the product of both factors' integers: V takes this unit, U the rest.
   constexpr double unit = 1.0 / 32768;
   for (const auto& p : blocks(wanted)) {
     BlockMatrix<T> m{p.block, p.dense, p.rank, {}, {}};

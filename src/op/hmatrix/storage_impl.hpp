@@ -1,4 +1,4 @@
-// Shared by the files of Storage.
+// Shared by the source files of Storage.
 #pragma once
 
 #include "storage.hpp"
@@ -14,11 +14,11 @@ namespace tacit::op::detail {
 
 inline constexpr Local panel_rows = 64;
 
-/// Calls f(item, buffer) for all items, given their cumulative costs: threads have equal parts of [0, cost.back()),
-/// with the items whose costs begin there. Each thread has a buffer. Polls messages between items.
+/// Calls f(item, buffer) for all items, given their cumulative costs: threads have equal parts of [0, cost.back()) and
+/// the items whose costs begin there. Each thread has its own buffer. Polls `comm`, if given, between items.
 template <class R, class F>
 void each_by_cost(const std::vector<std::size_t>& cost, const comm::Communicator* comm, F&& f) {
-  // Several pieces for each thread, so that others can take those of a late thread.
+  // Several pieces for each thread, so that other threads can take those of a slow one.
   const int threads = exec::threads();
   const std::size_t pieces = threads > 1 ? 16 * std::size_t(threads) : 1;
   const auto item = [&](std::size_t piece) {
@@ -64,11 +64,11 @@ inline void combine(const R* dots, R* out) {
   }
 }
 
-// Cells of columns, each with its blocks: the transposed structure of the panels.
+// For the adjoint: columns in cells of panel_rows, each with its parts of blocks, as panels have them for rows.
 template <Scalar T>
 struct Storage<T>::Adjoint {
   std::vector<std::size_t> held_start, factor_start, piece_start;  // by factor; by cell; by cell
-  std::vector<std::size_t> work;                                   // of factor f: [held_start[f], held_start[f + 1])
+  std::vector<std::size_t> work;  // for factor f at [held_start[f], held_start[f + 1]): its positions in the work array
   std::vector<std::uint32_t> factor;
   std::vector<Piece> piece;
   std::vector<std::size_t> cell_cost{0};

@@ -21,12 +21,12 @@
 namespace tacit::op {
 namespace detail {
 
-inline constexpr int most_vectors = 8;  // registers of sums
-inline constexpr int list_stage = 1 << 16, bitmap_stage = run << 16;
+inline constexpr int most_vectors = 8;                                // registers of sums
+inline constexpr int list_stage = 1 << 16, bitmap_stage = run << 16;  // columns of a stage
 
 }  // namespace detail
 
-// Rows begin to begin + rows - 1. Segment s rows + r holds row r's entries in stage s.
+// Rows begin to begin + rows - 1. Segment number s * rows + r holds the entries of row r in stage s.
 template <class T>
 struct TiledMatrix<T>::Block {
   Local begin = 0, rows = 0;
@@ -56,7 +56,7 @@ struct TiledMatrix<T>::Arena {
   std::vector<Run> run_list;
   std::vector<std::size_t> run_start;
   std::vector<std::uint32_t> run_of, value_of_run, stamp, place, count;
-  std::vector<std::uint64_t> seen;  // by run of columns: the row that touched it last, and its position there
+  std::vector<std::uint64_t> seen;  // of each run of columns: the epoch of the last row with it, its position there
   std::uint32_t epoch = 0;
 
   void forget() {
@@ -72,7 +72,7 @@ struct TiledMatrix<T>::Arena {
       auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
       if (!p) throw std::bad_alloc();
 #ifdef __linux__
-      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // a sixth of the product's time
+      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // saves a sixth of the product's time
 #endif
       slabs.emplace_back(p);
       used = 0;
@@ -84,14 +84,14 @@ struct TiledMatrix<T>::Arena {
   }
 };
 
-// Vectors in the order of the stored columns, in the precision of the product.
+// A copy of the vectors in the order of the stored columns, in the precision of the product.
 template <class T>
 struct TiledMatrix<T>::Copy {
   exec::Array<T> full;                // element i, column c at i k + c
   exec::Array<std::uint16_t> narrow;  // at i stride + c, k padded to whole registers
   int stride = 0;
   bool in_16_bits = false;
-  std::vector<float> up;  // factors of the sums for each column of `narrow`
+  std::vector<float> up;  // the factor of each column's sums that undoes the scaling
 };
 
 template <class T>

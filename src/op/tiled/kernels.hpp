@@ -12,9 +12,9 @@ namespace tacit::op::detail {
 
 inline constexpr int run = 16;  // columns of a bit mask
 
-/// acc[c] += sum_i value[i] x[index[i] stride + c] for Z vectors of columns, the last of them of `tail` columns where
-/// Tail. Several chains of sums hide the latency of additions where a tile has few columns; they are added in a fixed
-/// order.
+/// y[c] += sum_i value[i] x[index[i] stride + c] (`first`: =) for Z registers of columns, the last of which has `tail`
+/// columns where Tail is set; then the clamp. Several chains of sums hide the latency of additions where a tile has few
+/// columns; they are added in a fixed order.
 template <int Z, int chains, bool Tail, class T, class Index>
 inline void multiply_row(const Index* index, const T* value, std::uint32_t n, const T* x, std::size_t stride, int tail,
                          T* y, bool first, const Clamp<T>* clamp) {
@@ -70,7 +70,7 @@ inline std::uint32_t decode(const std::uint32_t* item, std::uint32_t n, std::uin
   return count;
 }
 
-/// Converts stored numbers to T (without their power of two); writes up to 16 beyond the last.
+/// Converts stored numbers to T and multiplies 16-bit ones by `scale`; writes up to 16 numbers beyond the last.
 template <class T>
 inline void widen(Values how, const void* stored, std::size_t from, std::uint32_t n, T scale, T* out) {
   if (how == Values::single) {
@@ -99,7 +99,7 @@ inline void widen(Values how, const void* stored, std::size_t from, std::uint32_
   }
 }
 
-/// sum over runs of value . x: one column. `value` may be read up to 64 bytes beyond the last.
+/// The product of runs with one column of x. `value` may be read up to 64 bytes beyond the last number.
 template <class T>
 inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* value, const T* x) {
 #ifdef TACIT_AVX512
@@ -142,7 +142,7 @@ inline T multiply_runs(const std::uint32_t* item, std::uint32_t n, const T* valu
 #endif
 }
 
-/// The same for halves, computed in float without the scale.
+/// The same for values in halves, in float, without their scale.
 inline float multiply_runs_of_halves(const std::uint32_t* item, std::uint32_t n, const std::uint16_t* value,
                                      const float* x) {
 #ifdef TACIT_AVX512

@@ -189,7 +189,7 @@ static void with_put(Values how, T scale, std::byte* values, F&& f) {
   else f([=](std::size_t at, T v) { narrow[at] = detail::to_bfloat16(float(double(v) * inverse)); });
 }
 
-// Makes the runs of a block with a single stage row by row, so that the data of a row stay in the first-level cache.
+// encode() for bitmaps with a single stage: row by row, so that the data of a row stay in the first-level cache.
 template <class T>
 void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& block, Arena& arena) const {
   const std::size_t n = in.column.size(), rows = std::size_t(block.rows);
@@ -266,7 +266,7 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     double most = 0;
     for (const T v : in.value)
       if (std::isfinite(v)) most = std::max(most, double(std::abs(v)));
-    // Scales the largest to 2^14 to 2^15: halves then have full precision down to 2^-29 of it.
+    // Scales the largest number to [2^14, 2^15): halves then have full precision down to 2^-29 of it.
     block.scale = most > 0 ? T(std::ldexp(1.0, std::clamp(std::ilogb(most) - 14, sizeof(T) == 4 ? -120 : -1000,
                                                           sizeof(T) == 4 ? 120 : 1000)))
                            : T(1);
@@ -324,7 +324,7 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
     }
   }
   for (std::size_t s = 0; s < segments; ++s) {
-    block.longest = std::max(block.longest, value_start[s + 1]);  // counts so far
+    block.longest = std::max(block.longest, value_start[s + 1]);  // still the count of segment s
     value_start[s + 1] += value_start[s];
     if (bitmap) item_start[s + 1] += item_start[s];
   }

@@ -46,8 +46,8 @@ struct TiledSpmm<T>::Parts {
   std::unique_ptr<LocalProduct<T>> forward, backward;
   std::unique_ptr<comm::SparseReduction> reduction;
   int minibatch = 0;
-  bool local = false;              // one rank that touches everything: no sums over ranks
-  mutable exec::Array<T> touched;  // values of one batch
+  bool local = false;              // one rank, which touches all elements: nothing is added over ranks or spread
+  mutable exec::Array<T> touched;  // the elements touched, of one batch of columns
 };
 
 template <Scalar T>
@@ -220,12 +220,12 @@ Cost TiledSpmm<T>::cost_of(bool adjoint) const {
   return c;
 }
 
-// The columns of a batch that begins at `from`.
+// The number of columns of a batch that begins at `from`.
 static int batch_of(int minibatch, int columns, int from) {
   return minibatch == 0 ? columns : std::min(minibatch, columns - from);
 }
 
-// Multiplies a batch of columns from `from` on and starts its sums over ranks; or starts its spread.
+// For a batch of columns from `from` on: multiplies and starts adding over ranks, or starts the spread.
 template <Scalar T>
 int TiledSpmm<T>::start_batch(const Vector<T, Host>& x, bool adjoint, int from) const {
   const int k = x.columns(), n = batch_of(parts_->minibatch, k, from);
@@ -253,7 +253,7 @@ void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adj
   for (int from = 0; from < k;) {
     const int n = batch_of(parts_->minibatch, k, from), next = from + n;
     if (sums(adjoint)) {
-      // The next product hides these sums, unless another product in flight uses the second slot.
+      // The next batch is multiplied while these sums are in flight, unless another product uses the second slot.
       const bool ahead = next < k && reduction.has_room();
       const int following = ahead ? start_batch(x, adjoint, next) : -1;
       reduction.finish_sum(token, y.data() + from, n, k);

@@ -53,7 +53,7 @@ NarrowKernel<Index> narrow_kernel_for(Vectors kind, int vectors) {
 }
 
 constexpr std::size_t piece = 2048;  // rows of vectors that are permuted together
-constexpr int narrowest = 8;         // the least number of columns stored in 16 bits; fewer are only rounded
+constexpr int narrowest = 8;         // vectors of fewer columns are rounded, but not stored in 16 bits
 
 template <class T>
 void grow(exec::Array<T>& a, std::size_t n) {
@@ -106,7 +106,7 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
     if (copy.in_16_bits) grow(copy.narrow, n * stride);
     else grow(copy.full, n * wide);
     const bool halves = vectors_ == Vectors::half;
-    // Piece by piece: rounding errors are carried from row to row within a piece.
+    // Rounding errors are carried from row to row within each piece.
     exec::each(pieces, parallel, [&](std::size_t p) {
       std::vector<float> carry(wide, 0.0f);
       std::vector<std::uint16_t> row16(copy.in_16_bits ? 0 : wide);

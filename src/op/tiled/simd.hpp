@@ -1,4 +1,4 @@
-// The vector operations used by the kernels of tiled matrices, on 64 bytes of floats or doubles.
+// The vector operations of the kernels of tiled matrices, on registers of 64 bytes of floats or doubles.
 #pragma once
 
 #include <tacit/base/lanes.hpp>

@@ -94,7 +94,7 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, bo
       };
       grow(most_, std::size_t(teams) * std::size_t(k)), grow(up_, std::size_t(k));
       grow(cells_, std::size_t(columns_) * std::size_t(cells));
-      // Less where sums of large entries would overflow.
+      // The exponent to which columns are scaled: 14, or less where sums of large entries would overflow.
       const int room =
           std::min(14, 126 - int(std::bit_width(unsigned(longest_))) - (largest_ > 0 ? std::ilogb(largest_) : 0));
       run(teams, ColumnMaxima{columns_, k, x, most_.data()}, race_check);

@@ -29,7 +29,8 @@ struct BlockLayout {
 };
 
 // Orders the entries of the rows of a slice so that those of one step lie in different banks, as far as a greedy choice
-// achieves this. Rows without slack come first; each takes an entry from the bank in which it has most.
+// achieves this. In a step, rows that must take an entry (no steps to spare) choose first; a row takes an entry from
+// the free bank in which it has most.
 class Slice {
  public:
   Slice(int side, int banks) : side_(side), banks_(banks), domain_(std::min(side, banks)) {}
@@ -61,7 +62,7 @@ class Slice {
           for (int r = from; r < from + domain_; ++r) {
             if (taken_[r] == s || left_[r] == 0 || (left_[r] == steps - s) != tight) continue;
             std::uint32_t free = any_[r] & ~used;
-            if (free == 0 && !tight) continue;  // the row has slack
+            if (free == 0 && !tight) continue;  // the row has steps to spare
             if (free == 0) free = any_[r];
             int best = std::countr_zero(free);
             for (std::uint32_t rest = free & (free - 1); rest; rest &= rest - 1)
@@ -89,7 +90,7 @@ class Slice {
   }
 
   int steps = 0;
-  std::vector<std::int32_t> pick;   // of step s, row r at s side + r: the entry, or -1
+  std::vector<std::int32_t> pick;   // for step s and row r, at s side + r: the entry, or -1
   std::vector<std::uint16_t> read;  // likewise, the row of X
   double turns_as_given = 0, turns = 0;
   /// The number of shared memory transactions.

@@ -112,10 +112,10 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
         else if (c.format != format) continue;
         if (c.block_rows == 0) c.block_rows = block;
         if (c.tile == 0) c.tile = tile;
-        if (k <= 32 && options.tile == 0 && tile != 32) continue;  // one tile is enough
+        if (k <= 32 && options.tile == 0 && tile != 32) continue;  // a tile of 32 has all columns
         if (options.block_rows != 0 && block != 64) continue;
         if (options.tile != 0 && tile != 32) continue;
-        if (format == TiledFormat::plain && options.format != format) {  // plain has no such parameters: tried once
+        if (format == TiledFormat::plain && options.format != format) {  // plain is tried with one size of blocks
           if (block != 64) continue;
           if (options.block_rows == 0) c.block_rows = 128;
         }

@@ -1,4 +1,4 @@
-// Vectors in 16 bits: how they are made, and a row of a tiled matrix times them, with sums in float.
+// Vectors in 16 bits: the conversion to them, and the product of a row of a tiled matrix with them, with sums in float.
 #pragma once
 
 #include "kernels.hpp"
@@ -9,14 +9,14 @@
 
 namespace tacit::op::detail {
 
-/// A unit in the last place of a 16-bit number over twice the number, at most.
+/// The largest ratio of half a unit in the last place of a 16-bit number to the number.
 template <Vectors kind>
 inline constexpr float half_unit = kind == Vectors::half ? 0x1p-11f : 0x1p-8f;
 
-/// p[i] down[i] + a part of carry[i], rounded to 16 bits, for n columns of a row; carry[i] becomes what is missing of
-/// all rows so far, for the next row: rounding errors of neighbours then cancel wherever neighbours are added up with
-/// like weights, as smooth rows of a matrix do. No number takes more of it than half a unit of its own, so that its
-/// error stays within a unit, and zeros zero. What is no finite number stays so and takes nothing.
+/// out[i] = p[i] down[i] + a part of carry[i], rounded to 16 bits, for n columns of a row; carry[i] accumulates the
+/// errors of the rows so far, for the next row. Errors of neighbouring rows then cancel where these are added with
+/// similar weights, as in smooth rows of a matrix. A number takes at most half a unit in its last place of the carry,
+/// so that its error stays within a unit, and zeros stay zero. Numbers that are not finite are kept and take nothing.
 template <Vectors kind>
 inline void narrow(const float* p, const float* down, float* carry, int n, std::uint16_t* out) {
   int i = 0;
@@ -70,7 +70,8 @@ inline Wide<float> wide_of(const std::uint16_t* p) {
 #endif
 }
 
-/// As multiply_row, of Z whole registers of columns, `columns` of which are wanted; the last stage multiplies by `up`.
+/// As multiply_row, for Z registers of columns of which the first `columns` columns are stored; `up` (of the last
+/// stage, else null) scales the sums.
 template <int Z, Vectors kind, class Index>
 void multiply_row16(const Index* index, const float* value, std::uint32_t n, const std::uint16_t* x, std::size_t stride,
                     int columns, float* y, bool first, const float* up, const Clamp<float>* clamp) {

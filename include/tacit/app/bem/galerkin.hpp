@@ -1,4 +1,4 @@
-// GalerkinLayer: the single layer with piecewise constant trial and test functions: a symmetric matrix.
+// GalerkinLayer: the single-layer matrix with piecewise constant trial and test functions, which is symmetric.
 #pragma once
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -14,10 +14,10 @@ namespace tacit::app::bem {
 /// sqrt(a_j) times the charge density to 1 / sqrt(a_i) times the integral of the potential; the roots balance the rows
 /// of meshes with triangles of very different sizes.
 ///
-/// Far away by product rules from those of SingleLayer (1, 9 or 49 pairs of points), accurate to `accuracy`. Near, the
-/// exact potential of the larger triangle is integrated over the smaller: in closed form for identical triangles
-/// (Eibert and Hansen 1995, doi 10.1109/8.475946), with graded points at a common edge or corner, and by subdividing
-/// the smaller where it is large relative to the distance. The near integrals are accurate to a few 1e-6.
+/// Far entries by products of quadrature rules of 1, 3 or 7 points (1, 9 or 49 pairs), accurate to `accuracy`. For near
+/// ones the exact potential of the larger triangle is integrated over the smaller: in closed form for identical
+/// triangles (Eibert and Hansen 1995, doi 10.1109/8.475946), with graded points at a common edge or corner, and by
+/// subdividing the smaller one where it is large relative to the distance. Near entries are accurate to a few 1e-6.
 class GalerkinLayer {
  public:
   /// As for SingleLayer.

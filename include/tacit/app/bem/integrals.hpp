@@ -1,5 +1,5 @@
-// Integrals of 1 / r over a triangle, for one or several triangles at a time (host and device): exactly, by a
-// seven-point rule, and by moments.
+// Integrals of 1 / r over a triangle, for one or several triangles at a time (host and device): exact, by a seven-point
+// rule, and by moments.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -35,7 +35,7 @@ constexpr double middle = 0.5;
 constexpr double inner = -0.410426192314066, outer = 0.696140478028352;               // (1 -+ sqrt 15) / 7
 constexpr double inner_weight = 0.132394152788506, outer_weight = 0.125939180544827;  // (155 +- sqrt 15) / 1200
 
-// The mean of 1 / r over a triangle by seven points; value: at the centroid, which is at d.
+// The mean of 1 / r over a triangle with its centroid at d, by seven points; value: 1 / r at the centroid.
 template <class V>
 TACIT_HD inline V seven_point_mean(const V* d, const V& value, const Shape<V>& s) {
   const auto orbit = [&](double t) {
@@ -94,7 +94,7 @@ TACIT_HD inline double exact_potential(const double (*a)[3]) {
   for (int k = 0; k < 3; ++k) {
     const double edge = std::sqrt(inner_product(e[k], e[k])), r_b = r[k == 2 ? 0 : k + 1];
     cross(e[k], normal, c);
-    const double t = inner_product(a[k], c) / (edge * twice_area);  // from the foot to the edge's line
+    const double t = inner_product(a[k], c) / (edge * twice_area);  // from the origin's projection to the edge's line
     const double ends = r[k] + r_b, less = ends_less_edge(a[k], e[k], edge, r[k], r_b);
     if (std::fabs(t) > 1e-14 * edge && less > 0) sum += t * std::log((ends + edge) / less);
   }

@@ -36,21 +36,21 @@ Mesh ring_sphere(int wedges, int rings, double radius = 1);
 /// The geodesic sphere stretched along x, y and z.
 Mesh ellipsoid(int cuts, const Point& half_axes);
 
-/// The cube around 0, every face of cuts x cuts rectangles that are divided in two: 12 cuts^2 triangles. The coordinate
-/// s = 1 - |x| / (side / 2), the distance from the nearest edge, becomes s^grading, so that triangles are small near
-/// edges, where the charge density is large.
+/// The cube around 0, each face of cuts x cuts rectangles that are divided into two triangles: 12 cuts^2 triangles. The
+/// relative distance from an edge, s = 1 - |x| / (side / 2), becomes s^grading, so that triangles are small near edges,
+/// where the charge density is large.
 Mesh cube(int cuts, double side = 1, double grading = 1);
 
 /// The triangles of one mesh followed by those of the other.
 Mesh joined(const Mesh& first, const Mesh& second);
 Mesh moved(Mesh mesh, const Point& by);
-/// counts[d] copies along axis d, `pitch[d]` from one to the next; x runs fastest, the first stays where it is.
+/// counts[d] copies along axis d at distances of pitch[d]; the first copy is not moved, and x runs fastest.
 Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch);
 
 /// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f; faces of more than three corners are divided
-/// into triangles from their first corner; other lines are ignored). `potential`, where given, gets the first real
-/// parameter of each triangle of a .pbf, empty where the file has none. Error(input) naming the file when it is not in
-/// such a format, Error(environment) when it cannot be read.
+/// into triangles from their first corner; other lines are ignored). `potential`, where given, receives the first real
+/// parameter of each triangle of a .pbf, and stays empty where the file has none. Error(input) naming the file when it
+/// is in none of these formats, Error(environment) when it cannot be read.
 Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr);
 
 }  // namespace tacit::app::bem

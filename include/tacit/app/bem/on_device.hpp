@@ -11,9 +11,9 @@
 
 namespace tacit::app::bem {
 
-/// A(i, j) of a SingleLayer, from its data in the device's memory: the same rules at the same distances. Operations:
-/// about 25 by one point, 45 by moments, 110 by seven points (up to 3.5 edges away at 1e-7), and about 150 with six
-/// roots, three logarithms and an arc tangent for the exact integral.
+/// A(i, j) of a SingleLayer, from its data in device memory, by the same rules at the same distances. Operations: about
+/// 25 by one point, 45 by moments, 110 by seven points (up to 3.5 edge lengths away at 1e-7), and for the exact
+/// integral about 150 with six roots, three logarithms and an arc tangent.
 struct SingleLayerEntry {
   LayerNumbers at;  ///< pointers to device memory
 
@@ -42,17 +42,17 @@ struct SingleLayerEntry {
 
 enum class AssemblyOn {
   host,
-  virtual_device,  ///< by the device kernels, run on the processor: slow, for tests
+  virtual_device,  ///< the device kernels, run by the processor: slow, for tests
   cuda             ///< on a CUDA device, assigned to ranks in turn
 };
 
-/// The block maker of a layer's matrix, for an order of its triangles, on a virtual device (M = Host) or on the CUDA
-/// device of this number (M = Device). Copies the layer's data (17 doubles for each triangle, 20 with a plane).
+/// Makes the blocks of a layer's matrix, with the triangles in this order, on a virtual device (M = Host) or on the
+/// CUDA device of this number (M = Device). Copies the layer's data (14 doubles for each triangle, 17 with a plane).
 /// Error(environment) where there is no such device.
 template <Scalar T, Memory M>
 std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int device);
-/// The same by name, on CUDA device `rank` modulo their number; null for the host. Error(environment) for cuda in a
-/// build without CUDA.
+/// As blocks_on(), for `where`: on CUDA device `rank` modulo the number of devices, or on a virtual one; null for the
+/// host. Error(environment) for cuda in a build without CUDA.
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
                                                std::span<const Global> order, int rank);

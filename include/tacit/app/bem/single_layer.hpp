@@ -29,9 +29,9 @@ void check(const Mesh& mesh, const GroundedPlane& plane);
 struct LayerNumbers {
   const double* x[3];          ///< centroids
   const double* corner[2][3];  ///< relative to the centroid; the third is minus the sum of the two
-  const double* moment[3];     ///< from the squared lengths of the three
-  const double *area, *size2;  ///< size2: of the longest edge
-  const double* image[3];      ///< of centroids, with a plane; else null
+  const double* moment[3];     ///< Shape::second and third, from the squared lengths of the three corners
+  const double *area, *size2;  ///< size2: the squared length of the longest edge
+  const double* image[3];      ///< the mirror images of centroids, with a plane; else null
   double reach[3];  ///< squared distances, in size2, from which 7 points, moments and 1 point are accurate enough
   double factor;
 };
@@ -41,10 +41,10 @@ struct LayerNumbers {
 /// coulombs per square unit. With a grounded plane G includes the image.
 ///
 /// Near a triangle the integral is exact, by edges (Wilton et al. 1984, doi 10.1109/TAP.1984.1143304) and the solid
-/// angle (Van Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207). With growing distance, as soon as they are
-/// accurate to `accuracy`: quadrature of degree 5 (7 points), the triangle's moments up to the third, the centroid
-/// only; the exact form loses digits far away. Several entries are computed at once; an entry does not depend on the
-/// others.
+/// angle (Van Oosterom and Strackee 1983, doi 10.1109/TBME.1983.325207). Farther away, where the exact form loses
+/// digits, the cheapest rule that is accurate to `accuracy`: quadrature of degree 5 (7 points), then the triangle's
+/// moments up to the third, then the centroid only. Several entries are computed at once; the value of an entry does
+/// not depend on which.
 class SingleLayer {
  public:
   /// Error(input) for a triangle without area, with its number, and as check() for the plane.
@@ -63,8 +63,8 @@ class SingleLayer {
   /// out[k] = factor * sum over j of density[j] times the integral of G(points[k], y) over triangle j. Local; all
   /// threads share the points; points times triangles operations. Same bits for any number of threads.
   void potential(std::span<const double> density, std::span<const Point> points, double* out) const;
-  /// The field: minus the gradient of the potential. On a triangle, where its normal component jumps by 4 pi factor
-  /// density, the mean of both sides.
+  /// The field: minus the gradient of the potential at the points. On a triangle, where the normal component jumps by 4
+  /// pi factor density, the mean of both sides. Local; cost as for potential().
   void field(std::span<const double> density, std::span<const Point> points, Point* out) const;
 
  private:
@@ -80,11 +80,11 @@ class SingleLayer {
   std::optional<GroundedPlane> plane_;
   // By coordinate: centroids, and corners less the centroid (the third is minus the sum of the two).
   std::vector<double> x_[3], corner_[2][3], area_, size2_;
-  std::vector<double> moment_[3];  // from the squared lengths of the three, for the moment expansion
+  std::vector<double> moment_[3];  // Shape::second and third, for the moment expansion
   std::vector<double> image_[3];   // of the centroids, where there is a plane
 };
 
-/// This mesh's entries for an hmatrix; the object must outlive its assembly.
+/// The entry function of a layer for an HMatrix; the layer must outlive its assembly.
 inline op::EntryFunction<double> entries(const SingleLayer& layer) {
   return [&layer](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     layer(rows, columns, out);

@@ -1,4 +1,4 @@
-// Surface: checks a mesh as a surface before it is used, and repairs it.
+// Surface: finds defects of a mesh as a surface; mend() repairs them.
 #pragma once
 
 #include <tacit/app/bem/mesh.hpp>
@@ -7,19 +7,19 @@
 
 namespace tacit::app::bem {
 
-/// Counts of defects and, for likely mistakes, the first triangle (or vertex) that has it, -1 for none.
+/// Counts of defects and, for some, the first triangle (or vertex) that has the defect; -1 for none.
 struct Surface {
   Global unused_vertices = 0;
   Global repeated_vertices = 0, first_repeated_vertex = -1;  ///< with the coordinates of an earlier one
   Global flat_triangles = 0, first_flat_triangle = -1;       ///< without area: a corner twice, or all three on a line
-  Global repeated_triangles = 0, first_repeated_triangle = -1;  ///< the corners of an earlier one
+  Global repeated_triangles = 0, first_repeated_triangle = -1;  ///< with the corners of an earlier one
   Global border_edges = 0;                                      ///< of one triangle
   Global crowded_edges = 0;                                     ///< of more than two
   Global flipped_edges = 0;                                     ///< of two triangles with opposite orientations
   int components = 0;                                           ///< of triangles with vertices in common
   std::vector<Local> component;  ///< of each triangle, numbered in the order of their first triangles
   double area = 0;
-  double volume = 0;  ///< within, where closed and oriented; negative where normals point inwards
+  double volume = 0;  ///< enclosed, if closed and oriented; negative where normals point inwards
   double least_area = 0, most_area = 0, longest_edge = 0;
   op::Box box;
 

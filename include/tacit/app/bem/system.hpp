@@ -27,18 +27,19 @@ struct SystemOptions {
   std::optional<GroundedPlane> plane;
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
-  /// Where entries are evaluated and crosses computed; recompression and storage are done on the host. A device
-  /// supports collocation by aca and aca+, with the same crosses as on the host up to rounding. Error(usage) for
-  /// Galerkin and for svd, Error(environment) without a CUDA device or in a build without CUDA.
+  /// Where entries are evaluated and crosses computed. A device supports collocation by aca and aca+, with the same
+  /// crosses as on the host up to rounding; it also recompresses blocks of up to 32 crosses, the host does the rest.
+  /// Error(usage) for Galerkin and for svd, Error(environment) without a CUDA device or in a build without CUDA.
   AssemblyOn assembly = AssemblyOn::host;
 };
 
-/// The options of these that are not those of the tree and the matrix (op/hmatrix/request.hpp), without the plane.
+/// The options as users give them, without the plane and those of tree and matrix (op/hmatrix/request.hpp).
 std::span<const Option<SystemOptions>> system_options();
 
 /// A x = b for the charge density sigma, in units of eps0 times volts per unit length of the mesh: the kernel is G / (4
 /// pi). x = sigma and b_i = phi(centroid i), or, for Galerkin, x_j = sqrt(a_j) sigma_j and b_i the integral of phi over
-/// triangle i over sqrt(a_i). Unknowns are in the order of a cluster tree, in which ranks own neighbours.
+/// triangle i divided by sqrt(a_i). Unknowns are in the order of a cluster tree, so that a rank's triangles are close
+/// to each other.
 template <Scalar T>
 class System {
  public:

@@ -17,8 +17,8 @@ struct BottomOptions {
   /// reductions and products); with make_multigrid it also decides whether cells move to fewer ranks.
   std::string name = "automatic";
   /// Options of the Krylov method: rtol is the factor by which a coarsest-level solve reduces its residual [1e-3], in
-  /// the norm `norm` [max], within max_iterations [1000]; step, basis, powers and others as in krylov::solve, where
-  /// `name` is a Krylov method.
+  /// the norm `norm` [max], within max_iterations [1000]. Where `name` is a Krylov method, also step, basis, powers and
+  /// others as in krylov::solve.
   krylov::Options krylov = defaults();
 
   static krylov::Options defaults() {
@@ -42,9 +42,9 @@ std::span<const Option<MultigridRequest>> multigrid_options();
 std::span<const Option<precond::MultigridSolve>> multigrid_solve_options();
 
 /// The coarsest-level solver of this name; null (the smoother) for "smoother". A Krylov method that does not converge
-/// is followed, for the remaining residual, by its classical variant (after its own smaller steps), and then by the
-/// level's smoother; each is reported in MultigridReport::warnings. Where one rank has all cells of the level, it
-/// solves alone, and one reduction informs the others of the outcome. Error(usage): unknown names and options.
+/// (with its own fallbacks) is followed, for the remaining residual, by its classical variant, and then by the level's
+/// smoother; each is reported in MultigridReport::warnings. Where one rank has all cells of the level, it solves alone,
+/// and one reduction informs the others of the outcome. Error(usage): unknown names, options that do not fit.
 template <Scalar T>
 precond::MakeBottom<T> make_bottom(const BottomOptions& options);
 
@@ -61,7 +61,7 @@ double seconds_an_iteration(int step, const BottomPrices& prices);
 int cheapest_step(const BottomPrices& prices, std::string& why);
 /// Whether to move cells to fewer ranks and coarsen further there, or to leave them and solve a larger coarsest level
 /// by a Krylov method, by the predicted time of these levels in one V-cycle. A coarsest level of n cells along its
-/// longest axis is assumed to take 2 n iterations (for a reduction by 1e-3; observed in the paper's problem). Local.
+/// longest axis is assumed to take 2 n iterations (for a reduction by 1e-3, as observed for a model problem). Local.
 precond::ForkChoice choose_at(const precond::Fork& fork);
 
 /// Multigrid with this coarsest-level solver. Where agglomerate_below is not given and levels may move, "automatic"

@@ -29,8 +29,8 @@ template <Scalar T>
 class Cube {
  public:
   /// `nodes` along an edge, including those on the walls: (nodes - 2)^3 unknowns, mesh width h = 1 / (nodes - 1). A
-  /// rank's points are numbered with x fastest, after those of the previous rank. Collective. Error(usage) below 3
-  /// nodes.
+  /// rank's points are numbered with x fastest, after those of the previous rank. Collective. Error(usage) for fewer
+  /// than 3 or more than 2000000 nodes.
   Cube(const comm::Communicator& comm, Global nodes, Parts parts = Parts::slices);
 
   const layout::Space& space() const { return space_; }

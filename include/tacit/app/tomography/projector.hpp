@@ -24,51 +24,54 @@ struct Geometry {
   Global pixels() const { return Global(width) * height; }
 };
 
-/// Which ray and pixel numbers a projector works on: along Hilbert curves, in the image and in the (detector, angle)
-/// plane, or as they are stored (rows of the image, angle by angle).
+/// How a projector numbers rays and pixels: along Hilbert curves in the (detector, angle) plane and in the image, or as
+/// sinograms and images are stored (angle by angle, row by row).
 enum class Order { hilbert, natural };
 
-struct Beam;  // what is known of an angle
+struct Beam;  // the constants of an angle
 struct Box;   // of pixels
 
-/// The length of ray (i, j) within a pixel, as Siddon (1985, doi 10.1118/1.595715) has it, for all rays and pixels: A,
-/// of rays x pixels. Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and rows
-/// of A^T are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray
-/// along an edge belongs to one of the two pixels.
+/// The matrix A of rays x pixels whose entries are the lengths of rays within pixels, as in Siddon (1985, doi
+/// 10.1118/1.595715). Each entry is a closed form of the ray's distance from the pixel's centre, so rows of A and of
+/// A^T are made independently, in parallel, and agree to the bit. Lengths below 1e-8 pixels are left out; a ray along
+/// an edge is counted in one of the two pixels.
 class Projector {
  public:
-  /// Error(usage) on sizes, angles or a centre that do not fit.
+  /// Error(usage): sizes below 1, no angles, numbers that are not finite, pixel <= 0. Local.
   explicit Projector(Geometry geometry, Order order = Order::hilbert);
   ~Projector();
   Projector(Projector&&) noexcept;
 
   const Geometry& geometry() const { return geometry_; }
-  /// Ray angle * detectors + bin, and pixel row * width + column, at each place; and the reverse.
+  /// The ray (angle * detectors + bin) and the pixel (row * width + column) at each place of the numbering.
   const std::vector<Local>& ray_order() const { return ray_order_; }
   const std::vector<Local>& pixel_order() const { return pixel_order_; }
 
-  /// A as an operator from images (space of pixels(), places on the curve) to sinograms (space of rays(), likewise),
-  /// spread by pixels: every rank has a compact patch of the image and of the sinogram. Its entries are stored, or with
-  /// TiledFormat::computed made anew in every product: no time to build, no memory but two padded images and a
-  /// sinogram for up to four columns, and up to `computed_columns` columns quicker than building and multiplying what
-  /// is stored. `automatic` computes up to so many, unless options are given that only a stored matrix has (16-bit
-  /// values or vectors, clusters, block_rows, tile) or most angles would go the slow way (pixels below 0.71 or
-  /// above 1.8 bins), and also where a stored one would not fit the machine's memory. With `tune` as well, any number
-  /// of columns: the quicker of what is computed and the quickest of what is stored, by a product with A and one with
-  /// A^T; the choice is kept in `tuning_file` beside the stored matrix's. A number that is not finite spoils what its
-  /// neighbours' rays or pixels see as well where entries are computed. Collective. Error(usage) on computed beside
-  /// options of a stored matrix. Error(environment) before anything is built where a rank's share cannot fit the
-  /// machine's memory.
+  /// A as an operator from images (space of pixels(), in the order pixel_order()) to sinograms (space of rays(),
+  /// ray_order()), distributed by pixels: every rank has a compact patch of the image and of the sinogram.
+  ///
+  /// Entries are stored or, with TiledFormat::computed, computed in every product: this takes no time to build, memory
+  /// only for two padded images and a sinogram of up to four columns, and for up to `computed_columns` columns it is
+  /// faster than the stored matrix. `automatic` computes up to this number of columns, and wherever the stored matrix
+  /// would not fit the machine's memory; it stores where options of stored matrices are given (16-bit values or
+  /// vectors, clusters, block_rows, tile), and where many angles have no fast kernel (pixels below 0.71 or above 1.8
+  /// bins). With `tune`, it takes for any number of columns what is faster in a product with A and one with A^T,
+  /// computed entries or the fastest stored matrix; the choice is kept in `tuning_file`.
+  ///
+  /// With computed entries, an element that is not finite also spoils results of neighbouring rays or pixels.
+  /// Collective. Error(usage): computed together with options of stored matrices. Error(environment), before anything
+  /// is built, where a rank's part would not fit the machine's memory.
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
 
   static constexpr int computed_columns = 8;
 
-  /// How many entries A has, about: a pixel's shadow, in bins, is the mean number of rays through it.
+  /// An estimate of the number of entries of A: on average as many rays meet a pixel as its shadow has bins. Local.
   double expected_entries() const;
 
-  /// Entries of the rows of A (rays) or of A^T (pixels) at places begin to end - 1, column numbers being places too.
+  /// Appends the rows of A (rays) or of A^T (pixels) at places begin to end - 1; columns are places, too. Local, from
+  /// any number of threads.
   template <class T>
   void ray_rows(Local begin, Local end, op::RowBuffer<T>& rows) const;
   template <class T>
@@ -96,7 +99,7 @@ class Projector {
 
   Geometry geometry_;
   std::vector<Beam> beams_;
-  std::vector<double> cos_, sin_, half_, bin_;  // of angles; where bins are, in pixels
+  std::vector<double> cos_, sin_, half_, bin_;  // of angles, in bins; positions of the bins, in pixels
   std::vector<Local> ray_order_, pixel_order_, ray_place_, pixel_place_;
 };
 

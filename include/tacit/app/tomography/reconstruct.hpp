@@ -1,4 +1,4 @@
-// Reconstruction: CGLS and SIRT for many slices at once, every slice with its own scalars and its own end.
+// Reconstruction: CGLS and SIRT for many slices at once, each slice with its own scalars and its own stopping.
 #pragma once
 
 #include <tacit/base/described.hpp>
@@ -16,14 +16,14 @@ enum class Method {
          ///< doi 10.1016/0022-5193(72)90180-4
 };
 
-/// Why a slice was ended.
+/// Why the iteration of a slice ended.
 enum class End {
-  iterations,   ///< as many as were wished for
-  discrepancy,  ///< |b - A x|, recomputed, is at the level of the noise
-  gradient,     ///< |A^T (b - A x)| fell far enough: a least-squares solution
-  corner,       ///< the corner of the L-curve was passed; x is the one there
-  non_finite,   ///< numbers overflowed; x is the last one before
-  callback      ///< the callback asked for it
+  iterations,   ///< the limit of iterations was reached
+  discrepancy,  ///< |b - A x|, recomputed, is at most ReconstructOptions::discrepancy
+  gradient,     ///< the gradient's norm is below the tolerance (or 0): a least-squares solution
+  corner,       ///< the corner of the L-curve was passed; x is the iterate at the corner
+  non_finite,   ///< a norm is not finite
+  callback      ///< the callback returned true
 };
 
 struct State {
@@ -35,32 +35,34 @@ struct State {
 struct ReconstructOptions {
   Method method = Method::cgls;
   int iterations = 30;
-  /// Ends a slice at |b - A x| <= discrepancy (its noise's norm: Morozov); 0: not.
+  /// Ends a slice at |b - A x| <= discrepancy, the norm of its noise (Morozov's discrepancy principle); 0: off.
   double discrepancy = 0;
-  /// Ends a slice at |A^T r| <= tolerance |A^T b|; 0: not.
+  /// Ends a slice when its gradient, |A^T r| (sirt: |A^T R r|) with r = b - A x, is at most `tolerance` times that of
+  /// the initial x; 0: off.
   double tolerance = 0;
   /// Ends a slice three iterations past the point of largest curvature of (log |b - A x|, log |x|), and returns that
   /// iterate: Hansen and O'Leary (1993), doi 10.1137/0914086. One more image in memory.
   bool l_curve = false;
-  /// cgls: keeps every gradient orthogonal to the first so many, as they all are in exact arithmetic. What rounding
-  /// brings back of them (the largest singular values, above all) costs iterations: one or two in floats, more in 16
-  /// bits. An image more in memory for each, no more sums over ranks; given up for a slice where they make up half of a
-  /// later gradient. Paige (1971), The computation of eigenvalues and eigenvectors of very large sparse
-  /// matrices.
+  /// cgls: keeps every gradient orthogonal to this number of first gradients, as in exact arithmetic all of them are.
+  /// Otherwise rounding errors bring back components along the first ones (the largest singular values above all),
+  /// which costs one or two iterations in float, and more with 16-bit values. Memory: an image of each slice for each;
+  /// no additional reductions. Ended for a slice in which these components make up half of a later gradient. Paige
+  /// (1971), The computation of eigenvalues and eigenvectors of very large sparse matrices.
   int reorthogonalise = 1;
-  double relaxation = 1;     ///< w of sirt
+  double relaxation = 1;     ///< sirt: w
   bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
-  /// Called after every iteration, the same on all ranks; true: end.
+  /// Called after every iteration, on all ranks; all slices end where it returns true on some rank. Costs a reduction.
   std::function<bool(const State&)> callback;
 };
 
-/// The methods and the options, described; Error(usage) at an option that does not fit the method.
+/// The methods with their options, and the descriptions of all options. check(): Error(usage) for values out of range
+/// and for options that the method does not have.
 std::span<const Described> methods();
 std::span<const Option<ReconstructOptions>> reconstruct_options();
 void check(const ReconstructOptions& options);
 
 struct ReconstructResult {
-  /// By iteration from 0, then slice: |b - A x| by the recurrence, |A^T (b - A x)|.
+  /// By iteration from 0, then slice: |b - A x| by the recurrence, and the gradient's norm (see tolerance).
   std::vector<std::vector<double>> residual, gradient;
   std::vector<int> iterations;  ///< of each slice
   std::vector<End> end;
@@ -68,11 +70,13 @@ struct ReconstructResult {
   double seconds = 0;
 };
 
-/// Slices are the columns of b (sinograms) and x (images: the start on entry, zero for none). Collective. One product
-/// with A and one with A^T an iteration, and two sums over ranks (cgls) or one (sirt), of a number a slice each. Sums
-/// are formed in double, in one order for any number of threads. Slices together are the slices alone to rounding.
-/// Needs two more images and two more sinograms a slice. Error(usage) on vectors that do not fit A or options out of
-/// range.
+/// Reconstructs slices: the columns of b are their sinograms, those of x their images (on entry the initial guess).
+/// Collective. An iteration costs one product with A and one with A^T, and three reductions (cgls) or two (sirt), one
+/// of them during the product with A^T, of a number for each slice (cgls: more with reorthogonalise; l_curve: one
+/// reduction more). Sums are formed in double, in one order for any number of threads. A slice has the same result
+/// alone and among others, to rounding. Memory for each slice: 2 sinograms, and 2 images (sirt: 1) besides those of
+/// reorthogonalise and l_curve. Error(usage): vectors that do not fit A, options out of range; Error(usage) also for
+/// A.fault().
 template <class T>
 ReconstructResult reconstruct(const op::Operator<T, Host>& A, const layout::Vector<T>& b, layout::Vector<T>& x,
                               const ReconstructOptions& options = {});

@@ -1,5 +1,5 @@
-// Boxes: a set of cells of a rectangular domain as a union of boxes, each owned by a rank: whole rectangles, L-shapes,
-// the levels of an adaptive mesh.
+// Boxes: a set of cells of a rectangular domain as a union of boxes, each owned by a rank, such as whole rectangles,
+// L-shapes, or the levels of an adaptive mesh.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -19,6 +19,7 @@ struct CellBox {
   std::array<Global, 3> lower{0, 0, 0}, upper{1, 1, 1};
   Global size(int axis) const { return upper[std::size_t(axis)] - lower[std::size_t(axis)]; }
   Global cells() const { return size(0) * size(1) * size(2); }
+  /// Whether the box contains cell c.
   bool holds(const std::array<Global, 3>& c) const {
     for (std::size_t a = 0; a < 3; ++a)
       if (c[a] < lower[a] || c[a] >= upper[a]) return false;
@@ -56,23 +57,23 @@ struct Domain {
   bool uniform(int axis) const;
 };
 
-/// A periodic axis of one cell, which is its own neighbour: nothing flows along it.
+/// Whether an axis is periodic and has one cell, which is its own neighbour: there is no flux along it.
 inline bool couples_itself(const Domain& d, int axis) {
   return d.periodic(axis) && d.cells(axis) == 1;
 }
 
-/// The boxes of all ranks. Boxes of one rank that make up a larger box are merged into patches, which need no exchange
-/// inside. Vectors hold the cells of a rank's patches one after the other, in each the first axis fastest; with a
-/// single patch this is the natural order of the grid.
+/// The boxes of all ranks. Boxes of one rank that together form a larger box are merged into a patch, which needs no
+/// exchange inside. Vectors hold the cells of a rank's patches one after the other, in each the first axis fastest;
+/// with a single patch this is the natural order of the grid.
 class Boxes {
  public:
-  /// CellBox b belongs to rank owners[b]; the same lists on all ranks. Local: all ranks know all boxes.
+  /// boxes[b] belongs to rank owners[b]; the same lists on all ranks. Local: all ranks know all boxes.
   /// Error(usage) unless the boxes lie in the domain, do not overlap, and owners are ranks.
   Boxes(comm::Communicator comm, Domain domain, std::span<const CellBox> boxes, std::span<const int> owners);
   /// The whole domain in boxes of `edge` cells (the last of an axis may be smaller; 0: one box for each rank, as cubic
   /// as possible), distributed to the ranks in runs of equal work along Hilbert's curve.
   static Boxes whole(comm::Communicator comm, Domain domain, std::array<Global, 3> edge = {0, 0, 0});
-  /// The boxes of `edge` cells, among those that make up the domain, whose centre `is_inside`.
+  /// As whole(), with those boxes only for whose centre (x, y, z) `is_inside` is true.
   static Boxes within(comm::Communicator comm, Domain domain, std::array<Global, 3> edge,
                       const std::function<bool(double, double, double)>& is_inside);
 
@@ -97,7 +98,7 @@ class Boxes {
   /// The same boxes on fewer ranks: those of rank r move to rank r / factor. The cuts are the ends of the merged boxes.
   Boxes gathered(int factor) const;
   /// The boxes of coarser cells: parent[axis][i] is the coarse cell that contains cell i. `keep`: the cuts are the
-  /// images of these cuts; else the ends of the merged boxes.
+  /// images of this object's cuts; else the ends of the merged boxes.
   Boxes coarsened(Domain coarse, const std::array<std::vector<Local>, 3>& parent, bool keep) const;
   /// Global index of a cell; -1 where there is none. Cells beyond a periodic end are mapped to the other end.
   Global index(std::array<Global, 3> cell) const;
@@ -121,14 +122,14 @@ class Boxes {
 /// The source of each ghost cell in one layer around this rank's patches, without edges and corners. Order: by patch,
 /// by side (low x, high x, low y, ..), by position on the side (first axis fastest).
 struct Halo {
-  static constexpr Local nothing = -1;  ///< beyond the end of the domain or of the boxes
+  static constexpr Local nothing = -1;  ///< there is no such cell: beyond the end of the domain, or in no box
   std::vector<Local> source;            ///< own position, or remote(i) of the pattern's ghost i, or nothing
   std::vector<std::size_t> start;       ///< of side s of patch p: start[6 p + s]
   std::shared_ptr<const comm::Pattern> pattern;
   static constexpr Local remote(Local ghost) { return -2 - ghost; }
   static constexpr bool is_remote(Local source) { return source <= -2; }
   static constexpr Local ghost(Local source) { return -2 - source; }
-  /// Only the cells for which `needed(patch, side, cell)` (the ghost's own coordinates); others are `nothing`.
+  /// Only ghosts for which `needed(patch, side, cell)` is true (cell: the ghost's coordinates); others are `nothing`.
   /// Collective.
   static Halo build(const Boxes& boxes,
                     const std::function<bool(std::size_t, int, const std::array<Global, 3>&)>& needed = {});

@@ -25,9 +25,9 @@ enum class Mean {
 };
 
 /// a, b and the fields alpha (at the centres of this rank's cells, in the order of vectors) and beta (on faces). Faces
-/// of axis d: patch after patch, first axis fastest, a patch of n cells along d has n + 1 of them; a face shared by two
-/// patches, or by both ends of a period, has one value. Empty: 1 everywhere. For the fourth-order stencil all are
-/// averages, over cells and faces.
+/// of axis d: patch after patch, first axis fastest; a patch of n cells along d has n + 1 of them. A face that two
+/// patches share, or the two ends of a period, has to have the same value in both places. Empty: 1 everywhere. For the
+/// fourth-order stencil the values are averages over cells and over faces.
 template <Scalar T>
 struct Coefficients {
   double a = 0, b = 1;
@@ -37,7 +37,7 @@ struct Coefficients {
 };
 
 /// Centres of this rank's cells in the order of vectors, or of the faces along an axis in the order of
-/// Coefficients::beta: x, y, z one after the other; axes that the domain lacks at 0.5. Both ends of a period have the
+/// Coefficients::beta: x, y, z of each; 0.5 along axes that the domain lacks. Faces at both ends of a period have the
 /// coordinate of its beginning. Local.
 std::vector<double> centres(const Boxes& boxes);
 std::vector<double> face_centres(const Boxes& boxes, int axis);
@@ -58,21 +58,22 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
 /// size this is a alpha u - b div(beta grad u) by 3, 5 or 7 points, of second order.
 /// At an end of the domain: Dirichlet, u = g on the face, the cell's centre half a width away (a linear ghost, 2 g -
 /// u_i); Neumann, the flux is given; periodic. Faces between a cell and a missing one are Dirichlet. The data g enter
-/// the right-hand side (boundary_terms). A is symmetric; singular where a = 0 and no face is Dirichlet (singular()):
-/// the null space then is the constants.
+/// the right-hand side (boundary_terms). A is symmetric (the fourth-order stencil only where all axes are periodic and
+/// coefficients constant); singular where a = 0 and no face is Dirichlet (singular()): the null space then is the
+/// constants.
 /// Memory: 3 coefficients and a diagonal for each cell. A product reads these and x once and writes y once; one
-/// exchange of a layer of cells. Any number of columns in one exchange. Same bits for any number of ranks, boxes and
+/// exchange of a layer of cells (fourth order: two) for all columns. Same bits for any number of ranks, boxes and
 /// threads.
 template <Scalar T>
 class FiniteVolume final : public Operator<T, Host> {
  public:
-  /// Collective. Error(usage) where the coefficients' lengths do not fit, or the boxes do not allow the stencil; values
-  /// that are not finite are reported by fault().
+  /// Collective. Error(usage): coefficients of other lengths, a or b not finite, a stencil that these boxes do not
+  /// allow. Coefficients that are not finite are reported by fault().
   FiniteVolume(Boxes boxes, const Coefficients<T>& coefficients);
   ~FiniteVolume() override;
 
   std::string name() const override { return "finite volume"; }
-  /// Where A is symmetric; the adjoint product is the product.
+  /// True where A is symmetric: the adjoint product is the product.
   bool has_adjoint() const override { return is_symmetric(); }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override { return diagonal_; }
@@ -82,14 +83,14 @@ class FiniteVolume final : public Operator<T, Host> {
 
   const Boxes& boxes() const { return boxes_; }
   bool singular() const { return singular_; }
-  /// Whether all cells but those at the ends have the same coefficients.
+  /// Whether all cells, except those at the ends of the domain, have the same coefficients.
   bool is_constant() const { return constant_; }
   bool is_symmetric() const;
   CellStencil stencil() const { return stencil_; }
-  /// The contribution of the boundary data to the right-hand side, for this rank's cells: c_F g at a Dirichlet face,
-  /// where g is the value, and b g |F| / V at a Neumann face, g being beta du/dn, outwards; with a wide stencil the
-  /// contribution of g to the ghosts, averaged over faces. Local. Error(usage): a flux with the fourth-order stencil
-  /// and coefficients that vary.
+  /// The contribution of the boundary data g to the right-hand side, for this rank's cells: c_F g at a Dirichlet face
+  /// (g = `value`), and b g |F| / V at a Neumann face (g = `flux` = beta du/dn, outwards); with a wide stencil from
+  /// ghosts computed with the averages of g over faces. Local. Error(usage): a flux with the fourth-order stencil and
+  /// coefficients that vary.
   std::vector<T> boundary_terms(const Field& value, const Field& flux = {}) const;
   /// f at the centres (for the fourth-order stencil: its averages over cells, by two Gauss points along each axis)
   /// times V_i / V: the right-hand side without boundary terms. Local.
@@ -98,7 +99,8 @@ class FiniteVolume final : public Operator<T, Host> {
   std::vector<T> volumes() const;
   /// This rank's rows of the matrix. Local.
   Rows<T> rows() const;
-  /// On one rank, with one or two columns: the sweep of each step follows its product by a few lines, in cache.
+  /// On one rank, with one or two columns and 7 points, the sweep of each step is done a few lines after its product,
+  /// while these are in cache.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
 
@@ -110,11 +112,12 @@ class FiniteVolume final : public Operator<T, Host> {
   const T* faces(int axis, std::size_t patch) const;
   /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
   const std::vector<T>& mass() const { return mass_; }
-  /// The operator on coarser cells: parent[axis][i] is the coarse cell of cell i, `coarse` their boxes, whose patches
-  /// correspond one to one. beta on a coarse face is the larger of its mean over the face and the series conductance of
-  /// the fine faces between the coarse centres (a coarse correction that is too small does no harm); alpha is the mean
-  /// over the cell. A wide stencil is kept, with means over faces only, where pairs of cells were joined and every
-  /// non-periodic axis has at least four cells; otherwise the coarse operator has 7 points. Collective; one exchange.
+  /// The operator on coarser cells: parent[axis][i] is the coarse cell of cell i, `coarse` the boxes of the coarse
+  /// cells, whose patches correspond one to one to these. beta on a coarse face is a mean over its fine faces, for each
+  /// of them the larger of beta and the series conductance from coarse centre to coarse centre (a coarse correction
+  /// that is too small does no harm); alpha is the mean over the cell. A wide stencil is kept, without series
+  /// conductances, where pairs of cells were joined along each coarsened axis and every non-periodic axis has at least
+  /// four coarse cells; otherwise the coarse operator has 7 points. Collective; one exchange.
   std::unique_ptr<FiniteVolume> coarsened(Boxes coarse, const std::array<std::vector<Local>, 3>& parent) const;
   /// The same operator with its cells on other ranks (Boxes::gathered). Collective.
   std::unique_ptr<FiniteVolume> moved(Boxes to) const;
@@ -138,8 +141,7 @@ class FiniteVolume final : public Operator<T, Host> {
   friend class FiniteVolume;
   struct Parts;
   FiniteVolume(Boxes boxes, double unit);
-  /// Coefficients of the two faces along each axis of the ghost cells, in the order of the halo.
-  /// Collective.
+  /// For each ghost cell of the halo, in its order: the coefficients of its two faces along each axis. Collective.
   std::vector<T> faces_beside() const;
   /// Sets the diagonal and the global properties from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
@@ -160,7 +162,7 @@ class FiniteVolume final : public Operator<T, Host> {
   std::unique_ptr<Parts> parts_;
 };
 
-/// The cells of this rank's patch p in global coordinates, natural order: f(local position, x, y, z).
+/// Calls f(local position, x, y, z) for the centres of this rank's cells, in the order of vectors.
 template <class F>
 void each_cell(const Boxes& boxes, F&& f) {
   const Domain& d = boxes.domain();

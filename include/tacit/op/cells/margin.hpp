@@ -1,4 +1,4 @@
-// Margin: arrays of this rank's patches with layers of ghost cells, including edges and corners.
+// Margin: arrays of this rank's patches padded by layers of ghost cells, including edges and corners.
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
@@ -12,8 +12,9 @@
 
 namespace tacit::op {
 
-/// The layout of padded arrays, with `width` ghost cells around each patch, and their exchange. Ghosts are filled from
-/// other patches and from the other end of a period; cells beyond an end of the domain, or in no box, are not changed.
+/// The layout of padded arrays, with `width` layers of ghost cells around each patch, and their exchange. Ghosts are
+/// filled from other patches and from the other end of a period; those beyond an end of the domain, or in no box, are
+/// not changed.
 class Margin {
  public:
   struct Patch {
@@ -35,7 +36,7 @@ class Margin {
   std::span<const Patch> patches() const { return patches_; }
   const std::shared_ptr<const comm::Pattern>& pattern() const { return pattern_; }
 
-  /// Copies own cells, in the order of vectors and `columns` apart, to a padded array. Local.
+  /// Copies own cells, in the order of vectors and at stride `columns`, to a padded array. Local.
   template <class T>
   void load(const T* own, T* padded, std::size_t columns = 1) const {
     const T* from = own;
@@ -46,6 +47,7 @@ class Margin {
           for (std::ptrdiff_t i = 0; i < p.n[0]; ++i) to[i] = from[std::size_t(i) * columns];
         }
   }
+  /// Copies own cells back, in the order of vectors. Local.
   template <class T>
   void store(const T* padded, T* own) const {
     for (const Patch& p : patches_)
@@ -92,11 +94,11 @@ class Margin {
   std::shared_ptr<const comm::Pattern> pattern_;
 };
 
-/// The data given at an end of a line of cells, for average_weights.
+/// What average_weights is given at an end of a line of cells.
 enum class Given { nothing, value, slope };
-/// Weights w with: the average over [low, high] of the polynomial that has the averages u_k over the cells between
-/// `faces` (ascending, one more than cells), and the value or slope d at `end`, is sum w_k u_k (+ w_last d). There is
-/// one weight for each cell, and one more where d is given.
+/// Weights w of an extrapolation: let p be the polynomial with the averages u_k over the cells between `faces`
+/// (ascending, one more than cells) and, where given, the value or slope d at `end`. Then the average of p over [low,
+/// high] is sum w_k u_k (+ w_last d). There is one weight for each cell, and one more where d is given.
 std::vector<double> average_weights(std::span<const double> faces, Given given, double end, double low, double high);
 
 }  // namespace tacit::op

@@ -1,4 +1,4 @@
-// Wide: stencils of a finite-volume operator with neighbours beyond the faces of a cell: 27 points, fourth order.
+// Wide: finite-volume stencils that reach beyond the neighbours across a cell's faces: 27 points, and fourth order.
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -25,9 +25,10 @@ std::string refusal(const Boxes& boxes, CellStencil stencil);
 
 /// y = A u by one of the wide stencils for the cells of this rank, on padded arrays (margin.hpp).
 ///
-/// 27 points, on cubes of edge h: -b (128/30 .. at the cell, 14/30 at 6 faces, 3/30 at 12 edges, 1/30 at 8 corners) /
-/// h^2 (in the plane 20, 4, 1 of 6). The error is h^2/12 lap lap u: second order with the right-hand side f, fourth
-/// order with f - h^2/12 lap f (a = 0). Ghosts beyond an end are linear extrapolations.
+/// 27 points, on cubes of edge h: b (128/30 at the cell, -14/30 at 6 faces, -3/30 at 12 edges, -1/30 at 8 corners) /
+/// h^2 (in the plane 20/6, 4/6 and 1/6). With a = 0 and b = 1, A u = f + h^2/12 lap f + O(h^4) for -lap u = f: second
+/// order with the right-hand side f, fourth order with f + h^2/12 lap f. Ghosts beyond an end are linear
+/// extrapolations.
 ///
 /// Fourth order, for averages over cells, c = b <beta> of faces: the flux through a face between cells q - 1 and q is
 /// -(1/12h) (c (15 (u_q - u_q-1) - (u_q+1 - u_q-2)) + 1/4 sum over transverse t of (c_+t - c_-t) ((u_q+t - u_q-1+t) -
@@ -55,11 +56,11 @@ class Wide {
   void fill_ends(T* u) const;
   /// A u for line (j, k) of a patch whose ghosts are filled. Local.
   void line(const T* u, std::size_t patch, std::ptrdiff_t j, std::ptrdiff_t k, T* out) const;
-  /// This rank's rows as pairs (cell, coefficient) with cells in coordinates of the domain; equal cells are to be
-  /// summed. Local.
+  /// The row of cell (i, j, k) of a patch: pairs of a cell, in coordinates of the domain (a period may occur several
+  /// times), and its coefficient. Local.
   using Entry = std::pair<std::array<Global, 3>, double>;
   std::vector<Entry> row(std::size_t patch, std::ptrdiff_t i, std::ptrdiff_t j, std::ptrdiff_t k) const;
-  /// The diagonal, and the row sums of magnitudes, of own cells. Local.
+  /// The diagonal, and the sums of magnitudes of each row, for own cells. Local.
   std::vector<T> diagonal() const;
   std::vector<T> row_sums() const;
   /// The contribution of boundary data to the right-hand side: values on Dirichlet ends, outward slopes du/dn on

@@ -41,8 +41,8 @@ struct Batch {
   int list = 0;                     ///< 0: dense and V^H, 1: U
   std::size_t first = 0, last = 0;  ///< tasks, in order
   Local least_rows = 0, most_rows = 0, least_columns = 0, most_columns = 0;
-  double numbers = 0;  ///< of the matrix
-  double stored = 0;   ///< with padding
+  double numbers = 0;  ///< of the matrix, without padding
+  double stored = 0;   ///< numbers with padding
   double seconds = 0;  ///< of the last product of one column
   /// Thread blocks of 32 rows that a kernel sized for the largest task starts, and those that have work.
   double started = 0, working = 0;
@@ -59,7 +59,7 @@ struct BatchTask {
   Local rows, columns, begin;
 };
 
-/// The order of the tasks of one list, and its batches by position in that order (list is 0). Local; O(n log n).
+/// The order of the tasks of one list, and its batches as ranges of that order (Batch::list is 0). Local; O(n log n).
 /// Error(usage): count or queues below 1, ranges that are not ascending.
 std::pair<std::vector<std::size_t>, std::vector<Batch>> plan_batches(const std::vector<BatchTask>& tasks,
                                                                      const BatchOptions& options);

@@ -12,31 +12,31 @@
 namespace tacit::op {
 
 struct WantedBlock {
-  Block block;  ///< crosses where it is admissible, else all entries
+  Block block;  ///< made by crosses where it is admissible, else from all entries
   Tolerance tolerance;
 };
 
 /// A block before recompression: the crosses of ACA, or all entries.
 template <Scalar T>
 struct RawBlock {
-  /// Too many crosses, or an entry that is not finite: the entry function has to be used.
+  /// The block needs too many crosses or has an entry that is not finite: HMatrix then uses the entry function.
   bool given_up = false;
   bool dense = false;
   Local rank = 0;
   std::vector<T> u, v;  ///< rows x rank, columns x rank: B = U V^T; dense: u holds rows x columns
   /// Not empty: already recompressed and truncated as by compress(), B = U diag(sigma) V^T with orthonormal U and V.
   std::vector<real_t<T>> sigma;
-  double norm = 0;  ///< Frobenius, of the crosses' sum
+  double norm = 0;  ///< Frobenius, of the sum of the crosses
   double error = 0;
   Global entries = 0;  ///< evaluated
 };
 
-/// HMatrix does the rest (recompression, comparison with all entries, precision, storage).
+/// Makes raw blocks; HMatrix completes them (recompression where missing, comparison with all entries, storage).
 template <Scalar T>
 class BlockMaker {
  public:
   virtual ~BlockMaker() = default;
-  /// Makes the first blocks of `wanted`, as many as there is room for, at least one; returns their number. Local.
+  /// Makes the first blocks of `wanted`, at least one and as many as memory allows; returns their number. Local.
   /// Error(usage) for options that it does not support.
   virtual std::size_t make(std::span<const WantedBlock> wanted, const CompressOptions& options) = 0;
   /// Block k of the last make(). To be called once for each, from any thread.
@@ -66,8 +66,8 @@ inline bool tracks_norm(const Tolerance& tolerance, const CompressOptions& optio
   return tolerance.relative > 0 || !options.recompress;
 }
 
-/// Shares of a block's tolerance; their squares and that of storage sum to at most 1. Crosses get a small share because
-/// more of them are cheap, and recompression removes the excess.
+/// Shares of a block's tolerance for crosses and for recompression; their squares and that of the share for storage sum
+/// to at most 1. Crosses get a small share, since additional ones are cheap and recompression removes the excess.
 inline constexpr double cross_share = 0.35, cut_share = 0.75;
 
 }  // namespace tacit::op

@@ -34,8 +34,9 @@ struct Block {
   bool is_diagonal() const { return column_begin < row_end && row_begin < column_end; }
 };
 
-/// The leaves of the block tree, depth first: they cover every entry once. A block that is not admissible is divided in
-/// both clusters, or in the one that is no leaf; two leaves give a dense block. Local; O(number of leaves).
+/// The leaves of the block tree, depth first: they cover every entry once. A block that is not admissible is divided
+/// along both of its clusters, or along the one that is not a leaf; two leaves give a dense block. Local; O(number of
+/// leaves).
 /// Error(usage) unless eta > 0.
 std::vector<Block> block_tree(const ClusterTree& rows, const ClusterTree& columns, const Admissibility& admissibility);
 

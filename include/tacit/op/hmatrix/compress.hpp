@@ -1,5 +1,5 @@
-// Compression: approximates a block, given by its entries, as U diag(sigma) V^H of low rank; it stays dense where that
-// is not smaller.
+// Compression: approximates a block, given by its entries, by U diag(sigma) V^H of low rank where that is smaller than
+// the dense block.
 #pragma once
 
 #include <tacit/base/names.hpp>
@@ -13,8 +13,8 @@
 
 namespace tacit::op {
 
-/// out(i, j) = A(rows[i], columns[j]), column after column: out[i + j rows.size()]. Indices are the caller's own
-/// numbers.
+/// out(i, j) = A(rows[i], columns[j]), stored by columns: out[i + j rows.size()]. Indices are in the caller's
+/// numbering, not in that of a tree.
 template <Scalar T>
 using EntryFunction = std::function<void(std::span<const Global> rows, std::span<const Global> columns, T* out)>;
 
@@ -28,12 +28,12 @@ enum class Norm { frobenius, spectral };
 
 struct CompressOptions {
   Compression method = Compression::aca_plus;
-  /// QR of both factors and the singular values of the small product, truncated at the tolerance (Bebendorf and Kunis
+  /// Recompress by QR of both factors and the SVD of the small product, truncated at the tolerance (Bebendorf and Kunis
   /// 2009); ranks become those of the SVD.
   bool recompress = true;
   /// Before a block is accepted, sample rows and columns that no cross has used.
   bool verify = true;
-  /// The number of rows, and of columns, in each such sample.
+  /// The number of rows, and of columns, in each of these samples.
   int samples = 2;
   /// Blocks of up to this many entries are compared with all their entries.
   Global settled = 0;
@@ -41,8 +41,8 @@ struct CompressOptions {
   Norm truncation = Norm::frobenius;
   /// A block that would need a higher rank is kept dense. 0: limited only by the size of the dense block.
   Local max_rank = 0;
-  /// Low-rank blocks are truncated to this rank whatever the error, for preconditioning. Two more crosses than that are
-  /// computed, and nothing is sampled. 0: not truncated.
+  /// Low-rank blocks are truncated to this rank regardless of the error, for preconditioning. ACA then stops two
+  /// crosses later (without recompression at this rank) and samples nothing. 0: not truncated.
   Local cut_rank = 0;
 };
 
@@ -65,8 +65,9 @@ struct Tolerance {
   double of(double norm) const { return std::hypot(relative * norm, absolute); }
 };
 
-/// Compresses the block of these rows and columns. Local; for rank r and the crosses about (r + 4)(m + n) entries and 6
-/// r^2 (m + n) operations. With verify, it goes on when sampled rows and columns contradict the stopping criterion.
+/// Compresses the block of these rows and columns. Local; for an m x n block of rank r by crosses about (r + 4)(m + n)
+/// entries and 6 r^2 (m + n) operations. With verify, crosses are added until sampled rows and columns confirm the
+/// stopping criterion.
 /// Error(input) with both indices when an entry is not finite; exceptions of the entry function are passed on.
 template <Scalar T>
 Compressed<T> compress(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns,

@@ -35,9 +35,9 @@ struct DeviceBlocksOptions {
 struct DeviceBlocksCounts {
   Global batches = 0;     ///< calls of make()
   Global rounds = 0;      ///< launches of the cross kernel: 1 for each batch, and more for blocks that had to wait
-  Global waited = 0;      ///< blocks that had to wait, summed over rounds
+  Global waited = 0;      ///< blocks that had to wait for memory, summed over rounds
   Global cut = 0;         ///< blocks recompressed on the device; the others are recompressed on the host
-  Global given_up = 0;    ///< blocks left to the entry function
+  Global given_up = 0;    ///< blocks that the host computes by the entry function
   double entries = 0;     ///< evaluated on the device
   double bytes_back = 0;  ///< crosses and entries copied to the host
   double cross_seconds = 0, cut_seconds = 0, entry_seconds = 0;  ///< of the kernels, including copies of states

@@ -17,7 +17,7 @@ struct Hash {
     return z ^ (z >> 31);
   }
   TACIT_HD Local below(Local n) { return Local(next() % std::uint64_t(n)); }
-  /// The generator of a block.
+  /// The generator for a block of this size.
   TACIT_HD static Hash of(Local rows, Local columns) {
     return {std::uint64_t(rows) * 0x10001u + std::uint64_t(columns)};
   }

@@ -36,7 +36,7 @@ enum class StoragePrecision {
 
 enum class ErrorMeasure {
   matrix,  ///< norm(A - A_H) <= tolerance norm(A), Frobenius: every stored number gets an equal share of the error
-  block    ///< the same bound for each block (HACApK, hmat, htool): stricter, and larger
+  block    ///< the same bound for each block (HACApK, hmat, htool): stricter, and more memory
 };
 
 enum class Symmetry {
@@ -56,16 +56,16 @@ struct HMatrixOptions {
   /// triangles. Error(usage) where sampled rows differ from their columns by more than the tolerance. Needs one tree
   /// and one space.
   Symmetry symmetry = Symmetry::none;
-  /// The most rows of A that are sampled to estimate its norm before compression and to measure the error after it.
-  /// They cost sampled_rows n entries. Where the measured error exceeds three tolerances and compress.verify is set,
-  /// all blocks are made again with 16 sampled rows and columns each, and are compared with all entries where a block
-  /// has fewer than 2^16 (or the matrix at most 2^26): slow but safe. If the error remains, or verify is off, the
-  /// report has a warning.
+  /// The number of rows of A that are sampled to estimate its norm before compression and to measure the error after
+  /// it; all rows where there are fewer. They cost sampled_rows n entries (twice that with symmetry). Where the
+  /// measured error exceeds three tolerances and compress.verify is set, all blocks are made again with 16 sampled rows
+  /// and columns each, and those of up to 2^16 entries (all, where the matrix has up to 2^26) are compared with all
+  /// their entries: slow but safe. If the error remains, or verify is off, the report has a warning.
   int sampled_rows = 32;
   /// Whether the entry function may be called from several threads at once.
   bool concurrent = true;
-  /// The most rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts between ranks are
-  /// moved to equal bytes, and blocks that change their rank are compressed again.
+  /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
+  /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
   int balance_rounds = 2;
 };
 
@@ -107,16 +107,16 @@ struct HMatrixReport {
   std::vector<std::string> warnings;       ///< a measured error of more than three tolerances
 };
 
-/// A_ij = entry(i, j) with the geometry of rows i and columns j given by the trees. By kind of space:
-///  - replicated: every rank holds all of x, and contiguous rows of A, in the order of the tree, of equal
-///    measured bytes; a product ends in a gather, which start() posts. As in HACApK, but no row is shared by ranks, so
-///    that all hold the same bits.
-///  - distributed: the same rows; start() fetches the elements of x that a rank's blocks touch, and results are sent to
-///    the ranks that own them.
+/// A_ij = entry(i, j); the trees give the geometry of rows i and columns j. A rank has contiguous rows of A in the
+/// order of the tree, chosen for equal bytes. By kind of space:
+///  - replicated: every rank holds all of x; a product ends in a gather, which start() posts. As in HACApK, but no row
+///    is shared by ranks, so that all hold the same bits.
+///  - distributed: start() fetches the elements of x that a rank's blocks touch, and results are sent to the ranks that
+///    own them.
 /// A block divided between ranks is compressed in parts, so results for different numbers of ranks agree to the
 /// tolerance only; for different numbers of threads they agree to the bit. Cost: O(n log n) numbers, which a product
-/// reads once (cost().bytes). With replicated vectors a rank sends its rows of y to all others; with distributed ones
-/// it sends its elements of x to the ranks that touch them, in general all that are not empty.
+/// reads once (cost().bytes; with symmetry V twice). With replicated vectors a rank sends its rows of y to all others;
+/// with distributed ones it sends its elements of x to the ranks that touch them, in general all that are not empty.
 template <Scalar T>
 class HMatrix final : public Operator<T, Host> {
  public:
@@ -126,9 +126,9 @@ class HMatrix final : public Operator<T, Host> {
   /// rounding; Error(input) naming row and column for an entry that is not finite. An exception of the entry function
   /// on one rank is thrown by all. The entry function is called with the caller's indices, during construction only.
   ///
-  /// With a `maker` of the same entries (device_blocks.hpp) on every rank, the maker makes the blocks. The entry
-  /// function is then used for the sampled rows, for blocks that the maker gives up, and for all blocks where squares
-  /// of entries would overflow or underflow.
+  /// With a `maker` for the same entries (device_blocks.hpp) on every rank, it computes the blocks. The entry function
+  /// is then used for the sampled rows, for blocks that the maker gives up, for comparisons with all entries, and for
+  /// all blocks where squares of entries would overflow or underflow.
   HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree> rows,
           std::shared_ptr<const ClusterTree> columns, const EntryFunction<T>& entry, const HMatrixOptions& options = {},
           BlockMaker<T>* maker = nullptr);
@@ -161,7 +161,7 @@ class HMatrix final : public Operator<T, Host> {
   const HMatrixOptions& options() const { return options_; }
   /// This rank's rows of A: positions [first, second) in the order of the row tree.
   std::pair<Local, Local> own_rows() const;
-  /// The same, with the transfer of vectors to and from these rows.
+  /// The transfer of vectors to and from own_rows().
   const OwnRows<T>& rows() const;
   /// The blocks of the square part of A with own_rows() as rows and columns; with symmetry both triangles. Only those
   /// for which `wanted` is true (empty: all). Local; memory: the blocks returned. Error(usage) unless rows and columns
@@ -178,7 +178,7 @@ class HMatrix final : public Operator<T, Host> {
   /// this copies the matrix. Results agree to rounding; with several queues their last bits vary. Local; give the same
   /// options on all ranks. Error(usage): as plan_batches(); with symmetry.
   void use_batches(const BatchOptions& options);
-  /// Goes back to the operator's own product.
+  /// Ends use_batches(): later products are the operator's own again. Local.
   void use_own_product();
   /// This rank's plan and the seconds of its last product; null without batches.
   const BatchReport* batches() const;

@@ -24,23 +24,24 @@ struct DeviceProductOptions {
   BlockDeal deal = BlockDeal::rows;
 };
 
-/// y = A x with x and y on every device of every process. In a product each device multiplies its blocks (U and V of a
-/// block are on one device, so t = V^T x is not copied); partial results are added on the first device in the order of
-/// the devices; the rank's rows are copied to the host and gathered over the ranks; and y is copied to all devices. The
-/// host waits twice: before and after the messages. There is no reduction between ranks. float and double.
+/// y = A x with x and y, of one column, on every device of every process. In a product each device multiplies its
+/// blocks (U and V of a block are on one device, so t = V^T x is not copied); partial results are added on the first
+/// device in the order of the devices; the rank's rows are copied to the host and gathered over the ranks; and y is
+/// copied to all devices. The host waits twice: before and after the messages. There is no reduction between ranks.
+/// float and double.
 ///
 /// start() enqueues the multiplication and the copy of the own rows to the host, and returns. The rows are sent to the
-/// other ranks when the host next waits for sums (with DeviceOverlap::copy: after that), so that sweeps started after
-/// start() overlap with the messages. One product at a time. Copies of a product: for D devices of which d have a part,
-/// d - 1 to the first (through the host: there and back), the own rows to the host, and D from it (or one from it and D
-/// - 1 between devices).
+/// other ranks when the host next waits for sums (with DeviceOverlap::copy: in wait()), so that sweeps started after
+/// start() overlap with the messages. One product at a time. Copies of a product: for D devices of which d have blocks,
+/// d - 1 partial results to the first device (through the host: there and back), the own rows to the host, and y to the
+/// D devices from the host (or to one from the host and D - 1 times between devices).
 template <Scalar T, Memory M>
 class HMatrixOnDevices final : public Operator<T, Group<M>> {
  public:
   using Vector = layout::Vector<T, Group<M>>;
 
-  /// Copies A's numbers to the devices; `matrix` is kept for the transfer of vectors between ranks. Collective.
-  /// Error(usage) unless its vectors are replicated or it has one rank, and where it is stored by one triangle.
+  /// Copies the matrix to the devices; `matrix` is kept for the transfer of vectors between ranks. Collective.
+  /// Error(usage) unless its vectors are replicated or it has one rank, and where only one triangle is stored.
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::Devices<M>> devices,
                    const DeviceProductOptions& options = {});
   ~HMatrixOnDevices() override;
@@ -58,7 +59,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
 
   /// Bytes of the matrix on each device, which a product reads.
   const std::vector<double>& bytes() const { return bytes_; }
-  /// The range of rows in which each device has blocks, relative to the rank's first row.
+  /// The range of rows that each device's blocks lie in, relative to the rank's first row.
   std::span<const std::pair<Local, Local>> rows() const { return rows_; }
 
  protected:

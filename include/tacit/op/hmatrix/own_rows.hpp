@@ -12,10 +12,10 @@
 
 namespace tacit::op {
 
-/// Rank r has positions [cuts[r], cuts[r + 1]) of the tree's order, whatever elements of the space it owns. The
-/// elements of a vector are sent to the ranks that have their rows (get) and back (put): for distributed vectors with
-/// one message to each neighbour, for replicated ones get needs no message and put is a gather. All with k interleaved
-/// columns.
+/// Rank r has positions [cuts[r], cuts[r + 1]) of the tree's order, independent of the elements of the space that it
+/// owns. get sends the elements of a vector to the ranks that have their rows, put sends them back: for distributed
+/// vectors by one message to each neighbour; for replicated ones get needs no message, and put is a gather. All
+/// functions take k interleaved columns; get and put are collective.
 template <Scalar T>
 class OwnRows {
  public:

@@ -1,5 +1,5 @@
-// Blocks of an H-matrix from their entries, as team kernels: ACA on many admissible blocks at once, one team for each,
-// and all entries of dense blocks. The algorithm, its tolerances and its random numbers are those of the host
+// Computes blocks of an H-matrix from their entries by team kernels: ACA on many admissible blocks at once, one team
+// for each, and all entries of dense blocks. The algorithm, its tolerances and its random numbers are those of the host
 // (src/op/hmatrix/crosses.hpp), so that pivots and ranks are the same up to rounding.
 // The entries come from a compiled functor that is copied into the kernel:
 //
@@ -29,7 +29,7 @@ namespace tacit::op {
 struct CrossTask {
   Local begin[2];  ///< in the orders of the trees
   Local count[2];
-  Local limit, enough;        ///< a block with more than `limit` crosses is given up; `enough` suffice
+  Local limit, enough;        ///< a block that needs more than `limit` crosses is given up; after `enough` ACA stops
   double relative, absolute;  ///< the tolerance
   std::int64_t page;          ///< its first entry in the table of pages
   std::int64_t line;          ///< position of its first row's flag and reference value; those of the columns follow
@@ -37,17 +37,17 @@ struct CrossTask {
 
 enum class CrossStatus : std::int32_t {
   fresh,
-  waiting,  ///< for room: to be started again with more
+  waiting,  ///< for memory: to be continued with more of it
   done,
   cut,        ///< done, and recompressed (cut_crosses.hpp)
   too_many,   ///< crosses, or a residual at rounding level above the tolerance: all entries are needed
   not_finite  ///< an entry is not finite
 };
 
-/// Crosses of a page.
+/// The number of crosses in a page.
 inline constexpr int crosses_of_page = 4;
 
-/// A block's crosses: pages of a few columns u, as many v, and their largest entries.
+/// A block's crosses: each page holds the columns u and v of a few crosses, and the largest entry of each column.
 template <class T>
 struct CrossPages {
   T* const* page;
@@ -67,7 +67,9 @@ struct CrossPages {
   }
 };
 
-/// The state of a block between launches.
+/// The state of a block between launches. next: the row of the next cross, or -1; reference: its reference row and
+/// column in ACA+; empty: zero rows since the last cross; pending: a cross through `next` was due when memory ran out;
+/// noise: the level of rounding errors in the reference row and column.
 struct CrossState {
   CrossStatus status;
   Local rank, next, reference[2];
@@ -96,8 +98,9 @@ TACIT_HD inline std::int64_t atomic_take(std::int64_t* a, std::int64_t v) {
 #endif
 }
 
-/// The result of a pass over a row or column of the residual. `at`, `most`: the largest of the unused entries, the
-/// first of equals.
+/// The result of a pass over a row or column of the residual. met: the largest entry of A; more: the sizes of the
+/// products subtracted from it, for the level of rounding errors; all, square: the maximum and the sum of squares of
+/// the residual; at, most: the largest of its unused entries, the first of equal ones; odd: an entry is not finite.
 struct Look {
   double met = 0, more = 0, all = 0, square = 0, most = 0;
   std::int32_t at = -1, odd = 0;
@@ -117,7 +120,7 @@ TACIT_HD inline void add_to(Look& a, const Look& b) {
   a.odd |= b.odd;
 }
 
-/// The position of the largest value, the first of equals.
+/// The position of the largest value, the first of equal ones.
 struct Best {
   double value = 0;
   std::int32_t at = -1, unused = 0;
@@ -130,10 +133,9 @@ TACIT_HD inline void add_to(Best& a, const Best& b) {
 
 /// ACA on the blocks todo[0 ..), one team for each: B = sum_l u_l v_l^T + R, with partial pivoting (Bebendorf 2000) or
 /// with reference rows and columns (Grasedyck 2005), until the last cross is small relative to the sum and samples
-/// agree. The number of crosses is not known beforehand, so they are stored in pages taken one after the other from
-/// `room`; a block that finds no page left keeps its state and waits. A page: columns u, columns v, their largest
-/// entries. Work: (r + 4)(m + n) entries and 2 r^2 (m + n) operations for m x n and rank r; memory: crosses written
-/// once and read r / 2 times, mostly from cache.
+/// agree. The number of crosses is not known beforehand, so they are stored in pages that blocks take from `room`;
+/// where none is left, a block keeps its state and waits for the next launch. Work: (r + 4)(m + n) entries and 2 r^2 (m
+/// + n) operations for m x n and rank r; memory: crosses written once and read r / 2 times, mostly from cache.
 template <class T, class Entry>
 struct TakeCrosses {
   static constexpr int threads = 128;
@@ -144,13 +146,13 @@ struct TakeCrosses {
   const CrossTask* task;
   const Local* todo;
   CrossState* state;
-  char* used;  // flags, 0 at first
+  char* used;  // flags of rows and columns, 0 at first
   T* reference;
   T** page;  // table of pages, null at first
   T* room;
   std::int64_t room_size;
   std::int64_t* taken;
-  double share;  // of the tolerance
+  double share;  // of the tolerance, for the crosses
   int samples;
   bool references, verify, tracks_norm;
 
@@ -253,7 +255,8 @@ struct TakeCrosses {
       return -1;
     }
 
-    /// Evaluates a row (side 0) or column of R, to `out` where given, and summarises it.
+    /// Evaluates a row (side 0) or column of R, to `out` where given, and returns its Look and level of rounding
+    /// errors.
     TACIT_HD TACIT_APART Look residual(int side, Local index, T* out, double& noise) {
       const int along = 1 - side;
       const Local n = t_.count[along], fixed = k_.order[side][t_.begin[side] + index], rank = s_.rank;
@@ -286,7 +289,7 @@ struct TakeCrosses {
       noise = rounding * (look.met + look.more);
       return look;
     }
-    /// Summarises a known row or column, which is copied to `out` where given.
+    /// The Look of a known row or column, which is copied to `out` where given.
     TACIT_HD TACIT_APART Look view(int along, const T* line, T* out) {
       const char* const used = flags(along);
       Look look;
@@ -303,7 +306,7 @@ struct TakeCrosses {
       return a != 0 && std::fabs(a - b) <= std::fabs(a) / 2;
     }
 
-    /// Adds the cross through (i, j), whose row and column of R are already stored in its place.
+    /// Adds the cross through (i, j), whose row and column of R are already stored as the next v and u.
     TACIT_HD TACIT_APART void add(Local i, Local j, const Look& row) {
       const Local m = t_.count[0], n = t_.count[1], last = s_.rank;
       T* const u = cross(0, last);

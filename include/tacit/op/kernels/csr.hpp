@@ -9,11 +9,11 @@
 
 namespace tacit::op {
 
-/// How columns are stored: Local is the column; int16 is the column minus the row, for narrow bands.
+/// How columns are stored: as Local, or for narrow bands as int16, the column minus the row.
 template <class C>
 concept StoredColumn = std::same_as<C, Local> || std::same_as<C, std::int16_t>;
 
-/// The column of padding. Kernels skip it, so that padding causes no 0 * NaN.
+/// The column number of padding. Kernels skip it: a padding zero must not be multiplied by a NaN.
 template <StoredColumn C>
 inline constexpr C no_column = std::same_as<C, Local> ? C(-1) : std::numeric_limits<C>::min();
 
@@ -70,8 +70,8 @@ struct RowProduct {
   }
 };
 
-/// The number of lanes that share a row of mean length: the smallest power of two that gives a lane two entries, at
-/// most 32.
+/// The number of lanes that share a row: the smallest power of two with at most two entries of a mean row for each
+/// lane, at most 32.
 inline int csr_lanes(Global rows, Global entries) {
   int lanes = 1;
   while (lanes < 32 && rows > 0 && 2 * Global(lanes) * rows < entries) lanes *= 2;

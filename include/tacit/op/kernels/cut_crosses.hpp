@@ -1,6 +1,6 @@
-// Recompression of many blocks at once, as team kernels with one team for each block: U V^T becomes U' diag(sigma) V'^T
-// with orthonormal columns, truncated at the tolerance. As on the host (src/op/hmatrix/compress.cpp): Cholesky factors
-// of U^T U and V^T V, and the singular values of their small product by one-sided Jacobi rotations.
+// Recompression of many blocks at once, with one team for each block: U V^T becomes U' diag(sigma) V'^T with
+// orthonormal columns, truncated at the tolerance. As on the host (src/op/hmatrix/compress.cpp): Cholesky factors of
+// U^T U and V^T V, and the singular values of their small product by one-sided Jacobi rotations.
 #pragma once
 
 #include <tacit/op/kernels/crosses.hpp>
@@ -12,7 +12,7 @@
 namespace tacit::op {
 
 namespace detail {
-/// The largest of all.
+/// A value that is reduced by the maximum.
 struct Most {
   double value = 0;
 };
@@ -21,10 +21,10 @@ TACIT_HD inline void add_to(Most& a, const Most& b) {
 }
 }  // namespace detail
 
-/// For finished blocks with at most `most` crosses: these are overwritten by the first columns of U' and V', sigma by
-/// the singular values, computed in double precision for every T, and the state becomes CrossStatus::cut. Blocks whose
-/// Gram matrices are numerically singular stay unchanged. Work: 3 r^2 (m + n) operations and some 100 r^3; memory: U
-/// and V read r / 4 + 1 times, mostly from cache, and written once.
+/// For finished blocks with at most `most` crosses: overwrites the crosses by the kept columns of U' and V', stores the
+/// singular values in sigma (computed in double precision for every T), and sets the state to CrossStatus::cut. Blocks
+/// whose Gram matrices are numerically singular stay unchanged. Work: 3 r^2 (m + n) operations and about 100 r^3;
+/// memory: U and V read r / 4 + 1 times, mostly from cache, and written once.
 template <class T>
 struct CutCrosses {
   static constexpr int threads = 128;
@@ -41,7 +41,7 @@ struct CutCrosses {
   T* const* page;
   double* sigma;  ///< `most` of each block
   double share;   ///< of the tolerance
-  bool spectral;  ///< the truncation bounds the largest dropped singular value, else the root of their sum of squares
+  bool spectral;  ///< bounds the largest dropped singular value, else the root of the sum of their squares
   Local cut_rank;
 
   template <exec::Team U>
@@ -183,7 +183,7 @@ struct CutCrosses {
   /// Computes the column norms and their descending order. False where it does not converge.
   template <class U>
   TACIT_HD TACIT_APART static bool rotate(const U& team, Shared& shared, int r) {
-    // Convergence is quadratic: after a sweep without a cosine above the root of the rounding unit, all are below that
+    // Convergence is quadratic: after a sweep with all cosines below the root of the rounding unit, all are below the
     // unit.
     constexpr double done = 1e-8, nothing = 1e-15;
     constexpr int sweeps = 30;

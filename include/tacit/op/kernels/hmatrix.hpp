@@ -1,9 +1,9 @@
-// The product of an H-matrix as two team kernels, on numbers packed without padding for blocks of any size:
+// The product of an H-matrix as two team kernels, on numbers stored without padding for blocks of any size:
 //
 //   t = diag(s) V^T x    a team for some columns of one factor V: a warp for a few columns, the team for long ones
 //   y = P [x; t]         a team for a panel of up to 64 rows: dense blocks and the rows of all U, by columns
 // No two teams write to one element, so there are no atomics, and the order of sums depends on the matrix only.
-// Yamazaki et al. 2018 run the same work as batches of matrix-vector products of variable size
+// Yamazaki et al. 2018 do the same products as batches of matrix-vector products of variable size
 // (op/hmatrix/batched.hpp).
 #pragma once
 
@@ -22,7 +22,7 @@ struct PackedNumbers {
   const std::int16_t* fixed;
 };
 
-/// Some columns of a factor V: numbers [data, data + rows columns) of its format, column after column.
+/// Some columns of a factor V: numbers [data, data + rows columns) of its format, by columns.
 struct FactorTask {
   std::int64_t data;
   std::uint32_t begin, rows;  ///< of z
@@ -31,14 +31,14 @@ struct FactorTask {
   std::int32_t aligned;       ///< data, begin and rows are multiples of 4
 };
 
-/// Rows [begin, begin + rows) of y, rows at most 64. Columns of format f are [column[f], column[f + 1]) of all panels'
-/// columns, their numbers begin at data[f].
+/// Rows [begin, begin + rows) of y, rows at most 64. Columns of format f are [column[f], column[f + 1]) in the
+/// numbering of all panels' columns; their numbers begin at data[f].
 struct PanelTask {
   std::int64_t data[3];
   std::int64_t column[4];
   std::int32_t begin, rows;
   std::int32_t aligned;  ///< data and rows are multiples of 4
-  std::int32_t run;      ///< the panel's first
+  std::int32_t run;      ///< the panel's first run
 };
 
 /// Columns of a panel, from `column` on, that are multiplied with neighbouring elements of z from `offset` on.
@@ -98,7 +98,7 @@ struct FactorProducts {
       if (first < count) {
         const S* column[C];
         TACIT_UNROLL
-        for (int c = 0; c < C; ++c)  // beyond the last: that one again, unused
+        for (int c = 0; c < C; ++c)  // beyond the last column: the last again, whose product is not used
           column[c] = v + std::int64_t(first + c < count ? first + c : count - 1) * rows;
         TACIT_UNROLL_BY(2)
         for (int i = lane * W; i < rows; i += width * W) {
@@ -132,8 +132,8 @@ struct FactorProducts {
   }
 };
 
-/// y[k ldy + begin + r] = sum over the panel's columns of P(r, c) scale z[k ld + position of c], K planes. Memory: P
-/// once, and 2 bytes for each column.
+/// y[k ldy + begin + r] = sum over the panel's columns c of P(r, c) scale(c) z[k ld + position(c)] for K planes, scale
+/// and position from the column's run. Memory: P once, and 2 bytes for each column.
 template <class R, int K>
 struct PanelProducts {
   static constexpr int threads = 256;

@@ -1,5 +1,4 @@
-// The product of a staged matrix: a team works on a block of rows, stage by stage, while the next stage is being
-// copied.
+// The product of a staged matrix: a team works on a block of rows, stage by stage, while the next stage is copied.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -31,20 +30,20 @@ TACIT_HD inline float half_value(std::uint16_t h) {
 template <class T, bool Packed>
 using StagedCell = std::conditional_t<Packed, std::uint32_t, T>;
 
-/// How a block of rows is divided for a team. A slice has `side` rows with `lanes` lanes each, which together are a
-/// warp; its entries are stored in groups of four steps (quads), in which the four entries of a row are contiguous.
+/// How a block of rows is divided for a team. A slice has `side` rows with `lanes` lanes each, together one warp. Its
+/// entries are stored in groups of four steps (quads), in which the four entries of a row are contiguous.
 struct StagedShape {
   int lanes;  ///< cells of a row of X that are processed at once: 1, 8 or 32
   int cell;   ///< bytes of a cell
   int rows;   ///< of a block
   int slots;  ///< rows of X in a stage
-  int quads;  ///< of a part, the entries that are copied at once; 0: entries are read in place
+  int quads;  ///< of a part (the entries that are copied at once), at most; 0: entries are read from global memory
   constexpr int side() const { return 32 / lanes; }
   constexpr int slices() const { return rows / side(); }
-  /// Rows of X that together cover all banks of shared memory, and rows of a slice that are read in one transaction
-  /// (with 8 bytes for each lane, half a warp at a time).
+  /// The number of rows of X that together cover all banks of shared memory; also the number of rows of a slice that
+  /// are read in one transaction (half a warp where a lane reads 8 bytes).
   constexpr int banks() const { return lanes * cell >= 128 ? 1 : 128 / (lanes * cell); }
-  /// Rows of zeros after those of a stage, one for each bank, which padding reads.
+  /// Rows of zeros that padding reads, after those of a stage; one for each bank.
   constexpr int zeros() const { return side(); }
 };
 template <class T, int Lanes, bool Packed>
@@ -53,11 +52,11 @@ constexpr StagedShape staged_shape() {
   return {Lanes, cell, Lanes == 32 ? 128 : 256, 32 * 1024 / cell / Lanes, Lanes == 32 ? 768 : Lanes == 8 ? 256 : 0};
 }
 
-/// Y = A X for `lanes` cells of a row of X, from cell `first` on. Lane l of a row's lanes has cell l. With 32 lanes a
-/// staged row of X is read as neighbouring words: there are no bank conflicts, an entry is read once for all lanes, and
-/// rows need no padding. With fewer lanes several rows are read at a time, in an order that the host has chosen to
-/// avoid bank conflicts. The entries of the next part, and the rows of X of the next stage, are copied while a part is
-/// processed. Sums are formed in T.
+/// Y = A X for `lanes` cells of a row of X, from cell `first` on; lane l works on cell l. With 32 lanes a staged row of
+/// X is read as neighbouring words: there are no bank conflicts, an entry is read once for all lanes, and rows need no
+/// padding. With fewer lanes several rows are read at a time, in an order that the host has chosen to avoid bank
+/// conflicts. The entries of the next part, and the rows of X of the next stage, are copied while a part is processed.
+/// Sums are formed in T.
 template <class T, class V, int Lanes, bool Packed>
 struct StagedProduct {
   static constexpr StagedShape shape = staged_shape<T, Lanes, Packed>();
@@ -76,11 +75,11 @@ struct StagedProduct {
     T v[packed] = {};
   };
 
-  Local count;                     // rows in all
+  Local count;                     // of rows of A
   int columns, first;              // of Y; the first cell
   int cells;                       // of a row of X
   const std::int32_t* part_begin;  // of blocks
-  const Global* map_begin;         // of parts: empty where the stage before goes on
+  const Global* map_begin;         // of parts; no columns for parts that continue the stage of the part before
   const Local* map;                // the rows of X that a stage reads
   const Global* quad_begin;        // of parts
   const std::uint32_t* slice;      // of part p, slice s at p slices + s: its first quad in the part, steps << 16
@@ -140,7 +139,8 @@ struct StagedProduct {
   }
 
  private:
-  // Starts to copy part p: its slices and entries to buffers `to`, its stage's rows of X to buffer `to_x`.
+  // Starts to copy part p: its slices and entries to buffers `to`, and where it begins a stage, the stage's rows of X
+  // to buffer `to_x`.
   template <exec::Team Tm>
   TACIT_HD void fetch(const Tm& team, Shared& shared, std::int32_t p, int to, int to_x, int live) const {
     const std::uint32_t* const heads = slice + std::size_t(p) * slices;
@@ -179,7 +179,7 @@ struct StagedProduct {
     T factor;
     if constexpr (std::is_same_v<V, std::uint16_t>) factor = T(half_value(v));
     else factor = T(v);
-    // Rounded once by every compiler, so that serial and team runs have the same bits.
+    // An explicit fma, so that every compiler rounds once and serial and team runs have the same bits.
     if constexpr (Packed) {
       sum.v[0] = std::fma(factor, T(half_value(std::uint16_t(cell & 0xffffu))), sum.v[0]);
       sum.v[1] = std::fma(factor, T(half_value(std::uint16_t(cell >> 16))), sum.v[1]);
@@ -187,7 +187,7 @@ struct StagedProduct {
       sum.v[0] = std::fma(factor, cell, sum.v[0]);
     }
   }
-  // Sums the steps of a row, quad by quad, with the next quad being loaded; x: of this lane.
+  // Sums the steps of a row, quad by quad, while the next quad is loaded; x points to this lane's cell of row 0.
   TACIT_HD static Sums row_sum(Sums sum, const V* values, const std::uint16_t* places, int quad, int steps, int row,
                                const Cell* x) {
     if (steps == 0) return sum;
@@ -259,7 +259,7 @@ TACIT_HD inline float power_of_two(int e) {
 #endif
 }
 
-/// up[c]: the power of two that scales column c to at most 2^(room + 1), from `teams` partial maxima.
+/// up[c]: the power of two by which column c is divided so that it is below 2^(room + 1); from `teams` partial maxima.
 struct ColumnPowers {
   static constexpr int threads = 256;
   struct Shared {};
@@ -308,7 +308,7 @@ TACIT_HD inline std::uint16_t nearest_half(float f) {
 #endif
 }
 
-/// Packs two columns into a cell, each scaled by its power of two; a missing second column is 0.
+/// Packs two columns into a cell, each divided by its power of two; a missing second column is 0.
 struct PackHalves {
   static constexpr int threads = 256;
   struct Shared {};
