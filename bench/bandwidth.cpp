@@ -1,5 +1,5 @@
-// The read bandwidth of this machine's memory, GB/s, with OMP_NUM_THREADS threads (median of 9 passes over 1 GiB, or
-// over four times the last-level caches where that is more; contiguous vector loads).
+// The read bandwidth of this machine's memory in GB/s with OMP_NUM_THREADS threads: median of 9 passes over 1 GiB (over
+// four times the last-level caches where that is more), with contiguous vector loads. No options.
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
 

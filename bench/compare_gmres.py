@@ -1,11 +1,12 @@
-"""GMRES and its s-step and pipelined relatives beside PETSc's and Belos': interleaved runs, medians, ratios.
+"""GMRES and its s-step and pipelined variants compared with PETSc and Belos: alternating runs, medians, ratios.
 
-    python bench/compare_gmres.py [--build build/release] [--rounds 3] [--ranks 1] [--only 2d5:30] [--json FILE]
+    python bench/compare_gmres.py [--build build/release] [--rounds 3] [--ranks 1] [--only 2d5:30]
+                                  [--contestant WORD ...] [--json FILE]
 
-Needs petsc_solve and belos_solve (Debian: petsc-dev, libtrilinos-{belos,tpetra,ifpack2,xpetra,zoltan2,kokkos,kokkos-kernels,
-teuchos,trilinosss}-dev; `ninja -C build/release belos_solve`); a peer that is absent is left out and said so. One thread a rank.
-All do the same number of iterations of GMRES(m) from x = 0, b = 1, and the true residual of each is printed: a faster result
-is checked to be the same result. Ratios are to PETSc's best setting.
+Needs petsc_solve and belos_solve (Debian: petsc-dev, libtrilinos-{belos,tpetra,ifpack2,xpetra,zoltan2,kokkos,
+kokkos-kernels,teuchos,trilinosss}-dev; `ninja -C build/release belos_solve`); a missing peer is reported and left out.
+One thread per rank. All do the same number of iterations of GMRES(m) from x = 0, b = 1. The true residual of each is
+printed, to check that faster results are equally accurate. Ratios are to PETSc's best setting.
 """
 
 import harness
@@ -26,7 +27,7 @@ S_STEP = ["Compute Ritz Values on Fly=true"]
 
 
 def contestants(problem, restart, precond):
-    """Name, program, method and arguments of everyone."""
+    """Name, program, method and arguments of each candidate."""
     m = f"restart={restart}"
     tacit = [
         ("gmres", []),
@@ -73,12 +74,12 @@ def compare(case, ranks, options):
         print(f"left out: {', '.join(sorted(absent))} (not built)")
     rows = {}
     for name, found in harness.turns(options.rounds, candidates).items():
-        seconds = harness.joined(found, skip=1)  # the first solve asks the system for its memory
+        seconds = harness.joined(found, skip=1)  # the first solve includes the first use of its memory
         kept = ("iterations", "residual", "storage", "reductions", "products", "failure")
         if seconds:
             rows[name] = {"seconds": seconds, **{key: found[-1][key] for key in kept if key in found[-1]}}
             rows[name]["ms"] = harness.median_ms(seconds, rows[name]["iterations"])
-    # PETSc's sell has no ILU: what did not do the same work is no rival.
+    # PETSc's sell has no ILU: settings that did not do the same work are not compared.
     least = min(row["residual"] for row in rows.values())
     petsc = min(
         (row["ms"] for name, row in rows.items() if name.startswith("petsc gmres") and row["residual"] < 2 * least),

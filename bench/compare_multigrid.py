@@ -1,17 +1,17 @@
-"""Multigrid of Tacit beside PETSc's PCMG and hypre's PFMG on one problem, in turns: best of each, ratios.
+"""Tacit's multigrid compared with PETSc's PCMG and hypre's PFMG on one problem: alternating runs, best of each, ratios.
 
     python bench/compare_multigrid.py [--n 128] [--rounds 3] [--ranks 1 2] [--root DIR] [--json FILE]
 
-Periodic Helmholtz, a = b = 0.9, triangle wave, to 1e-10 (PETSc and hypre in the 2-norm by their own test; every
-residual is recomputed, in the largest magnitude). Two problems with the same numbers: "constant", where Tacit and hypre
-are told that no coefficient varies (hypre by HYPRE_StructMatrixSetConstantEntries), and "stored", where every cell has
-coefficients of its own; PETSc stores a matrix either way. Seconds of set-up (grid, operator or matrix, and
-solver; the coefficients of the cells are there before) and of the solve; ratios to the best peer of the same problem for the
-solve alone and for both together. One thread a rank; Tacit on two ranks, and, for two, on one rank with two threads as well.
+Periodic Helmholtz, a = b = 0.9, triangle wave, to 1e-10 (PETSc and hypre by their own test in the 2-norm; every
+residual is recomputed in the max norm). Two problems with the same values: "constant", where Tacit and hypre know that
+no coefficient varies (hypre by HYPRE_StructMatrixSetConstantEntries), and "stored", where every cell has its own
+coefficients; PETSc stores a matrix in both cases. Seconds of the set-up (grid, operator or matrix, and solver; the
+coefficients of the cells exist before) and of the solve; ratios to the best peer on the same problem for the solve and
+for both together. One thread per rank; for two ranks Tacit also runs on one rank with two threads.
 
-Needs petsc-dev or libhypre-dev; what is not there is left out. --root: where packages have been unpacked that are not
+Needs petsc-dev or libhypre-dev; a missing library is left out. --root: where packages have been unpacked without being
 installed (dpkg -x). The peers' programs and Tacit are compiled with -O3 -march=native; Debian's libraries, in which the
-peers spend their time, are compiled with -O2 for any x86-64 processor.
+peers spend their time, with -O2 for any x86-64 processor.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PETSC += ["-mg_levels_ksp_type", "richardson", "-mg_levels_ksp_max_it", "2", "-m
 
 
 def peers(folder: pathlib.Path, n: int, repeat: int, root: pathlib.Path) -> dict:
-    """Commands of what could be built, by name and problem."""
+    """The commands of the peers that could be built, by name and problem."""
     made: dict = {}
     compiler = ["-O3", "-march=native"]
     if shutil.which("pkg-config") and not subprocess.run(["pkg-config", "--exists", "PETSc"], check=False).returncode:
@@ -55,7 +55,7 @@ def peers(folder: pathlib.Path, n: int, repeat: int, root: pathlib.Path) -> dict
 
 
 def worker(n: int, problem: str, threads: int) -> None:
-    """Tacit's side, on every rank: prints what the peers' programs print."""
+    """Runs Tacit on every rank and prints a JSON line like those of the peers' programs."""
     import numpy as np
 
     from tacit import multigrid as mg

@@ -1,12 +1,14 @@
-"""Time per iteration of Tacit and PETSc on the same matrices: interleaved runs, medians, ratios.
+"""Time per iteration of Tacit and PETSc on the same matrices: alternating runs, medians, ratios.
 
     python bench/compare_petsc.py [--build build/release] [--rounds 5] [--ranks 1 2] [--only 2d5:cg] [--json FILE]
 
-Needs a build with TACIT_BENCH=ON on a machine with PETSc (Debian: petsc-dev); `petsc_solve` is then built beside
-`bench_solve`. Debian's PETSc is compiled with -O2 for any x86-64 processor, Tacit with -O3 -march=native. One thread a
-rank for both; ranks pinned by mpiexec. PETSc runs with each of its settings below and its best median counts; Tacit runs as it comes. Both do the same number of iterations from x = 0, b = 1, and both residuals are
-printed: a faster result is checked to be the same result. PETSc's is recomputed from b - A x; Tacit's is that of the last
-iterate by the recurrence, beside the recomputed one of what it returns (bicgstab returns its best iterate, not its last).
+Needs a build with TACIT_BENCH=ON on a machine with PETSc (Debian: petsc-dev); `petsc_solve` is then built next to
+`bench_solve`. Debian's PETSc is compiled with -O2 for any x86-64 processor, Tacit with -O3 -march=native. One thread
+per rank for both; ranks pinned by mpiexec. PETSc runs with each of the settings below, of which the best median counts;
+Tacit runs with its defaults. Both do the same number of iterations from x = 0, b = 1, and both residuals are printed,
+to check that faster results are equally accurate. PETSc's is recomputed from b - A x; Tacit's is the recurrence
+residual of the last iterate, next to the recomputed one of the x that it returns (bicgstab returns its best iterate,
+not its last).
 """
 
 import os
@@ -25,7 +27,7 @@ CASES = [
     ("3d7", 128, "bicgstab", "bcgs", "none", 50),
     ("3d7", 128, "gmres", "gmres", "none", 60),
     ("3d7", 128, "richardson", "richardson", "jacobi", 100),
-    # Elasticity, three unknowns a node: hexahedra in natural order, tetrahedra as mesh generators number them.
+    # Elasticity, three unknowns per node: hexahedra in natural order, tetrahedra as mesh generators number them.
     ("hex3", 48, "product", "product", "none", 30),
     ("tet3", 56, "product", "product", "none", 30),
     ("hex3", 48, "cg", "cg", "none", 30),
@@ -40,15 +42,15 @@ PETSC_SETTINGS = {
 
 
 def run(mpiexec, ranks, program, arguments):
-    """One run's JSON line, one thread a rank. An OpenBLAS that does not know the processor is told which one it is, as Tacit
-    would do for itself alone."""
+    """The JSON line of a run with one thread per rank. An OpenBLAS older than the processor is told which kernels to
+    use, as Tacit does only for itself."""
     kernels = os.environ.get("OPENBLAS_CORETYPE") or _core.blas_kernels()
     more = {"OPENBLAS_CORETYPE": kernels} if kernels else {}
     return harness.facts([mpiexec, "--bind-to", "core", "-n", ranks, program, *arguments], **more)
 
 
 def settings_for(problem, method):
-    """Those that this problem and method know."""
+    """The PETSc settings that apply to this problem and method."""
     blocks = problem in ("hex3", "tet3")
     return {
         k: v for k, v in PETSC_SETTINGS.items() if ("fused" not in k or method == "cg") and ("baij" not in k or blocks)

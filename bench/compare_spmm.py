@@ -1,12 +1,13 @@
-"""Tiled products and the sparse network beside SciPy and MKL, turn by turn in one run.
+"""Tiled products and the sparse network compared with SciPy and MKL, in alternating runs.
 
     python bench/compare_spmm.py [--peer-python PYTHON] [--size 256] [--angles 360] [--columns 1,16,32] [--rounds 5]
-                                 [--cpu] [--network DATA] [--json FILE]
+                                 [--threads N] [--cpu] [--network DATA] [--json FILE]
 
---peer-python: a Python that has sparse_dot_mkl and mkl; without one SciPy stands alone. --cpu: seconds of the processor on one
-thread each, which are comparable on a busy machine; else of the clock on --threads threads. --network: the folder with
-radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the ratio to the peer. Products are those a user writes (A @ X,
-A.H @ Y); of "kernel" only the part below the arrays is timed. Then what many columns at once gain for operators made of others.
+--peer-python: a Python with sparse_dot_mkl and mkl; without it, only SciPy. --cpu: CPU seconds on one thread each,
+which are comparable on a busy machine; otherwise wall time on --threads threads. --network: the folder with
+radixnet_1024.py and mnist_train.npz. Prints the best of the rounds and the ratio to the peer. Products are timed as a
+user writes them (A @ X, A.H @ Y); "kernel" is only the part below the handling of arrays. Finally the gain of many
+columns at once for composed operators.
 """
 
 import functools
@@ -59,7 +60,7 @@ def timed(now, f):
 
 
 def many_columns(A, k, rounds, now):
-    """Seconds of A, A^H, A^T, A^H A, sums and a stencil times the k columns of an array, at once and one after the other."""
+    """Seconds of A, A^H, A^T, A^H A, sums and a stencil times the k columns of an array, at once and one by one."""
     a = sp.random_array((200_000, 200_000), density=5e-5, rng=np.random.default_rng(0), format="csr")
     C, S = tacit.csr(a + 3 * sp.eye_array(200_000)), tacit.poisson((64, 64, 64))
     operators = {"tiled A": A, "tiled A.H": A.H, "tiled A.T": A.T, "tiled A.H @ A": A.H @ A}

@@ -1,7 +1,8 @@
-// The engines against each other, turn by turn on the same system: what others do on the machine meets all alike.
+// Compares the engines on the same system in alternating runs, so that other load affects all of them alike.
 //   bench_engines N ITERATIONS ROUNDS [METHOD ...]
-// 2D Laplace N x N, csr, no preconditioner, b = 1; one line a method: seconds (the best round of polling), then thread
-// / polling and tasks / polling (median over the rounds; the best rounds), and whether all gave the same x.
+// 2D Laplacian N x N, csr, no preconditioner, b = 1. One line per method: seconds (the best round of polling), then the
+// ratios thread / polling and tasks / polling (median over the rounds; ratio of the best rounds), and whether all runs
+// have the same x.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
@@ -46,7 +47,7 @@ void run(int argc, char** argv) {
     std::vector<double> seconds[3];
     std::vector<double> first;
     bool same = true;
-    for (int round = 0; round <= rounds; ++round)  // the first one warms up
+    for (int round = 0; round <= rounds; ++round)  // round 0 warms up
       for (int e = 0; e < 3; ++e) {
         o.engine = engines[e];
         layout::fill(x, 0.0);

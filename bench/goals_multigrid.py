@@ -1,16 +1,16 @@
-"""Multigrid and its bottom solvers against what they are to reach, each figure beside its bound.
+"""Multigrid and its coarsest-level ("bottom") solvers compared with goals: each figure with its bound.
 
     python bench/goals_multigrid.py [answers bottoms serial] [large] [--build build/release] [--json FILE]
 
 answers  solutions, histories and errors known from independent programs: Fourier transforms, sparse direct solvers,
          the same cycle in array operations
-bottoms  s = 8 with Newton's and Chebyshev's basis beside bicgstab: iterations within 5 %, the same V-cycles, and nothing said
-         to have converged above 1.1 of the tolerance
-serial   an s-step bottom on one rank: at most 1.5 times bicgstab's time (bench_multigrid)
-large    256^3 (bench_multigrid; minutes, an idle machine): solves at 6 and 10, 15 with constant coefficients, million unknowns a
-         second on one and two threads; two sweeps, residual and restriction in 0.05 s
+bottoms  ca-bicgstab with s = 8 and Newton or Chebyshev bases compared with bicgstab: iterations within 5 %, the same
+         number of V-cycles, and no report of convergence with a residual above 1.1 times the tolerance
+serial   s-step coarsest-level solvers on one rank: at most 1.5 times the time of bicgstab (bench_multigrid)
+large    256^3 cells (bench_multigrid; takes minutes, needs an idle machine): solves with 6 and 10 million unknowns per
+         second on one and two threads, with constant coefficients 15; two sweeps, residual and restriction in 0.05 s
 
-Without names the first three. Ends with 1 where a bound is missed.
+Default: the first three. Exit code 1 if a bound is missed.
 """
 
 import json
@@ -122,7 +122,8 @@ def answers() -> None:
 
 def bottoms() -> None:
     print("bottoms with s = 8, and the residuals that they claim")
-    # A triangle wave with noise, as the bottom of a V-cycle sees: on the wave alone all methods are fast.
+    # A triangle wave with noise, like the residuals on a V-cycle's coarsest level: for the wave alone all methods are
+    # fast.
     p = problems.helmholtz(64)
     i, j, k = (np.round(c * 64 - 0.5).astype(np.uint32) for c in p.A.cells.centres())
     q = i * np.uint32(73856093) ^ j * np.uint32(19349663) ^ k * np.uint32(83492791)
@@ -153,7 +154,8 @@ def bottoms() -> None:
                     r.bottom_iterations / seen.bottom_iterations, 1.05)  # fmt: skip
             row("  V-cycles", r.cycles, str(seen.cycles), r.cycles == seen.cycles)
             row("  failed bottoms", r.bottom_failures, "0", r.bottom_failures == 0)
-    # Near the bubble (r0, r) almost vanishes half way, and rounding decides what follows: one f says little.
+    # With the bubble, (r0, r) almost vanishes in between, so that rounding decides what follows: a single f is not
+    # enough.
     p = problems.helmholtz(64, boxes=8, coefficient="bubble", rhs="manufactured")
     noise = [np.random.default_rng(t).standard_normal(p.f.size) for t in range(6)]
     counts: dict[str, list[int]] = {}

@@ -1,11 +1,11 @@
-// bench_halo [stride=2] [seconds=0.2] [path...]: one halo exchange between neighbours by every path, in turn, under
-// mpiexec.
+// bench_halo [stride=2] [seconds=0.2] [PATH...]: compares one halo exchange between neighbours by different paths, in
+// alternating rounds, under mpiexec.
 //
-// Every rank exchanges with its partner (rank xor 1) as many doubles as make 8, 32, 128, 512 KB, every stride-th
-// element of its vector. Counted: rewriting the vector, packing (by the exchange itself), the exchange, adding up what
-// arrived (checked). Per
-// path and size the least time of many rounds, in microseconds, the largest over the ranks; paths take turns round by
-// round, so that all see the same machine. The first row is the rewriting and packing alone.
+// Every rank exchanges with its partner (rank xor 1) 8, 32, 128 and 512 KB of doubles, every stride-th element of its
+// vector. Timed: rewriting the vector, packing (by the exchange), the exchange, and adding up the received values,
+// which checks them. Printed for each path and size: the least time of many rounds, maximum over the ranks, in
+// microseconds. The first row is rewriting and packing alone. Without PATH: messages, persistent, neighbour, put,
+// shared, gather.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -77,7 +77,7 @@ int main(int count, char** words) try {
         for (std::size_t p = 0; p <= exchanges.size(); ++p) {
           auto* const e = p ? exchanges[p - 1].get() : nullptr;
           double time = 1e9;
-          // Ranks meet, then exchange a few times in a row.
+          // After a synchronisation, several exchanges in a row.
           for (int i = 0; i < 20; ++i) {
             const double t = once(e, packed.data());
             if (i > 2) time = std::min(time, t);

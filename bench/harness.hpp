@@ -1,4 +1,4 @@
-// What the benchmarks share: the words behind their names, medians, and results as JSON.
+// Shared by the benchmarks: KEY=VALUE arguments, medians, and results as JSON.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace bench {
 
-/// "a,b,c" cut at the commas; nothing of an empty text.
+/// Splits "a,b,c" at the commas; an empty text gives an empty list.
 inline std::vector<std::string> cut(const std::string& text, char at = ',') {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -25,15 +25,14 @@ inline std::vector<std::string> cut(const std::string& text, char at = ',') {
   return parts;
 }
 
-/// Words KEY=VALUE, of known keys. Some have a value when nothing is said (`usual`), others may be missing
-/// (`possible`).
+/// Arguments KEY=VALUE with known keys. Those of `usual` have default values, those of `possible` may be absent.
 class Words {
  public:
   Words(std::initializer_list<std::pair<const std::string, std::string>> usual,
         std::initializer_list<const char*> possible = {})
       : said_(usual), possible_(possible.begin(), possible.end()) {}
 
-  /// Takes words[first] and what follows; ends the program with status 2 at a word that it does not know.
+  /// Reads words[first] and all that follow; at an unknown word the program ends with status 2.
   void take(int count, char** words, int first = 1) {
     for (int i = first; i < count; ++i) {
       const std::string word = words[i], key = word.substr(0, word.find('='));
@@ -53,7 +52,7 @@ class Words {
   const std::string& operator[](const std::string& key) const { return said_.at(key); }
   double number(const std::string& key) const { return std::atof(said_.at(key).c_str()); }
   double number(const std::string& key, double otherwise) const { return has(key) ? number(key) : otherwise; }
-  /// Of a value that is a list.
+  /// The parts of a value that is a list.
   std::vector<std::string> list(const std::string& key) const { return cut(said_.at(key)); }
   std::vector<int> numbers(const std::string& key) const {
     std::vector<int> all;
@@ -77,23 +76,23 @@ class Words {
   std::vector<std::string> possible_;
 };
 
-/// Of one number or more.
+/// The median of a nonempty list.
 inline double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   const std::size_t half = v.size() / 2;
   return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
 }
 
-/// Objects of a JSON list, as they come.
+/// The objects of a JSON list.
 class Rows {
  public:
-  /// One object, of anything that can be printed.
+  /// Adds an object, printed from its parts.
   template <class... Part>
   void add(const Part&... part) {
     text_ << (text_.tellp() > 0 ? ",\n  " : "  ");
     (text_ << ... << part);
   }
-  /// Nothing where no file was asked for.
+  /// Writes the list to a file; nothing where `path` is empty.
   void write(const std::string& path) const {
     if (!path.empty()) std::ofstream(path) << "[\n" << text_.str() << "\n]\n";
   }

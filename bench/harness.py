@@ -1,4 +1,4 @@
-"""What the Python benches share: their arguments, candidates in turns, medians, running a program, and JSON with its surroundings."""
+"""Shared by the Python benches: arguments, alternating runs, medians, running programs, and results as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def parser(
     doc: str | None, *, rounds: int | None = None, ranks: Sequence[int] = (), threads: Any = None, build: bool = False
 ) -> argparse.ArgumentParser:
-    """A parser with --json and, where they are asked for, --build, --rounds, --ranks, --mpiexec and --threads."""
+    """A parser with --json and, if requested, --build, --rounds, --ranks, --mpiexec and --threads."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if build:
         made.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
@@ -37,8 +37,8 @@ def parser(
 
 
 def environment(threads: int | None = 1, **more: str) -> dict[str, str]:
-    """What programs run under: so many threads a rank (None: as many as they like), this checkout's Python package, and
-    Open MPI as root and with more ranks than cores."""
+    """The environment of programs: threads per rank (None: their default), this checkout's Python package, and permission
+    for Open MPI to run as root and with more ranks than cores."""
     path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
     allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
     count = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS") if threads is not None}
@@ -46,7 +46,7 @@ def environment(threads: int | None = 1, **more: str) -> dict[str, str]:
 
 
 def output(command: Iterable[Any], *, accepted: Sequence[int] = (0,), timeout: float | None = None, **more: Any) -> str:
-    """What a program prints. It ends this one, with all that it said, when its exit code is not among `accepted`."""
+    """The output of a program. If its exit code is not among `accepted`, this program ends with all of its output."""
     words = [str(word) for word in command]
     done = subprocess.run(
         words,
@@ -62,7 +62,7 @@ def output(command: Iterable[Any], *, accepted: Sequence[int] = (0,), timeout: f
 
 
 def facts(command: Iterable[Any], **more: Any) -> Any:
-    """What a program prints as JSON: all of its output, or its last line that is an object."""
+    """The JSON that a program prints: all of its output, or the last line that is an object."""
     words = list(command)
     text = output(words, **more)
     try:
@@ -75,7 +75,7 @@ def facts(command: Iterable[Any], **more: Any) -> Any:
 
 
 def turns(rounds: int, candidates: Mapping[Any, Callable[[], Any]]) -> dict[Any, list[Any]]:
-    """What each candidate gave, all of them once a round: a machine that slows down does so for all."""
+    """The results of each candidate, all of them run once per round, so that other load affects all alike."""
     found: dict[Any, list[Any]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, run in candidates.items():
@@ -84,7 +84,7 @@ def turns(rounds: int, candidates: Mapping[Any, Callable[[], Any]]) -> dict[Any,
 
 
 def joined(runs: Iterable[Mapping[str, Any]], key: str = "seconds", skip: int = 0) -> list[float]:
-    """The lists that runs have under a key, one after the other, each without its first `skip`."""
+    """The lists that runs have under `key`, concatenated, each without its first `skip` elements."""
     return [value for run in runs for value in run[key][skip:]]
 
 
@@ -93,7 +93,7 @@ def median_ms(seconds: Sequence[float], per: int = 1) -> float:
 
 
 def surroundings() -> dict[str, Any]:
-    """The machine and the state of the source."""
+    """The machine, the commit, the date and the command line."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
@@ -113,7 +113,7 @@ def _lines(path: str) -> list[str]:
 
 
 def write(path: pathlib.Path | None, name: str, **content: Any) -> None:
-    """The result of a bench, if a file was asked for."""
+    """Writes the results of a bench; nothing if `path` is None."""
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

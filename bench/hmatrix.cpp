@@ -1,16 +1,19 @@
-// H-matrix of a single layer: assembly, memory, product, error and the charge of a body at potential 1, as one JSON
+// H-matrix of a single layer: assembly, memory, product, error, and the charge of a body at potential 1, as one JSON
 // object.
 //
 //   bench_hmatrix [NAME=VALUE ...]
 //     mesh=geodesic:45   geodesic:CUTS, ring:WEDGES,RINGS, or a .pbf, .pbs or .obj file
-//     tolerance=1e-4  leaf=64  eta=3  method=aca+|aca|svd  measure=matrix|block  storage=automatic|single|full
-//     assembly=host|virtual|cuda  (who evaluates entries and finds crosses)
-//     recompress=1  verify=1  quadrature=0.01  (accuracy of the entries, in tolerances)  repeat=20  solve=1e-7 (0:
-//     none)
-//     precond=none,jacobi,block-jacobi:400,hlu:1e-2,inner:1   each is solved with, by bicgstab (block-jacobi:SIZE,
-//     hlu:TOLERANCE[:LEAF[:RANK]], inner:RANK, 20 iterations of bicgstab, scaled by the diagonal)
+//     tolerance=1e-4  leaf=64  quantum=0  eta=3  method=aca+|aca|svd  measure=matrix|block
+//     storage=automatic|single|full  recompress=1  verify=1  repeat=20
+//     assembly=host|virtual|cuda   where entries are evaluated and ACA runs
+//     quadrature=0.01              accuracy of the entries, relative to the tolerance
+//     solve=1e-7                   tolerance of the solves by bicgstab; 0: none
+//     precond=none                 list of: none, jacobi, block-jacobi:SIZE, hlu:TOLERANCE[:LEAF[:RANK]], and
+//                                  inner:RANK[:TOLERANCE] (20 iterations of bicgstab with a coarse copy, scaled by its
+//                                  diagonal); one solve with each
 //
-// One collocation point and one constant a triangle. Errors are checked on 100 rows that the assembly knows nothing of.
+// Collocation with one constant per triangle. "error_100_rows": relative error of A x on 100 rows that are evaluated
+// independently of the assembly.
 #include "harness.hpp"
 
 #include <tacit/app/bem/on_device.hpp>
@@ -92,7 +95,7 @@ int main(int argc, char** argv) {
   const double processor = double(std::clock() - start_processor) / CLOCKS_PER_SEC;  // of all threads
   const auto& r = A.report();
 
-  // A x on 100 rows against the rows themselves.
+  // Compares A x on 100 rows with the rows themselves.
   double error = 0, size = 0;
   Vector<double> x(space), y(space);
   std::uint64_t state = 12345;
@@ -121,7 +124,7 @@ int main(int argc, char** argv) {
     A.apply(x, y);
     least = std::min(least, wall_time() - start);
   };
-  // Taking turns with a sum over as many bytes, which is what the memory can give.
+  // Alternates with reading as many bytes, which shows the memory bandwidth at that time.
   const model::MemoryReader memory(std::size_t(std::max(r.bytes, 2e8)));
   double best_read = 1e30, sum = 0;
   for (int i = 0; i < repeat; ++i) {

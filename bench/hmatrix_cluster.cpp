@@ -1,21 +1,22 @@
 // BiCGStab with an H-matrix on a cluster of nodes with several accelerators: figures 10 to 17 and 19 of Yamazaki et al.
-// 2018 ("Analyzing performance of BiCGStab with hierarchical matrix on GPU clusters"), SIMULATED. The solver, the
-// product, the messages and the copies are the shipped code on simulated ranks with virtual devices (comm/simulate.hpp,
-// exec/device_model.hpp): numbers, iterations and counts are real; times are made up from the rates below, which are
-// the paper's own measurements of single parts (its figures 9, 12, 13 and 18).
+// 2018 ("Analyzing performance of BiCGStab with hierarchical matrix on GPU clusters"), SIMULATED. The library's solver,
+// product, messages and copies run on simulated ranks with virtual devices (comm/simulate.hpp, exec/device_model.hpp):
+// results, iterations and counts are real; times come from a model whose rates, below, are the paper's own measurements
+// of single parts (its figures 9, 12, 13 and 18).
 //
 //   bench_hmatrix_cluster [NAME=VALUE ...]
-//     figures=10,12,14,16,17,19   12 stands for 13, 14 for 15, 10 for 11
+//     figures=10,12,14,16,17,19   12 includes 13, 14 includes 15, 10 includes 11
 //     mesh=ring:9,75              ring:WEDGES,RINGS, geodesic:CUTS or a file
 //     nodes=2,4,8                 of figures 10 and 16
 //     gpus=1,4,8,16               processes of figure 19, one device each
 //     steps=3                     iterations that are timed; 0: until converged
-//     setting=paper|ours  tolerance=1e-3  field=0|1
-//     json=FILE                   a line for each row that is printed
+//     setting=paper|ours          as in bench_hmatrix_devices, like field
+//     tolerance=1e-3  field=0|1
+//     json=FILE                   writes each printed row as a line of JSON
 //
-// Machines: "omnipath" a message takes 1.5 us + 1 us at each end + 0.1 ns a byte, 0.4 us and 0.1 ns in a node, as such
-// networks do; "tcp": 20 us, 15 us, 0.94 ns a byte: fits figure 18 (64 processes gather 16 KB each in 1.9 ms, 512 KB in
-// 31 ms).
+// Networks: "omnipath": latency 1.5 us, overhead 1 us at each end, 0.1 ns per byte; within a node 0.4 us, 0.4 us and
+// 0.1 ns: typical values. "tcp": 20 us, 5 us and 0.94 ns per byte: fitted to figure 18 (64 processes gather 16 KB each
+// in 1.9 ms, 512 KB in 31 ms).
 #include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -56,7 +57,7 @@ bench::Words given{{"figures", "10,12,14,16,17,19"},
                    {"field", "0"},
                    {"json", ""}};
 
-// One Tsubame-3 node: four P100 on two links to the host; and what a socket's cores do without them.
+// A Tsubame-3 node: four P100 on two links to the host; and the rate of a socket's cores in products without GPUs.
 constexpr int devices_of_node = 4, sockets = 2;
 constexpr double host_rate = 1e9;  // of the ranks' clocks
 constexpr double cpu_product =
@@ -149,19 +150,19 @@ struct Problem {
   }
 };
 
-// What an iteration of a solve takes, in ms of the slowest rank's clock; and what its parts take by themselves: where a
-// method hides one behind another they add up to more than the whole.
+// The time of an iteration in ms of the slowest rank's clock, and the times of its parts: where a method overlaps them,
+// they add up to more than the whole.
 struct Step {
   int iterations = 0;
   double whole = 0, product = 0, vectors = 0, copies = 0, messages = 0;
 };
 
-// `steps` iterations, less what the start and the end take: those that a solve of steps + 2 has beyond one of 2 (ranks
-// that come out of the set-up together are apart from then on).
+// The time of `steps` iterations without that of the start and the end: a solve of steps + 2 iterations minus one of 2
+// (by then ranks that began together have drifted apart as in a long solve).
 template <class Solve>
 Step timed(const comm::Communicator& comm, Devices<Host>& devices, int steps, const Solve& solve) {
   Step found[2];
-  solve(0);  // what a first solve sets up took its time
+  solve(0);  // the set-up of the first solve is not timed
   for (int which = 0; which < 2; ++which) {
     comm::restart_clocks(comm);
     devices.clocks()->restart();
@@ -187,7 +188,7 @@ void on_simulated(int ranks, const comm::MachineModel& machine,
   comm::simulate(ranks, machine, f, 1024 * 1024);
 }
 
-// Figures 12 and 13: what the model makes of copies, beside what it was taken from.
+// Figures 12 and 13: bandwidths of copies in the model, next to the measurements that it was fitted to.
 void copies() {
   constexpr std::size_t n = 1'000'000;
   std::printf("Fig. 12, 13, SIMULATED, GB/s, set / copy / peer (the paper beside)\n");
@@ -218,7 +219,8 @@ void copies() {
   });
 }
 
-// Figures 14 and 15: a gather alone, with the way to and from the devices, and as if messages left from them.
+// Figures 14 and 15: a gather alone, with the copies from and to devices, and as if messages were sent from device
+// memory.
 void gathers() {
   constexpr Local n = 1'000'000;
   std::printf(
@@ -265,7 +267,7 @@ void gathers() {
         const double alone = seconds(false, true, false, DevicePath::peer),
                      peer = seconds(true, true, true, DevicePath::peer),
                      copy = seconds(true, true, true, DevicePath::copy);
-        // Direct: what goes over the link goes once, as it comes: the longer of messages and copies, and the local sum.
+        // Direct: data pass the links once, while they are sent: the longer of messages and copies with the local sum.
         const double ways = seconds(true, false, true, DevicePath::peer), direct = std::max(alone, ways);
         if (comm.rank() != 0) return;
         const double gb = 8e-9 * n, messages = alone > 0 ? gb / alone : 0;  // 0: there are none
@@ -279,7 +281,7 @@ void gathers() {
     }
 }
 
-// Figure 17(a): two columns of 8 n bytes against a vector, on 1, 2 and 4 devices.
+// Figure 17(a): the sums of two columns with a vector (8 n bytes each) in one sweep or two, on 1, 2 and 4 devices.
 void merged_sums() {
   std::printf("Fig. 17(a), SIMULATED: two scalar products, GB/s of their 3 vectors\n%10s", "n");
   for (const int count : {1, 2, 4}) std::printf(" %7d GPU  2 sweeps", count);
@@ -330,7 +332,7 @@ void solves(const std::set<int>& figures) {
     std::string machine;
     double kernel = 5e-6;
   };
-  std::map<int, std::vector<Run>> by_ranks;  // one matrix for all that have as many ranks
+  std::map<int, std::vector<Run>> by_ranks;  // runs with the same number of ranks share a matrix
   const auto nodes = given.numbers("nodes");
   for (const int count : nodes)
     for (const auto& l : layouts) {
@@ -348,7 +350,7 @@ void solves(const std::set<int>& figures) {
   std::printf("%4s %6s %-11s %-9s %-26s %5s %8s | %8s %8s %8s %8s\n", "fig.", "nodes", "layout", "network", "vectors",
               "ranks", "ms/it", "product", "vectors", "copies", "messages");
   for (const auto& [ranks, runs] : by_ranks) {
-    // Levels of a machine cannot change within a simulation: a network each.
+    // The levels of a machine cannot change within a simulation: one simulation for each network.
     std::set<std::string> machines;
     for (const auto& run : runs)
       machines.insert(run.machine + (run.machine == "tcp" ? "" : layouts[int(run.layout)].name));
@@ -369,7 +371,7 @@ void solves(const std::set<int>& figures) {
               struct Way {
                 const char* name;
                 VectorWork work;
-                int overlap;  // -1: plain
+                int overlap;  // -1: without pipelining
               };
               std::vector<Way> ways{{"redundant", VectorWork::redundant, -1}};
               if (run.figure == 16 && devices->size() > 1) ways.push_back({"shared", VectorWork::shared, -1});
@@ -405,7 +407,7 @@ void solves(const std::set<int>& figures) {
           });
     }
   }
-  // Without devices: the same product at the rate of figure 9's host, one process a socket. Copies there are none.
+  // Without devices: the same product at the rate of figure 9's host, one process per socket, and no copies.
   if (wanted(10)) {
     std::printf("Without devices a product alone takes, on 1, 2, 4, .. nodes at %.1f GB/s a socket, ms:",
                 cpu_product / 1e9);

@@ -1,15 +1,16 @@
-// An H-matrix on several devices a process: the tables 12 to 18 of Yamazaki et al. 2018 ("Analyzing performance of
-// BiCGStab with hierarchical matrix on GPU clusters"), re-done on virtual devices. What is counted (copies, bytes,
-// iterations, sums) is what GPUs would see; times are this processor's, which plays all devices one after the other.
+// An H-matrix on several devices per process: figures 12 to 18 of Yamazaki et al. 2018 ("Analyzing performance of
+// BiCGStab with hierarchical matrix on GPU clusters"), repeated on virtual devices. Counts (copies, bytes, iterations,
+// sums) are those of GPUs; times are those of this processor, which runs all devices one after the other.
 //
 //   bench_hmatrix_devices [NAME=VALUE ...]
-//     figures=12,13,14,16,17,18     which; 14 stands for 15 too
+//     figures=12,13,14,16,17,18     14 includes 15
 //     mesh=ring:6,20                ring:WEDGES,RINGS, geodesic:CUTS or a file; for 16 and 17
-//     nodes=1,2  devices=4  sockets=2   of a node; ranks are threads of this process
-//     tolerance=1e-3  setting=paper|ours   paper: each block to the tolerance, no recompression, double precision
-//     n=1000000                     elements of the vector of 12 to 14
-//     field=0|1                     right-hand side: potential 1, or a uniform field's
-//     blocks=FILE                   writes the blocks (row, rows, column, columns, rank or -1) and the cuts of ranks
+//     nodes=1,2                     ranks are threads of this process
+//     devices=4  sockets=2          per node
+//     tolerance=1e-3  setting=paper|ours   paper: the tolerance for each block, no recompression, double precision
+//     n=1000000                     vector length in 12 to 14
+//     field=0|1                     right-hand side: potential 1, or a uniform field
+//     blocks=FILE                   writes the blocks (row, rows, column, columns, rank or -1) and the ranks' rows
 #include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -131,7 +132,7 @@ void copies() {
   }
 }
 
-// Points on a line: only the shares of ranks matter.
+// Points on a line: only the distribution over ranks matters.
 void gathers() {
   const Local n = Local(given.number("n"));
   std::printf("Fig. 14, 15: partial vectors of local devices summed, gathered over ranks, to all devices; n = %d\n", n);
@@ -252,7 +253,7 @@ void solves(const Problem& p, bool layouts_too, bool work_too) {
     }
 }
 
-// A gather behind work, as the Intel MPI benchmark measures it. Under mpiexec over its processes.
+// A gather overlapped with work, measured like the Intel MPI benchmarks. Under mpiexec between its processes.
 void overlap() {
   const auto run = [](const comm::Communicator& comm) {
     if (comm.rank() == 0)

@@ -1,16 +1,16 @@
-// How an H-matrix of a single layer grows with the number of triangles, and how ranks share it.
+// The growth of an H-matrix of a single layer with the number of triangles, and its distribution over ranks.
 //
 //   bench_hmatrix_scaling [NAME=VALUE ...]
-//     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, assembly and product per n log2 n, times
-//     in
-//                             processor seconds; the system's (pages that are touched for the first time) beside and
-//                             not in the ratio. 224: a million of them, a few minutes and 9 GB
-//     ranks=1,2,4,8,16        ranks (threads of this process, one thread each) of the sphere of `mesh` cuts, replicated
-//                             vectors: rows gathered, bytes, messages, iterations of bicgstab; 0: not
-//     mesh=23  or a file      tolerance=1e-4  quadrature=0.05  rtol=1e-7  rounds=2  (of balancing)
+//     cuts=23,32,45,64,90     geodesic spheres of 20 cuts^2 triangles: memory, and CPU times of assembly and product,
+//                             divided by n log2 n; system time (first use of pages) is printed but not in the ratio.
+//                             224 is a million triangles: a few minutes and 9 GB. 0: none
+//     ranks=1,2,4,8,16        replicated vectors on this many ranks (threads of this process with one thread each):
+//                             rows gathered, bytes, iterations of bicgstab; 0: none
+//     mesh=23                 mesh of `ranks`: CUTS of a geodesic sphere, or a file
+//     tolerance=1e-4  quadrature=0.05  rtol=1e-7  rounds=2   (of balancing)
 //
-// The right-hand side is a uniform field's and a constant's together: iterations on a sphere at one potential reflect
-// the noise of the compression only. Times of ranks are not measured: there are more of them than cores.
+// The right-hand side is the sum of a constant and a uniform field: for a constant alone, iterations on a sphere only
+// depend on the errors of compression. Times on ranks are not measured, because there are more ranks than cores.
 #include "harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -42,14 +42,14 @@ namespace {
 bench::Words given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"}, {"tolerance", "1e-4"},
                    {"quadrature", "0.05"},     {"rtol", "1e-7"},        {"rounds", "2"}};
 
-// Without zeros: those leave a part out.
+// Values without zeros, which stand for none.
 std::vector<int> numbers(const char* name) {
   auto values = given.numbers(name);
   std::erase_if(values, [](int v) { return v <= 0; });
   return values;
 }
 
-// Processor seconds of all threads: in the program, and in the system for it.
+// CPU seconds of all threads in the program (user) and in the kernel (system).
 struct Processor {
   double user, system;
   static Processor now() {

@@ -1,10 +1,11 @@
-// What latency does to a method. Under mpiexec on its ranks (a wire with latency: bench/latency.py); else on threads,
-// with messages that arrive `latency` microseconds late.
-//   bench_latency n=256 method=pipelined-gmres [depth=2] [block=5] [step=10] [tau=8e-3] [engine=thread] [restart=30]
-//                 [iterations=120] [ranks=2] [latency=0] [late=all|sums] [work=0] [halo=on|off]
-//                 [trace=FILE]
-// 5-point Laplacian n x n, b = 1; each product sleeps for `work` microseconds more. One JSON line: microseconds of an
-// iteration (of the later cycles), of a product, of a sum that is waited for at once; sums an iteration.
+// Measures how the latency of messages affects a method: under mpiexec between its ranks (a network with added latency:
+// bench/latency.py); otherwise between threads, whose messages are delivered `latency` microseconds late.
+//   bench_latency [n=256] [method=pipelined-gmres] [depth=] [block=] [step=] [tau=] [orthogonalisation=]
+//                 [engine=polling] [restart=30] [iterations=120] [ranks=2] [latency=0] [late=all|sums] [work=0]
+//                 [halo=on|off] [trace=FILE]
+// 5-point Laplacian n x n, b = 1; each product sleeps for `work` microseconds more; halo=off drops the couplings
+// between ranks. Prints one JSON line: microseconds of an iteration (from the second cycle on), of a product, and of a
+// reduction that is waited for at once; the number of reductions.
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -28,7 +29,8 @@ using namespace tacit;
 
 namespace {
 
-/// Messages of `inner` (of sums only, if so) arrive no sooner than `latency` after they were sent; ranks share a clock.
+/// Messages of `inner` (only those of reductions with `sums_only`) arrive `latency` or more after sending; ranks share
+/// a clock.
 class Late final : public comm::Transport {
  public:
   using Clock = std::chrono::steady_clock;
@@ -89,7 +91,7 @@ class Late final : public comm::Transport {
 
  private:
   struct Letter {
-    std::vector<std::byte> bytes;  // when it is due, then what it says
+    std::vector<std::byte> bytes;  // the time of delivery, then the message
     void* into = nullptr;
     bool comes_in = false;
     comm::Ticket inner;
@@ -112,8 +114,8 @@ class Late final : public comm::Transport {
   std::uintptr_t last_ = 0;
 };
 
-/// A product that takes `work` longer, asleep but for a poll every 100 us: the local part of a larger problem, on a
-/// machine that others use too.
+/// A product that takes `work` longer, asleep except for a poll every 100 us: stands for the local work of a larger
+/// problem without using a processor.
 class Padded final : public op::Operator<double> {
  public:
   Padded(const op::Csr<double>& a, std::chrono::microseconds work)
@@ -183,7 +185,7 @@ int main(int argc, char** argv) {
     double value[7];
     for (Global r = space.begin(); r < space.end(); ++r) {
       int m = problem.row(r, column, value);
-      if (given["halo"] == "off")  // couplings between ranks left out: what travels is sums alone
+      if (given["halo"] == "off")  // without couplings between ranks: only reductions communicate
         for (int k = m - 1; k >= 0; --k)
           if (column[k] < space.begin() || column[k] >= space.end()) {
             --m;
@@ -203,7 +205,7 @@ int main(int argc, char** argv) {
       double one = 1;
       space.sum(&one, 1);
     });
-    // The first cycle is another method's; iterations count from the second one on.
+    // Iterations are timed from the second cycle on, because the first one may differ (no shifts yet).
     std::vector<double> stamps;
     options.callback = nullptr;
     krylov::Options o = options;

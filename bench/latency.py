@@ -1,18 +1,20 @@
-"""How much of a reduction's latency the methods hide, on a wire with latency between two MPI ranks of this machine.
+"""How much of the latency of reductions each method hides, between two MPI ranks joined by a link with added latency.
 
-    python bench/latency.py [--delay 0.5] [--program build/release/bench/bench_latency] [--n 64] [--json FILE]
+    python bench/latency.py [--delay 0.5] [--program build/release/bench/bench_latency] [--mpi openmpi|mpich] [--n 64]
+                            [--restart 50] [--iterations 200] [--work 700] [--halo] [--rounds 3] [--only NAME ...]
+                            [--rig FOLDER] [--json FILE]
 
-scripts/with_delay.sh makes two network namespaces, joins them by a wire (bench/rig/tundelay.c) and runs a program on both.
-Needs root and the TUN device; without, this says so and ends with 77. --delay is in milliseconds, one way; below 0.1 the
-wire cannot keep up. --rig FOLDER takes with_delay.sh and tundelay.c from there.
+scripts/with_delay.sh makes two network namespaces, joins them by a link (bench/rig/tundelay.c) and runs a program on
+both. Needs root and the TUN device; without them the script says so and ends with 77. --delay is in milliseconds, one
+way; below 0.1 the link cannot keep up. --rig FOLDER: where with_delay.sh and tundelay.c are.
 
-Every method runs a fixed number of iterations of the same problem on the wire and, for the time of its own work, without
-it. A product and a sum that is waited for at once are timed on both. So that sums are all that travels, the ranks' parts of the
-matrix are not coupled (--halo couples them: each product then waits for its neighbour as well, and the column "hidden" is
-about sums and halos together, which no method here hides), and each product takes `work` microseconds longer (asleep; the
-local part of a larger problem). Of an iteration, what the wire adds is the latency of sums that is not hidden:
+Every method does a fixed number of iterations of the same problem with the link and, to time its own work, without it.
+A product and a reduction that is waited for at once are timed in both cases. The ranks' parts of the matrix are not
+coupled, so that only reductions communicate. (--halo couples them: each product then waits for its neighbour, too, and
+"hidden" refers to reductions and halos together.) Each product takes --work microseconds longer (asleep): the local
+work of a larger problem. The time that the link adds to an iteration is the latency of reductions that is not hidden:
 
-    hidden = 1 - (iteration on the wire - iteration without) / (sums an iteration * (a sum on the wire - without))
+    hidden = 1 - (iteration with link - without) / (reductions per iteration * (reduction with link - without))
 """
 
 import json
@@ -65,8 +67,8 @@ def main():
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--restart", type=int, default=50)
     parser.add_argument("--iterations", type=int, default=200)
-    parser.add_argument("--work", type=int, default=700, help="microseconds that each product takes longer")
-    parser.add_argument("--halo", action="store_true", help="couple the ranks")
+    parser.add_argument("--work", type=int, default=700, help="additional microseconds of each product")
+    parser.add_argument("--halo", action="store_true", help="couple the ranks' parts of the matrix")
     parser.add_argument("--only", nargs="+", help="methods whose names contain one of these")
     options = parser.parse_args()
     if os.geteuid() != 0 or not pathlib.Path("/dev/net/tun").exists() or not shutil.which("ip"):

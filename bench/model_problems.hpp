@@ -1,4 +1,4 @@
-// The model problems of the benchmarks: what is measured here and in the peers is the same matrix.
+// The model problems of the benchmarks: Tacit and its peers solve the same matrices.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace bench {
 
-/// Stiffness of linear elasticity (lambda = 1, mu = 1/2) on a unit cube of eight nodes, corner a at (a & 1, a >> 1 & 1,
-/// a >> 2): one trilinear element, or five tetrahedra, of which the one in the middle has the corners of one parity.
+/// Stiffness matrix of linear elasticity (lambda = 1, mu = 1/2) on a unit cube of eight nodes, corner a at (a & 1, a >>
+/// 1 & 1, a >> 2): one trilinear element, or five tetrahedra, where the corners of the middle one have the same parity.
 struct ElasticCube {
   double block[8][8][3][3] = {};
   bool coupled[8][8] = {};
@@ -70,18 +70,18 @@ struct ElasticCube {
 };
 
 /// 2d5: 5-point Laplacian on n x n; 3d7: 7-point on n x n x n; cd3: 3d7 with convection, central differences, cell
-/// Peclet number 0.5; 3d27: 26 on the diagonal, -1 at all 26 neighbours. Dirichlet conditions, unit spacing.
-/// hex3, tet3: elasticity of n x n x n nodes with three unknowns each, a stiffness from 1 to 10 for every cube, fixed
-/// outside; hexahedra in natural order (27 blocks of 3 x 3 a node), or five tetrahedra a cube with the nodes in random
-/// order within some planes, as mesh generators leave them (19 or 7 blocks).
+/// Peclet number 0.5; 3d27: 26 on the diagonal, -1 for all 26 neighbours. Dirichlet conditions, unit spacing.
+/// hex3, tet3: elasticity of n x n x n nodes with three unknowns each, with a stiffness between 1 and 10 in each cube,
+/// fixed outside; hexahedra in natural order (27 blocks of 3 x 3 per node), or five tetrahedra per cube with the nodes
+/// in random order within some planes, as mesh generators number them (19 or 7 blocks).
 struct Problem {
   static constexpr int most = 81;  // entries of a row
   std::string name;
   std::int64_t n;
   bool elastic() const { return name == "hex3" || name == "tet3"; }
-  int unknowns() const { return elastic() ? 3 : 1; }  // of a node: ranks own all of them
+  int unknowns() const { return elastic() ? 3 : 1; }  // per node: a rank owns all of them
   std::int64_t rows() const { return name == "2d5" ? n * n : unknowns() * n * n * n; }
-  /// Columns (ascending) and values of a row; returns how many.
+  /// Writes the columns (ascending) and values of a row; returns their number.
   int row(std::int64_t r, std::int64_t* column, double* value) const {
     const bool flat = name == "2d5";
     if (name == "3d27") return row27(r, column, value);
@@ -120,8 +120,8 @@ struct Problem {
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
     return x ^ (x >> 29);
   }
-  /// A node's number in the matrix and back. Within 4096 nodes both halves of the place are changed by each other (a
-  /// Feistel cipher); what is left at the end keeps its order.
+  /// The number in the matrix of a grid node, and back. Within each 4096 nodes a Feistel cipher of the two halves of
+  /// the number permutes them; an incomplete last part keeps its order.
   std::int64_t renumbered(std::int64_t node, bool back) const {
     if (name == "hex3" || node >> 12 == n * n * n >> 12) return node;
     std::uint64_t left = std::uint64_t(node >> 6 & 63), right = std::uint64_t(node & 63);

@@ -1,9 +1,10 @@
-// Multigrid on one rank: the passes of a level against their floor, whole solves, a full-multigrid cycle, levels that
-// cannot be agglomerated, and bottom solvers.
+// Multigrid on one rank: the passes of a level compared with their memory traffic, whole solves, a full-multigrid
+// cycle, stencils, levels that cannot be agglomerated, and coarsest-level solvers.
 //
-//   bench_multigrid [sizes=128,256] [threads=1,2] [only=pass,solve,f,stencils,boxes,bottom] [json=FILE]
+//   bench_multigrid [sizes=128] [threads=1,2] [only=pass,solve,f,stencils,boxes,bottom] [json=FILE]
 //
-// Every line is the best of a few runs that take turns with those it is compared to.
+// Every line is the best of a few runs, which alternate with those that it is compared with. Coarsest-level solvers
+// (bottom) run on 8^3, 16^3 and 32^3 cells with one thread.
 #include "harness.hpp"
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -64,7 +65,7 @@ std::shared_ptr<const Operator> make(Global n, op::Boundary boundary, const op::
       boxes, op::coefficients<double>(boxes, periodic ? 0.9 : 0, periodic ? 0.9 : 1, {}, beta));
 }
 
-// Two sweeps, residual and restriction of the finest level: all in one pass, and one after the other.
+// Two sweeps, residual and restriction on the finest level: combined in one pass, and one after the other.
 void passes(Global n, int threads) {
   set_threads(threads);
   const auto A = make(n, op::Boundary::periodic, bubble);
@@ -84,7 +85,7 @@ void passes(Global n, int threads) {
       best[together] = std::min(best[together], level.down + level.smooth + level.residual);
     }
   precond::detail::one_pass(true);
-  // Read bandwidth of this moment.
+  // The read bandwidth at this time.
   const model::MemoryReader memory(model::beyond_caches(1, threads));
   double bandwidth = 0;
   for (int i = 0; i < 5; ++i) {
@@ -197,7 +198,7 @@ void full(Global n, int threads) {
   }
 }
 
-// The stencils beside each other: sweeps, one F-cycle and V-cycles for a Dirichlet problem with a known solution.
+// The stencils compared: sweeps, one F-cycle and V-cycles for a Dirichlet problem with a known solution.
 void stencils(Global n, int threads) {
   set_threads(threads);
   const double w = std::numbers::pi;
@@ -257,7 +258,7 @@ void stencils(Global n, int threads) {
   }
 }
 
-// Boxes of 8^3 cells that stay where they are: coarsening ends with boxes of 2^3.
+// Boxes of 8^3 cells without agglomeration: coarsening ends with boxes of 2^3 cells.
 void boxes(Global n, int threads) {
   set_threads(threads);
   const auto A = make(n, op::Boundary::periodic, bubble, 8);
@@ -299,7 +300,7 @@ void boxes(Global n, int threads) {
   }
 }
 
-// A bottom problem by itself.
+// A coarsest-level problem alone.
 void bottoms(Global n) {
   set_threads(1);
   const auto A = make(n, op::Boundary::periodic, bubble);

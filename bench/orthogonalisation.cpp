@@ -1,8 +1,8 @@
-// The passes of block Gram-Schmidt: time against that of moving their bytes.
+// Times the passes of block Gram-Schmidt and compares them with the time of moving their bytes.
 //   bench_orthogonalisation N S REPEATS J [J ...]
-// Blocks of S vectors of N doubles against J basis vectors, stored in full, as float and as bfloat16. One JSON line
-// each: dots ([Q V]^H V), update ((V - Q C) W in place) and both at once, in nanoseconds an element; bytes (every
-// vector read once, those of the block written once) over time; and that as a fraction of plain reading, timed between
+// Blocks of S vectors of N doubles against J basis vectors, stored in double, float and bfloat16. One JSON line for
+// each: dots ([Q V]^H V), update ((V - Q C) W in place) and both at once, in nanoseconds per element; their bandwidth
+// (every vector read once, those of the block written once); and its fraction of the read bandwidth, measured between
 // the passes.
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/memory.hpp>
@@ -40,7 +40,7 @@ void blocks(const char* name, std::size_t n, int j, int s, int repeats) {
   const model::MemoryReader memory(std::size_t(s) * n * sizeof(T));
   double sink = 0;
   const auto read = [&] { sink += memory.read(); };
-  // Interleaved, so that a disturbance meets all of them; medians.
+  // Alternating, so that a disturbance affects all of them; medians.
   const double once = double(j) * sizeof(S) + double(s) * sizeof(T), twice = once + double(s) * sizeof(T);
   std::vector<double> seconds[4];
   const auto time = [&](int what, auto&& pass) {

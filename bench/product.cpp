@@ -1,10 +1,11 @@
-// Sparse and stencil products against the memory bandwidth of this machine, as one JSON object on standard output.
+// Sparse and stencil products compared with the memory bandwidth of this machine, as one JSON object on standard
+// output.
 //
-//   bench_product [repetitions [GB of the read test]]
+//   bench_product [REPETITIONS=21 [GB of the read test=1]]
 //
-// Bandwidth is that of a sum over an array far larger than the caches. All cases and the read test take turns, so that
-// whatever else runs on the machine hits them alike; figures are medians. A product's bytes count the matrix, x and y
-// once.
+// Bandwidth is that of reading an array far larger than the caches. All cases and the read test alternate, so that
+// other load affects all alike; figures are medians. A product's bytes count the matrix, x and y once. With one thread
+// and with OMP_NUM_THREADS.
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
 #include <tacit/op/csr.hpp>
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
     const auto weights = op::laplacian<double>(grid.dimensions);
     for (bool far : {false, true}) {
       auto rows = op::stencil_rows(grid, weights, 0, grid.size());
-      if (far) {  // one entry that no 16-bit offset reaches
+      if (far) {  // one entry beyond the reach of 16-bit offsets
         rows.column.insert(rows.column.begin() + rows.start[1], grid.size() - 1);
         rows.value.insert(rows.value.begin() + rows.start[1], 0.5);
         for (std::size_t i = 1; i < rows.start.size(); ++i) ++rows.start[i];

@@ -1,8 +1,8 @@
 """Solves matrix files on several numbers of ranks with the command line and tabulates the verified results.
 
-    python bench/real_systems.py FOLDER [--ranks 1 2 4] [--json FILE] [--rtol 1e-8] [--limit SECONDS]
+    python bench/real_systems.py FOLDER [--ranks 1 2 4] [--json FILE] [--rtol 1e-8] [--limit SECONDS] [--only NAME ...]
 
-FOLDER holds NAME.petsc files. The method and preconditioner of a name are in SYSTEMS; others run with `auto` and `ilu0`.
+FOLDER holds NAME.petsc files. SYSTEMS has the method and preconditioner for some names; others use `auto` and `ilu0`.
 b = 1, x = 0. Every residual is ||b - A x|| / ||b||, recomputed by Tacit after the solve.
 """
 

@@ -1,18 +1,20 @@
-// Who tells the truth: every method on families of systems from well to terribly scaled, several right-hand sides,
-// tolerances from moderate to near machine precision, no preconditioner. ||b - A x|| is recomputed here in higher
-// precision, from the gathered x.
+// Compares reported with true residuals: every method on families of systems from well to extremely badly scaled, with
+// several right-hand sides and tolerances from moderate to near machine precision, without preconditioner. ||b - A x||
+// is recomputed in higher precision from the gathered x.
 //
-//   bench_reliability [--ranks N] [--size N] [--plain] [--list] [--json FILE] [--export FOLDER] [METHOD[:NAME=VALUE]
-//   ...]
+//   bench_reliability [--ranks 1] [--size 40] [--plain] [--list] [--json FILE] [--export FOLDER]
+//                     [METHOD[:NAME=VALUE] ...]
 //
-// METHOD:NAME=VALUE: a method with an option, one of depth, step, replacement (pipelined-cg:depth=3).
-// --ranks: block rows on N ranks, threads of this process; under mpiexec it is the processes. --plain: without the
-// methods' fallbacks. --list: one line a case. --export: writes the systems for other solvers (reliability_peers.py),
-// and solves nothing. "possible": the exact solution, rounded to double, meets the tolerance. A claim of success is
-// false when the recomputed residual exceeds 10 times the tolerance.
+// METHOD: auto, cg, chebyshev, bicgstab and gmres if none is given. NAME=VALUE: one of depth, step, replacement
+// (pipelined-cg:depth=3).
+// --ranks: block rows on N ranks, threads of this process; under mpiexec on its processes. --size: grids of N x N.
+// --plain: without fallbacks. --list: one line per case. --export: writes the systems for other solvers
+// (reliability_peers.py), without solving. "possible": the exact solution, rounded to double, meets the tolerance.
+// Reported convergence counts as FALSE where the recomputed residual exceeds 10 times the tolerance; failures to
+// converge that are reported count as "honest". Exit code 1: there are false reports or non-finite results.
 //
-// Pipelined and s-step methods beside their classical one, where that is in the list: a second table, of iterations and
-// sums over the classical method's (median, and the worst case by name), of the cases that both solve.
+// A second table compares pipelined and s-step methods with their classical method, where that is in the list: ratios
+// of iterations, reductions and products (median, and the worst case with its name) over the cases that both solve.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/matrix_market.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -103,7 +105,7 @@ std::vector<Case> solve_all(const comm::Communicator& comm, const std::vector<Sy
   return cases;
 }
 
-/// Returns the number of claims that are false and of answers that are not finite.
+/// Returns the number of false reports of convergence and of non-finite results.
 int print_table(const std::vector<Case>& cases, const std::vector<std::string>& methods, int ranks) {
   std::printf("%-30s %5s %8s %8s %8s %8s %10s %10s %9s  honest failures by reason\n", "method", "ranks", "possible",
               "true", "FALSE", "honest", "non-finite", "worst", "seconds");
@@ -133,14 +135,14 @@ int print_table(const std::vector<Case>& cases, const std::vector<std::string>& 
   return faults;
 }
 
-/// Median of an unsorted list, and the place of its largest number.
+/// The median of an unsorted list, and the position of its largest element.
 std::pair<double, std::size_t> median_and_worst(std::vector<double> ratios) {
   const auto worst = std::size_t(std::max_element(ratios.begin(), ratios.end()) - ratios.begin());
   std::nth_element(ratios.begin(), ratios.begin() + std::ptrdiff_t(ratios.size() / 2), ratios.end());
   return {ratios[ratios.size() / 2], worst};
 }
 
-/// Variants of a method over the method itself.
+/// Prints ratios of variants to their classical method.
 void print_ratios(const std::vector<Case>& cases, const std::vector<std::string>& methods) {
   bool titled = false;
   for (const auto& method : methods) {

@@ -1,14 +1,15 @@
-"""Who tells the truth: Tacit, SciPy and PETSc on the same systems, right-hand sides and tolerances.
+"""Compares reported with true residuals: Tacit, SciPy and PETSc on the same systems, right-hand sides and tolerances.
 
     python bench/reliability_peers.py [--size 40 ...] [--ranks 1 ...] [--build DIR] [--work FOLDER] [--json FILE]
 
 Needs bench_reliability (TACIT_BENCH=ON), which writes the systems and explains the columns. Peers that no Python here
-can import are skipped: SciPy (cg, bicgstab, gmres(30)) and petsc4py (Debian: python3-petsc4py). Nobody gets a
-preconditioner; all may take Tacit's default number of iterations, 10 n and at least 1000, and stop by the residual of
-A x = b itself. A claim counts as true when ||b - A x|| / ||b||, recomputed in long double, is at most 10 times the
-tolerance. Peers run on one rank, Tacit with its fallbacks on --ranks and without ("plain") on one.
+can import are skipped: SciPy (cg, bicgstab, gmres(30)) and petsc4py (Debian: python3-petsc4py). No preconditioners; all
+may take Tacit's default number of iterations, 10 n and at least 1000, and stop by the residual of A x = b itself.
+Reported convergence counts as true if ||b - A x|| / ||b||, recomputed in long double, is at most 10 times the
+tolerance. Peers run on one rank; Tacit with its fallbacks on --ranks and without them ("plain") on one.
 
-Everything is kept in FOLDER/SIZE (build/reliability); what is there is not run again. FILE keeps its other sizes.
+All results are kept in FOLDER/SIZE (build/reliability), and cases that are there are not run again. FILE keeps its
+other sizes.
 """
 
 import collections
@@ -27,22 +28,22 @@ import numpy as np
 
 import harness
 
-# Tacit's method, and the peers' of the same kind; cg for positive definite systems only.
+# Tacit's methods, and the peers' methods of the same kind; cg for positive definite systems only.
 MATCHING = {
     "cg": {"scipy": ["cg"], "petsc": ["cg", "pipecg", "pipecgrr"]},
     "bicgstab": {"scipy": ["bicgstab"], "petsc": ["bcgs", "pipebcgs"]},
     "gmres": {"scipy": ["gmres"], "petsc": ["gmres"]},
 }
-PEERS = {"scipy": "scipy", "petsc": "petsc4py"}  # and the module that it takes
+PEERS = {"scipy": "scipy", "petsc": "petsc4py"}  # the module that each needs
 RESTART = 30
-THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a peer's Python has packages of its own
+THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a peer's Python has its own packages
 
 
-# ---- in the Python that has the peer ----
+# ---- runs in the peer's Python ----
 
 
 def read_market(path):
-    """The numbers behind the size line of a file that bench_reliability wrote."""
+    """The numbers after the size line of a file that bench_reliability wrote."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("%")]
     return np.array([float(word) for line in lines[1:] for word in line.split()])
 
@@ -107,7 +108,7 @@ def petsc_solver(system):
         ksp.setOperators(matrix)
         ksp.setType(method)
         ksp.getPC().setType("none")
-        if method in ("bcgs", "pipebcgs", "gmres"):  # these watch ||b - A x|| with P on the right only
+        if method in ("bcgs", "pipebcgs", "gmres"):  # ||b - A x|| only with the right side
             ksp.setPCSide(PETSc.PC.Side.RIGHT)
         if method == "gmres":
             ksp.setGMRESRestart(RESTART)
@@ -160,7 +161,7 @@ def work(peer, folder, output):
     output.write_text(json.dumps({"size": index["size"], "ranks": 1, "cases": cases}))
 
 
-# ---- judging ----
+# ---- evaluation ----
 
 
 def outcome(case):
@@ -214,7 +215,7 @@ def show(rows):
 
 
 def compare(rows):
-    """Each of Tacit's rows beside the best peer's, and the cases that only a peer of the kind solves."""
+    """Compares each of Tacit's rows with the best peer's, and lists the cases that only a peer of that kind solves."""
 
     def times(case):
         return "" if case["true_residual"] is None else f"{case['true_residual'] / case['rtol']:.2g}"
@@ -276,7 +277,7 @@ def measure(size, options):
     for ranks, plain in [*((ranks, False) for ranks in options.ranks), (1, True)]:
         file = folder / f"tacit-{ranks}{'-plain' * plain}.json"
         command = [bench, "--size", size, "--ranks", ranks, "--json", file, *["--plain"] * plain]
-        add("Tacit plain" if plain else "Tacit", file, command, (0, 1))  # 1: a claim was false
+        add("Tacit plain" if plain else "Tacit", file, command, (0, 1))  # 1: false reports of convergence
     for peer, module in PEERS.items():
         file, python = folder / f"{peer}.json", python_with(module)
         if python is None and not file.exists():
@@ -313,7 +314,7 @@ def main():
     if options.json:
         before = json.loads(options.json.read_text())["sizes"] if options.json.exists() else {}
         result = {"schema": "tacit.bench.reliability/1", **harness.surroundings(), "sizes": before | tables}
-        text = json.dumps(result).replace("}], [", "}],\n [").replace("}, {", "},\n {")  # a row a line
+        text = json.dumps(result).replace("}], [", "}],\n [").replace("}, {", "},\n {")  # one row per line
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(text + "\n")
     verdict = "no peer here" if not compared else "yes" if not behind else "no: " + "; ".join(behind)

@@ -1,5 +1,5 @@
-// The systems of bench_reliability: from well to terribly scaled, with right-hand sides and the residual that the exact
-// solution, rounded to double, would have.
+// The systems of bench_reliability, from well to extremely badly scaled, with right-hand sides and the residual that
+// the exact solution, rounded to double, has.
 #pragma once
 
 #include <tacit/op/csr.hpp>
@@ -20,7 +20,7 @@ using namespace tacit;
 struct RightHandSide {
   std::string name;
   std::vector<double> b;
-  double attainable;  ///< ||b - A x|| / ||b|| of x = A^-1 b, rounded to double: what tolerance can be met at all
+  double attainable;  ///< ||b - A x|| / ||b|| of x = A^-1 b, rounded to double: the smallest attainable tolerance
 };
 
 struct System {
@@ -107,7 +107,7 @@ inline double true_residual(const op::Rows<double>& a, const std::vector<double>
   return double(std::sqrt(rr / bb));
 }
 
-/// A^-1 b to more digits than double has, rounded to double: by L U of the band in long double and two corrections.
+/// A^-1 b to more digits than double has, rounded to double: by a band LU in long double and two corrections.
 class Reference {
  public:
   explicit Reference(const op::Rows<double>& a) : a_(a), n_(a.count()) {
@@ -149,7 +149,7 @@ class Reference {
   std::vector<long double> lu_;
 };
 
-/// Grids of m x m.
+/// The systems on grids of m x m.
 inline std::vector<System> systems(Global m) {
   const auto one = [](double, double) { return 1.0; };
   const auto power = [](std::uint64_t seed, double range) {

@@ -1,12 +1,12 @@
-// What methods cost on machines with hundreds or thousands of ranks, by the clocks of simulated ones
-// (docs/theory/simulator.md): every time that is printed is simulated, of the shipped solvers with all their numbers.
+// The cost of methods on machines with hundreds or thousands of ranks, by simulated clocks (docs/theory/simulator.md):
+// every time is SIMULATED, while the library's solvers really run, with all their arithmetic.
 //
-//   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its relatives
-//   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one bottom solve of a truncated
-//   V-cycle bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves around it
+//   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its variants
+//   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve of a V-cycle
+//   bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with truncated V-cycles
 //
-// All: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns a byte), GBps= cacheGBps= cacheKB= Gflops=; progress=,
-// delivery=, seed=; only=NAME,..; json=FILE.
+// Options of all: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns per byte), GBps= cacheGBps= cacheKB= Gflops=;
+// progress=, delivery=, seed=; only=NAME,..; json=FILE.
 #include "harness.hpp"
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -62,7 +62,7 @@ MachineModel machine(const char* otherwise) {
 struct Outcome {
   krylov::Report report;
   comm::SimulatedTimes times;
-  double real = 0;  // seconds here
+  double real = 0;  // seconds of real time
 };
 
 bench::Rows results;
@@ -86,7 +86,7 @@ void print(const std::string& name, const Outcome& o, double& base) {
               ", \"halo\": ", o.times.seconds("halo"), ", \"kernels\": ", o.times.kernel_seconds(), "}");
 }
 
-// ---- GMRES and its relatives ----
+// ---- GMRES and its variants ----
 
 struct Variant {
   std::string name;
@@ -154,14 +154,14 @@ void gmres() {
   }
 }
 
-// ---- bottom solves ----
+// ---- coarsest-level solves ----
 
 double wave(double t) {
   t -= std::floor(t);
   return std::abs(4 * t - 2) - 1;
 }
 
-// In [-1, 1), without order: what V-cycles leave to the bottom is not smooth.
+// Pseudo-random values in [-1, 1): residuals on the coarsest level of a V-cycle are not smooth.
 double scatter(std::uint64_t i) {
   i = (i + 1) * 0x9E3779B97F4A7C15u;
   i = (i ^ (i >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -169,7 +169,7 @@ double scatter(std::uint64_t i) {
   return double((i ^ (i >> 31)) >> 11) * 0x1p-52 - 1;
 }
 
-// a u - b lap u on the periodic cube of `side`^3 boxes of `edge`^3 cells, a box a rank, rows of a rank one box.
+// a u - b lap u on the periodic cube of `side`^3 boxes of `edge`^3 cells; each rank owns the rows of one box.
 op::Rows<double> box_rows(int rank, Global side, Global edge, double a, double b, std::vector<double>& f) {
   const Global N = side * edge, box[3] = {rank % side, rank / side % side, rank / (side * side)};
   const double h2 = double(N) * double(N);
@@ -219,8 +219,8 @@ struct Five {  // (t, s), (t, t), (s, s), (r0, s), (r0, t)
   }
 };
 
-// BiCGStab as textbooks and applications have it: four dots and two norms, each a sum of its own; or all that can be
-// known together in one: two sums.
+// Textbook BiCGStab: four dots and two norms, each with a reduction of its own; or with all sums that can be formed at
+// the same time in one reduction: two reductions.
 krylov::Report bicgstab(const op::Operator<double>& A, const Vector& b, Vector& x, double rtol, int sums) {
   using namespace exec;
   const auto& space = b.space();
@@ -313,7 +313,7 @@ void bottom() {
         layout::fill(x, 0.0);
         return sums ? bicgstab(A, b, x, rtol, sums) : krylov::solve<double, Host>(A, nullptr, b, x, options, true);
       };
-      if (!sums) {  // what is made at the first solve is there in those of later cycles
+      if (!sums) {  // buffers and plans are created at the first solve, as in the first of many cycles
         options.max_iterations = 8;
         (void)solve();
         options.max_iterations.reset();

@@ -1,12 +1,14 @@
-// bench_schedules [n=64] [slabs=64 | planes=...] [rounds=40] [form=csr|stencil] [path=auto] [method=product|cg]
-// [iterations=30] [schedules=auto,jobs,...] [warm=250] [json=0]: one product, or an iteration of cg, by every schedule,
-// in turn within one process, under mpiexec (or scripts/with_delay.sh DELAY): microseconds, medians; "/ synchronous":
-// the median of the rounds' ratios.
+// Compares the schedules of a product, or of an iteration of cg, in alternating runs within one process, under mpiexec
+// (or scripts/with_delay.sh DELAY).
 //
-// Each rank owns `slabs` slabs of n x n points of -Laplace, or all ranks `planes` together. "alone": the same rows on
-// one rank, no halo. "halo": an exchange that is waited for at once. hidden = (synchronous - schedule) / min(halo,
-// alone's interior): the share of the halo's time that the schedule hides behind its interior work. Before all that
-// `warm` products are made as automatic, which has chosen then.
+//   bench_schedules [n=64] [slabs=64 | planes=...] [rounds=40] [form=csr|stencil] [path=auto] [method=product|cg]
+//                   [iterations=30] [schedules=synchronous,overlapped,split,jobs,auto] [warm=250] [json=0|1]
+//
+// -Laplace on n x n x `slabs` points per rank, or on n x n x `planes` points in all. Prints medians in microseconds,
+// and the median of the rounds' ratios to the first schedule of the list. "alone": the same number of rows on one rank,
+// without halo. "halo": an exchange that is waited for at once. hidden = (first - schedule) / min(halo, alone): where
+// the first schedule is synchronous, the share of the halo's time that the schedule hides behind local work. Before
+// that, `warm` products with the automatic schedule let it complete its measurements.
 #include "harness.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -84,7 +86,7 @@ int main(int count, char** words) try {
       layout::fill(y, 0.0);
       return timed([&] { (void)krylov::solve<double, Host>(*A, nullptr, x, y, options); }) / iterations;
     };
-    for (int i = 0; i < std::stoi(said["warm"]); ++i) {  // what is found by trying is found
+    for (int i = 0; i < std::stoi(said["warm"]); ++i) {  // lets automatic choices complete
       A->apply(x, y);
       alone->apply(x1, y1);
     }
@@ -92,7 +94,7 @@ int main(int count, char** words) try {
       for (std::size_t i = 0; i < ways.size(); ++i) {
         const std::size_t w = (i + std::size_t(round)) % ways.size();
         A->use(ways[w]);
-        if (!cg) A->apply(x, y);  // the ranks have just gone another way
+        if (!cg) A->apply(x, y);  // warm-up after the change of the schedule
         times[w].push_back(once());
       }
       halo_times.push_back(timed([&] {
@@ -103,7 +105,7 @@ int main(int count, char** words) try {
         halo.close(number);
       }));
     }
-    for (int round = 0; round < rounds; ++round)  // by itself, as warm as the others
+    for (int round = 0; round < rounds; ++round)  // after the others, so that caches are in the same state
       alone_times.push_back(timed([&] { alone->apply(x1, y1); }));
     if (comm.rank() != 0) return;
     const double by_itself = median(alone_times), exchange = median(halo_times);

@@ -1,11 +1,12 @@
-// A projector's products on simulated ranks (comm/simulate.hpp) of a machine of GPUs in sockets and nodes: the shipped
-// products, sums and messages, with time made up by the model that is printed.
+// A projector's products on simulated ranks (comm/simulate.hpp) of a machine with GPUs in sockets and nodes: the
+// library's products, reductions and messages run; times are those of the model that is printed.
 //   bench_simulated_tomography [--size 256] [--angles 360] [--ranks 24] [--groups 3,6] [--columns 32] [--minibatch 0]
 //                              [--precision double|single|mixed] [--products 4] [--like 2048] [--spans FILE]
-// Prints one line of JSON: seconds a product (mean of A and A^T) in parts, on the mean rank, and what each level moves.
-// --like N: the scan has N bins and as many times more angles. Entries grow with the cube of its side and values that
-// are sent with its square: gaps are divided by N / size, latencies and overheads by the cube of it, and times are
-// multiplied by the cube. Source of the arrangement: Hidayetoglu et al. (2020), doi 10.1109/SC41405.2020.00041.
+// Prints one line of JSON: seconds per product (mean of A and A^T) and its parts, averaged over the ranks, and the
+// volume of each level. --like N: models a scan with N bins, and proportionally more angles. Entries grow with the cube
+// of N / size and the values sent with its square: gaps are divided by N / size, latencies and overheads by its cube,
+// and times are multiplied by the cube. --spans: writes rank 0's spans. Source of the arrangement: Hidayetoglu et al.
+// (2020), doi 10.1109/SC41405.2020.00041.
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/simulate.hpp>
@@ -29,9 +30,9 @@ struct Words {
   std::string groups = "3,6", precision = "single", spans;
 };
 
-// A V100 of Summit's: 830 GB/s in products (a published run of MemXCT-GPU), 2.65 Tflop/s (Petascale XCT); 50 GB/s to
-// a neighbour in the socket, a third of 64 GB/s to the other socket, a sixth of 25 GB/s to other nodes. Latencies and
-// overheads chosen.
+// A V100 of Summit: 830 GB/s in products (published for MemXCT-GPU), 2.65 Tflop/s (Petascale XCT); 50 GB/s to a
+// neighbour in the socket, a third of 64 GB/s to the other socket, a sixth of 25 GB/s to other nodes. Latencies and
+// overheads are assumed.
 comm::MachineModel machine(double scale) {
   comm::MachineModel m;
   const double cube = scale * scale * scale;
@@ -41,7 +42,7 @@ comm::MachineModel machine(double scale) {
   return m;
 }
 
-// Of all ranks: what the spans of each name cover, less what spans of other names within them do.
+// The total time of the spans of products and of the reduction's levels, by name.
 std::map<std::string, double> own_times(const std::vector<Trace::Event>& events) {
   static constexpr const char* within[] = {"tiled product", "sums, level "};
   std::map<std::string, double> found;

@@ -1,11 +1,13 @@
 // Time per iteration of Tacit's methods on the model problems.
 //   bench_solve PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]
-// b = 1, x = 0; fixed numbers of iterations, in turn (rtol=R: until then); a JSON line for each: seconds of each
-// repeat, true residual, what was stored. METHOD product: products alone, x_i = 1 + i mod 7, and the norm of the result
-// as residual. warm=K: K iterations before, so that what is found by trying is found. NAME:
-// format (csr, sell, bsr, automatic, stencil), restart, step, depth, block, tau, basis, storage, powers,
-// orthogonalisation, block_qr, replacement, engine, side, sweeps, schedule, remote_threads, job_rows, path, rtol,
-// fallbacks (0, 1; 0 here: the same work as the peer's).
+// PROBLEM: one of model_problems.hpp, or file:PATH of a PETSc matrix. b = 1, x = 0. The numbers of iterations alternate
+// (they are exact unless rtol=R is given). A JSON line for each: seconds of each repeat, true residual, storage format.
+// METHOD product: products only, with x_i = 1 + i mod 7; the residual is then the norm of the result. NAME:
+//   format  csr, sell, bsr, automatic, or stencil (matrix-free, with none or jacobi)
+//   path    of the halo exchange
+//   warm    iterations before the clock starts, which let automatic choices complete their measurements
+// or any option of a solve (restart, step, depth, basis, orthogonalisation, engine, rtol, ...). fallbacks is 0 by
+// default, so that the work equals that of the peers.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/krylov/solve.hpp>

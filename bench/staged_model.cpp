@@ -1,8 +1,10 @@
-// What a device's product of a projector's matrix moves and waits for, counted on the host as the matrix is laid out
-// for it, and the rate that a GPU described by a few numbers could reach at most. Modelled: no GPU is used.
+// Models a GPU's product with a projector's matrix: memory traffic and shared-memory accesses, counted on the host for
+// the layout that the GPU would use, and an upper bound of the rate of a GPU described by a few numbers. No GPU is
+// used.
 //   bench_staged_model [--size 512] [--angles 720] [--every 16] [--adjoint 0|1]
-// --every N: one block of 256 rows in N. The GPU: 4.3 TB/s from memory, 5.5 TB/s from the second-level cache, 132
-// multiprocessors at 1.755 GHz, each 128 bytes of shared memory and four instructions of a warp a clock.
+// --every N: counts one block of 256 rows in N. --adjoint: only A (0) or A^T (1). The GPU: 4.3 TB/s from memory,
+// 5.5 TB/s from the L2 cache, 132 multiprocessors at 1.755 GHz, each with 128 bytes of shared memory and four warp
+// instructions per clock.
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/op/staged_matrix.hpp>
 
@@ -25,14 +27,16 @@ void line(Local rows, Local columns, const op::RowSource<float>& source, int eve
   const bool packed = vectors == op::Vectors::half;
   const int lanes = packed ? at_once / 2 : at_once, side = 32 / lanes;
   const double entries = double(m.entries()), staged = entries / c.reuse, cells = staged * lanes;
-  // A pass over the matrix, of the sampled blocks; X once in all passes over all blocks.
+  // Memory traffic of one pass over the matrix (the sampled blocks); X is read once by all passes together.
   const double stream = m.bytes() + 4.0 * at_once * (double(columns) / every + double(rows));
   const double from_cache = m.bytes() + 4 * cells;
-  // Wavefronts of shared memory: X with its turns, two reads for four steps of entries, what is staged written once.
+  // Shared-memory wavefronts: reads of X with bank conflicts, two reads per four steps of entries, one write of staged
+  // data.
   const bool entries_staged = lanes > 1;
   const double wavefronts =
       c.steps * (c.turns + (entries_staged ? 0.5 : 0.0)) + (4 * cells + (entries_staged ? m.bytes() : 0.0)) / 128;
-  // A step's read, address and multiplication (of pairs two, and two conversions), two reads for four steps.
+  // A step has a read, an address and a multiplication (pairs: two of them and two conversions), and half a read of
+  // entries.
   const double instructions = c.steps * ((packed ? 6 : 3) + (values == op::Values::half ? 1 : 0) + 0.5);
   const double times[] = {stream / memory, from_cache / cache, wavefronts / clocks, instructions / 4 / clocks};
   const char* const names[] = {"memory", "cache", "shared memory", "instructions"};

@@ -1,14 +1,13 @@
-// What long blocks cost: iterations of the s-step methods beside those of the classical ones, with the methods'
-// fallbacks.
+// The cost of long blocks: iterations of the s-step methods compared with those of the classical ones.
 //
-//   bench_steps [--size N] [--plain] [STEP ...]
+//   bench_steps [--size 24] [--plain] [STEP ...]
 //
-// The systems are those of the numerical goals (convection-diffusion, central differences, Peclet numbers 0.5 and 0.25)
-// and those of bench_reliability, at a tolerance of 1e-8 (the first ones: 1e-10). One line a system and method:
-// iterations of the classical method, then for each basis and step iterations / restarts (sums an iteration), and a
-// mark: x where the method did not converge though the classical one did, ! where it claimed what is not so (recomputed
-// in higher precision, above 1.1 times the tolerance), m where it ended as another method. Steps: 10 when none is
-// given.
+// Systems: convection-diffusion with central differences and Peclet numbers 0.5 and 0.25, tolerance 1e-10; those of
+// bench_reliability (grids of SIZE^2), tolerance 1e-8. STEP: 10 if none is given. --plain: without fallbacks.
+// One line per system and method: iterations of the classical method (- if it did not converge), then for each basis
+// and step: iterations / restarts (reductions per iteration), and marks: x if the method did not converge although the
+// classical one did, ! if it reported convergence falsely (the residual, recomputed in higher precision, exceeds 1.1
+// times the tolerance), m if it ended as another method.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 

@@ -1,8 +1,10 @@
-// Tiled products: Gflop/s of A and A^T of a parallel-beam projector, for each storage and number of columns.
+// Tiled products: Gflop/s (2 nnz k flops) of A and A^T of a parallel-beam projector for each storage and number of
+// columns k.
 //   bench_tiled_spmm [--size 256] [--angles 360] [--values full,half] [--formats list,bitmap] [--columns 1,16,32]
 //                    [--natural] [--block ROWS] [--tile COLUMNS] [--repeat 5] [--cpu] [--json FILE]
-// A flop count is 2 nnz k. --cpu counts processor seconds of one thread (OMP_NUM_THREADS=1): what a busy machine leaves
-// comparable. The floor is the matrix read once at the bandwidth that is measured first.
+// --values also takes bfloat16. --natural: rays and pixels in natural instead of Hilbert order. --cpu: CPU time of one
+// thread (OMP_NUM_THREADS=1), which other load affects less. "of the bandwidth's time": the time of reading the matrix
+// and the vectors once at the measured bandwidth, over the time of A.
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
@@ -36,7 +38,7 @@ double now() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// Bytes a second of reading what does not fit a cache.
+// Read bandwidth in bytes per second, of data larger than the caches.
 double bandwidth() {
   int threads = 1;
 #ifdef _OPENMP

@@ -1,13 +1,16 @@
-"""A scan reconstructed by `tacit reconstruct`, one slice and many: seconds of building and solving, memory, beside what is wanted.
+"""Reconstruction of a scan by `tacit reconstruct`, one slice and many: seconds of building and solving, and memory,
+with goals.
 
-    python bench/tomography_scan.py --data FOLDER [--slices 1,32] [--iterations 24] [--options "..."] [--rounds 3]
+    python bench/tomography_scan.py --data FOLDER [--slices 1,32] [--iterations 24] [--options "..."] [--rounds 1]
+                                    [--cpu] [--json FILE]
     python bench/tomography_scan.py SINOGRAM.bin THETA.bin ANGLES DETECTORS ...
 
-FOLDER holds tomography/CDS1_sinogram.bin and CDS1_theta.bin; other files are raw float32 likewise; the one slice is repeated. Of
---rounds runs the least of each figure. Wanted of CDS1 (750 x 512, 235 M entries, 24 iterations of CGLS, two processors): both
-directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. Entries of one slice are computed, those of 32
-stored, unless --options "--format bitmap" or another says how. --cpu also prints the processors' seconds of
-building and of products (one thread), over those of the bytes that a product reads at the bandwidth measured here.
+FOLDER holds tomography/CDS1_sinogram.bin and CDS1_theta.bin; other files are raw float32 as well. The one slice of the
+file is repeated. Each figure is the least of --rounds runs. Goals for CDS1 (750 x 512, 235 M entries, 24 iterations of
+CGLS, two processors): both directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. For
+one slice the entries are computed on the fly, for 32 they are stored, unless --options, for example "--format bitmap",
+says otherwise. --cpu also prints the CPU seconds of building and of products (one thread), and their ratio to the time
+of reading the matrix and the vectors at the bandwidth measured here.
 """
 
 import pathlib
@@ -28,7 +31,7 @@ def told(what, figure, goal):
 
 
 def processor(o, theta):
-    """Seconds of one thread on its processor: nothing else on the machine counts, but for caches and memory."""
+    """Prints CPU seconds of one thread, which other load affects only through caches and memory."""
     import tacit
     from tacit import tomography
 
@@ -42,7 +45,7 @@ def processor(o, theta):
     passes = []
     for _ in range(5):
         begin = time.thread_time()
-        a.max()  # as fast as memory can be read; a sum in NumPy is not
+        a.max()  # reads as fast as the memory allows, unlike NumPy's sum
         passes.append(time.thread_time() - begin)
     bandwidth = a.nbytes / min(passes)
     del a

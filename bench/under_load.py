@@ -1,13 +1,13 @@
-"""What a solve takes while other programs want the same cores.
+"""Times of a solve while other programs use the same cores.
 
     python bench/under_load.py [--side 200] [--iterations 600] [--busy N] [--threads 1 2] [--rounds 5] [--multigrid]
                                [--json FILE]
 
-cg on the Laplacian of side x side points, a fixed number of iterations, on an idle machine and beside N processes that
-compute all the time (default: two for each processor), for each number of threads, in turn. The least and the median
-of all runs, and the loaded median beside that of the first number of threads. --multigrid: the command `tacit
-multigrid` too. A machine that does something else as well shows in the idle figures; `nice -n -20` lessens that, and
-the busy processes are then as important as the solve.
+cg on the Laplacian of side x side points, a fixed number of iterations, on an idle machine and together with N
+processes that compute all the time (default: two for each processor), for each number of threads, in alternating runs.
+Prints the least and the median of all runs, and the ratio of the loaded median to that of the first number of threads.
+--multigrid: also the command `tacit multigrid`. Other programs on the machine show in the idle figures; `nice -n -20`
+reduces their effect, but also gives the busy processes the same priority as the solve.
 """
 
 import contextlib

@@ -14,9 +14,9 @@ namespace tacit::device {
 
 struct Cube {
   int n = 32;
-  bool periodic = true;  // else u = 0 on all faces
+  bool periodic = true;  // otherwise u = 0 on all faces
   bool constant = false;
-  int bottom = 4;  // cells along an axis of the last level, at most
+  int bottom = 4;  // most cells along an axis of the coarsest level
 };
 
 template <class T>
@@ -119,7 +119,7 @@ class CubeLevels {
       for (int x = 0; x < n; ++x) d.parent.push_back(x / 2), d.share.push_back(T(x % 2 ? 0.25 : -0.25));
     }
   }
-  /// Equations are integrated: a coarse face has half the sum of its four.
+  /// Equations are integrated over cells: the coefficient of a coarse face is half the sum of its four fine ones.
   void coarsen(int n) {
     for (int axis = 0; axis < 3; ++axis) {
       std::vector<double> coarse(face(n / 2, axis, 0, 0, n / 2 + (axis == 2)));
@@ -168,7 +168,7 @@ class CubeLevels {
   }
 
   Cube cube_;
-  std::array<std::vector<double>, 3> faces_;  // of the level that is built, natural order
+  std::array<std::vector<double>, 3> faces_;  // of the current level, natural order
   double mass_ = 1;
   precond::mg::DeviceData<T> data_;
 };

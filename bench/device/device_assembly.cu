@@ -1,11 +1,11 @@
-// An H-matrix assembled on a device: device_assembly [--quick] [--check].
+// Times of assembling an H-matrix on a device: device_assembly [--quick] [--check].
 //
-// The single layer on spheres of 10,580, 40,500 and 100,820 triangles at 1e-4: entries of the near field, crosses of
-// all far blocks, recompression and the way back, compared with the crosses of this machine's processor (all its
-// threads; no recompression). Floors: operations counted by hand (30 an entry far away, 100 near, and two for each
-// cross taken off it; 3 r^2 (m + n) and 100 r^3 a block to recompress) over what the device's double precision does at
-// its highest clock, bytes over the bandwidth of a copy measured in this run. --check: only compares blocks of small
-// meshes with those of a virtual device. Exit code 77: no GPU; 1: blocks differ.
+// Single layers on spheres of 10,580, 40,500 and 100,820 triangles with tolerance 1e-4: entries of near blocks, ACA of
+// far blocks, recompression and the copy to the host, compared with the ACA of this machine's processor (all threads,
+// no recompression). Lower bounds: operations counted by hand (30 per entry far away, 100 near, and two for each cross
+// that is subtracted from it; 3 r^2 (m + n) and 100 r^3 per block to recompress) over the device's peak rate in double
+// precision at its highest clock; bytes over the bandwidth of a copy measured in this run. --check: only compares
+// blocks of small meshes with those of a virtual device. Exit code 77: no GPU; 1: blocks differ.
 #include "host_crosses.hpp"
 #include "timing.hpp"
 
@@ -27,8 +27,8 @@ namespace {
 using app::bem::SingleLayerEntry;
 using Blocks = op::DeviceBlocks<double, SingleLayerEntry, Device>;
 
-/// A sphere in the order of its tree, its far and near blocks, and the error that each may have: equal shares of 1e-4
-/// of the whole by the numbers it will have, as HMatrix does it.
+/// A sphere in the order of its cluster tree, its far and near blocks, and the error allowed for each: shares of 1e-4
+/// of the matrix norm in proportion to the expected number of entries stored, as in HMatrix.
 struct Sphere {
   app::bem::Mesh mesh;
   std::unique_ptr<op::ClusterTree> tree;
@@ -61,7 +61,7 @@ struct Sphere {
   }
 };
 
-/// A layer's numbers on a device, and who makes blocks of them there.
+/// The layer's data on a device, and the object that makes blocks there.
 struct Maker {
   std::shared_ptr<exec::Devices<Device>> devices = std::make_shared<exec::Devices<Device>>(std::vector<int>{0});
   std::vector<exec::DeviceArray<double, Device>> numbers;
@@ -78,7 +78,8 @@ struct Maker {
   }
 };
 
-/// Near blocks to rounding, far ones to the tolerance: on a sphere pivots have equals, and rounding chooses.
+/// Near blocks agree to rounding, far ones to the tolerance: on a sphere there are equal pivots, among which rounding
+/// chooses.
 bool check() {
   bool good = true;
   for (const int cuts : {1, 5, 9})
@@ -90,7 +91,7 @@ bool check() {
         Maker ours(s, {1e9, 3});
         const auto host = virtual_blocks(*s.layer, s.tree->order());
         ours.blocks->make(s.wanted, options), host->make(s.wanted, options);
-        double near_field = 0, far_field = 0;  // differences over a block's largest entry
+        double near_field = 0, far_field = 0;  // differences relative to a block's largest entry
         int apart = 0;
         for (std::size_t k = 0; k < s.wanted.size(); ++k) {
           const auto& b = s.wanted[k].block;
@@ -126,7 +127,7 @@ bool check() {
   return good;
 }
 
-double operations = 0, bandwidth = 0;  // a second
+double operations = 0, bandwidth = 0;  // per second
 
 void measure_device() {
   int clock = 0, processors = 0, major = 0, minor = 0;
@@ -134,7 +135,7 @@ void measure_device() {
   exec::check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
   exec::check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "cudaDeviceGetAttribute");
   exec::check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "cudaDeviceGetAttribute");
-  // Double precision units of a multiprocessor: 64 of 9.0, 32 of 6.0, 7.0 and 8.0, few of others.
+  // Double precision units of a multiprocessor: 64 for compute capability 9.0, 32 for 6.0, 7.0 and 8.0, few for others.
   const int units = minor != 0 ? 2 : major >= 9 ? 64 : 32;
   operations = 2e3 * clock * units * processors;
   const std::size_t n = std::size_t(quick ? 1 : 4) << 26;
@@ -170,7 +171,7 @@ void assemble(int cuts) {
             dense += m * n;
             continue;
           }
-          // Crosses were about 1.7 times what recompression has left.
+          // ACA's rank is about 1.7 times that after recompression.
           const double r = options.recompress ? 1.7 * raw.rank : raw.rank;
           ranks += raw.rank, entries += double(raw.entries);
           cross_flops += 30 * double(raw.entries) + 2 * r * r * (m + n), cross_bytes += 8 * r * (m + n);

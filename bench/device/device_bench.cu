@@ -2,9 +2,9 @@
 // [--quick].
 //
 // Roofline: the bytes that the kernel must move (inputs once, outputs once) over the bandwidth of a device-to-device
-// copy measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2. Every
-// output is poisoned, then compared with the host's in the largest error relative to the largest value. Exit code 77:
-// no GPU.
+// copy measured in this run. Times are medians of CUDA events after a warm-up; inputs are larger than the L2 cache.
+// Outputs are filled with NaN before, then compared with the host's: largest error relative to the largest value. Exit
+// code 77: no GPU.
 #include "hmatrix_problem.hpp"
 #include "problems.hpp"
 #include "timing.hpp"
@@ -38,7 +38,7 @@ using exec::sweep;
 using exec::updates;
 using exec::writes;
 
-double copy_bandwidth = 0;  // bytes a second, read and written
+double copy_bandwidth = 0;  // bytes read and written per second
 
 struct Result {
   std::string kernel, scalar, problem, rival;
@@ -114,7 +114,7 @@ T blas_dot(std::size_t n, const T* x, const T* y) {
              "cublasDotcEx");
   return result;
 }
-/// transposed: h = Q^H v, else v += Q h; Q is n x columns.
+/// transposed: h = Q^H v, otherwise v += Q h; Q is n x columns.
 template <class T>
 void blas_gemv(bool transposed, std::size_t n, int columns, const T* q, std::size_t stride, const T* x, T* y) {
   const T one(1), zero(0), &beta = transposed ? zero : one;
@@ -133,7 +133,7 @@ void blas_gemv(bool transposed, std::size_t n, int columns, const T* q, std::siz
   check_blas(code, "cublas gemv");
 }
 
-/// C = alpha op(A) B + beta C, column after column.
+/// C = alpha op(A) B + beta C, stored by columns.
 template <class T>
 void blas_gemm(bool transposed, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
                int ldc) {
@@ -153,7 +153,7 @@ void blas_gemm(bool transposed, int m, int n, int k, T alpha, const T* a, int ld
   check_blas(code, "cublas gemm");
 }
 
-/// cuSPARSE's product with A: SpMV for one column, SpMM (row-major) for more. Seconds; fills y once before.
+/// Seconds of cuSPARSE's product with A: SpMV for one column, SpMM (row-major) for more. Fills y once before.
 template <class T>
 double sparse_seconds(cusparseSpMatDescr_t a, Local rows, Local columns, const T* x, T* y, int k, bool sell) {
   const T one(1), zero(0);
@@ -267,7 +267,7 @@ void sweeps() {
 #endif
   add(dot);
 
-  // A short vector: what a sum costs when nothing else does, host clock.
+  // A short vector: the cost of a sum alone, by the host's clock.
   const auto wall = [](const std::function<void()>& call) {
     for (int i = 0; i < 20; ++i) call();
     const auto begin = std::chrono::steady_clock::now();
@@ -284,7 +284,7 @@ void sweeps() {
   add(latency);
 }
 
-/// The first half of a pipelined BiCGStab iteration, 14 vectors; the rival is the same in BLAS calls.
+/// The first half of a pipelined BiCGStab iteration with 14 vectors; for comparison the same in BLAS calls.
 template <class T>
 void forward() {
   const std::size_t n = (std::size_t(quick ? 16 : 128) << 20) / sizeof(T);
@@ -376,12 +376,12 @@ void gram_schmidt(int columns) {
   add(update);
 }
 
-/// [Q V]^H V and (V - Q C) W, j vectors in Q and s in V.
+/// [Q V]^H V and (V - Q C) W with j vectors in Q and s in V.
 template <class T>
 void block_gram_schmidt(int j, int s) {
   const std::size_t n = (std::size_t(quick ? 1 : 16) << 20) / sizeof(T) * 4;
   const auto hq = numbers<T>(n * (j + s), 1);
-  auto q = on_device(hq);  // the block behind the basis, as one matrix for the rival
+  auto q = on_device(hq);  // basis and block as one matrix for cuBLAS
   const std::string problem = message("n=", n, ", ", j, " + ", s, " columns");
   std::vector<const T*> rows;
   std::vector<T*> columns;
@@ -497,7 +497,7 @@ template <class T>
 void halo() {
   const Local n = quick ? 1 << 22 : 1 << 25;
   std::vector<Local> index(n);
-  for (Local i = 0; i < n; ++i) index[i] = 2 * i + below(2, 9, i);  // ascending, with holes, as a halo's
+  for (Local i = 0; i < n; ++i) index[i] = 2 * i + below(2, 9, i);  // ascending with gaps, as in a halo
   const auto hx = numbers<T>(2 * std::size_t(n), 5);
   const auto x = on_device(hx);
   const auto at = on_device(index);
@@ -507,7 +507,7 @@ void halo() {
   for (Local i = 0; i < n; ++i) expected[i] = hx[index[i]];
   Result gather{"gather", scalar_name<T>(), message("every other of ", 2 * std::size_t(n)), "cusparseGather"};
   gather.error = error_of(to_host(out), expected);
-  gather.bytes = double(n) * (sizeof(Local) + 3 * sizeof(T));  // x comes in whole lines
+  gather.bytes = double(n) * (sizeof(Local) + 3 * sizeof(T));  // x is read in whole cache lines
   gather.seconds = time_of([&] { exec::device_gather<T>(x.view(), at.view(), out.view()); });
 #ifdef TACIT_BENCH_RIVALS
   cusparseDnVecDescr_t dense;
@@ -533,8 +533,8 @@ void halo() {
 }
 
 #ifdef TACIT_BENCH_RIVALS
-/// The products of a list, batch by batch of equal shapes: y = A x, or y = A^T x. What several give to one place is not
-/// added up but written to places of its own, which costs the rival less.
+/// The products of a list in batches of equal shapes: y = A x, or y = A^T x. Results of several blocks for the same
+/// element are written separately instead of being added, which makes cuBLAS's task easier.
 std::function<void()> batches(const std::vector<HProblem::Shape>& shapes, bool transposed, const double* a,
                               const double* x, double* y, std::vector<exec::Array<const double*, Device>>& kept) {
   std::map<std::pair<Local, Local>, std::vector<const HProblem::Shape*>> groups;
@@ -624,7 +624,7 @@ void hmatrix(const std::string& name, const HProblem& p) {
 }
 
 void hmatrices() {
-  // As many numbers as those of 10ts and 100ts in double precision, and in the precisions that 1e-4 allows.
+  // As many numbers as in 10ts and 100ts in double precision, and in the precisions that suffice for 1e-4.
   const int full[3] = {8, 0, 0}, mixed[3] = {0, 2, 4};
   hmatrix("10ts' size, fp64", HProblem(10400, 64, full, 0));
   hmatrix("10ts' size, mixed", HProblem(10400, 64, mixed, 2));
@@ -633,8 +633,8 @@ void hmatrices() {
   hmatrix("100ts' size, mixed", HProblem(101250, 64, mixed, 2));
 }
 
-/// The staged product of a matrix of lines through a square beside cuSPARSE's. Roofline: entries, maps, X and Y once;
-/// the kernel reads X once for each block of rows.
+/// The staged product with a matrix of lines through a square, compared with cuSPARSE. Roofline: entries, maps, X and Y
+/// once; the kernel reads X once for each block of rows.
 template <class T>
 void staged(Local side, Local angles, int k) {
   const auto a = lines<T>(side, angles, 8);
@@ -694,7 +694,7 @@ void write_json(const std::string& path, const std::string& commit) {
   check_cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   std::ofstream out(path);
   out.precision(9);
-  // JSON knows no infinity; an output that nothing wrote shows as an error of 1e308.
+  // JSON has no infinity: an output that was not written shows as an error of 1e308.
   const auto finite = [](double v) { return std::isfinite(v) ? v : 1e308; };
   out << "{\n  \"schema\": 1,\n  \"benchmark\": \"device\",\n  \"machine\": {\"device\": " << quoted(p.name)
       << ", \"multiprocessors\": " << p.multiProcessorCount << ", \"l2_bytes\": " << p.l2CacheSize

@@ -1,7 +1,7 @@
 // Times of multigrid on a device, compared with the bound by its memory bandwidth: device_multigrid [--quick].
 //
 // Each pass of a level, whole V-cycles, and coarsest-level solves of 8^3 to 64^3 cells, in one launch and with a kernel
-// for each operation. Floors: bytes that a pass must move (fields and coefficients once) over the bandwidth of a
+// for each operation. Bounds: bytes that a pass must move (fields and coefficients once) over the bandwidth of a
 // device-to-device copy measured in this run. Medians of CUDA events after a warm-up. Exit code 77: no GPU.
 #include "../../src/krylov/methods/bicgstab.hpp"
 #include "cells_problem.hpp"
@@ -38,7 +38,7 @@ const char* name_of() {
   return sizeof(T) == 4 ? "float32" : "float64";
 }
 
-/// The finest level's passes and the cycle. Numbers a cell, whole passes: see kernels/cells.hpp.
+/// The passes of the finest level, and the cycle. For the numbers moved per cell see kernels/cells.hpp.
 template <class T>
 void passes(int n, bool constant) {
   const CubeLevels<T> cube({n, true, constant, 16});
@@ -67,7 +67,7 @@ void passes(int n, bool constant) {
   row("chebyshev sweep" + problem, time_of([&] { chebyshev.smooth(0, 2, false); }) / 2, number * 8.5);
 }
 
-/// Iterations of one resident launch beside those of a launch for each operation, on a bottom of n^3 cells.
+/// An iteration of bicgstab on n^3 cells in one resident launch, compared with a launch for each operation.
 template <class T>
 void bottom(int n) {
   const CubeLevels<T> cube({n, true, false, n});
@@ -76,7 +76,7 @@ void bottom(int n) {
   constexpr int iterations = 12;
   const auto f = numbers<T>(std::size_t(b.n), 1);
   const auto df = on_device(f);
-  // Not to be solved in so few: what the launch does besides is the same with fewer.
+  // The goal is out of reach; the fixed cost of the launch cancels in the difference of two numbers of iterations.
   const auto resident = [&](int most) {
     precond::mg::DeviceLevels<T, Device> levels(cube.data(), options, {0, 1e-30, most, 0});
     levels.load_f(df.data());
@@ -99,7 +99,7 @@ void bottom(int n) {
   const auto size = std::size_t(b.n);
   exec::Array<T, Device> x(size), r = on_device(f), r0 = on_device(f), p(size), v(size), t(size);
   const auto in = [](const exec::Array<T, Device>& y) { return y.view(); };
-  const auto solve = [&] {  // numbers as they come: only its time is looked at
+  const auto solve = [&] {  // coefficients are arbitrary: only its time matters
     T alpha = T(0.5), omega = T(0.5), sum = 0;
     for (int i = 0; i < iterations; ++i) {
       sweep(reads(in(r), in(v)), updates(p.view()), writes(), formula::BicgstabDirection<T>{T(0.1), omega});
@@ -114,7 +114,7 @@ void bottom(int n) {
     return sum;
   };
   const double apart = time_of([&] { solve(); }, 10) / iterations;
-  // A product reads the matrix, its columns' numbers and a vector; two of them, and ten passes over vectors.
+  // A product reads the matrix, column indices and a vector; there are two of them, and ten passes over vectors.
   const double bytes = double(b.n) * (2 * (7 * sizeof(T) + 6 * 4.) + 14 * sizeof(T));
   row(message("bicgstab, ", n, "^3 ", name_of<T>(), ", an iteration in one launch"), seconds, bytes);
   row(message("    the same, a launch for each operation"), apart, bytes);

@@ -1,5 +1,5 @@
-// The device's kernels against the host's on fresh random input: device_test [--small] [--seed N].
-// Exit code 0: all passed; 1: failures; 77: no GPU. Outputs are filled with NaN before every run.
+// Compares the device's kernels with the host's on random input: device_test [--small] [--seed N]. Outputs are filled
+// with NaN before every run. Exit code 0: all passed; 1: failures; 77: no GPU.
 #include "cells_problem.hpp"
 #include "problems.hpp"
 
@@ -44,7 +44,7 @@ void check_close(std::span<const T> got, std::span<const T> expected, double ter
         message(what, ": error ", worst, " at size ", size, finite ? "" : ", or an element that nothing wrote"));
 }
 
-/// n values on the device, `shift` of them in front, guards at both ends.
+/// n values on the device, preceded by `shift` others, with guards at both ends.
 template <class T>
 struct Guarded {
   static constexpr std::size_t guard = 8;
@@ -174,7 +174,7 @@ void pairs(std::size_t n, int columns, std::size_t shift) {
   std::vector<T*> pv, pz;
   for (int k = 0; k < count; ++k) {
     v.push_back(numbers<T>(2 * n, seed + 20 + k)), z.push_back(numbers<T>(2 * n, seed + 60 + k));
-    if (2 * k + 1 == columns)  // what is not asked for
+    if (2 * k + 1 == columns)  // the unused second column
       for (std::size_t i = 0; i < n; ++i) v[k][2 * i + 1] = z[k][2 * i + 1] = poison<T>();
     dv.emplace_back(v[k], shift), dz.emplace_back(z[k], shift);
   }
@@ -222,7 +222,7 @@ void pairs(std::size_t n, int columns, std::size_t shift) {
 template <class T, class S>
 void blocks(std::size_t n, int j, int s, double rounding) {
   const std::string name = message(scalar_name<T>(), " stored in ", sizeof(S), " bytes, n=", n, " j=", j, " s=", s);
-  // What is stored is what the host rounds: values that S holds exactly.
+  // Values that S represents exactly, so that storing does not round.
   auto q = numbers<T>(n * j, seed + 3);
   for (T& a : q) {
     if constexpr (is_complex<T>) a = {std::round(a.real() * 64) / 64, std::round(a.imag() * 64) / 64};
@@ -269,7 +269,7 @@ void blocks(std::size_t n, int j, int s, double rounding) {
   const auto got = to_host(block);
   check_close<T>(std::span<const T>(got).last(n), std::span<const T>(expected).last(n), 20. * (j + s),
                  "last column " + name);
-  // The stored columns, read as T: added to nothing with weight 1.
+  // The stored columns read as T: added to zero with weight 1.
   exec::Array<T, Device> sum(n);
   const T one(1);
   for (int c = 0; c < s; ++c) {
@@ -381,7 +381,7 @@ void all() {
       if (!small || n < 2000) gathers<T>(n, k);
 }
 
-/// Passes of multigrid, whole cycles and bottom solves beside the same kernels on the host.
+/// Passes of multigrid, whole cycles and coarsest-level solves compared with the same kernels on the host.
 template <class T>
 void cells(int n, bool periodic, bool constant) {
   using precond::Smoother;
@@ -392,12 +392,12 @@ void cells(int n, bool periodic, bool constant) {
   const auto f = numbers<T>(size, seed + 11), u = numbers<T>(size, seed + 12);
   const auto df = on_device(f), du = on_device(u);
   for (const auto smoother : {Smoother::gauss_seidel, Smoother::chebyshev}) {
-    if (constant && smoother == Smoother::chebyshev) continue;  // which has stored coefficients
+    if (constant && smoother == Smoother::chebyshev) continue;  // needs stored coefficients
     precond::MultigridOptions options;
     options.smoother = smoother;
     const std::string name = message("cells ", scalar_name<T>(), " n=", n, periodic ? " periodic" : " walls",
                                      constant ? " constant " : " stored ", int(smoother));
-    // Bottoms as exact as T allows: sums of teams and of one thread differ.
+    // Coarsest-level solves as exact as T allows, because sums of teams and of one thread differ.
     const double exact = sizeof(T) == 4 ? 1e-4 : 1e-11;
     Host_ host(cube.data(), options, {0, exact, 1000, 0});
     Device_ device(cube.data(), options, {0, exact, 1000, 0});
@@ -430,7 +430,7 @@ void cells(int n, bool periodic, bool constant) {
   }
 }
 
-/// After the first calls nothing is allocated any more.
+/// After the first calls nothing is allocated.
 void allocations() {
   const auto v = numbers<double>(5000, 1);
   Guarded<double> a(v, 0), q(v, 0);
@@ -451,7 +451,7 @@ void allocations() {
   check(before == after, "no allocation after the first call");
 }
 
-/// A call that CUDA refuses is an Error with its name and CUDA's words, and the next call works.
+/// A call that CUDA refuses throws an Error with the call's name and CUDA's message, and the next call works.
 void errors() {
   std::string text;
   try {

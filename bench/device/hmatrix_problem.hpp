@@ -1,4 +1,4 @@
-// An H-matrix with the blocks of a sphere's single layer and random numbers in them, as the team kernels read it.
+// An H-matrix with the blocks of a sphere's single layer and random entries, in the form that the team kernels read.
 #pragma once
 
 #include "problems.hpp"
@@ -14,7 +14,7 @@
 namespace tacit::device {
 
 struct HProblem {
-  struct Shape {  // of a matrix-vector product: where its numbers and its vectors begin
+  struct Shape {  // of a matrix-vector product: offsets of its entries and its vectors
     Local rows, columns;
     std::size_t data, from, to;
   };
@@ -26,12 +26,12 @@ struct HProblem {
   std::vector<std::uint16_t> run_of;
   std::vector<double> scale;
   std::size_t factor_count[3] = {}, panel_count[3] = {};
-  std::vector<Shape> v, u, dense;  // the same as single products; U and dense blocks in an array of their own
+  std::vector<Shape> v, u, dense;  // as single products; U and dense blocks have arrays of their own
   std::size_t block_numbers = 0;
-  double bytes = 0;  // of numbers
+  double bytes = 0;  // of the stored numbers
 
-  /// Points on a sphere in clusters of at most `leaf`; far blocks of this many columns by format. Dense blocks are in
-  /// `dense_format`.
+  /// Points on a sphere in clusters of at most `leaf`; `ranks`: the number of columns of far blocks in each storage
+  /// format. Dense blocks are in `dense_format`.
   HProblem(Local points, Local leaf, const int (&ranks)[3], int dense_format) : n(points) {
     op::Geometry g;
     for (Local k = 0; k < n; ++k) {
@@ -105,7 +105,7 @@ struct HProblem {
     for (int f = 0; f < 3; ++f) bytes += double((factor_count[f] + panel_count[f]) * width[f]);
   }
 
-  /// y = P [x; V^T x] on the host; numbers of factors come before those of panels. z holds x.
+  /// y = P [x; V^T x] on the host, where the numbers of factors precede those of panels. z holds x.
   std::vector<double> multiply(const std::vector<double>& native, const std::vector<float>& single,
                                const std::vector<std::int16_t>& fixed, std::vector<double> z) const {
     const auto number = [&](int format, std::size_t at) {

@@ -1,13 +1,13 @@
-// The product of an H-matrix in double precision beside what cuBLAS has for it: device_hmatrix [--quick]. Blocks as on
-// a sphere, of 10ts' and 100ts' size (Yamazaki et al. 2018), random numbers in them.
+// The product of an H-matrix in double precision, compared with batched products of cuBLAS: device_hmatrix [--quick].
+// Blocks as on a sphere, of the sizes of 10ts and 100ts (Yamazaki et al. 2018), with random entries.
 //
-//   ours       two team kernels, nothing padded, sums of y formed in order
+//   ours       two team kernels, without padding, sums of y in a fixed order
 //   streams    cublasDgemv for each block on five streams (the paper: 0.42 Gflop/s on a P100)
 //   batched    cublasDgemvBatched for each shape of block
 //   grouped    cublasDgemmGroupedBatched of one column, all shapes of a list in one call
 //
-// Rivals write what several blocks give to one place to places of its own, and do not add it up, which costs them less.
-// Times are medians of CUDA events. Exit code 77: no GPU.
+// The cuBLAS versions write results of several blocks for the same element separately instead of adding them, which
+// makes their task easier. Times are medians of CUDA events. Exit code 77: no GPU.
 #include "hmatrix_problem.hpp"
 
 #include <tacit/exec/cuda.hpp>
@@ -61,8 +61,8 @@ void check_blas(cublasStatus_t code, const char* call) {
 }
 const double one = 1, zero = 0;
 
-/// One list of products y = A x, or y = A^T x, results behind each other; `alone`: none of them depends on another
-/// list.
+/// One list of products y = A x, or y = A^T x, with results one after the other; `alone`: none of them depends on
+/// another list.
 class List {
  public:
   List(const std::vector<HProblem::Shape>& shapes, bool transposed, const double* a, const double* x, double* y)
@@ -183,7 +183,7 @@ void compare(const char* name, const HProblem& p) {
       u(p.u, false, blocks.data(), z.data(), parts.data() + v.used() + dense.used());
   const List* const lists[] = {&v, &dense, &u};
   std::vector<cudaStream_t> streams(5);
-  for (auto& s : streams) check_cuda(cudaStreamCreate(&s), "cudaStreamCreate");  // ordered with the default stream
+  for (auto& s : streams) check_cuda(cudaStreamCreate(&s), "cudaStreamCreate");  // ordered after the default stream
   const int before = std::exchange(repeat, 3);
   line("streams", time_of([&] {
          for (const auto* list : lists) list->streams(blas, streams);

@@ -1,4 +1,4 @@
-// The host's crosses, to time and to compare with a device's.
+// Adaptive cross approximation on the host, to time it and to compare it with a device's.
 #pragma once
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -9,12 +9,12 @@
 
 namespace tacit::device {
 
-/// Finds the crosses of all admissible blocks, and all entries of the others, by all threads and vector registers, and
-/// throws them away. The sum of all ranks.
+/// Computes the crosses of all admissible blocks and all entries of the others, with all threads and vector registers,
+/// without keeping them. Returns the sum of all ranks.
 Global host_crosses(const app::bem::SingleLayer& layer, std::span<const Global> order,
                     std::span<const op::WantedBlock> wanted, const op::CompressOptions& options);
 
-/// Blocks made by the device's kernels, which the processor plays.
+/// Blocks made by the device's kernels, run by the processor.
 std::unique_ptr<op::BlockMaker<double>> virtual_blocks(const app::bem::SingleLayer& layer,
                                                        std::span<const Global> order);
 

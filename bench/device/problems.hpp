@@ -1,4 +1,4 @@
-// What the device's tests and benchmarks share: random numbers, formulas, matrices and their formats.
+// Shared by the device's tests and benchmarks: random numbers, formulas, matrices and their formats.
 #pragma once
 
 #include <tacit/base/complex.hpp>
@@ -19,7 +19,7 @@
 
 namespace tacit::device {
 
-/// The i-th random word of a stream, without state: vectors are filled in parallel.
+/// The i-th word of a random stream, without state, so that vectors can be filled in parallel.
 inline std::uint64_t word(std::uint64_t seed, std::uint64_t i) {
   std::uint64_t z = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -30,7 +30,7 @@ inline int below(int n, std::uint64_t seed, std::uint64_t i) {
   return static_cast<int>(word(seed, i) % static_cast<unsigned>(n));
 }
 
-/// Uniform in [-1, 1], for both parts.
+/// Uniform in [-1, 1]; for complex numbers, both parts.
 template <class T>
 T number(std::uint64_t seed, std::uint64_t i) {
   const auto part = [&](std::uint64_t k) { return real_t<T>(double(word(seed, k) >> 11) * 0x1p-52 - 1); };
@@ -74,7 +74,7 @@ template <class T>
 struct Dot {
   TACIT_HD exec::Sums<1, T> operator()(T x, T y) const { return {{conj(x) * y}}; }
 };
-/// A real coefficient beside a complex one, one vector of each kind, sums of a real type.
+/// A real coefficient with a complex one, one vector of each kind, sums of a real type.
 template <class T>
 struct Blend {
   real_t<T> beta;
@@ -114,7 +114,7 @@ struct Matrix {
   Local length(Local i) const { return Local(row_begin[i + 1] - row_begin[i]); }
 };
 
-/// Rows of 0 to `most` entries near the diagonal, each third one empty; with `full`, the middle row has all columns.
+/// Rows of 0 to `most` entries near the diagonal, every third one empty; with `full`, the middle row has all columns.
 template <class T>
 Matrix<T> awkward(Local rows, Local columns, int most, bool full, std::uint64_t seed) {
   Matrix<T> a{rows, columns};
@@ -154,7 +154,7 @@ Matrix<T> seven_points(Local side, std::uint64_t seed) {
   return a;
 }
 
-/// Rows of `least` to `most` entries, columns drawn from a band of the given half width.
+/// Rows of `least` to `most` entries, with random columns in a band of the given half width.
 template <class T>
 Matrix<T> banded(Local n, int least, int most, Local half, std::uint64_t seed) {
   Matrix<T> a{n, n};
@@ -173,11 +173,11 @@ Matrix<T> banded(Local n, int least, int most, Local half, std::uint64_t seed) {
   return a;
 }
 
-/// Lines through a square of side x side cells, `side` bins at each of some angles, bins and angles in tiles of 8 x 8,
-/// cells in tiles of 8 x 8: rows that overlap as those of a projector do.
+/// Lines through a square of side x side cells, `side` bins at each of some angles; bins and angles in tiles of 8 x 8,
+/// cells in tiles of 8 x 8, so that rows overlap as those of a projector do.
 template <class T>
 Matrix<T> lines(Local side, Local angles, std::uint64_t seed) {
-  const auto tiled = [](Local i, Local width) {  // the i-th cell of a rectangle that is run through tile by tile
+  const auto tiled = [](Local i, Local width) {  // the i-th cell of a rectangle that is traversed tile by tile
     const Local band = i / (8 * width) * 8, in_band = i % (8 * width), x = in_band / 64 * 8 + in_band % 8;
     return std::pair{x, band + in_band / 8 % 8};
   };
@@ -216,7 +216,7 @@ op::RowSource<T> source_of(const Matrix<T>& a) {
   };
 }
 
-/// y = A x (plus: y += A x) on the host, k columns side by side.
+/// y = A x (plus: y += A x) on the host, with k interleaved columns.
 template <class T>
 void host_product(const Matrix<T>& a, const T* x, T* y, int k, bool plus) {
 #pragma omp parallel for schedule(dynamic, 1024)
@@ -229,7 +229,7 @@ void host_product(const Matrix<T>& a, const T* x, T* y, int k, bool plus) {
     }
 }
 
-/// Whether every column lies within 16 bits of its row.
+/// Whether the offset of every column from its row fits into 16 bits.
 template <class T>
 bool is_narrow(const Matrix<T>& a) {
   for (Local i = 0; i < a.rows; ++i)
@@ -267,7 +267,7 @@ struct Sell {
   exec::Array<T, Device> value;
   exec::Array<Local, Device> row;
 
-  /// Rows sorted by length in windows of sigma; sigma = 1 keeps their order.
+  /// Rows sorted by length in windows of sigma rows; sigma = 1 keeps their order.
   Sell(const Matrix<T>& a, Local sigma) : rows(a.rows) {
     const Global slices = (Global(a.rows) + C - 1) / C;
     std::vector<Local> order(slices * C, -1);

@@ -1,7 +1,7 @@
-// The same work in Belos on Tpetra: belos_solve PROBLEM N SOLVER PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
-// SOLVER a name of Belos ("TPETRA GMRES S-STEP"); PRECOND none, jacobi or ilu0 (Ifpack2, one block a rank), from the
-// right. NAME=VALUE parameters of the solver: whole numbers, true, false, or text ("Num Blocks=30" "Step Size=10"). One
-// JSON line as bench_solve prints it.
+// The work of bench_solve in Belos on Tpetra: belos_solve PROBLEM N SOLVER PRECOND ITERATIONS REPEATS [NAME=VALUE ...]
+// SOLVER is a name of Belos ("TPETRA GMRES S-STEP"); PRECOND is none, jacobi or ilu0 (Ifpack2, one block per rank),
+// applied from the right. NAME=VALUE: parameters of the solver, which are integers, true, false, or text ("Num
+// Blocks=30" "Step Size=10"). Prints one JSON line like bench_solve.
 #include <BelosLinearProblem.hpp>
 #include <BelosSolverFactory.hpp>
 #include <BelosSolverFactory_Tpetra.hpp>

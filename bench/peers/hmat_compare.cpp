@@ -1,12 +1,13 @@
-// Tacit and hmat-oss (Debian: libhmat-oss-dev, GPL-2, sequential) on one mesh with the same entries, in one run.
+// Compares Tacit with hmat-oss (Debian: libhmat-oss-dev, GPL-2, sequential) on one mesh with the same entries.
 //
 //   hmat_compare [NAME=VALUE ...]
-//     mesh=geodesic:45 (geodesic:CUTS, ring:WEDGES,RINGS or a file)  tolerance=1e-4  leaf=60  eta=2 (hmat's, as in its
-//     published figures)  solve=1e-7  repeat=20  quadrature=0.05 (accuracy of both's entries, in tolerances)
+//     mesh=geodesic:45   geodesic:CUTS, ring:WEDGES,RINGS or a file
+//     tolerance=1e-4  leaf=60  eta=2   leaf and eta of hmat-oss, as in its published figures
+//     solve=1e-7  repeat=20  quadrature=0.05   quadrature: accuracy of both's entries, relative to the tolerance
 //
-// Tacit with all threads and with one, hmat-oss with the one it has; products take turns. Tacit keeps the tolerance of
-// the whole matrix, hmat-oss of each block: compare errors, which are measured on the same 100 rows. The solver is
-// Tacit's BiCGStab for both, without a preconditioner. Set OPENBLAS_NUM_THREADS=1: hmat-oss calls it for small blocks.
+// Tacit runs with all threads and with one, hmat-oss with one; products alternate. Tacit applies the tolerance to the
+// whole matrix, hmat-oss to each block: compare the errors, which are measured on the same 100 rows. The solver is
+// Tacit's BiCGStab for both, without preconditioner. Set OPENBLAS_NUM_THREADS=1: hmat-oss calls BLAS for small blocks.
 #include "../harness.hpp"
 
 #include <tacit/app/bem/single_layer.hpp>
@@ -32,8 +33,8 @@ using layout::Vector;
 
 namespace {
 
-// The same entry by itself: the rules of SingleLayer one point at a time, which is what suits a library that asks for
-// one entry after the other.
+// Single entries by the same rules as SingleLayer, which computes many at once: hmat-oss asks for one entry after the
+// other.
 struct Entries {
   Entries(const app::bem::Mesh& mesh, const SingleLayer& layer, double accuracy) : exact(layer) {
     const double seven = std::max(1.5, std::pow(1.6e-4 / accuracy, 1.0 / 6)),
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
   const double tolerance = number("tolerance");
   const int repeat = int(number("repeat")), threads = omp_get_max_threads();
 
-  // Tacit, twice.
+  // Tacit: assembly with all threads, then with one.
   const op::TreeOptions tree_options{op::Bisection::median, 64, 0};
   double assembly[2], processor[2];
   std::unique_ptr<SingleLayer> layer;
@@ -137,7 +138,7 @@ int main(int argc, char** argv) {
     A.reset();
     A = std::make_shared<op::HMatrix<double>>(space, tree, app::bem::entries(*layer), options);
     assembly[pass] = clock.seconds(), processor[pass] = clock.processor_seconds();
-    if (pass == 0) mesh = sorted;  // hmat-oss gets the order that suits the entries
+    if (pass == 0) mesh = sorted;  // hmat-oss gets the mesh in the order of the cluster tree
   }
   const Local n = mesh.size();
 
@@ -176,14 +177,14 @@ int main(int argc, char** argv) {
   };
   const op::Function<double> B(space, space, product);
 
-  // Products in turns, and 100 rows of each.
+  // Alternating products, and 100 rows of each.
   Vector<double> x(space), y(space), z(space);
   std::uint64_t state = 12345;
   for (Local i = 0; i < n; ++i) {
     state = (state * 1103515245u + 12345u) % 2147483648u;
     x.data()[i] = 2 * double(state) / 2147483648.0 - 1;
   }
-  double best[3] = {1e30, 1e30, 1e30};  // Tacit with all threads and with one, hmat-oss
+  double best[3] = {1e30, 1e30, 1e30};  // Tacit with all threads, with one, hmat-oss
   const auto time_one = [&](int which) {
     const Clock run;
     if (which == 2) product(x.data(), z.data(), 1);

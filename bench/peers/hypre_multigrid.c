@@ -29,7 +29,7 @@ int main(int count, char** words) {
   int period[3] = {n, n, n}, offsets[4][3] = {{0, 0, 0}, {-1, 0, 0}, {0, -1, 0}, {0, 0, -1}}, entries[4] = {0, 1, 2, 3};
   const long cells = (long)n * n * (high[2] - low[2] + 1);
 
-  /* What the program that uses hypre has: its coefficients. */
+  /* The coefficients, which an application has before it calls hypre. */
   double* values = malloc(4 * cells * sizeof(double));
   for (long i = 0; i < cells; ++i) {
     values[4 * i] = 0.9 + 6 * 0.9 / (h * h);

@@ -1,10 +1,11 @@
-"""Products of SciPy or of MKL (sparse_dot_mkl), one at a time, at another program's word: a peer for compare_spmm.py.
+"""Products of SciPy or MKL (sparse_dot_mkl), one at a time, at the request of another program: a peer for
+compare_spmm.py.
 
     MKL_RT=.../libmkl_rt.so.3 python mkl_spmm.py MATRIX.npz scipy|mkl wall|cpu
 
-MATRIX.npz is a csr matrix of scipy.sparse.save_npz. Reads lines "A K" or "T K" (the transpose, stored) and answers with the
-seconds of one product with K columns of float32; "network FOLDER" runs the challenge's network of layer files l0.npz, ..
-with pruning and answers with its seconds and number of categories.
+MATRIX.npz is a csr matrix of scipy.sparse.save_npz. Reads lines "A K" or "T K" (the transpose, stored) and answers with
+the seconds of one product with K columns of float32; "network FOLDER" runs the challenge's network of layer files
+l0.npz, .. with pruning and answers with its seconds and number of categories.
 """
 
 import pathlib

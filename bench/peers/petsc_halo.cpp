@@ -1,4 +1,5 @@
-// The halo exchange of bench_halo as PETSc's scatter: petsc_halo [STRIDE=2] [PETSc options], microseconds a size.
+// The halo exchange of bench_halo as PETSc's scatter: petsc_halo [STRIDE=2] [PETSc options]. Prints microseconds for
+// each size.
 #include <petscvec.h>
 
 #include <algorithm>

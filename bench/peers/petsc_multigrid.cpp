@@ -2,8 +2,8 @@
 //
 //   petsc_multigrid -n 128 -repeat 3 [PETSc options: -ksp_type cg -pc_type mg -pc_mg_levels 6 ..]
 //
-// Prints one JSON line: seconds of the set-up (grid, matrix, KSPSetUp), of the best solve, iterations, largest residual
-// of the largest right-hand side, recomputed.
+// Prints one JSON line: seconds of the set-up (grid, matrix, KSPSetUp) and of the best solve, iterations, and the
+// recomputed residual relative to the right-hand side in the max norm.
 #include <petscdmda.h>
 #include <petscksp.h>
 
@@ -18,7 +18,7 @@ double wave(double t) {
   return std::abs(4 * (t - std::floor(t)) - 2) - 1;
 }
 
-// Cells integrated over their volume, as PETSc's constant interpolation wants them.
+// Equations integrated over the cells, as PETSc's constant interpolation requires.
 template <class F>
 void each_cell(DM grid, F&& f) {
   DMDALocalInfo g;

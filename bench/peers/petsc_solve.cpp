@@ -1,6 +1,6 @@
-// The same work in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS[,ITERATIONS...] REPEATS [PETSc options]
-// A JSON line for each number of iterations, as bench_solve prints it; KSP "product": products alone. Extra options let
-// PETSc be set up as well as one can (-mat_type baij ...).
+// The work of bench_solve in PETSc: petsc_solve PROBLEM N KSP PC ITERATIONS[,ITERATIONS...] REPEATS [PETSc options]
+// Prints a JSON line for each number of iterations like bench_solve; KSP "product": products only. PETSc options may
+// select its best settings (-mat_type baij ...).
 #include <petscksp.h>
 
 #include "../model_problems.hpp"

@@ -1,4 +1,4 @@
-// Assembly on a virtual device: the same entries, crosses and matrices as on the host.
+// Assembly on a virtual device: entries, low-rank approximations and matrices equal to the host's.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/system.hpp>
@@ -30,7 +30,7 @@ std::vector<Global> numbers(Global n) {
 Mesh slim(double height) {
   return {{{0, 0, 0}, {1, 0, 0}, {0.375, height, 0}, {0.4, -height, 0.1}}, {{0, 1, 2}, {1, 0, 3}}};
 }
-// Without symmetries: pivots have no equals, and rounding does not choose among them.
+// A mesh without symmetries: no two candidates for a pivot have the same size, so rounding does not decide the choice.
 Mesh pair() {
   Mesh mesh = joined(geodesic_sphere(5), moved(ellipsoid(4, {0.3, 0.5, 0.2}), {1.7, 0.2, 0.1}));
   double k = 0;
@@ -39,7 +39,7 @@ Mesh pair() {
   return mesh;
 }
 
-// From one triangle apart to far away, all rules; and on triangles whose height is next to nothing.
+// All quadrature rules, for distances from neighbouring triangles to far ones, and triangles of almost no height.
 TEST(DeviceEntries, AreTheHosts) {
   for (const Mesh& mesh : {pair(), slim(1e-3), slim(1e-9), Mesh{slim(0.3).vertices, {{0, 1, 2}}}})
     for (const bool with_plane : {false, true})
@@ -51,7 +51,7 @@ TEST(DeviceEntries, AreTheHosts) {
         const SingleLayerEntry entry{layer.numbers()};
         const auto all = numbers(layer.size());
         std::vector<double> host(all.size() * all.size()), size(host.size());
-        layer(all, all, host.data()), free(all, all, size.data());  // images take a part away
+        layer(all, all, host.data()), free(all, all, size.data());  // images may cancel most of an entry
         double worst = 0;
         for (Local j = 0; j < layer.size(); ++j)
           for (Local i = 0; i < layer.size(); ++i) {
@@ -87,8 +87,8 @@ struct Case {
   }
 };
 
-// Block by block against compress() of the host, and both against the entries. `same`: pivots have no equals, so that
-// ranks, and the lines looked at, are those of the host.
+// Compares block by block with the host's compress(), and both with the entries. `same`: pivots are unique, so ranks
+// and the rows and columns evaluated are those of the host.
 void same_blocks(const Case& c, const op::EntryFunction<double>& entry, op::BlockMaker<double>& maker,
                  op::Tolerance tolerance, op::CompressOptions options, bool same = true) {
   const auto wanted = c.wanted(tolerance);
@@ -173,7 +173,7 @@ TEST(DeviceBlocks, TakeTheHostsOptions) {
   }
 }
 
-// Blocks that have to wait for room go on where they were; batches of a few blocks are as good as one.
+// Blocks that do not fit into the memory of a round are continued in a later one, without a change of the result.
 TEST(DeviceBlocks, ContinueInLaterRounds) {
   const Case c(pair(), 16);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {
@@ -205,7 +205,7 @@ TEST(DeviceBlocks, ContinueInLaterRounds) {
   }
 }
 
-// With a real thread for every member of the teams: the same crosses but for the order of sums.
+// With a thread for every member of a team: the same crosses except for the order of sums.
 TEST(DeviceBlocks, HaveNoRaces) {
   const Case c(joined(geodesic_sphere(1), moved(geodesic_sphere(1), {4, 0, 0})), 20);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {
@@ -226,7 +226,7 @@ TEST(DeviceBlocks, HaveNoRaces) {
   }
 }
 
-// Entries that are odd: rows and columns that repeat others, rows of zeros, one that is no number.
+// Unusual entries: repeated rows and columns, rows of zeros, a NaN.
 struct Odd {
   SingleLayerEntry of;
   enum { repeats, zeros, no_number } what;
@@ -307,7 +307,7 @@ TEST(DeviceAssembly, IsTheHostsMatrix) {
 
 TEST(DeviceAssembly, TakesSmallMeshesAndSinglePrecision) {
   const auto& self = comm::Communicator::self();
-  // One triangle, two, and no far blocks: all of A is dense and the host's.
+  // One triangle, two, and a mesh without admissible blocks: all of A is dense, with the host's entries.
   for (const Mesh& mesh : {Mesh{slim(0.3).vertices, {{0, 1, 2}}}, slim(1e-6), geodesic_sphere(1)}) {
     const System<double> host(self, mesh, assembled(AssemblyOn::host, 1e-6)),
         device(self, mesh, assembled(AssemblyOn::virtual_device, 1e-6));
@@ -333,7 +333,7 @@ TEST(DeviceAssembly, NamesAnEntryThatIsNoNumber) {
   const auto space = layout::Space::distributed(comm::Communicator::self(), mesh.size());
   for (const auto& b : op::block_tree(*tree, *tree, {})) {
     if (!b.admissible) continue;
-    // In the first row that crosses of this block look at, and in none that is sampled.
+    // A NaN in the first row that ACA evaluates in this block, which is not one of the sampled rows.
     op::HMatrixOptions options;
     options.sampled_rows = 1, options.compress.method = op::Compression::aca;
     const auto row = Local(tree->order()[std::size_t(b.row_begin + b.rows() / 2)]),

@@ -1,4 +1,4 @@
-// Layers: Galerkin's integrals against brute force, symmetry, the grounded plane, potential and field at points.
+// Single layers: Galerkin integrals against brute force, symmetry, the grounded plane, potential and field at points.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/galerkin.hpp>
 #include <tacit/app/bem/system.hpp>
@@ -32,8 +32,9 @@ std::vector<double> dense(const Layer& layer) {
   return a;
 }
 
-// Integral over triangles 0 and 1: the exact potential of one, over the other by its centroid in ever smaller pieces,
-// extrapolated (the error of cut triangles goes down by four a level, and near a singular edge no slower than by two).
+// Integral over triangles 0 and 1: the exact potential of one, integrated over the other by the midpoint rule on ever
+// smaller triangles and extrapolated (halving the triangles divides the error by four; near a singular edge at least by
+// two).
 double brute(const Mesh& mesh, int cuts) {
   const auto& t = mesh.triangles[0];
   const Point &a = mesh.vertices[std::size_t(t[0])], &b = mesh.vertices[std::size_t(t[1])],
@@ -65,7 +66,7 @@ TEST(GalerkinLayer, IntegratesPairsOfTriangles) {
   const struct {
     const Mesh& mesh;
     double within;
-  } cases[] = {{edge, 1e-5}, {corner, 5e-6}, {same, 1e-5}, {apart, 5e-6}, {away, 1e-7}};  // mostly brute force's
+  } cases[] = {{edge, 1e-5}, {corner, 5e-6}, {same, 1e-5}, {apart, 5e-6}, {away, 1e-7}};  // mostly brute force's error
   for (const auto& [mesh, within] : cases) {
     const GalerkinLayer layer(mesh, 1e-8);
     const auto entries = dense(layer);
@@ -91,14 +92,14 @@ TEST(GalerkinLayer, IsSymmetricAndIndependentOfTheRequest) {
     layer({&i, 1}, all, row.data());
     for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(row[j], a[77 + j * n], 1e-14 * a[77 + 77 * n]);
     const auto truth = dense(GalerkinLayer(mesh, 1e-9, 2.0, plane)), free = dense(GalerkinLayer(mesh, 1e-9, 2.0));
-    double worst = 0;  // of the part without the image, which takes much of it away close to the plane
+    double worst = 0;  // relative to the entry without its image, which cancels most of it close to the plane
     for (std::size_t k = 0; k < truth.size(); ++k) worst = std::max(worst, std::abs(a[k] - truth[k]) / free[k]);
     EXPECT_LT(worst, 2e-5);
   }
 }
 
-// In the plane of a triangle an edge gives t (asinh(s / t) + asinh((L - s) / t)), t its distance and s the foot's
-// place.
+// In the plane of a triangle an edge contributes t (asinh(s / t) + asinh((L - s) / t)) with t the distance from its
+// line, s the position of the perpendicular's foot along the edge and L the edge's length.
 TEST(SingleLayer, TakesSlimTriangles) {
   for (const double height : {1e-3, 1e-6, 1e-9, 1e-12}) {
     Mesh mesh;
@@ -118,7 +119,7 @@ TEST(SingleLayer, TakesSlimTriangles) {
     layer({&zero, 1}, {&zero, 1}, &value);
     EXPECT_NEAR(value / expected, 1, 1e-3 * 1e-9 / height + 1e-10) << height;
     const GalerkinLayer both(mesh, 1e-6);
-    both({&zero, 1}, {&zero, 1}, &value);  // over the root of both areas: near the collocated one
+    both({&zero, 1}, {&zero, 1}, &value);  // divided by sqrt(area_i area_j): close to the collocated entry
     EXPECT_GT(value, 0.5 * expected) << height;
     EXPECT_LT(value, 1.5 * expected) << height;
     Point field;
@@ -133,7 +134,7 @@ TEST(SingleLayer, PotentialAndFieldBelongTogether) {
   const SingleLayer layer(mesh, 1e-9, 1 / (4 * pi), GroundedPlane{1, -1.1});
   std::vector<double> sigma;
   for (Local t = 0; t < mesh.size(); ++t) sigma.push_back(1 + mesh.centroid(t)[0]);
-  // Close to the surface, at several distances, and inside.
+  // Points close to the surface, at several distances, and inside.
   const std::vector<Point> points{{0.3, 0.2, 1.0}, {1.2, 0.1, -0.4}, {0.1, -0.2, 0.3},
                                   {3, 4, -2},      {30, 1, 5},       {0, -1.1, 0}};
   std::vector<Point> field(points.size());
@@ -152,7 +153,7 @@ TEST(SingleLayer, PotentialAndFieldBelongTogether) {
   EXPECT_NEAR(phi, 0, 1e-12);
   EXPECT_NEAR(field.back()[0], 0, 1e-12);
 
-  // On a triangle: the mean of both sides, which differ by 4 pi factor sigma along the normal.
+  // On a triangle the field is the mean of both sides' fields, which differ by 4 pi factor sigma along the normal.
   const Point c = mesh.centroid(17);
   Point on, near[2], beside[2];
   for (std::size_t d = 0; d < 3; ++d) beside[0][d] = c[d] * (1 + 1e-7), beside[1][d] = c[d] * (1 - 1e-7);
@@ -175,7 +176,7 @@ TEST(SingleLayer, RequiresOneSideOfThePlane) {
   EXPECT_NO_THROW((SingleLayer{mesh, 1e-6, 1, GroundedPlane{2, 5}}));
 }
 
-// The charge of a body whose triangles are at this potential, over 4 pi.
+// The total charge of a body at this potential, divided by 4 pi.
 template <Scalar T>
 double charge(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options, double tolerance) {
   const System<T> system(comm, mesh, options);
@@ -194,7 +195,7 @@ double charge(const comm::Communicator& comm, const Mesh& mesh, const SystemOpti
   return comm.all_sum(sum);
 }
 
-// 2 for radius 2, at second order.
+// The capacitance of a sphere of radius 2 is 2; the error is of second order.
 TEST(System, SphereHasItsCapacitanceOnAnyRanksAndScalars) {
   test::on_ranks(
       [](const comm::Communicator& comm) {
@@ -214,8 +215,8 @@ TEST(System, SphereHasItsCapacitanceOnAnyRanksAndScalars) {
       {2, 3});
 }
 
-// A sphere over a grounded plane is half of a pair at opposite potentials: c11 - c12 of spheres of radius 1 whose
-// centres are 3 apart.
+// A sphere over a grounded plane corresponds to two spheres at opposite potentials: its capacitance is c11 - c12 of two
+// spheres of radius 1 with centres 3 apart.
 TEST(System, PlaneIsAPairOfBodies) {
   const comm::Communicator self = comm::Communicator::self();
   SystemOptions options;

@@ -46,12 +46,13 @@ TEST(Surface, CopiesAreComponentsInOrder) {
   EXPECT_EQ(s.component.front(), 0);
   EXPECT_EQ(s.component.back(), 5);
   EXPECT_NEAR(s.volume, 6 * inspect(one).volume, 1e-12);
-  EXPECT_NEAR(six.centroid(one.size())[0] - one.centroid(0)[0], 2.5, 1e-14);  // x fastest
+  EXPECT_NEAR(six.centroid(one.size())[0] - one.centroid(0)[0], 2.5, 1e-14);  // copies are numbered with x fastest
   EXPECT_NEAR(six.centroid(3 * one.size())[2] - one.centroid(0)[2], 3, 1e-14);
   EXPECT_THROW(copies(one, {0, 1, 1}, {}), Error);
 }
 
-// What exporters do: every triangle with corners of its own, some turned, one flat, one twice.
+// Defects of exported meshes: separate corners for every triangle, some orientations reversed, one triangle degenerate,
+// one duplicated.
 TEST(Surface, MendsWhatItFinds) {
   const Mesh good = joined(geodesic_sphere(2), moved(geodesic_sphere(2), {5, 0, 0}));
   Mesh bad;
@@ -88,14 +89,14 @@ TEST(Surface, MendsWhatItFinds) {
     ASSERT_NEAR(made.mesh.area(t), good.area(t), 1e-15);
   }
 
-  // Corners that almost meet do so within a distance.
+  // Corners within the given distance are merged.
   Mesh loose = bad;
   loose.triangles.resize(std::size_t(good.size()));
   for (std::size_t v = 0; v < loose.vertices.size(); ++v) loose.vertices[v][v % 3] += 1e-7 * double(v % 5);
   EXPECT_FALSE(inspect(mend(loose).mesh).closed());
   EXPECT_TRUE(inspect(mend(loose, 1e-6).mesh).closed());
 
-  // An open surface keeps the sense of its first triangle.
+  // An open surface is oriented like its first triangle.
   Mesh open = geodesic_sphere(2);
   open.triangles.pop_back();
   std::swap(open.triangles[5][0], open.triangles[5][1]);

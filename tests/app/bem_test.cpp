@@ -1,4 +1,4 @@
-// Boundary elements: meshes, entries of the single layer, and bodies whose capacitance is known.
+// Boundary elements: meshes, entries of the single layer, and bodies of known capacitance.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -27,7 +27,7 @@ std::vector<Global> numbers(Global n) {
   return all;
 }
 
-// Every directed edge has its opposite, once: closed, and oriented alike.
+// Closed and consistently oriented: every directed edge occurs once, and so does its opposite.
 void expect_closed(const Mesh& mesh) {
   std::map<std::pair<Local, Local>, int> edges;
   for (const auto& t : mesh.triangles)
@@ -89,7 +89,7 @@ TEST(Mesh, ReadsFiles) {
 }
 
 TEST(SingleLayer, KnowsTheEquilateralTriangle) {
-  // At its centroid: side sqrt(3) ln(2 + sqrt 3).
+  // Side 2: the potential at the centroid is side sqrt(3) ln(2 + sqrt 3).
   Mesh mesh{{{0, 0, 0}, {2, 0, 0}, {1, std::sqrt(3.0), 0}}, {{0, 1, 2}}};
   const SingleLayer layer(mesh);
   const auto one = numbers(1);
@@ -103,7 +103,7 @@ TEST(SingleLayer, KnowsTheEquilateralTriangle) {
 TEST(SingleLayer, EntriesDoNotDependOnTheRequestAndAreAccurate) {
   const Mesh mesh = geodesic_sphere(9);
   const Global n = mesh.size();
-  const SingleLayer exact(mesh, 1e-13);  // by edges nearly everywhere on this mesh
+  const SingleLayer exact(mesh, 1e-13);  // nearly all entries of this mesh by edge formulas
   std::vector<double> truth(std::size_t(n * n)), a(truth.size()), row(static_cast<std::size_t>(n)), column(row.size());
   const auto all = numbers(n);
   exact(all, all, truth.data());
@@ -140,7 +140,7 @@ op::HMatrix<double> matrix_of(const Mesh& mesh, const SingleLayer& layer, double
   return {space, tree, entries(layer), options};
 }
 
-// Spherical harmonics are eigenvectors: 4 pi / (2 l + 1) on the unit sphere.
+// Spherical harmonics are eigenfunctions on the unit sphere, with eigenvalues 4 pi / (2 l + 1).
 TEST(SingleLayer, HasTheEigenvaluesOfTheSphere) {
   const Mesh mesh = geodesic_sphere(12);
   const SingleLayer layer(mesh);
@@ -172,7 +172,7 @@ std::vector<double> charges(const Mesh& mesh, const std::vector<double>& potenti
   return charge;
 }
 
-// Capacitance 1 for radius 1, at second order.
+// The capacitance of the unit sphere is 1; the error is of second order.
 TEST(Bem, SphereHasItsCapacitance) {
   double before = 0;
   for (const int cuts : {4, 8}) {
@@ -187,7 +187,7 @@ TEST(Bem, SphereHasItsCapacitance) {
   }
 }
 
-// HACApK's example: two spheres at 1 and -1 volt, whose mesh has a known answer.
+// HACApK's example: two spheres at 1 and -1 volt; the charge is known for this mesh.
 TEST(Bem, TwoSpheresOfAFile) {
   const char* shared = std::getenv("TACIT_TEST_SHARED");
   const std::string path = std::string(shared ? shared : "") + "/data/bem/input_sample.pbf";

@@ -18,7 +18,7 @@ using namespace tacit::app::inference;
 
 namespace {
 
-// Layers that shrink and grow, weights that are eighths: sums are exact in floats.
+// Layers of growing and shrinking sizes, with weights that are multiples of 1/8: float sums are exact.
 LayerSource some_layers(const std::vector<Local>& sizes, int per_row) {
   return [=](int l) {
     Layer layer;
@@ -38,7 +38,7 @@ LayerSource some_layers(const std::vector<Local>& sizes, int per_row) {
   };
 }
 
-// One input by the definition.
+// The output for one input, by the definition.
 std::vector<double> reference(const LayerSource& source, int layers, std::vector<double> y, double bias,
                               double ceiling) {
   for (int l = 0; l < layers; ++l) {
@@ -132,7 +132,7 @@ TEST(Network, RefusesWhatDoesNotFit) {
   EXPECT_THROW(net.infer(1, nullptr, nullptr, {}), Error);
 }
 
-// From every input neuron to every output neuron of a block equally many paths: width^(layers - 1).
+// Every input neuron of a block is connected to every output neuron by the same number of paths, width^(layers - 1).
 TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
   for (const auto& [radices, width] : {std::pair{std::vector<int>{2, 2, 2}, 1}, {{3, 2}, 2}, {{4}, 3}}) {
     int classes = 1;
@@ -141,7 +141,7 @@ TEST(RadixNet, ConnectsAllPairsByEquallyManyPaths) {
     std::vector<std::vector<Local>> row_class(1, std::vector<Local>(std::size_t(n)));
     for (int i = 0; i < n; ++i) row_class[0][std::size_t(i)] = Local((i * 5 + i / classes) % n % classes);
     for (const bool permuted : {false, true}) {
-      if (permuted && width > 1) continue;  // classes would not be even
+      if (permuted && width > 1) continue;  // this row_class does not divide the neurons evenly among classes
       const auto source = radixnet(radices, width, 0.5F, permuted ? row_class : std::vector<std::vector<Local>>{});
       std::vector<std::vector<double>> paths(static_cast<std::size_t>(n), std::vector<double>(std::size_t(n)));
       for (int i = 0; i < n; ++i) paths[std::size_t(i)][std::size_t(i)] = 1;

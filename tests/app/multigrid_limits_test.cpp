@@ -1,4 +1,4 @@
-// Multigrid at its limits: numbers far from 1, NaN, singular and tiny systems, different decisions of ranks.
+// Multigrid in extreme cases: values far from 1, NaN, singular and tiny systems, ranks that decide differently.
 #include <gtest/gtest.h>
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -46,7 +46,7 @@ double residual(const FiniteVolume<T>& A, const Vector<T>& f, const Vector<T>& u
   return layout::max_norm(r);
 }
 
-// A power of two before f is one before u, whatever squares or narrow numbers make of it on the way.
+// Scaling f by a power of two scales u by the same power, although norms are squared and levels may be in float32.
 template <class T>
 void scales(std::initializer_list<int> exponents, bool single_levels) {
   on_ranks(
@@ -92,7 +92,7 @@ TEST(MultigridLimits, LevelsInFloatsHaveTheirRange) {
   EXPECT_THROW(Multigrid<double>(A, o), Error);
 }
 
-// What no u solves is told; what one solves is not.
+// A right-hand side outside of the range of a singular operator gives a warning; a compatible one does not.
 TEST(MultigridLimits, WarnsOfARemovedMean) {
   on_ranks(
       [](const Communicator& comm) {
@@ -106,12 +106,12 @@ TEST(MultigridLimits, WarnsOfARemovedMean) {
           EXPECT_TRUE(with.converged()) << to_string(with.reason);
           ASSERT_EQ(with.warnings.size(), 1u);
           EXPECT_NE(with.warnings[0].find("no u solves"), std::string::npos);
-          EXPECT_GT(residual(*A, f, u), 0.1);  // and so it is
+          EXPECT_GT(residual(*A, f, u), 0.1);  // f's mean, which no u removes
           double sum = 0;
           for (std::size_t i = 0; i < f.size(); ++i) sum += f.data()[i];
           f.space().start_sum(&sum, 1).wait(&sum);
           for (std::size_t i = 0; i < f.size(); ++i) f.data()[i] -= sum / 256;
-          // From a start with a large mean, which has to go before anything is confirmed.
+          // From an initial guess with a large mean, which has to be removed before the residual can be confirmed.
           layout::fill(u, 1e4);
           const auto without = M.solve(f, u);
           EXPECT_TRUE(without.converged()) << to_string(without.reason);
@@ -143,7 +143,7 @@ TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
   on_ranks(
       [](const Communicator& comm) {
         int failures = 0;
-        for (const double a : {-30.0, -50.0, -80.0, -200.0})  // whether the first converges depends on the levels
+        for (const double a : {-30.0, -50.0, -80.0, -200.0})  // -30 may converge, depending on the levels
           for (const bool single_levels : {false, true}) {
             const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), a);
             MultigridOptions o;
@@ -165,7 +165,7 @@ TEST(MultigridLimits, AFailureIsNoWorseThanTheGuess) {
       {1, 2});
 }
 
-// Cycles would make u smaller and smaller, and never 0.
+// Cycles alone would make u smaller and smaller, but never 0.
 TEST(MultigridLimits, ZeroRightHandSideGivesZero) {
   on_ranks(
       [](const Communicator& comm) {
@@ -198,14 +198,14 @@ TEST(MultigridLimits, RecoversAfterNaN) {
       EXPECT_EQ(broken.reason, krylov::Reason::non_finite);
       EXPECT_FALSE(broken.converged());
       Vector<double> y(A->range());
-      M.apply(g, y);  // as a preconditioner it cannot refuse
+      M.apply(g, y);  // apply() of a preconditioner reports no error
       const auto after = M.solve(f, u = Vector<double>(A->range()));
       EXPECT_TRUE(after.converged()) << to_string(smoother) << ": " << to_string(after.reason);
     }
   }
 }
 
-// An axis of one cell that is periodic: its cell is its own neighbour, however thin it is.
+// A periodic axis of one cell, which is its own neighbour: it contributes no coupling, however thin the cell is.
 TEST(MultigridLimits, PeriodicAxisOfOneCellHasNoCoupling) {
   on_ranks(
       [](const Communicator& comm) {
@@ -248,7 +248,7 @@ TEST(MultigridLimits, PeriodicAxisOfOneCellHasNoCoupling) {
       {2});
 }
 
-// Down to a single cell that nothing flows to or from, with and without a stored diagonal.
+// Coarsening down to a single cell without fluxes to neighbours, with and without a stored diagonal.
 TEST(MultigridLimits, EndsAtOneCell) {
   for (const auto boundary : {Boundary::neumann, Boundary::periodic})
     for (const bool constant : {true, false}) {
@@ -271,7 +271,7 @@ TEST(MultigridLimits, EndsAtOneCell) {
         EXPECT_EQ(report.levels.back().cells[0], 1);
       }
     }
-  // One cell in all.
+  // A grid of one cell.
   const auto A = make(Communicator::self(), Domain::uniform({1}, Boundary::dirichlet), 0);
   const Multigrid<double> M(A, {}, app::make_bottom<double>({"cg"}));
   Vector<double> f(A->range()), u(A->range());
@@ -280,7 +280,7 @@ TEST(MultigridLimits, EndsAtOneCell) {
   EXPECT_NEAR(u.data()[0], 3 / A->diagonal()[0], 1e-14);
 }
 
-// Where one rank solves the bottom alone, all ranks tell the same of it.
+// Where one rank solves on the coarsest level alone, all ranks report its failure.
 TEST(MultigridLimits, FailureOfTheCoarsestLevelReachesAllRanks) {
   on_ranks(
       [](const Communicator& comm) {
@@ -296,7 +296,7 @@ TEST(MultigridLimits, FailureOfTheCoarsestLevelReachesAllRanks) {
         EXPECT_EQ(report.bottom_failures, report.bottom_solves);
         ASSERT_FALSE(report.warnings.empty());
         EXPECT_NE(report.warnings[0].find("bottom cg"), std::string::npos);
-        EXPECT_TRUE(report.converged()) << to_string(report.reason);  // by the smoother
+        EXPECT_TRUE(report.converged()) << to_string(report.reason);  // the smoother alone suffices
       },
       {3});
 }

@@ -1,5 +1,5 @@
-// Multigrid: the paper's problem to the digits of independent solutions, every cycle and smoother, every bottom solver,
-// and the same result for any number of ranks, boxes and threads.
+// Multigrid: a paper's problem compared with independent solutions, every cycle, smoother and coarsest-level solver,
+// and results that do not depend on the number of ranks, boxes and threads.
 #include <gtest/gtest.h>
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -65,7 +65,7 @@ precond::MultigridSolve limits(double rtol, int max_cycles = 50) {
   return o;
 }
 
-// All cells in the natural order of the grid, on every rank.
+// The values of all cells in the natural order of the grid, on every rank.
 template <class T>
 std::vector<T> whole(const FiniteVolume<T>& A, const Vector<T>& v) {
   const auto all = A.range().comm().all_gather(std::span<const T>(v.data(), v.size()));
@@ -95,7 +95,7 @@ double rms(const std::vector<double>& v) {
   return std::sqrt(sum / double(v.size()));
 }
 
-// Of the 7-point problem with the triangle wave, solved by a Fourier transform.
+// The solution of the 7-point problem with the triangle wave, computed by a Fourier transform.
 TEST(Multigrid, TriangleWaveAsByFourierTransform) {
   on_ranks(
       [](const Communicator& comm) {
@@ -113,8 +113,9 @@ TEST(Multigrid, TriangleWaveAsByFourierTransform) {
       {2, 3, 5});
 }
 
-// max|D^-1 r| after each cycle, N = 64, four half sweeps each way, constant interpolation, an exact bottom of 16^3:
-// made by an independent program (the same cycle in array operations, the bottom by a Fourier transform).
+// max|D^-1 r| after each cycle, N = 64, four half sweeps before and after, constant interpolation, 16^3 cells on the
+// coarsest level solved exactly. Values of an independent program (the cycle by array operations, the coarsest level by
+// FFT).
 TEST(Multigrid, HistoryOfTruncatedCycles) {
   if (test::under_mpi()) return;
   Problem p;
@@ -141,7 +142,7 @@ TEST(Multigrid, HistoryOfTruncatedCycles) {
 
 TEST(Multigrid, SecondOrder) {
   if (test::under_mpi()) return;
-  // Largest errors on 16^3 and 32^3 cells; from a program of its own.
+  // The largest errors on 16^3 and 32^3 cells, computed by an independent program.
   const double pi = std::numbers::pi;
   for (const bool periodic : {true, false}) {
     double error[2];
@@ -215,7 +216,7 @@ TEST(Multigrid, AnyRanksAndBoxesGiveOneResult) {
   }
 }
 
-// One pass over a level or one half sweep after the other, one thread or several: the same bits.
+// Passes that combine half sweeps of a level give the bits of separate half sweeps, on one thread and on several.
 TEST(Multigrid, CombinedPassesHaveTheBitsOfSingleSweeps) {
   if (test::under_mpi()) return;
   struct Shape {
@@ -254,8 +255,8 @@ TEST(Multigrid, CombinedPassesHaveTheBitsOfSingleSweeps) {
     }
 }
 
-// Ranks with slabs pass over a level in waves that begin and end on their neighbours' planes: the bits of single
-// sweeps, and an exchange before each pass.
+// Ranks with slabs combine half sweeps in waves that begin and end on their neighbours' planes: the result has the bits
+// of single half sweeps, with one exchange before each pass.
 TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
   struct Case {
     std::vector<Global> n;
@@ -292,8 +293,8 @@ TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
             precond::MultigridReport report;
             const auto found = solution(comm, 3, report);
             if (together && c.pre == 2 && comm.size() > 1 && c.n[2] % (4 * comm.size()) == 0) {
-              // Of the finest level: u before the passes down and up, f once, or twice where the pass up reaches
-              // farther.
+              // Exchanges of the finest level: u before the pass down and the pass up of each cycle; f once, or twice
+              // where the pass up needs more planes of it.
               EXPECT_LE(report.levels[0].exchanges, 2 + 2 * report.cycles) << comm.size() << " ranks, " << c.n[2];
             }
             if (comm.rank() > 0) return;
@@ -389,7 +390,7 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
               << c.n[0] << " " << int(c.o.cycle) << " " << to_string(c.o.smoother) << ": " << to_string(report.reason)
               << " " << report.residual_norm << " after " << report.cycles;
           EXPECT_LE(report.cycles, c.most) << c.n[0] << " x ... " << c.n.size() << " axes, " << to_string(c.o.smoother);
-          // The residual by the operator itself.
+          // The residual is computed with the operator itself.
           Vector<double> r(A->range());
           A->apply(u, r);
           layout::subtract(f, r, r);
@@ -399,7 +400,8 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
       {3});
 }
 
-// An L-shaped set of boxes, as a level of an adaptive mesh: known values on the faces to where nothing is.
+// An L-shaped set of boxes, as in a level of an adaptive mesh, with given values on the faces without a neighbouring
+// box.
 TEST(Multigrid, BoxesOfAnyShape) {
   const op::Field exact = [](double x, double y, double z) { return std::exp(x) * std::sin(3 * y) + z * z; };
   double error[2], root[2];  // largest, root of the mean square
@@ -416,7 +418,7 @@ TEST(Multigrid, BoxesOfAnyShape) {
           const auto A =
               std::make_shared<const FiniteVolume<double>>(boxes, op::coefficients<double>(boxes, 1, 1, {}, {}));
           EXPECT_FALSE(A->singular());
-          // u - lap u; on the side where the domain ends z = 1 and du/dz = 2.
+          // u - lap u, with du/dz = 2 on the part of the boundary with z = 1.
           auto f = A->sampled(
               [&](double x, double y, double z) { return exact(x, y, z) + 8 * std::exp(x) * std::sin(3 * y) - 2; });
           const auto known = A->boundary_terms(exact, [](double, double, double) { return 2.0; });
@@ -438,7 +440,8 @@ TEST(Multigrid, BoxesOfAnyShape) {
         },
         {3, 4});
   }
-  // Linear ghosts leave terms of h^3 at the sides: 1.53, 1.77, 1.89 and 1.85, 1.94, 1.98 from 12 to 96 cells.
+  // Linear ghosts have errors of h^3 at the boundary: observed orders, from 12 to 96 cells, 1.53, 1.77, 1.89 (max) and
+  // 1.85, 1.94, 1.98 (root mean square).
   EXPECT_GT(std::log2(error[0] / error[1]), 1.76) << error[0] << " " << error[1];
   EXPECT_GT(std::log2(root[0] / root[1]), 1.93) << root[0] << " " << root[1];
 }
@@ -485,7 +488,7 @@ TEST(Multigrid, PreconditionsKrylovMethods) {
           EXPECT_TRUE(report.converged()) << to_string(method) << report.detail;
           EXPECT_LE(report.iterations, 14) << to_string(method);
         }
-        // The symmetric cycle is a symmetric operator.
+        // The symmetric cycle is a self-adjoint operator.
         Vector<double> x(A->range()), y(A->range()), mx(A->range()), my(A->range());
         for (Local i = 0; i < A->range().local_size(); ++i) {
           x.data()[i] = test::number<double>(1, std::uint64_t(A->range().begin() + i));
@@ -498,7 +501,7 @@ TEST(Multigrid, PreconditionsKrylovMethods) {
       {3});
 }
 
-// Bottoms of 8^3 boxes cut at 2^3: every Krylov method, s up to 8, and not one failure.
+// Coarsening 8^3 boxes down to 2^3: every Krylov method with s up to 8 as coarsest-level solver, without a failure.
 TEST(Multigrid, EveryBottomSolver) {
   on_ranks(
       [](const Communicator& comm) {
@@ -533,8 +536,8 @@ TEST(Multigrid, EveryBottomSolver) {
       {2});
 }
 
-// What one more block of a bottom's ca-bicgstab sends: one sum of half a Gram matrix with its column of the shadow (and
-// one number for the largest magnitude), 2 s exchanges of pairs.
+// Messages of each further block of ca-bicgstab on the coarsest level: one reduction of half a Gram matrix and its
+// column of the shadow residual (and one number for the max norm), and 2 s exchanges for the pairs of products.
 TEST(Multigrid, CoarsestLevelBlocksSendThePlannedMessages) {
   on_ranks(
       [](const Communicator& comm) {
@@ -558,8 +561,9 @@ TEST(Multigrid, CoarsestLevelBlocksSendThePlannedMessages) {
               EXPECT_EQ(report.iterations, iterations);
               return comm.counters() - before;
             };
-            // After 1 + 2 + .. + s / 2. By iteration 23 (r0, r) has fallen to some 1e-8 |r0| |r|; where it comes near
-            // 1e-10, about iteration 30 here, rounding cuts blocks short, whatever s and the basis are.
+            // Counted after the first blocks of 1, 2, .., s / 2 steps. By iteration 23, (r0, r) has fallen to about
+            // 1e-8 |r0| |r|; near 1e-10, here at about iteration 30, rounding errors cut blocks short for every s and
+            // basis.
             const int first = s - 1, more = 2;
             const auto c = counts(first + more * s) - counts(first);
             const int extra = norm == krylov::Norm::max ? 1 : 0;
@@ -581,7 +585,7 @@ TEST(Multigrid, RefusesWhatDoesNotFit) {
   refused([](auto& o) { o.pre = o.post = 0; });
   refused([](auto& o) { o.smoother = Smoother::jacobi, o.relaxation = 2; });
   refused([](auto& o) { o.smoother = Smoother::chebyshev, o.chebyshev_range = 1; });
-  refused([](auto& o) { o.relaxation = 0.8; });  // gauss-seidel has none
+  refused([](auto& o) { o.relaxation = 0.8; });  // gauss-seidel has no relaxation parameter
   refused([](auto& o) { o.smoother = Smoother::jacobi, o.chebyshev_range = 3; });
   refused([](auto& o) { o.smoother = Smoother::chebyshev, o.relaxation = 0.8; });
   MultigridOptions fits;

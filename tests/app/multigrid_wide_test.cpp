@@ -1,4 +1,4 @@
-// Multigrid for stencils wider than the faces of a cell, and interpolation of higher order: orders of convergence,
+// Multigrid for stencils wider than the nearest neighbours, and interpolation of higher order: orders of convergence,
 // cycles, ranks.
 #include <gtest/gtest.h>
 
@@ -30,13 +30,13 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-// u = product of sin(w t + phase), beta, alpha with their slopes, f of a alpha u - b div(beta grad u).
+// u = product of sin(w t + phase), beta and alpha with their derivatives, and f = a alpha u - b div(beta grad u).
 struct Manufactured {
   int axes = 3;
   double w = 2 * pi, phase = 0.3;
   bool varies = true;
   double a = 0.7, b = 0.9;
-  bool flux = true;  // through ends with a given slope
+  bool flux = true;  // fluxes at Neumann boundaries are given, else 0
 
   double u(const double* x) const {
     double v = 1;
@@ -80,7 +80,7 @@ std::shared_ptr<const FiniteVolume<double>> make(const Boxes& boxes, const Manuf
                                                       op::coefficients<double>(boxes, m.a, m.b, alpha, beta, stencil));
 }
 
-// Right-hand side with what stands at the ends, and the solution, as the operator samples them.
+// The right-hand side with the boundary terms, and the solution, sampled as the operator does.
 std::pair<Vector<double>, Vector<double>> right_and_exact(const FiniteVolume<double>& A, const Manufactured& m) {
   Vector<double> f(A.range()), u(A.range());
   f.assign(A.sampled(m.field([m](const double* x) { return m.f(x); })));
@@ -115,7 +115,7 @@ struct Orders {
   double least, most;
 };
 
-// The weights of ghosts that HPGMG's fourth-order operator has at ends with the value 0.
+// The weights of the ghosts of HPGMG's fourth-order operator at boundaries with the value 0.
 TEST(MultigridWide, GhostsOfTheFourthOrder) {
   const double faces[] = {0, 0.5, 1, 1.5, 2};
   const double near[] = {-77, 43, -17, 3}, far[] = {-505, 335, -145, 27};
@@ -172,7 +172,7 @@ TEST(MultigridWide, OrderOfTheError) {
   }
 }
 
-// 27 points leave h^2/12 lap lap u: with that on the right too the order is four.
+// The 27-point stencil has the error h^2/12 lap lap u: adding h^2/12 lap f to the right-hand side gives order four.
 TEST(MultigridWide, CompactStencilOfOrderFour) {
   if (test::under_mpi()) return;
   const Manufactured m{3, 2 * pi, 0.3, false, 0.0, 0.9};
@@ -224,7 +224,7 @@ TEST(MultigridWide, CyclesSmoothersAndSizes) {
              {CellStencil::seven_point, CellStencil::twenty_seven_point, CellStencil::fourth_order})
           for (const auto& c : cases) {
             Manufactured m{int(c.n.size()), 2 * pi, 0.3, stencil == CellStencil::fourth_order, 0.4, 0.9, false};
-            std::vector<double> lengths;  // cubes
+            std::vector<double> lengths;  // cells are cubes
             for (const Global n : c.n) lengths.push_back(double(n) / double(c.n[0]));
             const auto A = make(Boxes::whole(comm, Domain::uniform(c.n, c.boundary, lengths)), m, stencil);
             const auto f = right_and_exact(*A, m).first;
@@ -283,7 +283,7 @@ TEST(MultigridWide, AnyRanksAndBoxesGiveOneResult) {
   }
 }
 
-// One F-cycle alone, u = 0 at the ends.
+// A single F-cycle, with u = 0 on the boundary.
 TEST(MultigridWide, OneFullCycleReachesTheDiscretisation) {
   if (test::under_mpi()) return;
   for (const auto stencil : {CellStencil::seven_point, CellStencil::twenty_seven_point, CellStencil::fourth_order})
@@ -330,7 +330,7 @@ TEST(MultigridWide, RefusesDomainsThatItsStencilsDoNotSupport) {
         const int owners[] = {0, comm.size() - 1};
         if (comm.size() > 1) {
           EXPECT_THROW(made(Boxes(comm, Domain::uniform({16, 16}, D), thin, owners), fourth), Error);
-          // Also where three cells are all there are: the other box would reach beyond the end.
+          // Also where the axis has three cells in all: a box would need cells beyond the other box.
           const op::CellBox few[] = {{{0, 0, 0}, {1, 1, 1}}, {{1, 0, 0}, {3, 1, 1}}};
           EXPECT_THROW(made(Boxes(comm, Domain::uniform({3}, D), few, owners), fourth), Error);
           EXPECT_NO_THROW(made(Boxes(comm, Domain::uniform({3}, Boundary::periodic), few, owners), fourth));
@@ -349,8 +349,8 @@ TEST(MultigridWide, RefusesDomainsThatItsStencilsDoNotSupport) {
       {2});
 }
 
-// What "automatic" decides, from prices alone: the paper's 4096 ranks, whose sums are dear; ranks that cost nothing to
-// talk to; and a real one, of which the report tells.
+// The decisions of "automatic" for given costs: 4096 ranks as in the paper, with expensive reductions; ranks with cheap
+// messages.
 TEST(MultigridChoice, FollowsTheMeasuredCosts) {
   if (test::under_mpi()) return;
   precond::Fork fork;
@@ -362,10 +362,10 @@ TEST(MultigridChoice, FollowsTheMeasuredCosts) {
   fork.product = fork.pair = 1e-6, fork.sum = 1e-7, fork.bandwidth = 0.05e9;
   EXPECT_FALSE(app::choose_at(fork).move) << app::choose_at(fork).why;
   std::string why;
-  EXPECT_EQ(app::cheapest_step({5e-6, 6e-6, 1e-7, 1e-7}, why), 0) << why;   // sums cost nothing
-  EXPECT_GE(app::cheapest_step({5e-6, 6e-6, 1e-7, 60e-6}, why), 4) << why;  // sums cost all
+  EXPECT_EQ(app::cheapest_step({5e-6, 6e-6, 1e-7, 1e-7}, why), 0) << why;   // reductions cost nothing
+  EXPECT_GE(app::cheapest_step({5e-6, 6e-6, 1e-7, 60e-6}, why), 4) << why;  // reductions dominate
   EXPECT_NE(why.find("ca-bicgstab"), std::string::npos);
-  // Sums of six products: an iteration of the s-step method costs a sum less each.
+  // seconds_an_iteration of bicgstab counts three reductions, of the s-step method with s = 4 a quarter of one.
   EXPECT_NEAR(app::seconds_an_iteration(0, {0, 0, 0, 1}), 3, 1e-12);
   EXPECT_NEAR(app::seconds_an_iteration(4, {0, 0, 0, 1}), 0.25, 1e-12);
 }

@@ -1,4 +1,4 @@
-// Poisson in the unit cube: the error falls with h^2 on nested meshes, for all partitions and forms of the matrix.
+// Poisson in the unit cube: the error falls like h^2 on nested meshes, for all partitions and storage formats.
 #include <gtest/gtest.h>
 #include <tacit/app/poisson/cube.hpp>
 #include <tacit/krylov/solve.hpp>
@@ -44,7 +44,7 @@ TEST(Poisson, ErrorFallsWithTheSquareOfTheMeshWidth) {
                 EXPECT_NEAR(before / error, 4.0, nodes == 33 ? 0.1 : 0.2);
               }
               before = error;
-              if (solution == Solution::sine) {  // in closed form
+              if (solution == Solution::sine) {  // known in closed form
                 const double h = std::numbers::pi / double(nodes - 1) / 2;
                 EXPECT_NEAR(error, std::pow(h / std::sin(h), 2) - 1, 1e-9);
               }

@@ -31,7 +31,7 @@ Geometry geometry(Local width, Local height, Local detectors, std::vector<double
   return g;
 }
 
-// Length of the line x cos t + y sin t = r within a box, by slabs.
+// Length of the line x cos t + y sin t = r inside a box, by the slab method.
 double clipped(double t, double r, double left, double right, double low, double high) {
   const double c = std::cos(t), s = std::sin(t);
   double from = -1e9, to = 1e9;
@@ -72,7 +72,7 @@ TEST(Projector, HasTheLengthOfEveryRayInEveryPixel) {
       for (std::size_t i = 0; i < std::size_t(g.pixels()); ++i)
         for (auto k = std::size_t(columns.start[i]); k < std::size_t(columns.start[i + 1]); ++k)
           b[{projector.ray_order()[std::size_t(columns.column[k])], projector.pixel_order()[i]}] = columns.value[k];
-      EXPECT_EQ(a, b);  // to the bit
+      EXPECT_EQ(a, b);  // bit-identical
       EXPECT_EQ(a.size(), rows.column.size());
       for (Local ray = 0; ray < g.rays(); ++ray) {
         const double t = g.angles[std::size_t(ray / g.detectors)], r = ray % g.detectors + 0.5 - g.centre;
@@ -84,7 +84,7 @@ TEST(Projector, HasTheLengthOfEveryRayInEveryPixel) {
           const auto found = a.find({ray, pixel});
           const double value = found == a.end() ? 0 : found->second;
           sum += value;
-          // Along an edge either of the two pixels may have the ray.
+          // A ray along a common edge may be assigned to either of the two pixels.
           const bool edge = std::min(std::abs(std::cos(t)), std::abs(std::sin(t))) < 1e-10;
           if (edge) continue;
           ASSERT_NEAR(value, expected, 2e-8 * g.pixel + 1e-12) << "ray " << ray << ", pixel " << pixel;
@@ -102,7 +102,7 @@ TEST(Projector, KnowsItsEntriesBeforehand) {
                         geometry(30, 30, 80, angles, 40, 0.3), geometry(40, 40, 40, angles, 500)}) {
     const Projector projector(g);
     const auto a = projector.matrix<float>(Communicator::self());
-    const bool all = g.pixel < 1.4;  // of the image is seen, or nothing; its corners count too little otherwise
+    const bool all = g.pixel < 1.4;  // rays see the whole image or none of it; else corners are badly estimated
     EXPECT_NEAR(projector.expected_entries(), double(a->entries()), (all ? 0.03 : 0.2) * double(a->entries()));
   }
 }
@@ -137,7 +137,7 @@ TYPED_TEST(Tomography, ProjectsAlikeOnAnyNumberOfRanks) {
     Vector<T> y(alone->range(), k), v(alone->domain(), k);
     alone->apply(x, y);
     alone->apply_adjoint(u, v);
-    // (A x, u) = (x, A^T u)
+    // The adjoint identity (A x, u) = (x, A^T u).
     const double left = double(layout::dot(y, u)), right = double(layout::dot(x, v));
     EXPECT_NEAR(left, right, 200 * std::numeric_limits<T>::epsilon() * (layout::norm(y) * layout::norm(u) + 1e-30));
     test::on_ranks(
@@ -179,7 +179,8 @@ op::TiledSpmmOptions in_format(op::TiledFormat format) {
   return o;
 }
 
-// Distances are good to a few 1e-9 bins (double: 1e-14), and lengths rise by the slope, 256 at most in floats.
+// Distances are accurate to a few 1e-9 bins (double: 1e-14); lengths amplify the error by the slope, at most 256 in
+// float.
 TYPED_TEST(Tomography, ComputesTheEntriesThatItStores) {
   using T = TypeParam;
   auto all = geometries();
@@ -288,13 +289,13 @@ TEST(Projector, ComputesEntriesWhereFasterAndRefusesStoredProperties) {
   o = in_format(op::TiledFormat::computed);
   EXPECT_THROW(op::TiledMatrix<float>(1, 1, {}, o.matrix), Error);
 
-  // What no machine's memory holds is computed, unless it was to be stored.
+  // A matrix larger than the memory is computed on the fly by default; an explicit storage format is refused.
   std::vector<double> many(4000, 33.0);
   const Projector large(geometry(4000, 4000, 4000, many, 2000), Order::natural);
   EXPECT_THROW(large.matrix<float>(self, in_format(op::TiledFormat::list)), Error);
 }
 
-// A disc of radius 0.7 of the half width, and its sinogram by A.
+// A disc of radius 0.7 times half the image's width, and its sinogram by A.
 template <class T>
 struct Disc {
   Projector projector;
@@ -317,22 +318,22 @@ struct Disc {
   }
 };
 
-// sirt only contracts. In conjugate gradients the largest singular value is found within two iterations; what rounding
-// brings back along its vector grows about tenfold in every further one, until it is found anew (Paige 1971): in images
-// much sooner than in residuals, which know little of that vector.
+// sirt is a contraction. In cgls the largest singular value converges within two iterations; the component that
+// rounding errors bring back along its vector then grows about tenfold in each iteration until the value is found again
+// (Paige 1971). Images are affected much sooner than residuals, where that vector has a small weight.
 TYPED_TEST(Tomography, SlicesTogetherEqualSlicesAlone) {
   using T = TypeParam;
   const double unit = std::numeric_limits<T>::epsilon();
   struct Bound {
     Method method;
     int iterations;
-    double image, residual;  // in rounding errors
+    double image, residual;  // in units of the rounding error
   };
   const bool wide = sizeof(T) == 8;
   test::on_ranks(
       [&](const Communicator& comm) {
         const Disc<T> d(comm, 24, 20, 3);
-        const auto images = test::vector_of<T>(d.a->domain(), 11, 3);  // nothing that the grid is symmetric to
+        const auto images = test::vector_of<T>(d.a->domain(), 11, 3);  // without the grid's symmetries
         Vector<T> b(d.a->range(), 3);
         d.a->apply(images, b);
         for (const auto& bound : {Bound{Method::sirt, 16, 60, 10}, Bound{Method::cgls, 4, 3e3, 30},
@@ -364,7 +365,7 @@ TYPED_TEST(Tomography, SlicesTogetherEqualSlicesAlone) {
       {2, 3});
 }
 
-// The same history to rounding, which the largest singular value brings back about tenfold in each iteration of cgls.
+// Histories agree to rounding errors, which cgls amplifies about tenfold in each iteration (largest singular value).
 TYPED_TEST(Tomography, ReconstructsAlikeFromStoredAndComputedEntries) {
   using T = TypeParam;
   for (const auto method : {Method::cgls, Method::sirt}) {
@@ -386,11 +387,11 @@ TYPED_TEST(Tomography, ReconstructsAlikeFromStoredAndComputedEntries) {
   }
 }
 
-// The recurrence's residual goes on falling where the true one no longer does: an end that names the discrepancy has
-// been recomputed.
+// The recurrence residual falls further where the true one stagnates: End::discrepancy is only reported after the
+// residual has been recomputed.
 TYPED_TEST(Tomography, ReportedDiscrepancyIsTrue) {
   using T = TypeParam;
-  // Rotations of neighbours by a different angle each, then stretched: well conditioned, and nothing is exact.
+  // Rotations of neighbouring components by different angles, then a diagonal scaling: well conditioned and inexact.
   constexpr std::size_t n = 40;
   const auto turn = [](const T* x, T* y, int k, bool back) {
     for (int c = 0; c < k; ++c) {
@@ -451,9 +452,9 @@ TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {
     const auto at = std::size_t(r.iterations[c]);
     EXPECT_LE(r.residual[at][c], 20);
     EXPECT_GT(r.residual[at - 1][c], 20);
-    EXPECT_NEAR(r.final_residual[c], r.residual[at][c], 1e-3);  // nothing moved it afterwards
+    EXPECT_NEAR(r.final_residual[c], r.residual[at][c], 1e-3);  // the image is kept afterwards
   }
-  EXPECT_LT(r.iterations[0], r.iterations[2]);  // the fainter disc is there first
+  EXPECT_LT(r.iterations[0], r.iterations[2]);  // the fainter disc reaches the discrepancy first
 
   o.discrepancy = 0;
   o.tolerance = 1e-3;
@@ -461,7 +462,7 @@ TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {
   const auto s = reconstruct<T>(*d.a, d.sinogram, y, o);
   for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(s.end[c], End::gradient);
 
-  // A warm start goes on where the last run ended.
+  // A warm start continues where the last run ended.
   o.tolerance = 0, o.iterations = 0;
   const auto again = reconstruct<T>(*d.a, d.sinogram, y, o);
   EXPECT_EQ(again.iterations, std::vector<int>(3, 0));
@@ -479,7 +480,7 @@ TYPED_TEST(Tomography, EndsEverySliceByItsOwnRule) {
   EXPECT_EQ(stopped.end[1], End::callback);
   EXPECT_EQ(stopped.iterations[1], 3);
 
-  // No data: nothing to do, no division by zero.
+  // A sinogram of zeros: no iterations, no division by zero.
   Vector<T> zero(d.a->range(), 1), image(d.a->domain(), 1);
   const auto nothing = reconstruct<T>(*d.a, zero, image, {});
   EXPECT_EQ(nothing.end[0], End::gradient);
@@ -537,7 +538,7 @@ std::vector<float> raw(const std::string& path) {
   return values;
 }
 
-// An artificial sinogram against a reference in double precision.
+// An artificial sinogram, compared with a reference in double precision.
 TYPED_TEST(Tomography, FollowsTheReferenceResiduals) {
   using T = TypeParam;
   const char* const shared = std::getenv("TACIT_TEST_SHARED");

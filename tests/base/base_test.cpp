@@ -160,7 +160,7 @@ TEST(Lapack, SolvesASmallProblem) {
   EXPECT_TRUE(lapack::works());
 }
 
-// The kernels are those of this processor also where the BLAS is older than it is, and multiply rightly.
+// The BLAS uses kernels for this processor even where it is older than the processor, and their products are correct.
 TEST(Lapack, MultipliesWithKernelsOfTheProcessor) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && !std::getenv("OPENBLAS_CORETYPE")) {
@@ -178,7 +178,7 @@ TEST(Lapack, MultipliesWithKernelsOfTheProcessor) {
         for (int j = 0; j < n; ++j) {
           T sum(0);
           for (int l = 0; l < k; ++l) sum += a[std::size_t(i + l * m)] * b[std::size_t(l + j * k)];
-          ASSERT_EQ(c[std::size_t(i + j * m)], T(2) * sum - T(3)) << size << ": " << i << ", " << j;  // whole numbers
+          ASSERT_EQ(c[std::size_t(i + j * m)], T(2) * sum - T(3)) << size << ": " << i << ", " << j;  // exact
         }
     }
   };

@@ -96,7 +96,7 @@ TEST(Reduce, MinAndMaxDoNotLoseANaN) {
 
 TEST(Gather, BringsEveryRanksBytesInOrder) {
   on_ranks([](const Communicator& c) {
-    std::vector<Global> mine(std::size_t(c.rank() % 3), Global(c.rank()));  // some ranks give nothing
+    std::vector<Global> mine(std::size_t(c.rank() % 3), Global(c.rank()));  // some ranks contribute nothing
     std::vector<Global> expected;
     for (int r = 0; r < c.size(); ++r) expected.insert(expected.end(), std::size_t(r % 3), Global(r));
     EXPECT_EQ(c.all_gather(std::span<const Global>(mine)), expected);
@@ -126,7 +126,7 @@ TEST(SparseExchange, DeliversWithoutKnowingTheSenders) {
   });
 }
 
-// Every rank owns `own` indices (rank 1 none) and needs some of everybody's.
+// Every rank owns `own` indices (rank 1 none) and needs some of every other rank's.
 struct Ring {
   layout::Partition partition;
   std::vector<Global> needed;
@@ -148,7 +148,7 @@ TEST(Exchange, FetchesGhostsAndAddsThemInReverse) {
     const Global first = ring.partition.begin(c.rank());
     const auto before = c.counters();
     int slots[2];
-    for (int which : {0, 1}) {  // both buffers under way at once
+    for (int which : {0, 1}) {  // both buffers in use at once
       slots[which] = exchange.open();
       auto* out = reinterpret_cast<double*>(exchange.outgoing(slots[which]));
       for (std::size_t i = 0; i < pattern->send_index.size(); ++i)
@@ -167,13 +167,13 @@ TEST(Exchange, FetchesGhostsAndAddsThemInReverse) {
       for (Local g = 0; g < pattern->ghost_count(); ++g) EXPECT_EQ(in[g], double(pattern->ghosts[g]) + 1000.0 * which);
       exchange.close(slots[which]);
     }
-    // Counted exactly as the pattern says.
+    // The counters agree with the pattern.
     const auto spent = c.counters() - before;
     EXPECT_EQ(spent.exchanges, 2);
     EXPECT_EQ(spent.messages, 2 * std::int64_t(pattern->send_ranks.size()));
     EXPECT_EQ(spent.bytes, 2 * std::int64_t(pattern->send_index.size() * sizeof(double)));
 
-    const int slot = exchange.open(false);  // every ghost sends 1 to its owner
+    const int slot = exchange.open(false);  // in reverse: each ghost contributes 1 to its owner
     auto* out = reinterpret_cast<double*>(exchange.outgoing(slot));
     std::fill_n(out, pattern->ghost_count(), 1.0);
     exchange.post(slot);
@@ -215,14 +215,14 @@ TEST(Pattern, RefusesOwnAndForeignIndices) {
         comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {partition.begin(c.rank())}); }), Error);
     EXPECT_THROW(comm::collective(c, [&] { comm::Pattern::build(c, partition.offsets(), {Global(10 * c.size())}); }),
                  Error);
-    EXPECT_EQ(c.sum(exec::Sums<1, double>{{1.0}}).wait()[0], c.size());  // and all is well afterwards
+    EXPECT_EQ(c.sum(exec::Sums<1, double>{{1.0}}).wait()[0], c.size());  // the communicator works afterwards
   });
 }
 
-// A time that nothing takes unless ranks wait for something that does not come, on however busy a machine.
+// Longer than anything here takes on a busy machine, unless ranks wait for something that never comes.
 constexpr std::chrono::seconds very_long{60};
 
-// One rank fails; every rank throws the same, nobody waits for the others in vain, and the communicator works again.
+// One rank fails: every rank throws the same error, no rank goes on waiting, and the communicator works afterwards.
 void expect_agreed_failure(const Communicator& c, int culprit, const std::function<void(bool)>& work,
                            const std::string& expected) {
   const auto from = std::chrono::steady_clock::now();
@@ -278,7 +278,7 @@ TEST(Failure, OfALaterCallDoesNotAffectAnEarlierOne) {
     if (c.size() < 2) return;
     const Communicator d = c.duplicate();
     for (int round = 0; round < 20; ++round) {
-      // The last rank leaves the first call early and fails in the second while others are still in the first.
+      // The last rank leaves the first call early and fails in the second while other ranks are still in the first.
       std::string first = "ended", second = "ended";
       try {
         comm::collective(d, [&] {
@@ -374,7 +374,7 @@ TEST(Failure, PassesThroughNestedCollectives) {
   });
 }
 
-// 200 faults at random places of a job with sums, gathers and exchanges.
+// 200 injected faults at different message calls of a job with sums, gathers and exchanges.
 TEST(Failure, InjectedAnywhereNeverHangs) {
   int fired = 0;
   on_ranks(
@@ -401,7 +401,7 @@ TEST(Failure, InjectedAnywhereNeverHangs) {
                 (void)sum.wait();
                 exchange.close(slot);
               }
-              // The agreement that ends the job cannot itself be agreed upon.
+              // Ranks cannot agree on an error of the agreement that ends the job.
               transport->disarm();
             });
           } catch (const Error& e) {

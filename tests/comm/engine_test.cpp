@@ -32,7 +32,7 @@ TEST(Engine, CompletesSumsWhileTheRankSleeps) {
             EXPECT_EQ(sum[1], comm.size());
           }
         },
-        {4});  // two rounds: somebody has to send again when the first message has come
+        {4});  // two rounds: a rank sends again after the first message has arrived
     Trace::stop();
     std::vector<Trace::Event> flights, waits;
     for (const auto& e : Trace::take()) {
@@ -45,7 +45,7 @@ TEST(Engine, CompletesSumsWhileTheRankSleeps) {
   };
   using namespace std::chrono_literals;
   EXPECT_EQ(ended_asleep(false, 100ms), 0);
-  // On a busy machine the threads may get their turns late.
+  // On a busy machine the progress threads may run late.
   int asleep = 0;
   const int most = under_mpi() ? 0 : 3;
   for (const auto sleep : {100ms, 1000ms, 10000ms})

@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* nothing = "nothing was thrown";
 
-// What f throws, inside a collective call.
+// The text of the error that f throws inside a collective call.
 std::string thrown(const Communicator& c, const std::function<void()>& f) {
   try {
     comm::collective(c, f);
@@ -61,7 +61,7 @@ ErrorKind kind_of(F&& f) {
   return ErrorKind::environment;
 }
 
-// All ranks have the same text; asked over a communicator that has not failed.
+// All ranks have the same text; compared over a communicator that has not failed.
 void expect_alike(const Communicator& c, const std::string& text) {
   for (const auto& t : c.all_gather_bytes(std::as_bytes(std::span(text))))
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(t.data()), t.size()), text);
@@ -83,7 +83,7 @@ bool last(const Communicator& c) {
   return c.rank() == c.size() - 1;
 }
 
-// Two elements of the next rank.
+// A pattern in which each rank needs two elements of the next one.
 std::shared_ptr<const comm::Pattern> ring(const Communicator& c) {
   const auto partition = layout::Partition::blocks(4 * c.size(), c.size());
   const Global first = partition.begin((c.rank() + 1) % c.size());
@@ -105,7 +105,7 @@ struct AtEnd {
   ~AtEnd() { f(); }
 };
 
-// Has as few tags as a transport may have.
+// A transport with the smallest range of tags that is allowed.
 class FewTags final : public test::FaultyTransport {
  public:
   explicit FewTags(std::shared_ptr<comm::Transport> inner) : FaultyTransport(std::move(inner), 0) {}
@@ -181,7 +181,7 @@ TEST(Failure, GivesNoResultOfAbandonedOperations) {
       EXPECT_EQ(kind_of([&] { sum->wait(&x); }), ErrorKind::usage);
     }
     EXPECT_EQ(kind_of([&] { (void)sums.wait(); }), ErrorKind::usage);
-    exchange_once(exchange);  // takes the place of the one given up, and is not taken for it
+    exchange_once(exchange);  // reuses the abandoned exchange's slot, and gets its own data
     const int next = exchange.open();
     exchange.post(next);
     EXPECT_EQ(kind_of([&] { exchange.wait(slot); }), ErrorKind::usage);
@@ -208,7 +208,7 @@ TEST(Failure, ReachesRanksThatWaitOnAnotherCommunicator) {
       EXPECT_TRUE(has(text, "before it comes to")) << text;
       expect_alike(c, text);
       expect_works(e);
-      // The other one was left in the middle: the next call on it says so on all ranks, and then it works.
+      // d was abandoned in the middle of an operation: the next call on it throws on all ranks, and then it works.
       const std::string next = thrown(d, [&] { (void)d.all_sum(Global(1)); });
       EXPECT_TRUE(has(next, "because of a failure on another one")) << next;
       expect_alike(c, next);
@@ -217,7 +217,7 @@ TEST(Failure, ReachesRanksThatWaitOnAnotherCommunicator) {
   });
 }
 
-// The rank that fails is in the middle of a sum of the other communicator, which nobody else has come to.
+// The failing rank is in the middle of a sum on another communicator that the other ranks have not begun.
 TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorKeepsThatConsistent) {
   static thread_local bool impatient = false;
   comm::set_interrupt_check([] { return impatient; });
@@ -241,15 +241,15 @@ TEST(Failure, OfARankThatWaitsOnAnotherCommunicatorKeepsThatConsistent) {
   comm::set_interrupt_check({});
 }
 
-// The rank that fails has begun something on another communicator, which nobody else will begin.
+// The failing rank has begun an operation on another communicator that no other rank will begin.
 TEST(Failure, DropsOperationsOfAnotherCommunicatorWithAnError) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
     for (const bool sum : {true, false}) {
       const Communicator d = c.duplicate(), e = c.duplicate();
-      // Others may still be in this call when the last rank has failed: they finish it.
+      // Other ranks may still be in this call when the last rank has failed: they complete it.
       comm::Exchange exchange(d, comm::collective(d, [&] { return ring(d); }), 8);
-      comm::collective(d, [&] { exchange_once(exchange); });  // ranks agree upon the path when it is first opened
+      comm::collective(d, [&] { exchange_once(exchange); });  // ranks agree on the path at its first use
       const std::string text = thrown(e, [&] {
         if (last(e)) {
           comm::PendingSum pending;
@@ -272,7 +272,7 @@ TEST(Failure, DropsOperationsOfAnotherCommunicatorWithAnError) {
   });
 }
 
-// Two failures at once, on two communicators: nobody waits for ever, whichever is heard first.
+// Two failures at once on two communicators: no rank waits forever, whichever failure is noticed first.
 TEST(Failure, OnTwoCommunicatorsAtOnceEnds) {
   on_ranks(
       [](const Communicator& c) {
@@ -292,7 +292,7 @@ TEST(Failure, OnTwoCommunicatorsAtOnceEnds) {
           EXPECT_TRUE(has(text, "in the outer call")) << text;
           expect_alike(c, text);
           expect_works(outer);
-          // Left in the middle of a call, or of its agreement.
+          // `inner` was abandoned in the middle of a call or of its agreement.
           expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
           expect_alike(c, thrown(inner, [&] { (void)inner.all_sum(Global(1)); }));
         }
@@ -393,7 +393,7 @@ TEST(Failure, ReachesRanksThatDuplicate) {
   });
 }
 
-// The transport fails on one rank while nothing that may throw is waiting.
+// The transport fails on one rank while no operation that may throw is waiting.
 TEST(Failure, OfTheTransportIsNotLostInDestructors) {
   on_ranks(
       [](const Communicator& c) {
@@ -435,7 +435,7 @@ TEST(Failure, RenewsTheTransportWhenTagsRunOut) {
     for (int k = 0; k < 20; ++k) {
       const std::string text = thrown(d, [&] {
         if (last(d)) throw Error(ErrorKind::usage, "once more");
-        double x = 1e300;  // would show in a later sum
+        double x = 1e300;  // would show up in a later sum
         d.start_sum(&x, 1).wait(&x);
       });
       EXPECT_TRUE(has(text, "once more")) << text;
@@ -480,7 +480,7 @@ TEST(Failure, InterruptByTheUserEndsWaits) {
     auto kind = ErrorKind::environment;
     try {
       comm::collective(d, [&] {
-        // The last rank asks nobody and sees only that others have given up.
+        // The last rank has no interrupt of its own; it only notices that others have failed.
         const auto until = std::chrono::steady_clock::now() + 60s;
         while (last(d) && std::chrono::steady_clock::now() < until) {
           d.check();
@@ -546,7 +546,7 @@ TEST(Exchange, AbandonedOnesFreeTheirSlots) {
   });
 }
 
-// Ranks get far ahead of each other: a late sum must not meet the one that is given the same tag.
+// Ranks get far ahead of each other: a late sum must not be mixed up with a later one that has the same tag.
 TEST(Sum, MoreThanThereAreTagsDoNotMix) {
   on_ranks(
       [](const Communicator& c) {
@@ -599,7 +599,7 @@ constexpr bool can_be_summed = requires(const Communicator c, const T* p) {
 static_assert(can_be_summed<double> && can_be_summed<std::complex<float>> && can_be_summed<Global>);
 static_assert(!can_be_summed<int> && !can_be_summed<char> && !can_be_summed<bool>);
 
-// The rank's own thread alone calls the transport, whoever helps in a loop.
+// Only the rank's own thread calls the transport, whichever threads take part in a loop.
 TEST(Poll, DoesNothingOnOtherThreads) {
   class Watched final : public test::FaultyTransport {
    public:
@@ -629,7 +629,7 @@ TEST(Poll, DoesNothingOnOtherThreads) {
 }
 
 #if defined(__linux__) && !defined(TACIT_THREAD_SANITIZER) && !defined(TACIT_ADDRESS_SANITIZER)
-// In a process that has room for some stacks, not for all.
+// In a process with memory for some of the threads' stacks, but not for all.
 void run_with_little_memory() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -1,5 +1,5 @@
-// Sums over nested groups of ranks: correct, with their transpose, and with the volume that follows from the touched
-// elements.
+// Sums over nested groups of ranks: correct values, the transpose, and the volume that follows from the elements that
+// ranks touch.
 #include <gtest/gtest.h>
 #include <tacit/comm/hierarchy.hpp>
 
@@ -37,7 +37,7 @@ std::vector<Global> touched_by(int rank) {
 }
 
 double value(int rank, Global i, int column) {
-  return double((i * 31 + rank * 17 + column * 3) % 64);  // sums are exact
+  return double((i * 31 + rank * 17 + column * 3) % 64);  // small integers: sums are exact
 }
 
 void check(const Communicator& comm, const Groups& groups) {
@@ -68,7 +68,7 @@ void check(const Communicator& comm, const Groups& groups) {
           if (touches(r, first + i)) expected += value(r, first + i, c);
         ASSERT_EQ(sums[std::size_t(i * stride + c)], expected) << "element " << first + i << ", column " << c;
       }
-    // Spread: every rank gets the owners' values of what it touches; two may be under way.
+    // Spread: every rank gets the owners' values of the elements that it touches; two spreads may be active at once.
     std::vector<double> owned, back(partial.size()), again(partial.size());
     for (Global i = 0; i < own; ++i)
       for (int c = 0; c < k; ++c) owned.push_back(value(-1, first + i, c));
@@ -94,7 +94,7 @@ TEST(SparseReduction, AddsUpAndSpreads) {
       {1, 2, 3, 4, 5, 7, 8, 12});
 }
 
-// At every level: the pairs (group, element touched in it), less those that are where they belong already.
+// The volume of a level: its pairs (group, element touched in the group), except those whose holder does not change.
 TEST(SparseReduction, MovesWhatTheSetsSay) {
   if (test::under_mpi()) GTEST_SKIP() << "counts do not depend on the transport";
   const int ranks = 24;
@@ -115,7 +115,7 @@ TEST(SparseReduction, MovesWhatTheSetsSay) {
       for (int r = 0; r < ranks; ++r)
         for (const Global i : touched_by(r)) held.insert({r / sizes[l], i});
       for (const auto& [group, i] : held) {
-        // The holder: the member of the inner group at the owner's position; the next one likewise.
+        // The holder is the member of the inner group at the owner's position; the same holds at the next level.
         const int holder = group * sizes[l] + owner(i) % sizes[l];
         const int next = holder / sizes[l + 1] * sizes[l + 1] + owner(i) % sizes[l + 1];
         stays += holder == next;

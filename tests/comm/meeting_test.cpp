@@ -17,7 +17,7 @@ using test::on_ranks;
 
 namespace {
 
-// What comes to one rank comes late.
+// A transport that delays messages to one rank.
 class Late final : public test::Group {
  public:
   Late(std::shared_ptr<comm::Transport> all, int size, bool late) : Group(std::move(all), size), late_(late) {}
@@ -32,8 +32,8 @@ class Late final : public test::Group {
   std::chrono::steady_clock::time_point until;
 };
 
-// Ranks 0 and 1 meet before a call that cannot be left, 0 at once, 1 with a delay in which it hears that rank 2 has
-// failed in the call around. Rank 0 is in: so rank 1 has to come, too.
+// Ranks 0 and 1 agree to enter a call that cannot be cancelled: rank 0 at once, rank 1 late, after a notice that rank 2
+// has failed in the enclosing call. As rank 0 has already entered, rank 1 has to enter as well.
 TEST(Meeting, IgnoresFailuresOfOtherCommunicators) {
   on_ranks(
       [](const Communicator& c) {
@@ -55,7 +55,7 @@ TEST(Meeting, IgnoresFailuresOfOtherCommunicators) {
           try {
             comm::collective(around, [&] {
               if (c.rank() == 2) {
-                for (const int rank : {0, 1}) hear(rank);  // both are on their way into the meeting
+                for (const int rank : {0, 1}) hear(rank);  // both have begun to agree
                 std::this_thread::sleep_for(100ms);
                 throw Error(ErrorKind::input, "rank 2 has had enough");
               }

@@ -1,4 +1,4 @@
-// The paths of an exchange: the same bits and counts on any nodes, with late ranks, and after failures.
+// The paths of an exchange: equal bits and counts for any assignment to nodes, with late ranks, and after failures.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -28,7 +28,8 @@ std::vector<Path> all_paths(const Communicator& c) {
   return all;
 }
 
-// A few elements of some other ranks; not symmetric, and nothing for or from some.
+// Each rank needs a few elements of some other ranks: an unsymmetric pattern in which some ranks send or receive
+// nothing.
 struct Some {
   layout::Partition partition;
   std::shared_ptr<const comm::Pattern> pattern;
@@ -49,7 +50,7 @@ double value(Global index, int epoch) {
   return double(index) + 0.37 * epoch;
 }
 
-// k values an element.
+// Packs k values per element.
 void pack(Exchange& e, int number, bool forward, Global first, int epoch, int k) {
   auto* out = reinterpret_cast<double*>(e.outgoing(number));
   const auto& p = e.pattern();
@@ -91,7 +92,7 @@ void once(Exchange& e, bool forward, Global first, int epoch, int k, bool by_nei
   e.close(number);
 }
 
-// Packed by the exchange itself, from a vector that is written anew each time.
+// Packed by the exchange itself, from a vector with new values each time.
 void in_one_go(Exchange& e, const Some& some, Global first, int epoch, int k) {
   static thread_local std::vector<double> x;
   x.resize(std::size_t(some.partition.end(e.comm().rank()) - first) * std::size_t(k));
@@ -166,8 +167,8 @@ TEST(Paths, LetTwoExchangesEndInAnyOrder) {
             check(e, one.first, true, first, one.second, 1);
             e.close(one.first);
           };
-          // The first stays open while three more come and go; then two in turn; and a rank closes in another order
-          // than others.
+          // The first stays open while three others are opened and closed; then two overlap, which odd and even ranks
+          // close in different orders.
           auto a = start();
           for (int i = 0; i < 3; ++i) end(start());
           end(a);
@@ -185,7 +186,8 @@ TEST(Paths, LetTwoExchangesEndInAnyOrder) {
       many);
 }
 
-// Closed in another order than posted, and by every rank in its own: a slot's grant may be overtaken by the next one.
+// Ranks close two exchanges in different orders, not that of posting: a later grant of a slot may arrive before an
+// earlier one.
 TEST(Paths, SurviveManyAlternatingExchanges) {
   on_ranks(
       [](const Communicator& c) {
@@ -233,7 +235,7 @@ TEST(Paths, DoNotOverwriteDataOfSlowNeighbours) {
             once(e, true, first, epoch, 1, random() % 2);
             if (random() % 3 == 0) d.poll();
           }
-          // Who opens and abandons, while others wait.
+          // One rank abandons its exchange while others wait for theirs.
           for (int epoch = 0; epoch < 6; ++epoch) {
             const int number = e.open();
             pack(e, number, true, first, epoch, 1);
@@ -263,7 +265,7 @@ TEST(Paths, MayChangeAtAnyTime) {
             const int number = e.open();
             pack(e, number, true, first, epoch, 1);
             e.post(number);
-            d.use(Path::messages);  // while one is under way
+            d.use(Path::messages);  // while an exchange is open
             once(e, true, first, epoch + 1, 1);
             e.wait(number);
             check(e, number, true, first, epoch, 1);
@@ -293,10 +295,10 @@ TEST(Paths, AreMeasuredAndAgreedUpon) {
       {2, 3});
 }
 
-// A time that nothing takes unless ranks wait for something that does not come, on however busy a machine.
+// Longer than anything here takes on a busy machine, unless ranks wait for something that never comes.
 constexpr auto very_long = 60s;
 
-// Each rank fails in turn, at several places of a job; all throw the same, and the next job works.
+// Each rank fails in turn at several places of a job; all ranks throw the same error, and the next job works.
 TEST(Paths, OutliveFailures) {
   on_ranks(
       [](const Communicator& c) {
@@ -349,8 +351,8 @@ TEST(Paths, InjectedFaultsNeverHang) {
       [](const Communicator& c) {
         if (c.size() == 1) return;
         for (const Path path : {Path::shared, Path::gather, Path::put, Path::persistent}) {
-          // MPI makes windows in a call that cannot be left: a fault in the agreement before it is one of the last
-          // agreement.
+          // MPI creates windows in a call that cannot be cancelled, so a fault in the agreement before it cannot be
+          // agreed on.
           if (path == Path::put && test::under_mpi()) continue;
           for (int trial = 0; trial < 24; ++trial) {
             const int culprit = trial % c.size(), countdown = 1 + (trial * 5) % 40;
@@ -384,7 +386,7 @@ TEST(Paths, InjectedFaultsNeverHang) {
       {2, 3, 4});
 }
 
-// A fault while paths are tried: some ranks may have found something that others have not.
+// A fault while paths are measured: only some ranks may have finished the measurement.
 TEST(Paths, FaultsDuringMeasurementKeepRanksConsistent) {
   on_ranks(
       [](const Communicator& c) {

@@ -1,4 +1,4 @@
-// Levels of invented machines.
+// Levels of artificial machines.
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 
@@ -25,7 +25,7 @@ std::vector<std::string> names(const Topology& t) {
 using Names = std::vector<std::string>;
 
 TEST(Places, MakeLevelsFromTheInsideOut) {
-  // Two nodes of two sockets of two NUMA domains of one rank.
+  // Two nodes, each of two sockets of two NUMA domains, one rank per domain.
   std::vector<Place> places;
   for (int r = 0; r < 8; ++r) places.push_back({r / 4, r / 2 % 2, r % 4});
   const auto t = Topology::of(places);
@@ -34,15 +34,15 @@ TEST(Places, MakeLevelsFromTheInsideOut) {
   EXPECT_EQ(t.groups(1), 4);
   EXPECT_EQ(t.groups(2), 2);
   EXPECT_TRUE(t.same(2, 3, 1));
-  EXPECT_FALSE(t.same(2, 6, 0));  // the same numbers on another node
+  EXPECT_FALSE(t.same(2, 6, 0));  // the same positions on another node
   EXPECT_TRUE(t.same_node(4, 7));
   EXPECT_FALSE(t.same_node(3, 4));
   EXPECT_EQ(t.describe(), "8 ranks: 2 node groups, 4 socket groups, 8 numa groups");
 }
 
 TEST(Places, OmitLevelsThatSeparateNoRanks) {
-  // Sockets that are NUMA domains; ranks in turn on nodes; a domain of two sockets; what does not nest; what is not
-  // known.
+  // Sockets equal to NUMA domains; ranks assigned to nodes in turn; several sockets in a NUMA domain; levels that are
+  // not nested; unknown positions.
   EXPECT_EQ(names(Topology::of(std::vector<Place>{{0, 0, 0}, {0, 1, 1}})), (Names{"numa", "node", "global"}));
   EXPECT_EQ(names(Topology::of(std::vector<Place>{{0, 0, 0}, {0, 0, 0}})), (Names{"node", "global"}));
   const auto turns = Topology::of(std::vector<Place>{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 0}});
@@ -95,7 +95,7 @@ TEST(Places, AgreeWithHwloc) {
   if (!two) GTEST_SKIP() << "needs two processors";
 }
 
-// Ranks that are bound to two sockets of one made-up machine.
+// Ranks bound to two sockets of one artificial machine.
 TEST(Places, AreGatheredFromAllRanks) {
   if (!test::under_mpi()) return;
   const auto c = comm::mpi_world();

@@ -1,5 +1,5 @@
-// The agreement on errors as a protocol: every position where a rank can fail, up to two failures on two of three
-// ranks, and every order in which messages and notices of failures can arrive then (tests/support/interleavings.hpp).
+// The protocol by which ranks agree on errors: every position where a rank can fail, up to two failures on two of three
+// ranks, and every order in which messages and notices of failures can arrive (tests/support/interleavings.hpp).
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
@@ -34,14 +34,14 @@ std::string text_of(int rank, int place) {
   return message("at place ", place, " of rank ", rank);
 }
 
-// What a rank goes through, and what came of it.
+// What a rank does, and the results.
 struct Rank {
-  std::optional<int> fails;         // where
-  std::optional<bool> fails_again;  // in a later call, if there is one
+  std::optional<int> fails;         // the place
+  std::optional<bool> fails_again;  // in a later call, if that is tested
   int failed_at = -1, passed = 0;   // places
-  std::string thrown;               // out of the call
-  bool within = false;              // it has come out of an inner call
-  std::vector<std::string> after;   // out of those that follow
+  std::string thrown;               // out of the program's call
+  bool within = false;              // an inner call has thrown
+  std::vector<std::string> after;   // out of the calls that follow
   void at(int place, const Communicator& c) {
     ++passed;
     if (fails != place) return;
@@ -61,7 +61,7 @@ std::string outcome(const Communicator& c, const std::function<void()>& f) {
   return nothing;
 }
 
-// An element of the next rank.
+// A pattern in which each rank needs an element of the next one.
 std::shared_ptr<const comm::Pattern> ring(const Communicator& c) {
   const int next = (c.rank() + 1) % ranks, before = (c.rank() + ranks - 1) % ranks;
   auto p = std::make_shared<comm::Pattern>();
@@ -100,7 +100,7 @@ struct Program {
   void (*expect)(const Ranks&) = expect_agreed;
 };
 
-// A sum; then perhaps a failure, and a sum.
+// A call with a sum; where a second failure is tested, a call that fails and another one with a sum.
 void go_on(const Communicator& c, Rank& rank) {
   for (const bool fails : {false, true, false}) {
     rank.after.push_back(outcome(c, [&] {
@@ -113,8 +113,9 @@ void go_on(const Communicator& c, Rank& rank) {
   }
 }
 
-// Every run ends (all ranks waiting for each other is an error of the simulation); nobody reports success where one has
-// failed; all throw what the lowest rank that failed has thrown; and the communicator works afterwards, also on errors.
+// Every run ends (if all ranks wait for each other, the simulation throws); no rank reports success where one has
+// failed; all throw the error of the lowest rank that failed; the communicator works afterwards, and later errors are
+// agreed on.
 void expect_agreed(const Ranks& all) {
   std::string expected = nothing, again = nothing;
   for (int r = ranks; r-- > 0;) {
@@ -130,8 +131,8 @@ void expect_agreed(const Ranks& all) {
   }
 }
 
-// All scenarios of up to two failures: within the program, or one there and one later. Of one with more than `most`
-// orders, the first `most` of the search, and as many by chance.
+// All scenarios of up to two failures: both in the program, or one in it and one in a later call. A scenario with more
+// than `most` orders is cut after that many of the search, followed by as many random orders.
 void go_through(const Program& program, bool again_later = false, std::int64_t most = 1000000) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   const auto from = std::chrono::steady_clock::now();
@@ -182,7 +183,7 @@ TEST(Protocol, BeforeWithinAndAfterASum) {
   go_through({"a sum", 3, two_sums}, true);
 }
 
-// Orders that are taken for the same bring ranks to the same places. On two ranks, where all can be gone through.
+// Equivalent orders bring ranks to the same places. On two ranks, where all orders can be run.
 TEST(Interleavings, PrunedOnesAreEquivalentToTestedOnes) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   for (const auto& failures : {std::vector<Failure>{{0, 1}}, {{1, 1}}, {{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}}) {
@@ -245,8 +246,8 @@ TEST(Protocol, OfACallWithinACall) {
              true);
 }
 
-// The places are sends. One of the agreement that ends the inner call may fail on a rank when others have left the
-// call; the second of two may fail within the agreement on the first: then the communicator is lost.
+// Places are sends. A send of the agreement that ends the inner call may fail on a rank when others have left the call;
+// the second of two failures may occur within the agreement on the first: then the communicator is lost.
 TEST(Protocol, OfTheTransport) {
   class Breaking final : public test::FaultyTransport {
    public:
@@ -287,11 +288,11 @@ TEST(Protocol, OfTheTransport) {
               }});
 }
 
-// Which of two failures on two communicators is heard first is open; a failure in the outer call may overtake one of
-// the inner. All ranks throw the same: what one of them has thrown, or, where a rank has found the inner communicator
-// lost before it has heard of the failure on the outer one, that. The outer communicator works afterwards.
-// The inner one may have been left in the middle: then the next call on it says so, on all ranks; or it is lost, and
-// says so for good.
+// It is open which of two failures on two communicators is noticed first; a failure in the outer call may be noticed
+// before one in the inner. All ranks throw the same error: that of one of them or, where a rank found the inner
+// communicator lost before it noticed the failure on the outer one, that error. The outer communicator works
+// afterwards. The inner one may have been abandoned in the middle of a call: then the next call on it throws on all
+// ranks. Or it is lost, and all later calls throw.
 void expect_alike(const Ranks& all) {
   bool one = false, any = false;
   for (int r = 0; r < ranks; ++r) {

@@ -24,7 +24,7 @@ class Simulate : public testing::Test {
 using Progress = MachineModel::Progress;
 using Delivery = MachineModel::Delivery;
 
-// Numbers without a common measure, so that a term too many shows.
+// Parameters whose multiples differ, so that a wrong number of terms shows.
 MachineModel machine() {
   MachineModel m;
   m.latency = 10, m.overhead = 1.25, m.gap = 0.0625;
@@ -32,7 +32,7 @@ MachineModel machine() {
   return m;
 }
 
-/// f on simulated ranks, its time without what ends it.
+/// Runs f on simulated ranks and returns its times, without those of the end of the simulation.
 SimulatedTimes timed(int ranks, const MachineModel& m, const std::function<void(const Communicator&)>& f) {
   return simulate(ranks, m, [&](const Communicator& comm) {
     restart_clocks(comm);
@@ -50,7 +50,7 @@ void sum_behind(const Communicator& comm, double seconds) {
   EXPECT_EQ(total, comm.size());
 }
 
-// Every rank sends n doubles to every other one.
+// A pattern in which every rank sends n doubles to every other one.
 struct Ring {
   Ring(const Communicator& comm, Global n) {
     std::vector<Global> offsets, needed;
@@ -59,7 +59,7 @@ struct Ring {
       if (i / n != comm.rank()) needed.push_back(i);
     exchange = std::make_unique<Exchange>(
         comm, std::make_shared<const Pattern>(Pattern::build(comm, offsets, std::move(needed))), sizeof(double));
-    (void)exchange->open(), exchange->close(0);  // made at the first
+    (void)exchange->open(), exchange->close(0);  // the path is made at the first use
   }
   std::unique_ptr<Exchange> exchange;
 };
@@ -76,7 +76,7 @@ TEST_F(Simulate, SumTakesItsRounds) {
       EXPECT_DOUBLE_EQ(t.seconds("sum"), 4 * round);
       EXPECT_EQ(t.messages, 4 * 16);
       EXPECT_EQ(t.bytes, 4 * 16 * 8);
-      // Three ranks: one folds, two double, one is told. What rank 2 sends to rank 0 waits there.
+      // Three ranks: rank 2's value is added on another rank, two ranks exchange sums, and rank 2 gets the result.
       EXPECT_DOUBLE_EQ(timed(3, m, [](const Communicator& c) { sum_behind(c, 0); }).finish,
                        delivery == Delivery::eager ? 2 * round + 2 * m.overhead : 3 * round - 8 * m.gap);
     }
@@ -91,13 +91,13 @@ TEST_F(Simulate, SumOverlapsWithAKernelByProgress) {
   m.progress = Progress::ideal;
   EXPECT_DOUBLE_EQ(takes(7), 2 * round);
   EXPECT_DOUBLE_EQ(takes(100), 100 + o);
-  m.progress = Progress::in_wait;  // the second round begins when the first is looked at
+  m.progress = Progress::in_wait;  // the second round begins when the first is polled
   EXPECT_DOUBLE_EQ(takes(7), 2 * round);
   EXPECT_DOUBLE_EQ(takes(100), 100 + 4 * o + G8 + L);
   m.progress = Progress::poll;
   m.poll_interval = 4;
   m.gap = 0;
-  // Looks at 5.25, 9.25, 13.25 (the first round came at 11.25), ..., all within the kernel.
+  // Polls at 5.25, 9.25, 13.25 (the first round arrived at 11.25), ..., all within the kernel.
   EXPECT_DOUBLE_EQ(takes(40), 40 + 4 * o);
 }
 
@@ -113,7 +113,7 @@ TEST_F(Simulate, MessagesOfAnExchangeLeaveOneAfterTheOther) {
     e.post(number, x.data());
     EXPECT_DOUBLE_EQ(wall_time(), 2 * o);
     e.wait(number);
-    // To ranks in their order: both messages to rank 0 leave first, one of those to rank 1.
+    // Messages leave in the order of ranks: both to rank 0 leave first, those to rank 1 first and second.
     const double first = o + Gb + L, second = 2 * (o + Gb) + L;
     const double expected[] = {first + 2 * o, std::max(first + o, second) + o, second + 2 * o};
     EXPECT_DOUBLE_EQ(wall_time(), expected[comm.rank()]);
@@ -163,7 +163,7 @@ TEST_F(Simulate, RanksOfANodeAreNear) {
   timed(4, m, [](const Communicator& c) { EXPECT_EQ(c.topology().groups(0), 2); });
 }
 
-/// What a rank sees of sums, gathers, exchanges and their counts.
+/// The results of sums, gathers and exchanges on a rank, and their counts.
 std::vector<double> numbers(const Communicator& comm) {
   std::vector<double> all;
   Ring ring(comm, 3);
@@ -231,7 +231,7 @@ TEST_F(Simulate, FailuresAreAgreedOn) {
       });
     };
     EXPECT_THROW(inner(), Error);
-    sum_behind(comm, 3);  // it works on
+    sum_behind(comm, 3);  // the communicator works afterwards
     inner();
   });
   EXPECT_NE(thrown.find("rank 3: no"), std::string::npos) << thrown;

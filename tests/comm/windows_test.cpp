@@ -28,9 +28,9 @@ using test::on_ranks;
 
 namespace {
 
-// Rank 1 needs elements of rank 0 and nobody else needs any, so rank 0 runs ahead by as much as windows let it.
+// Only rank 1 needs elements, of rank 0, so that rank 0 can run ahead as far as the windows' grants allow.
 struct OneWay {
-  Communicator comm, beside, other;  // `beside`, `other`: to meet without a word on `comm`
+  Communicator comm, beside, other;  // `beside`, `other`: to synchronise without messages on `comm`
   std::shared_ptr<const comm::Pattern> pattern;
   std::unique_ptr<Exchange> exchange;
   int epoch = 0;
@@ -60,7 +60,7 @@ struct OneWay {
     const auto* const in = reinterpret_cast<const double*>(exchange->incoming(number));
     for (std::size_t i = 0; reader() && i < pattern->ghosts.size(); ++i) ASSERT_EQ(in[i], double(i) + epoch_of_it);
   }
-  // Whether it comes within a time that is more than enough, on however busy a machine.
+  // Whether it completes within a time that suffices on any busy machine.
   bool comes(int number) const {
     for (const auto from = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - from < 60s;) {
       if (exchange->test(number)) return true;
@@ -69,7 +69,7 @@ struct OneWay {
     }
     return false;
   }
-  // Both numbers that are free from the beginning are used; the reader has not closed them yet.
+  // Uses both slots that are granted at the beginning, without closing them on the reader.
   void use_up_what_is_granted(int (&first)[2]) {
     for (int& number : first) number = start();
     if (owner())
@@ -81,7 +81,7 @@ std::vector<Path> windows() {
   return {Path::put, Path::shared, Path::gather};
 }
 
-// While exchange 2 waits for its turn the reader ends 3 and grants 4.
+// While exchange 2 waits for its grant, the reader closes exchange 3, which grants 4.
 TEST(Windows, LoseNoGrantWhenExchangesEndInAnotherOrder) {
   on_ranks(
       [](const Communicator& c) {
@@ -92,7 +92,7 @@ TEST(Windows, LoseNoGrantWhenExchangesEndInAnotherOrder) {
           auto& e = *way.exchange;
           int first[2], second = -1, third = -1;
           way.use_up_what_is_granted(first);
-          if (way.owner()) second = way.start();  // stays here
+          if (way.owner()) second = way.start();  // has to wait for a grant
           way.meet();
           if (!way.owner()) {
             for (const int number : first) e.wait(number), e.close(number);
@@ -126,7 +126,7 @@ TEST(Windows, AreWrittenWhileARankWaitsOnAnotherCommunicator) {
           auto& e = *way.exchange;
           int first[2] = {-1, -1}, second = -1;
           if (path == Path::gather) {
-            // Here it is the reader that has to do something: it waits elsewhere while the owner wants to go on.
+            // With path gather it is the owner that waits: for the reader, which is in a call of another communicator.
             second = way.start();
             if (way.owner()) e.close(second);
             (void)way.other.all_sum(Global(1));
@@ -205,7 +205,7 @@ TEST(Windows, DoNotWaitForWhatWasAbandonedToChangeThePath) {
       {2, 3});
 }
 
-// Long runs of elements of the next rank, which path gather reads where they stand.
+// Long contiguous ranges of elements of the next rank, which path gather reads in place.
 struct Runs {
   static constexpr Global each = 3000;
   layout::Partition partition;
@@ -250,7 +250,7 @@ TEST(Paths, PackRunsOfElementsThemselves) {
             e.wait(one);
             runs.check(e, e.incoming(one), epoch);
             e.close(one);
-            std::fill(x.begin(), x.end(), -1.0);  // may be written again after close()
+            std::fill(x.begin(), x.end(), -1.0);  // allowed after close()
             if (epoch % 3 != 1) e.wait(two), runs.check(e, e.incoming(two), epoch + 1000), e.close(two);
           }
           const auto spent = d.counters() - before;
@@ -268,7 +268,7 @@ TEST(Paths, PackRunsOfElementsThemselves) {
       {1, 2, 3, 4});
 }
 
-// A vector may go when its product is abandoned, and when a rank fails: nobody reads it after that.
+// A vector may be destroyed after its exchange is abandoned or a rank has failed: no rank reads it any more.
 TEST(Gather, ReleasesVectorsOnClose) {
   on_ranks(
       [](const Communicator& c) {
@@ -349,7 +349,7 @@ TEST(Paths, ChosenDifferentlyAreRefused) {
 }
 
 #ifdef __linux__
-// Environments of processes may differ.
+// Environment variables may differ between processes: those of rank 0 count.
 TEST(Topology, OfTheEnvironmentIsTheFirstRanks) {
   if (!test::under_mpi()) return;
   const auto c = comm::mpi_world();
@@ -368,7 +368,7 @@ TEST(Windows, OfKilledProcessesAreRemoved) {
   for (const auto& name : {left, held}) {
     const int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
     ASSERT_GE(file, 0);
-    if (name == held) ASSERT_EQ(flock(file, LOCK_EX), 0);  // as its maker does until the name is gone
+    if (name == held) ASSERT_EQ(flock(file, LOCK_EX), 0);  // a process holds this lock until it has unlinked the name
     else close(file);
   }
   OneWay way(c, Path::shared);

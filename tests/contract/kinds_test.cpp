@@ -13,30 +13,30 @@
 namespace tacit::test {
 namespace {
 
-/// A x = b, and x0.
+/// A x = b and the initial guess x.
 struct System {
   std::shared_ptr<const op::Operator<double, Host>> A;
   layout::Vector<double> b, x;
 };
 
-/// What a kind says of its end, relative to ||b||_2.
+/// The end of a solve by some kind of iteration; residuals are relative to ||b||_2.
 struct Ended {
   bool converged;
   std::string how;
   bool out_of_iterations;
   double residual_norm;
   std::int64_t iterations;
-  std::size_t history;  ///< entries, with one before the first iteration
+  std::size_t history;  ///< length of the history, with an entry before the first iteration
 };
 
 struct Kind {
   std::string name;
-  double attainable;  ///< relative residual that it reaches on a well-conditioned system, in 200 iterations
+  double attainable;  ///< relative residual reached in 200 iterations on a well-conditioned system
   bool on_one_rank;
-  bool by_energy;  ///< for definite matrices: a residual may rise where x^H A x / 2 - b^H x falls
-  /// `hard`: a system on which residuals grow, at times or for good.
+  bool by_energy;  ///< definite matrices: the residual may rise while x^H A x / 2 - b^H x falls
+  /// `hard`: a system on which residuals grow, at times or in the end.
   std::function<System(const comm::Communicator&, bool hard)> system;
-  /// Solves from s.x, and leaves the solution there.
+  /// Solves from s.x and leaves the solution there.
   std::function<Ended(System& s, double rtol, int most)> solve;
 };
 
@@ -49,7 +49,7 @@ System system_of(std::shared_ptr<const op::Operator<double, Host>> A) {
   return {std::move(A), std::move(b), std::move(x)};
 }
 
-/// Definite with eigenvalues in (2, 10), or indefinite and not normal.
+/// Definite with eigenvalues in (2, 10); `hard`: indefinite and not normal.
 Whole<double> whole_of(bool hard) {
   if (!hard) return shifted_grid<double>(9, 8);
   return grid<double>(9, 8, 0.9).map([](Global r, Global c, double v) { return r == c ? v - 2.5 : v; });
@@ -85,7 +85,7 @@ precond::MultigridSolve cycles(double rtol, int most) {
   return o;
 }
 
-/// A dense matrix on one rank, as a hierarchical one.
+/// A dense matrix on one rank, as an H-matrix.
 System hierarchical(const comm::Communicator& comm, bool hard) {
   const auto dense = whole_of(hard).dense();
   const auto n = Global(dense.size());
@@ -160,7 +160,7 @@ std::vector<Kind> kinds() {
   for (const auto method : {app::tomography::Method::cgls, app::tomography::Method::sirt}) {
     const bool sirt = method == app::tomography::Method::sirt;
     all.push_back({sirt ? "sirt" : "cgls", sirt ? 1e-2 : 1e-10, false, false,
-                   [](const comm::Communicator& comm, bool) {  // no negative entry, as sirt needs
+                   [](const comm::Communicator& comm, bool) {  // no negative entries, as sirt requires
                      return system_of(std::shared_ptr(
                          whole_of(false).map([](Global, Global, double v) { return std::abs(v); }).on(comm)));
                    },
@@ -181,7 +181,7 @@ double energy_of(const System& s) {
   s.A->apply(s.x, y);
   return layout::dot(s.x, y) / 2 - layout::dot(s.b, s.x);
 }
-/// Of what is recomputed here and there, relative to ||b||: products of entries up to 10.
+/// A bound of the rounding error of recomputed residuals relative to ||b||, for products of entries up to 10.
 double rounding(const System& s) {
   return 1e-13 * (1 + 10 * layout::norm(s.x) / layout::norm(s.b));
 }

@@ -24,11 +24,11 @@ struct OperatorCase {
   std::string name;
   Reference<T> matrix;
   std::function<op::OperatorPointer<T>(const comm::Communicator&)> make;
-  bool knows_largest = true;  // exactly
-  bool sparse = true;         // a row reads what stands in its matrix row, and nothing else
+  bool knows_largest = true;  // largest() is exact
+  bool sparse = true;         // a row reads only the elements of its stored entries
 };
 
-/// How a csr matrix's indices are spread: evenly, all on the last rank, or every other rank empty.
+/// How a csr matrix's indices are distributed: evenly, all on the last rank, or none on every other rank.
 enum class Spread { blocks, last, holes };
 
 inline layout::Space spread_space(const comm::Communicator& comm, Global n, Spread how) {
@@ -61,7 +61,7 @@ OperatorCase<T> stencil_case(std::string name, const op::Grid& grid, const op::W
           }};
 }
 
-/// 0.7 alpha u - 0.01 div(beta grad u) on slabs of cells, one flux after the other.
+/// 0.7 alpha u - 0.01 div(beta grad u) on slabs of cells, assembled flux by flux.
 template <class T>
 OperatorCase<T> cells_case(std::string name, std::vector<Global> n, std::vector<std::array<op::Boundary, 2>> boundary) {
   const double a = 0.7, b = 0.01;
@@ -98,7 +98,7 @@ OperatorCase<T> cells_case(std::string name, std::vector<Global> n, std::vector<
       }
   }
   return {"finite volume " + name, std::move(matrix), [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
-            // Slabs of the slowest axis, so that cells keep the order of the grid; some ranks may have none.
+            // Slabs of the slowest axis, so that cells keep the order of the grid; some ranks may own none.
             std::vector<op::CellBox> boxes;
             std::vector<int> owners;
             for (int r = 0; r < comm.size(); ++r) {
@@ -111,17 +111,17 @@ OperatorCase<T> cells_case(std::string name, std::vector<Global> n, std::vector<
           }};
 }
 
-/// 0.7 u - 0.01 lap u by a wide stencil, from matrices along each axis; slabs along the last, periodic axis.
+/// 0.7 u - 0.01 lap u by a wide stencil, as sums of matrices along each axis; slabs along the last, periodic axis.
 template <class T>
 OperatorCase<T> wide_case(op::CellStencil stencil, std::vector<Global> n,
                           std::vector<std::array<op::Boundary, 2>> boundary) {
   const double a = 0.7, b = 0.01;
   const bool fourth = stencil == op::CellStencil::fourth_order;
   const auto d = n.size();
-  std::vector<double> lengths;  // cubes of edge 1/8
+  std::vector<double> lengths;  // cells are cubes of edge 1/8
   for (const Global k : n) lengths.push_back(double(k) / 8);
   const auto domain = op::Domain::uniform(n, boundary, lengths);
-  // Second differences along an axis, times h^2, with the ghosts that stand beyond u = 0.
+  // Second differences along an axis, times h^2, with the ghost values of the boundary condition u = 0.
   const auto line = [&](std::size_t axis) {
     const Global m = n[axis];
     std::vector<std::vector<double>> D(std::size_t(m), std::vector<double>(std::size_t(m), 0.0));
@@ -181,7 +181,7 @@ OperatorCase<T> wide_case(op::CellStencil stencil, std::vector<Global> n,
           }};
 }
 
-/// y = A x by gathering x on every rank; what a user's own callable might do.
+/// y = A x by gathering x on every rank, as an operator written by a user might do.
 template <class T>
 op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const Reference<T>& a) {
   const auto range = layout::Space::distributed(comm, a.rows), domain = layout::Space::distributed(comm, a.columns);
@@ -205,7 +205,7 @@ op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const 
                                            gathered(a.adjoint(), range, domain), diagonal);
 }
 
-/// Rank two and a diagonal, over points on a line: all that an hmatrix compresses is compressed to rounding.
+/// Rank two plus a diagonal, over points on a line: the compressed blocks are accurate to rounding.
 template <class T>
 OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicated, bool symmetric = false) {
   const std::uint64_t other = symmetric ? 0 : 1;
@@ -242,7 +242,7 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
           false, false};
 }
 
-/// Split by rows, or by columns: rows that a rank's columns touch, by their places.
+/// Split by rows; or by columns, where a rank's rows are those that its columns touch, numbered consecutively.
 template <class T>
 OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpmmOptions options, op::Split split,
                            Spread rows = Spread::blocks, Spread columns = Spread::blocks) {
@@ -286,7 +286,7 @@ std::vector<OperatorCase<T>> operator_cases() {
   using op::Boundary, op::Format, op::Grid;
   std::vector<OperatorCase<T>> cases;
 
-  // Odd size, empty rows and columns, one full row, a pattern without symmetry.
+  // Odd size, empty rows and columns, one full row, an unsymmetric pattern.
   const auto irregular = random_matrix<T>(37, 37, 1, [](Global i, Global j) {
     return i % 5 != 3 && j != 20 && (i == 17 || std::abs(i - j) <= 2 || (i * 7 + j * 3) % 23 == 0);
   });
@@ -298,7 +298,7 @@ std::vector<OperatorCase<T>> operator_cases() {
   cases.push_back(csr_case<T>("irregular, slices", irregular, Format::sell));
   cases.push_back(csr_case<T>("banded, rows", banded, Format::csr));
   cases.push_back(csr_case<T>("banded, slices", banded, Format::sell));
-  // Blocks of 3 that ranks cut, some with holes, and an unknown more than blocks have.
+  // Blocks of 3, some with holes, some divided between ranks, and one unknown that belongs to no full block.
   const auto nodes = random_matrix<T>(40, 40, 7, [](Global i, Global j) {
     const Global p = i / 3, q = j / 3;
     return (std::abs(p - q) <= 1 || (p + 2 * q) % 7 == 0) && !((p + q) % 5 == 0 && (i + 2 * j) % 4 == 1);
@@ -339,7 +339,7 @@ std::vector<OperatorCase<T>> operator_cases() {
       "box, mixed", Grid({10, 4, 3}, {Boundary::periodic, Boundary::neumann, Boundary::dirichlet}), full));
   cases.push_back(stencil_case<T>(
       "box, mixed star", Grid({10, 4, 3}, {Boundary::neumann, Boundary::dirichlet, Boundary::periodic}), star));
-  // Real weights take another way when T is complex.
+  // Real weights have a code path of their own when T is complex.
   const auto flow = op::laplacian<T>(2) + op::convection<T>(2, {3, -1, 0}, op::Convection::upwind);
   cases.push_back(
       stencil_case<T>("plane, real weights", Grid({17, 8}, {Boundary::dirichlet, Boundary::neumann}), flow));

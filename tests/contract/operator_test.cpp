@@ -17,7 +17,7 @@ template <class T>
 class Operators : public testing::Test {
  protected:
   using Case = test::OperatorCase<T>;
-  // Every case on every number of ranks.
+  // Runs every case on every number of ranks.
   void each(const std::function<void(const Case&, const op::Operator<T>&, const Communicator&)>& f,
             std::initializer_list<int> sizes = {1, 2, 3, 4, 5}) {
     static const auto cases = test::operator_cases<T>();
@@ -30,7 +30,7 @@ class Operators : public testing::Test {
         },
         sizes);
   }
-  // y is `expected` to rounding; `size` bounds the sums that rounding was made in.
+  // y equals `expected` to rounding; `size` is the sum of magnitudes that the rounding is relative to.
   static void expect_near(const Vector<T>& y, const std::vector<T>& expected, const std::vector<double>& size,
                           int column = 0) {
     const int k = y.columns();
@@ -63,7 +63,7 @@ TYPED_TEST(Operators, EqualTheirMatrix) {
     const auto x = test::vector_of<T>(A.domain(), 100);
     const auto whole = test::whole_vector<T>(c.matrix.columns, 100);
     Vector<T> y(A.range());
-    layout::fill(y, T(std::numeric_limits<real_t<T>>::quiet_NaN()));  // nothing of the old y may survive
+    layout::fill(y, T(std::numeric_limits<real_t<T>>::quiet_NaN()));  // all of y is overwritten
     A.apply(x, y);
     this->expect_near(y, c.matrix.times(whole), c.matrix.size(whole));
   });
@@ -80,7 +80,7 @@ TYPED_TEST(Operators, HaveTheAdjointOfTheirMatrix) {
     layout::fill(z, T(std::numeric_limits<real_t<T>>::quiet_NaN()));
     A.apply_adjoint(y, z);
     this->expect_near(z, matrix.times(whole), matrix.size(whole));
-    // (A x, y) = (x, A^H y)
+    // The adjoint identity (A x, y) = (x, A^H y).
     const auto x = test::vector_of<T>(A.domain(), 102);
     Vector<T> Ax(A.range());
     A.apply(x, Ax);
@@ -148,7 +148,7 @@ TYPED_TEST(Operators, AllowTwoProductsInFlight) {
             this->expect_near(yb, matrix.times(wb), matrix.size(wb));
           }
         }
-        // A product and an adjoint product at once.
+        // A product and an adjoint product at the same time.
         if (A.has_adjoint()) {
           const auto x = test::vector_of<T>(A.domain(), 104), u = test::vector_of<T>(A.range(), 105);
           Vector<T> y(A.range()), v(A.domain());
@@ -211,7 +211,7 @@ TYPED_TEST(Operators, HaveTheSamePowersByAKernel) {
       return;
     }
     A.powers(w, steps, &before);
-    // The first call looks around; every one exchanges once.
+    // The first call sets up the kernel; each of them does one exchange.
     for (int call = 0; call < 2; ++call) {
       const auto counters = comm.counters();
       const auto applies = A.applies();
@@ -363,13 +363,13 @@ TYPED_TEST(Operators, KnowTheirDiagonalAndLargestEntry) {
       {1, 3, 5});
 }
 
-// A product is under way when a rank fails: it is forgotten, and the operator works again.
+// A rank fails during a product: the product is abandoned, and the operator works afterwards.
 TYPED_TEST(Operators, WorkAgainAfterAFailure) {
   using T = TypeParam;
   if (!std::same_as<T, std::complex<double>> && !std::same_as<T, double>) GTEST_SKIP() << "the same for all scalars";
   this->each(
       [&](const auto& c, const auto&, const Communicator& all) {
-        const auto comm = all.duplicate();  // what is left of one case's failures is none of the next one's
+        const auto comm = all.duplicate();  // failures of one case must not affect the next one
         const auto made = c.make(comm);
         const auto& A = *made;
         const auto x = test::vector_of<T>(A.domain(), 112);

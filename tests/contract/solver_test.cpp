@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <new>
 
-// Every allocation of this program is counted; gcc sees the free() in delete and not the malloc() in new.
+// Allocations of this program are counted; gcc sees the free() in operator delete, but not the malloc() in new.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 namespace {
 std::atomic<long> allocations{0};
@@ -58,14 +58,14 @@ std::vector<T> powered(std::vector<T> v, int e) {
   return v;
 }
 
-/// The report's claims against numbers that the test makes itself.
+/// Compares the report with values that the test computes itself.
 template <Scalar T>
 void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& s, const Options& o,
                    const std::string& what) {
   const auto& r = s.report;
   for (const T& v : s.x) ASSERT_TRUE(is_finite(v)) << what;
   const long double truth = residual_of(a, b, s.x);
-  // Rounding of one product in the scalar's arithmetic.
+  // Rounding error of one product in the arithmetic of T.
   const long double noise = 20 * epsilon<T> * (1 + 10 * norm2(s.x) / std::max<long double>(norm2(b), 1e-4000L));
   EXPECT_LE(std::abs(truth - (long double)(r.residual_norm)), noise + 1e-5L * truth) << what;
   if (r.converged()) {
@@ -114,7 +114,7 @@ TYPED_TEST(Solver, EveryMethodSolvesOnEveryOperator) {
             check(Replicated<T>(Space::replicated(comm, a.n), a), nullptr, {}, "replicated");
             const Space& space = csr->range();
             check(Custom<T>(space, [&](const auto& x, auto& y) { csr->apply(x, y); }), nullptr, {}, "custom");
-            // Everything on one rank but none on the others.
+            // All rows on one rank, none on the others.
             std::vector<Global> counts(comm.size(), 0);
             counts.back() = a.n;
             check(*a.on(Space::distributed(comm, layout::Partition::of_counts(counts))), nullptr, {}, "empty ranks");
@@ -134,7 +134,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        // No method reduces the residual by epsilon^(1/4) in the iterations looked at.
+        // No method reduces the residual below epsilon^(1/4) within these iterations.
         const auto a = grid<T>(24, 20);
         const auto b = random_vector<T>(a.n, 4);
         const auto A = a.on(comm);
@@ -148,7 +148,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             Options o;
             m.choose(o);
             o.rtol = 0;
-            if (replaces(o.method)) o.replacement = 0;  // else float replaces within 14 iterations
+            if (replaces(o.method)) o.replacement = 0;  // in float the residual would be replaced within 14 iterations
             if (P && o.lambda_min) o.lambda_min = *o.lambda_min / 4, o.lambda_max = *o.lambda_max / 4;
             if (P && o.method == krylov::Method::richardson) o.relaxation = 0.7;
             const auto counts = [&](int iterations) {
@@ -158,8 +158,8 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
               EXPECT_EQ(s.report.reason, Reason::max_iterations) << m.name;
               return s.report.counts;
             };
-            // Within one cycle: a restart recomputes b - A x. The second one where the first, without shifts, is
-            // another.
+            // Both limits lie in the same cycle, because a restart recomputes b - A x. It is the second cycle where the
+            // first one, without shifts, differs.
             const int restart = o.restart.value_or(krylov::default_restart), few = restart < 14 ? restart + 1 : 4,
                       more = few + 10, n = more - few;
             const auto c1 = counts(few), c2 = counts(more);
@@ -175,7 +175,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
             EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? n * m.preconditions : 0) << what;
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? n * m.applies : 0) << what;
             EXPECT_LE(c1.operator_applies, few * m.applies + 4)
-                << what;  // one to be sure, one to take back; two in advance
+                << what;  // a recomputed residual, a rejected trial; two in advance
             EXPECT_LE(c1.reductions, 12 + (m.reductions >= 0 ? few * m.reductions : few * (few + 3) / 2.0)) << what;
           }
       },
@@ -207,13 +207,13 @@ TYPED_TEST(Solver, TrivialProblems) {
       Options o;
       m.choose(o);
       o.rtol = loose<T>;
-      // b = 0: x = 0 at once, whatever the guess.
+      // b = 0: x = 0 at once, whatever the initial guess.
       auto s = run(*A, std::vector<T>(a.n, T(0)), o, nullptr, random_vector<T>(a.n, 1));
       EXPECT_TRUE(s.report.converged()) << m.name;
       EXPECT_EQ(s.report.iterations, 0);
       EXPECT_EQ(s.x, std::vector<T>(a.n, T(0)));
       EXPECT_EQ(s.report.history.size(), 1u);
-      // The guess is the answer.
+      // The initial guess is the solution.
       const auto answer = random_vector<T>(a.n, 2);
       const auto image = a.times(answer);
       std::vector<T> b(a.n);
@@ -222,7 +222,7 @@ TYPED_TEST(Solver, TrivialProblems) {
       EXPECT_TRUE(s.report.converged()) << m.name;
       EXPECT_EQ(s.report.iterations, 0) << m.name;
       EXPECT_EQ(s.x, answer) << m.name;
-      // Size one, the identity, no rows at all.
+      // Size one, the identity, and a matrix without rows.
       o.lambda_min = {}, o.lambda_max = {};
       if (o.method == krylov::Method::richardson) o.relaxation = 1;
       const auto one = diagonal<T>({1});
@@ -265,7 +265,7 @@ TYPED_TEST(Solver, NonFiniteInputsAreNamed) {
             expect(run(*A, fine, o, nullptr, broken), "x0 has a value that is not finite at index 13");
             const auto B = a.map([&](Global r, Global c, T v) { return r == 7 && c == 8 ? T(bad) : v; }).on(comm);
             expect(run(*B, fine, o), "row 7, column 8");
-            // An operator that says nothing about itself: found in the first iteration at the latest.
+            // An operator that hides its entries: the value is found in the first iteration (richardson: the second).
             const Custom<T> C(A->range(), [&](const auto& x, auto& y) {
               A->apply(x, y);
               if (y.size()) y.data()[0] = T(bad);
@@ -325,7 +325,7 @@ TYPED_TEST(Solver, SubnormalRightHandSides) {
   using T = TypeParam;
   using R = real_t<T>;
   const auto a = shifted_grid<T>(6, 6);
-  // Whole multiples of the smallest number: 2^10 or so of them, scaled exactly.
+  // Multiples of the smallest subnormal number, up to about 2^10 of it, so that scaling is exact.
   std::vector<T> b(a.n), big(a.n);
   for (Global i = 0; i < a.n; ++i) {
     const R k = R(std::round(1000 * noise(3, std::uint64_t(i))));
@@ -336,7 +336,7 @@ TYPED_TEST(Solver, SubnormalRightHandSides) {
   for (const auto& m : all_methods()) {
     Options o;
     m.choose(o);
-    o.rtol = 1e-2;  // the solution is as coarse as b
+    o.rtol = 1e-2;  // b has about three digits, and so has the solution
     const auto s = run(*A, b, o), plain = run(*A, big, o);
     EXPECT_EQ(s.report.iterations, plain.report.iterations) << m.name;
     EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3)
@@ -355,7 +355,7 @@ TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
         const auto a = shifted_grid<T>(5, 5);
         const auto b = random_vector<T>(a.n, 1);
         const int e = std::same_as<R, double> ? 1000 : 120;
-        for (const int sign : {1, -1}) {  // x of 2^-2000: zero; of 2^2000: infinite
+        for (const int sign : {1, -1}) {  // x of size 2^-2000 underflows to zero; of size 2^2000 it overflows
           const auto A = a.map([&](Global, Global, T v) { return powered<T>({v}, sign * e)[0]; });
           for (const auto& m : all_methods()) {
             Options o;
@@ -370,7 +370,7 @@ TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
             for (const T& v : s.x) EXPECT_TRUE(is_finite(v));
           }
         }
-        // A right-hand side whose norm is beyond the largest number.
+        // A right-hand side whose 2-norm overflows.
         const auto huge = std::vector<T>(a.n, T(std::numeric_limits<R>::max() / 2));
         for (const auto& m : all_methods()) {
           Options o;
@@ -405,7 +405,7 @@ TYPED_TEST(Solver, BreakdownsHaveNames) {
         const std::vector<T> ones(8, T(1));
         expect(solve(indefinite, ones, krylov::Method::cg), Reason::breakdown, "(p, A p)");
         expect(solve(indefinite, ones, krylov::Method::chebyshev), Reason::breakdown, "not positive");
-        // Negative definite: -A x = -b is solved.
+        // Negative definite: cg solves -A x = -b.
         EXPECT_TRUE(solve(indefinite.map([](Global, Global, T v) { return -abs2(v) * T(1); }), ones, krylov::Method::cg)
                         .converged());
         // Skew-symmetric: (r0, A r0) = 0.
@@ -418,7 +418,7 @@ TYPED_TEST(Solver, BreakdownsHaveNames) {
             if (real_skew.column[k] < r) real_skew.value[k] = -real_skew.value[k];
         std::vector<T> real_b(8);
         for (int i = 0; i < 8; ++i) real_b[i] = T(real_t<T>(noise(1, i)));
-        {  // as it stands; with another shadow residual complex numbers find a way
+        {  // without fallbacks; another shadow residual helps in complex arithmetic
           Options o;
           o.method = krylov::Method::bicgstab;
           o.fallbacks = false;
@@ -439,7 +439,7 @@ TYPED_TEST(Solver, BreakdownsHaveNames) {
           EXPECT_EQ(s.report.reason, Reason::stagnated);
           EXPECT_EQ(s.report.residual_norm, 1);
         }
-        // Singular: compatible is solved, incompatible is not claimed.
+        // Singular systems: a consistent one is solved, an inconsistent one is not reported as converged.
         Whole<T> neumann;
         neumann.n = 12;
         for (Global i = 0; i < 12; ++i) {
@@ -469,7 +469,7 @@ TYPED_TEST(Solver, DivergingDiagonalScalingsAreUndone) {
         const auto b = random_vector<T>(a.n, 1);
         Options o;
         o.method = krylov::Method::richardson;
-        o.relaxation = 1;  // |1 - 10| > 1
+        o.relaxation = 1;  // diverges: |1 - 10| > 1
         auto s = run(*a.on(comm), b, o);
         EXPECT_EQ(s.report.reason, Reason::diverged);
         EXPECT_LE(s.report.residual_norm, 1 + 1e-6);
@@ -499,7 +499,7 @@ TYPED_TEST(Solver, UnattainableTolerancesStagnate) {
               << m.name << ": " << to_string(s.report.reason) << " " << s.report.detail;
           EXPECT_LE(s.report.residual_norm, 20 * epsilon<T>) << m.name;
           EXPECT_NE(s.report.detail.find("of ||b||"), std::string::npos) << s.report.detail;
-          EXPECT_LE(s.report.iterations, 1700) << m.name;  // not blindly to the limit
+          EXPECT_LE(s.report.iterations, 1700) << m.name;  // ends well before the limit
           expect_honest(a, b, s, o, m.name);
         }
       },
@@ -547,7 +547,7 @@ TYPED_TEST(Solver, CallbacksSeeTheSolutionAndMayStop) {
             Vector<T> x(A->domain());
             s.solution(x.data());
             const double truth = double(residual_of(a, b, whole(x)));
-            const bool late = o.method == krylov::Method::richardson;  // its norm is that of the step before
+            const bool late = o.method == krylov::Method::richardson;  // reports the norm of the previous step
             const bool scaled_norm = o.side == krylov::Side::left;
             if (!scaled_norm) {
               EXPECT_NEAR(late ? before : truth, s.residual_norm, 1e-3 * s.residual_norm + 2000 * epsilon<T>)
@@ -584,11 +584,11 @@ TYPED_TEST(Solver, AnErrorOnOneRankReachesAll) {
           } catch (const Error& e) {
             EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
           } catch (const std::exception& e) {
-            EXPECT_EQ(comm.size(), 1);  // alone, the original comes through
+            EXPECT_EQ(comm.size(), 1);  // on one rank the original exception propagates
             EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
           }
           EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(),
-                    60.0);  // on a busy machine
+                    60.0);  // allows for a busy machine
         };
         for (const auto& m : all_methods()) {
           Options o;
@@ -605,7 +605,7 @@ TYPED_TEST(Solver, AnErrorOnOneRankReachesAll) {
             A->apply(x, y);
           });
           expect_error([&] { run(C, b, o); }, "broken operator");
-          // The communicator is still good.
+          // The communicator works afterwards.
           EXPECT_TRUE(run(*A, b, o).report.converged()) << m.name;
         }
       },
@@ -654,7 +654,7 @@ TYPED_TEST(Solver, SameBitsForAnyNumberOfThreads) {
 #ifdef _OPENMP
   using T = TypeParam;
   if (under_mpi()) GTEST_SKIP();
-  const auto a = shifted_grid<T>(200, 100);  // long enough for threads
+  const auto a = shifted_grid<T>(200, 100);  // large enough for several threads
   const auto b = random_vector<T>(a.n, 4);
   for (const auto& m : all_methods()) {
     Options o;
@@ -676,7 +676,7 @@ TYPED_TEST(Solver, SameBitsForAnyNumberOfThreads) {
 TYPED_TEST(Solver, IterationsDoNotAllocate) {
   using T = TypeParam;
   if (under_mpi()) GTEST_SKIP();
-  const auto a = grid<T>(80, 80);  // 240 iterations do not end in rounding
+  const auto a = grid<T>(80, 80);  // rounding level is not reached in 240 iterations
   const auto b = random_vector<T>(a.n, 4);
   const auto A = a.on(comm::Communicator::self());
   for (const auto& m : all_methods()) {
@@ -684,7 +684,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     m.choose(o);
     o.history = false;
     o.rtol = 0;
-    if (replaces(o.method)) o.replacement = 0;  // else the report says in words that it did
+    if (replaces(o.method)) o.replacement = 0;  // a replacement allocates a warning
     if (krylov::takes(o.method, "restart")) o.restart = 100;
     if (krylov::takes(o.method, "relaxation")) o.relaxation = 0.2;
     if (o.method == krylov::Method::chebyshev) o.lambda_min = 0.05, o.lambda_max = 8;
@@ -696,24 +696,24 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
       krylov::solve<T, Host>(*A, nullptr, rhs, x, o);
       return allocations - from;
     };
-    count(60);  // buffers that are kept
+    count(60);  // allocates the buffers that are kept
     const long few = count(10), many = count(60);
     if (m.applies == 0) {
-      // Blocks grow and shrink, and Ritz values are found, mostly over the first iterations of a run: later less than
-      // once in a block of eight.
+      // Block lengths vary and Ritz values are computed mostly in the first iterations of a run; later, fewer
+      // allocations than blocks of eight.
       EXPECT_LT(count(240) - count(120), 120 / 8) << m.name;
     } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
-      // Bases, and per sum what it carries.
+      // Basis vectors, and the buffers of each reduction.
       EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
     } else if (o.method != krylov::Method::gmres) {
       EXPECT_EQ(few, many) << m.name;
     } else {
-      // gmres makes its basis as it goes: for each vector one entry of a list and its space, and small lists that
+      // gmres allocates its basis as it grows: for each vector its memory and an entry of a list, and small lists that
       // double.
       EXPECT_LE(many - few, 50 * 2 + 30) << m.name;
       if (krylov::takes(o.method, "restart")) o.restart = 20;
       const long three = count(60), six = count(120);
-      EXPECT_LE(six - three, 3 * 65) << m.name;  // the small lists of a cycle, and no vector
+      EXPECT_LE(six - three, 3 * 65) << m.name;  // the small lists of a cycle, but no vectors
     }
   }
 }
@@ -722,7 +722,7 @@ TYPED_TEST(Solver, FallbacksAreReportedAndCanBeDisabled) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        if (!std::same_as<real_t<T>, double>) return;  // what is hard enough for a fallback is too hard for float
+        if (!std::same_as<real_t<T>, double>) return;  // systems hard enough for fallbacks are too hard for float
         const auto s = [&](Global i) { return real_t<T>(std::pow(10.0, 3 * noise(3, std::uint64_t(i)))); };
         const auto attempt = [&](const Whole<T>& a, Options o, const char* words) {
           std::vector<T> x = random_vector<T>(a.n, 4), b(a.n);
@@ -778,7 +778,7 @@ TYPED_TEST(Solver, AutomaticPicksAndChanges) {
         const auto negative = a.map([](Global r, Global c, T v) { return r == c && r == 20 ? -v : v; });
         EXPECT_EQ(solve(negative, true).method, "gmres");  // a diagonal entry < 0: not positive definite
         EXPECT_TRUE(solve(negative, true).warnings.empty());
-        // A positive diagonal, but indefinite: cg finds out.
+        // Indefinite with a positive diagonal: cg breaks down.
         const auto hidden = grid<T>(6, 6).map([](Global r, Global c, T v) { return r == c ? T(1) : v; });
         const auto r = solve(hidden, true);
         EXPECT_EQ(r.method, "gmres");

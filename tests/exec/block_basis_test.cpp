@@ -1,4 +1,4 @@
-// Kernels on blocks of vectors against sums written out, for every storage of the basis.
+// Kernels on blocks of vectors compared with explicit sums, for every storage of the basis.
 #include "support/systems.hpp"
 #include "support/threads.hpp"
 
@@ -102,7 +102,7 @@ TYPED_TEST(BlockBasis, UpdateEqualsTheLinearCombination) {
       for (const bool narrow : {false, true}) {
         Sample<T, S> a(int(j), int(s), n);
         const auto C = random_vector<T>(Global(j * s), 3);
-        const auto W = random_vector<T>(Global(s * s), 4);  // below the diagonal: not to be read
+        const auto W = random_vector<T>(Global(s * s), 4);  // upper triangular: entries below the diagonal are not read
         const auto before = a.block;
         std::vector<std::vector<S>> out(s, std::vector<S>(n));
         std::vector<S*> to;
@@ -194,7 +194,7 @@ TEST(BlockBasis, BlockMayBeTheLastVectorsOfTheBasis) {
   exec::block_gram<T, Host, T>(a.q.data(), 5, a.v.data(), 3, 900, G.data());
   exec::block_dots<T, Host>(q.data(), 8, a.v.data(), 3, 900, H.data());
   EXPECT_EQ(G, H);
-  // Others: sums of their own.
+  // In another order the vectors are not recognised as the block: sums are equal to rounding only.
   std::swap(q[6], q[7]);
   exec::block_dots<T, Host>(q.data(), 8, a.v.data(), 3, 900, H.data());
   for (int c = 0; c < 3; ++c)
@@ -207,8 +207,8 @@ TEST(BlockBasis, StoringRoundsToNearest) {
   std::vector<Bfloat16> b(a.size());
   exec::store<float, Host, Bfloat16>(a.data(), b.data(), a.size());
   EXPECT_EQ(widened(b[0]), 1);
-  EXPECT_EQ(widened(b[1]), 1);         // halfway: to even
-  EXPECT_EQ(widened(b[2]), 1.015625);  // halfway: to even
+  EXPECT_EQ(widened(b[1]), 1);         // a tie: to even
+  EXPECT_EQ(widened(b[2]), 1.015625);  // a tie: to even
   EXPECT_EQ(widened(b[3]), -3.140625);
   EXPECT_EQ(widened(b[4]), INFINITY);
   EXPECT_EQ(widened(b[5]), -INFINITY);

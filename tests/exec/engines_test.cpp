@@ -1,5 +1,5 @@
-// Engines: the same results for all engines and any number of ranks and threads; overlapping tasks; unavailable engines
-// are refused.
+// Engines: the same results for all engines and any number of ranks and threads; overlapping tasks; engines that are
+// not available are refused.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -34,7 +34,7 @@ TEST(Tasks, BlocksAreWholeChunks) {
   }
 }
 
-/// Kernels in the order of the program, on blocks that wait for each other: what a sequential run leaves.
+/// Kernels on blocks that depend on each other have the result of sequential execution in program order.
 TEST(Tasks, RunAsInTheOrderOfTheProgram) {
   const std::size_t n = 200000;
   for (const int team : {1, 2, 4}) {
@@ -49,7 +49,7 @@ TEST(Tasks, RunAsInTheOrderOfTheProgram) {
                         [&](std::size_t begin, std::size_t end) {
                           for (std::size_t i = begin; i < end; ++i) b[i] = a[i] + 1;
                         });
-            // A block of c reads the blocks of b beside it.
+            // A block of c reads its block of b and the neighbouring ones.
             const std::size_t block = Tasks::block_of(n), count = (n + block - 1) / block;
             for (std::size_t k = 0; k < count; ++k) {
               std::vector<const void*> reads;
@@ -100,7 +100,7 @@ TEST(Tasks, ErrorsLeaveAfterTheWorkIsDone) {
   EXPECT_EQ(Tasks::current(), nullptr);
 }
 
-/// What a task throws comes out of the call that waits for it, or of the run, and engines work on.
+/// An exception of a task propagates out of the call that waits for it, or out of the run, and engines work afterwards.
 TEST(Tasks, RethrowTheErrorOfATask) {
   for (const int team : {1, 2, 4}) {
     set_threads(team);
@@ -128,13 +128,13 @@ TEST(Tasks, RethrowTheErrorOfATask) {
                              tasks.start("one", {}, writes, false, [] { throw std::bad_alloc(); });
                              tasks.wait_for(writes);
                            }
-                           // Who waits polls, but nobody need have waited yet.
+                           // Only a call that has to wait polls: repeated until the poll has thrown.
                            for (const double until = wall_time() + 20; how == polled && wall_time() < until;)
                              tasks.finish("polled", a.size(), touched, [](auto...) {});
                            came_back = true;
                          } catch (const std::bad_alloc&) {
                            caught = true;
-                           // On the way out nothing throws again.
+                           // While an exception propagates, no task begins and no second exception is thrown.
                            tasks.start("after", a.size(), touched, [&](auto...) { ADD_FAILURE() << "nothing begins"; });
                            throw;
                          }
@@ -194,7 +194,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// A grid, and a few entries far away.
+/// A grid with a few couplings to distant unknowns.
 template <Scalar T>
 Whole<T> far_grid(Global nx, Global ny) {
   auto a = shifted_grid<T>(nx, ny, 0.3);
@@ -226,7 +226,7 @@ void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> t
         const auto A = a.on(comm);
         const precond::Jacobi<T> jacobi(*A);
         const precond::Polynomial<T> polynomial(*A, {.degree = 2, .lambda_min = 0.1, .lambda_max = 1.9});
-        const Custom<T> hidden(A->range(), [&](const auto& x, auto& y) {  // reads elements behind the engine's back
+        const Custom<T> hidden(A->range(), [&](const auto& x, auto& y) {  // uses elements behind the engine
           jacobi.apply(x, y);
           exec::settle();
           for (std::size_t i = 0; i < y.size(); ++i) y.data()[i] *= real_t<T>(0.5);
@@ -240,7 +240,7 @@ void same_numbers(std::initializer_list<int> ranks, std::initializer_list<int> t
             c.choose(o);
             o.rtol = 0, o.max_iterations = iterations, o.fallbacks = false;
             if (krylov::takes(o.method, "restart")) o.restart = 12;
-            // Everything with everything takes too long: preconditioners on one rank.
+            // All combinations take too long: preconditioners on one rank only.
             if (P && (o.lambda_min || comm.size() > 1 || (!all && P != &hidden))) continue;
             const auto plain = run(*A, b, o, P);
             o.engine = Engine::tasks;
@@ -305,7 +305,7 @@ TEST(Engines, OtherFormatsAndBalancedScales) {
 }
 
 TEST(Engines, SameNumbersInBlocks) {
-  // Three unknowns on each point of a grid: blocks of tasks end within blocks of the matrix.
+  // Three unknowns on each grid point: the blocks of tasks end within blocks of the matrix.
   const auto points = shifted_grid<double>(140, 130);
   Whole<double> a;
   a.n = 3 * points.n;
@@ -366,7 +366,8 @@ TEST(Engines, ErrorsOfOneRankReachAll) {
   EXPECT_EQ(caught, 2);
 }
 
-/// One rank's threads throw in a product: all ranks throw the same, with every engine, and the communicator works on.
+/// Threads of one rank throw in a product: with every engine all ranks throw the same error, and the communicator works
+/// afterwards.
 TEST(Engines, ErrorsOfThreadsReachAllRanks) {
   if (under_mpi()) GTEST_SKIP();
   const auto a = shifted_grid<double>(150, 140);
@@ -411,7 +412,7 @@ TEST(Engines, UnavailableEnginesAreRefused) {
   EXPECT_TRUE(run(*A, b, o).report.converged()) << "with OpenMP and without";
 }
 
-/// Tasks of one kernel begin while those of the kernel before it still run.
+/// Tasks of a kernel begin while tasks of the previous kernel still run.
 TEST(Engines, KernelsOverlap) {
   if (under_mpi()) GTEST_SKIP();
   set_threads(2);
@@ -436,7 +437,7 @@ TEST(Engines, KernelsOverlap) {
     interleaved += std::strcmp(e.name, before) != 0;
     before = e.name;
   }
-  // In the order of the program kernels change some five times an iteration.
+  // Executed in program order, the kernel would change about five times per iteration.
   EXPECT_GT(tasks, 60 * 5 * 3);
   EXPECT_GT(interleaved, 2 * 60 * 5) << "of " << tasks;
   if (std::getenv("TACIT_TEST_SHOW"))

@@ -23,7 +23,7 @@ void expect_every_part() {
                    if (part == culprit) throw std::runtime_error("one part");
                  }),
                  std::runtime_error);
-  // That of part 0 comes first: it is the one that talks to other ranks.
+  // The exception of part 0 is preferred: that part communicates with other ranks.
   try {
     exec::run_team([](int part) { throw std::runtime_error(part == 0 ? "part 0" : "another"); });
     ADD_FAILURE();
@@ -32,7 +32,7 @@ void expect_every_part() {
   }
 }
 
-/// A job that throws, wherever it runs, or the watch: no other begins, and the team works on.
+/// A job on any thread, or the watcher, throws: no further job begins, and the team works afterwards.
 void expect_errors_of_jobs() {
   for (const bool watcher : {false, true}) {
     exec::Jobs jobs;

@@ -1,4 +1,4 @@
-// The kernels on pairs of vectors against sums in long double.
+// The kernels on pairs of vectors, compared with sums in long double.
 #include <tacit/exec/pairs.hpp>
 
 #include "support/systems.hpp"
@@ -36,7 +36,7 @@ TYPED_TEST(Pairs, GramMatricesAreThoseOfTheColumns) {
         const auto& right = same ? y : z;
         std::vector<exec::wide_t<T>> sums(exec::pair_gram_size(columns, true), exec::wide_t<T>(-7));
         exec::pair_gram<T, Host>(y.data.data(), right.data.data(), columns, shadow.data(), true, n, sums.data());
-        // Against the sum of magnitudes, of about n; the order of summation keeps partial sums short.
+        // Relative to the sum of magnitudes, about n; the order of summation keeps partial sums small.
         const double allowed = std::numeric_limits<real_t<T>>::epsilon() * double(n + 1);
         for (int b = 0; b < columns; ++b) {
           wide_t<T> with_shadow(0);

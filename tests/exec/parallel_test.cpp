@@ -31,7 +31,7 @@ using exec::Claims;
 using exec::parallel_claims;
 using exec::parallel_for;
 
-/// Waits until what another thread does is done; false if that takes too long.
+/// Waits until the condition, which another thread fulfils, holds; false after a minute.
 template <class Condition>
 bool comes(Condition&& condition) {
   const auto end = std::chrono::steady_clock::now() + 60s;
@@ -42,7 +42,7 @@ bool comes(Condition&& condition) {
   return true;
 }
 
-/// A loop of n iterations that needs n threads at once.
+/// A loop whose n iterations end only if n threads run them at the same time.
 void expect_all_at_once(int n) {
   std::atomic<int> here = 0;
   parallel_for(
@@ -76,7 +76,7 @@ TEST(ParallelFor, TakesAsManyThreadsAsWereSet) {
     const Threads team(threads);
     EXPECT_EQ(exec::threads(), threads);
     for (int again = 0; again < 20; ++again) expect_all_at_once(threads);
-    std::this_thread::sleep_for(2ms);  // helpers sleep by then
+    std::this_thread::sleep_for(2ms);  // by then the helper threads sleep
     expect_all_at_once(threads);
   }
 }
@@ -130,7 +130,7 @@ TEST(ParallelFor, RethrowsTheErrorOfAnyThread) {
     parallel_for(1000, true, [&](std::size_t) { ++done; });
     EXPECT_EQ(done, 1000);
   }
-  // Nothing is begun after an error, but for what other threads are about to begin.
+  // After an exception no iteration begins, except those that other threads have already taken.
   std::atomic<int> begun = 0;
   EXPECT_THROW(parallel_for(
                    100000, true, [&](std::size_t i) { i == 0 ? throw std::bad_alloc() : ++begun, void(); }, 1),
@@ -151,7 +151,7 @@ TEST(ParallelFor, WritesAreSeenByTheCallerAndTheNextLoop) {
 }
 
 TEST(ParallelFor, RanksHaveTeamsOfTheirOwn) {
-  for (int again = 0; again < 3; ++again)  // teams end with their threads
+  for (int again = 0; again < 3; ++again)  // a team ends with the thread that owns it
     comm::run_threads(3, [](const comm::Communicator& comm) {
       const Threads team(2 + comm.rank() % 2);
       std::vector<Global> part(1000);
@@ -166,7 +166,7 @@ TEST(ParallelFor, RanksHaveTeamsOfTheirOwn) {
     });
 }
 
-/// The sum of [begin, end), divided down to single numbers.
+/// The sum of the integers in [begin, end), computed by recursive halving.
 long divided_sum(long begin, long end, long culprit = -1) {
   if (end - begin == 1) {
     if (begin == culprit) throw std::runtime_error("leaf " + std::to_string(begin));
@@ -179,7 +179,7 @@ long divided_sum(long begin, long end, long culprit = -1) {
 }
 
 TEST(Branches, SumsAreCorrectOnAnyTeam) {
-  EXPECT_EQ(divided_sum(0, 100), 4950);  // without a team
+  EXPECT_EQ(divided_sum(0, 100), 4950);  // outside of branching(): one thread
   for (const int threads : {1, 2, 3, 7}) {
     const Threads team(threads);
     for (const long n : {1, 2, 100, 5000}) {
@@ -192,7 +192,7 @@ TEST(Branches, SumsAreCorrectOnAnyTeam) {
   }
 }
 
-/// Branches, and tasks, that need n threads at once.
+/// Branches, and tasks, that end only if n threads run them at the same time.
 void expect_branches_at_once(int n) {
   std::atomic<int> here = 0;
   const auto come = [&] {
@@ -228,7 +228,7 @@ TEST(Branches, RunAtTheSameTime) {
 }
 
 #ifndef TACIT_THREAD_SANITIZER  // it gives up where a child of several threads begins another
-/// f() in a child of this process, which ends with 0 if nothing failed there.
+/// Calls f() in a forked child, which exits with 0 if nothing failed there.
 template <class F>
 void expect_in_child(F&& f) {
   const pid_t child = fork();
@@ -262,7 +262,7 @@ TEST(ParallelFor, WorksInTheChildOfAFork) {
     expect_tasks_at_once(3);
   });
   expect_all_at_once(3);
-  // From a thread that has had no loop yet, and from within one.
+  // From a thread that has run no loop yet, and from within a loop.
   std::thread([] {
     expect_in_child([] {
       const Threads own(2);
@@ -273,7 +273,7 @@ TEST(ParallelFor, WorksInTheChildOfAFork) {
 }
 #endif
 
-/// Programs that want processors: two for each there is.
+/// Load: two spinning processes for each processor.
 class Load {
  public:
   Load() {
@@ -310,7 +310,7 @@ TEST(ParallelFor, DoesNotWaitForThreadsWithoutAProcessor) {
   const int before = exec::threads();
   seconds(2);
   const Load load;
-  // Whose turn it is when is the system's business: the best of several, in turn.
+  // The scheduling is up to the system: best of several alternating runs.
   double one = 1e9, two = 1e9;
   for (int again = 0; again < 7; ++again) one = std::min(one, seconds(1)), two = std::min(two, seconds(2));
   exec::set_threads(before);
@@ -341,7 +341,7 @@ TEST(Quota, IsTheMinimumOfNestedGroups) {
   EXPECT_EQ(quota("0::/a/b\n"), 1.5);
   EXPECT_EQ(quota("0::/a\n"), 3.5);
   EXPECT_EQ(quota("0::/of/another/container\n"), 3.5);
-  // The first version of control groups.
+  // Version 1 of control groups.
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "250000\n");
   write("cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
   write("cpu,cpuacct/cpu.cfs_quota_us", "-1\n");

@@ -1,4 +1,4 @@
-// Sweeps and basis work against plain loops; sums that do not depend on the number of threads.
+// Sweeps and basis kernels compared with plain loops; sums that do not depend on the number of threads.
 #include <gtest/gtest.h>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
@@ -90,7 +90,7 @@ TEST(SweepErrors, ReachTheCallerFromAnyThread) {
         EXPECT_THROW(sweep(reads(v), updates(), writes(), RefusesToAdd{}), std::bad_alloc) << team << " " << at;
         EXPECT_THROW(exec::each(n, true, [&](std::size_t i) { v[i] < 0 ? throw std::bad_alloc() : void(); }),
                      std::bad_alloc);
-        // The team works on.
+        // The team works afterwards.
         v[at] = 1;
         sweep(reads(v), updates(x), writes(), Refuses{});
         EXPECT_EQ(x[at], 1.0);

@@ -1,4 +1,4 @@
-// Shared by the tests of team kernels: random scalars, errors, and the ways of running a kernel.
+// Shared by the tests of team kernels: random scalars, error bounds, and the ways of running a kernel.
 #pragma once
 
 #include <tacit/base/complex.hpp>
@@ -24,8 +24,8 @@ void launch_here(Way way, Global blocks, const Kernel& kernel) {
   else launch_threads(blocks, kernel);
 }
 
-/// Scalars of the kernels: Complex<double> is what the GPU sees of complex128, std::complex what the host does. Each
-/// takes seconds to compile.
+/// Scalars of the kernels: Complex<double> is the GPU's form of complex128, std::complex the host's. Each one takes
+/// seconds to compile.
 using KernelScalars = ::testing::Types<float, double, std::complex<float>, Complex<double>>;
 
 class Dice {

@@ -13,7 +13,7 @@ using exec::launch_here;
 using exec::Way;
 using exec::ways;
 
-// Numbers in three formats, and the same in wide ones.
+// Random numbers stored in the three formats; add() also returns them in double.
 template <class R>
 struct Numbers {
   std::vector<R> native;
@@ -38,7 +38,7 @@ void check_factors() {
   constexpr std::int64_t columns = 1400, ld = 1504;
   std::vector<FactorTask> tasks;
   std::vector<double> scale;
-  std::vector<std::vector<double>> wide;  // the columns of V by result
+  std::vector<std::vector<double>> wide;  // the columns of V, in the order of the results
   std::vector<std::uint32_t> begins;
   const auto add = [&](int format, std::uint32_t begin, std::uint32_t rows, std::uint32_t count) {
     const std::size_t at = numbers.size(format);
@@ -53,8 +53,8 @@ void check_factors() {
   };
   for (const int format : {0, 1, 2}) {
     add(format, 64, 96, 5);
-    add(format, 8, 1232, 3);  // the whole team on a column
-    add(format, 3, 41, 17);   // nothing aligned
+    add(format, 8, 1232, 3);  // all threads of the team work on one column
+    add(format, 3, 41, 17);   // not aligned
   }
   add(2, 100, 1, 1);
   Dice dice(3);
@@ -119,7 +119,7 @@ void check_panels() {
   };
   add(0, 64, {3, 40, 530});
   add(64, 48, {20, 0, 7});
-  add(112, 29, {5, 2, 70});  // nothing aligned, from here on nowhere
+  add(112, 29, {5, 2, 70});  // not aligned, also in all later blocks
   add(141, 3, {0, 0, 0});
   std::vector<std::vector<R>> results;
   for (const Way way : ways) {

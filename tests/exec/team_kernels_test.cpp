@@ -1,4 +1,4 @@
-// The kernels of sweeps and Gram-Schmidt, run by one thread and by teams of threads, against plain loops.
+// The kernels of sweeps and Gram-Schmidt, run by one thread and by teams of threads, compared with plain loops.
 #include "exec/team_fixtures.hpp"
 
 #include <tacit/exec/block_kernels.hpp>
@@ -10,7 +10,7 @@ namespace tacit::exec {
 namespace {
 
 constexpr int sizes[] = {0, 1, 2, 3, 31, 63, 64, 65, 127, 128, 257, 1000};
-/// Teams of threads are slow; they take some of the sizes.
+/// Teams of threads are slow: they run some of the sizes only.
 bool takes(Way way, int n) {
   return way == Way::serial || n == 0 || n == 65 || n == 257;
 }
@@ -38,7 +38,7 @@ struct Halve {
 template <class T, int W, int Threads>
 void check_pass(int n, Way way) {
   Dice dice(n + 1);
-  // One element in front: W = 0 needs no alignment.
+  // W = 0 needs no alignment: arrays begin at their second element.
   const int skip = W == 0 ? 1 : 0;
   struct alignas(16) Aligned {
     T v[1024];
@@ -58,7 +58,7 @@ void check_pass(int n, Way way) {
   }
   using Pass = SweepPass<Formula<T>, Types<T, T>, Types<T>, Types<T>, W, Threads>;
   static_assert(Pass::has_sums && Pass::width == std::max(W, 1));
-  const Global blocks = std::min<Global>(blocks_for(n, Pass::width * Threads), 3);  // few: some go round again
+  const Global blocks = std::min<Global>(blocks_for(n, Pass::width * Threads), 3);  // some process several parts
   std::vector<Sums<2, T>> partial(blocks);
   Sums<2, T> total{};
   Pass pass{n, blocks, f, {}, {}, {}, partial.data()};
@@ -192,7 +192,7 @@ void check_block(int n, int rows, int columns, Way way) {
       for (int i = 0; i < n; ++i) expected[c * rows + r] += std::conj(wide(widened<T>(q[r].v[i]))) * wide(v[c].v[i]);
   expect_close(sums, expected, 40);
 
-  // V := (V - Q C) W in place, W upper triangular; the last column stored too.
+  // V := (V - Q C) W in place, W upper triangular; the last column is also written to a second array.
   constexpr int C = 4;
   const int count = std::min(columns, C);
   const auto a = dice.values<T>(std::size_t(rows + count) * C);

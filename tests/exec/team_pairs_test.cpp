@@ -1,5 +1,5 @@
-// The kernels on pairs of vectors, run by one thread and by teams of threads, against sums in long double and the
-// host's.
+// The kernels on pairs of vectors, run by one thread and by teams of threads, compared with sums in long double and
+// with the host's kernels.
 #include "exec/team_fixtures.hpp"
 
 #include <tacit/exec/pair_kernels.hpp>
@@ -29,8 +29,8 @@ auto host_pointer(T* p) {
   else return reinterpret_cast<host_t<T>*>(p);
 }
 
-/// Pairs of n elements, behind W = 0 one element off the alignment that both columns at once need. What stands behind
-/// the last column is NaN.
+/// Pairs of columns of n elements; for W = 0 they begin one element off the alignment of a pair. The unused second half
+/// of an odd last pair is NaN.
 template <class T>
 struct Set {
   struct alignas(64) Line {
@@ -67,7 +67,7 @@ void check_gram(int n, int columns, bool same, bool with_shadow, Way way) {
   const Set<T> v(columns, n, W > 0, 3), other(columns, n, W > 0, 4);
   const Set<T>& z = same ? v : other;
   const auto shadow = dice.values<T>(std::size_t(n) + 1);
-  // Few pairs and groups: there are several launches, and teams that share a slice.
+  // Few pairs and groups per launch, so that there are several launches, and teams that share a slice.
   PairGramPlan<T, 8, W, 2, 32> plan(n, columns, with_shadow ? shadow.data() : nullptr);
   using Wide_ = typename decltype(plan)::Wide;
   ASSERT_EQ(std::size_t(plan.count()), pair_gram_size(columns, with_shadow));
@@ -75,7 +75,7 @@ void check_gram(int n, int columns, bool same, bool with_shadow, Way way) {
       sums(std::size_t(plan.count()), poison<Wide_>());
   plan(v.pair.data(), z.pair.data(), partial.data(), sums.data(),
        [&](Global blocks, const auto& kernel) { launch_here(way, blocks, kernel); });
-  // Products of numbers of at most sqrt(2) are exact in double for the short scalars; sums of n of them round.
+  // For the short scalars, products of magnitudes up to 2 are exact in double; their sums are not.
   const long double allowed = 4 * (n + 1) * std::numeric_limits<double>::epsilon();
   std::vector<Wide> expected;
   const auto dot = [&](auto&& left, int b) {
@@ -92,7 +92,7 @@ void check_gram(int n, int columns, bool same, bool with_shadow, Way way) {
     ASSERT_LE(std::abs(wide(sums[k]) - expected[k]), allowed)
         << "sum " << k << " of " << columns << " columns, n = " << n;
 
-  // The host's form, whose short sums are kept in T.
+  // The host's kernel, which accumulates short sums in T.
   std::vector<wide_t<host_t<T>>> of_host(sums.size());
   const auto hv = v.host(), hz = z.host();
   const host_t<T>* const* const left = hv.data();
@@ -108,7 +108,7 @@ TYPED_TEST(TeamPairs, GramMatricesAreThoseOfTheColumns) {
   for (const Way way : ways)
     for (const int n : {0, 1, 31, 33, 300})
       for (const int columns : {1, 2, 5, 16, 17, 37}) {
-        // Of 17 columns the last stands in a launch of its own.
+        // With 17 columns the last one has a launch of its own.
         if (way == Way::threads && (n != 300 || (columns != 5 && columns != 17))) continue;
         for (const bool same : {true, false}) {
           check_gram<TypeParam, 2>(n, columns, same, !same, way);
@@ -122,7 +122,7 @@ void check_combine(int n, int columns, Way way) {
   Dice dice(unsigned(2 * n + columns));
   const auto a = dice.values<T>(std::size_t(columns)), c = dice.values<T>(a.size()), e = dice.values<T>(a.size());
   const auto x_before = dice.values<T>(std::size_t(n) + 1);
-  // Replaced, added to x, and both.
+  // The pairs are replaced, their combination is added to x, or both.
   for (const auto& [pair, add] : {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
     Set<T> v(columns, n, W > 0, 5), of_host(columns, n, W > 0, 5);
     const Set<T> before(columns, n, W > 0, 5);
@@ -192,7 +192,7 @@ TYPED_TEST(TeamPairs, ColumnsAndMagnitudes) {
         launch_here(way, 1, SumParts<Largest, 64>{3, 1, partial, &result});
         const double of_host =
             largest_magnitude<host_t<T>, Host>(host_pointer(p), std::size_t(count), std::size_t(stride));
-        if (result.value != of_host) {  // both may be infinite
+        if (result.value != of_host) {  // both may be infinite, where the difference is NaN
           EXPECT_NEAR(result.value, of_host, 4 * std::numeric_limits<real_t<T>>::epsilon());
         }
         return result.value;

@@ -1,4 +1,4 @@
-// Sparse products as team kernels, run by one thread and by teams of threads, against the dense matrix.
+// Sparse products as team kernels, run by one thread and by teams of threads, compared with the dense matrix.
 #include "exec/team_fixtures.hpp"
 
 #include <tacit/op/kernels/sell.hpp>
@@ -25,7 +25,7 @@ struct Matrix {
   Local length(Local i) const { return Local(row_begin[i + 1] - row_begin[i]); }
 };
 
-/// Every third row empty, the row in the middle full, the others short; columns near the diagonal.
+/// Every third row is empty, the middle row is full, the others are short, with columns near the diagonal.
 template <class T>
 Matrix<T> awkward(Local rows, Local columns, unsigned seed) {
   Dice dice(seed);
@@ -41,7 +41,7 @@ Matrix<T> awkward(Local rows, Local columns, unsigned seed) {
   return a;
 }
 
-/// k columns of a vector at an address of 16-byte packets.
+/// k columns of a vector, aligned to packets of 16 bytes.
 template <class T>
 struct Block {
   struct alignas(16) Aligned {
@@ -105,7 +105,7 @@ void check_sell(const Matrix<T>& a, int k, bool sorted) {
   const Global slices = Kernel::slices(a.rows);
   std::vector<Local> row(slices * C, -1);
   std::iota(row.begin(), row.begin() + a.rows, 0);
-  if (sorted)  // windows of 40 rows, longest first
+  if (sorted)  // rows sorted by length, longest first, in windows of 40
     for (Local w = 0; w < a.rows; w += 40)
       std::stable_sort(row.begin() + w, row.begin() + std::min(w + 40, a.rows),
                        [&](Local i, Local j) { return a.length(i) > a.length(j); });
@@ -117,7 +117,7 @@ void check_sell(const Matrix<T>& a, int k, bool sorted) {
     begin.push_back(begin.back() + Global(longest) * C);
   }
   std::vector<Column> column(begin.back(), no_column<Column>);
-  std::vector<T> value(begin.back(), exec::poison<T>());  // what is padded must not be read into the sum
+  std::vector<T> value(begin.back(), exec::poison<T>());  // padding must not enter the sum
   for (Global p = 0; p < slices * C; ++p)
     if (row[p] >= 0)
       for (Local j = 0; j < a.length(row[p]); ++j) {

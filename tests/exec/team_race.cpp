@@ -1,6 +1,6 @@
-// A kernel with a barrier that can be left out, for the race checker. Built with -fsanitize=thread it must pass when
-// run with "barrier" and be reported when run with "none": this shows that ThreadTeam makes races visible. Run by one
-// thread the kernel gives correct sums in both cases.
+// A kernel whose barrier can be left out, for ThreadSanitizer. Built with -fsanitize=thread it must pass when run with
+// "barrier" and be reported when run with "none": this shows that ThreadTeam makes races visible. Run by one thread the
+// kernel gives correct sums in both cases.
 #include <tacit/exec/team.hpp>
 
 #include <cstdio>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace tacit;
 
-/// out[i] = the sum of what the members to the left and right of i put into shared memory.
+/// out[i] = the sum of the values that the left and right neighbours of thread i put into shared memory.
 struct Neighbours {
   static constexpr int threads = 8;
   struct Shared {

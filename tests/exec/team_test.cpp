@@ -1,4 +1,4 @@
-// Teams: sums, lanes, barriers and items behave alike with one thread and with many.
+// Teams: sums, lanes, barriers and per-thread items behave alike with one thread and with many.
 #include "exec/team_fixtures.hpp"
 
 #include <tacit/exec/gang.hpp>
@@ -13,7 +13,7 @@ static_assert(Team<SerialTeam> && Team<ThreadTeam<1>> && Team<ThreadTeam<64>> &&
 
 static_assert(Gang<SerialGang> && Gang<ThreadGang<8>> && !Gang<SerialTeam>);
 
-/// out[block] = sum over the block's Items numbers, by the team's sum.
+/// out[block] = the sum of the block's Items numbers, by team.sum().
 template <int Threads, int Items>
 struct BlockSum {
   static constexpr int threads = Threads;
@@ -63,7 +63,7 @@ TEST(Team, SumHasTheSameBitsEveryTime) {
   }
 }
 
-/// Groups of W lanes add up W numbers, twice in a row, several scalars at once.
+/// Groups of W lanes sum W numbers, twice in a row, several scalars at once.
 template <int W, int Threads>
 struct GroupSums {
   static constexpr int threads = Threads;
@@ -114,7 +114,7 @@ TEST(Team, LanesAddUpWithinTheirGroup) {
   check_groups<32, 64>();
 }
 
-/// A tile is turned over through shared memory while every member keeps its own part: barriers, Shared and PerItem.
+/// Transposes a tile through shared memory while every thread keeps its own part: barriers, Shared and PerItem.
 template <int Side, int Threads>
 struct Transpose {
   static constexpr int threads = Threads;
@@ -164,7 +164,8 @@ struct Pile {
   }
 };
 
-/// out = in by way of shared memory, two groups of copies under way; `waits`: for the older one, as it has to.
+/// out = in through shared memory, with two groups of asynchronous copies in flight; `waits`: for the older one, as
+/// required.
 struct CopyThrough {
   static constexpr int threads = 32, pieces = 4;
   struct Shared {
@@ -186,7 +187,7 @@ struct CopyThrough {
       else team.close_copies();
       if (waits) team.template await_copies<1>();
       team.barrier();
-      // What others copied: the mirror image.
+      // Reads what other threads have copied, in reverse order.
       for_items<threads>(
           team, [&](int i) { out[(team.block() * pieces + p) * threads + i] = shared.x[p % 2][threads - 1 - i]; });
       team.barrier();
@@ -210,7 +211,7 @@ TEST(Team, CopiesArriveWhenTheyAreWaitedForAndNotBefore) {
   for (const double v : early) ASSERT_TRUE(std::isnan(v));
 }
 
-/// One member of one team throws between two meetings.
+/// One thread of one team throws between two barriers.
 struct Breaks {
   static constexpr int threads = 8;
   struct Shared {};
@@ -273,8 +274,8 @@ TEST(Complex, EqualsStdComplex) {
   }
 }
 
-/// Rounds of x_i := x_(i - 1) + x_(i + 1) around a ring that all teams share, the odd and the even rounds in two
-/// arrays, and the sum of all after each.
+/// Rounds of x_i := x_(i - 1) + x_(i + 1) on a ring that all teams share, alternating between two arrays, with the sum
+/// of all elements after each round.
 template <int Threads>
 struct Rounds {
   static constexpr int threads = Threads;
@@ -293,7 +294,7 @@ struct Rounds {
         for (Global i = gang.block() * Threads + t; i < n; i += gang.teams() * Threads)
           part += to[i] = from[(i + n - 1) % n] + from[(i + 1) % n];
       });
-      const double sum = add(gang, part);  // and here all meet
+      const double sum = add(gang, part);  // synchronises all teams
       if (gang.block() == gang.teams() - 1 && gang.rank() == G::threads - 1) sums[round] = sum;
     }
   }
@@ -304,7 +305,7 @@ TEST(Gang, TeamsMeetAndAddUp) {
   for (const int n : {1, 3, 50}) {
     std::vector<double> first(n, 0.0);
     first[n / 2] = 1;
-    for (const Global teams : {0, 1, 2, 4}) {  // 0: one host thread is the gang
+    for (const Global teams : {0, 1, 2, 4}) {  // 0: the gang is one host thread
       std::vector<double> a = first, b(n, poison<double>()), partial(2 * std::max<Global>(1, teams)), sums(rounds);
       const Rounds<4> kernel{n, rounds, {a.data(), b.data()}, partial.data(), sums.data()};
       if (teams == 0) launch_gang_serial(kernel);

@@ -1,4 +1,4 @@
-// What a call throws.
+// The error of a call.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -9,7 +9,7 @@
 
 namespace tacit::io::test {
 
-/// The text of the Error of this kind that call() throws; "accepted" where it throws none.
+/// The message of the Error of this kind that call() throws; "accepted" if it throws none.
 template <class Call>
 std::string error_of(Call&& call, ErrorKind kind = ErrorKind::input) {
   try {

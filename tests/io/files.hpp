@@ -34,7 +34,7 @@ class Folder {
     std::ofstream(path(name), std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
     return path(name);
   }
-  /// Of all that is in it, hidden or not.
+  /// The names of all files in it, also hidden ones.
   std::set<std::string> names() const {
     std::set<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) found.insert(entry.path().filename());
@@ -64,7 +64,7 @@ inline std::string gzip(std::string_view text) {
   return packed;
 }
 
-/// The same bits: -0 is not 0.
+/// Bitwise equality: -0 differs from 0.
 template <class V>
 bool same(const std::vector<V>& a, const std::vector<V>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(V)) == 0);
@@ -79,7 +79,7 @@ bool same(const Dense<T>& a, const Dense<T>& b) {
   return a.rows == b.rows && a.columns == b.columns && same(a.value, b.value);
 }
 
-/// Puts `next` behind `all`.
+/// Appends `next` to `all`.
 template <class T>
 void append(Triplets<T>& all, const Triplets<T>& next) {
   all.rows = next.rows;

@@ -1,9 +1,10 @@
-// Runs all readers over damaged files and counts what happens: fuzz_readers [count] [seed] [sabotage].
-// With "sabotage" one input crashes, one hangs and one is judged wrong, and the program succeeds if it has noticed.
+// Runs all readers on damaged files and counts the outcomes: fuzz_readers [count] [seed] [sabotage].
+// With "sabotage" one input crashes, one hangs and one is reported as wrong, and the program succeeds if it has noticed
+// all three.
 //
-// The inputs are read in a child process, so that a crash or a hang is counted, reported by its number and passed over;
-// build with -DTACIT_SANITIZE=address,undefined to make crashes of what would go unnoticed otherwise.
-// With TACIT_LIBFUZZER defined it is the target of a fuzzing engine instead, which finds inputs by itself.
+// The inputs are read in a child process, so that a crash or hang is counted, reported with its number and skipped.
+// Build with -DTACIT_SANITIZE=address,undefined to detect invalid accesses as crashes.
+// With TACIT_LIBFUZZER defined this is a libFuzzer target instead.
 #include "io/mutate.hpp"
 
 #include <sys/mman.h>
@@ -47,7 +48,7 @@ struct Progress {
 void work(Progress& progress, std::uint64_t seed, std::uint64_t count, const Folder& folder, bool sabotage) {
   while (progress.next < count) {
     const std::uint64_t k = progress.next;
-    alarm(sabotage ? 2 : 20);  // seconds for one input; the signal ends the process
+    alarm(sabotage ? 2 : 20);  // time limit of an input in seconds; SIGALRM ends the process
     const std::string bytes = mutation(seed, k);
     try {
       if (sabotage && k == 10) std::abort();

@@ -35,7 +35,7 @@ template <class T = double>
 std::vector<T> values_of(const std::string& text) {
   return parse_matrix_market<T>(text, "f.mtx").value;
 }
-// One 1 x 1 entry of the given text.
+// The value of a 1 x 1 file with this text as its entry.
 std::string one(const std::string& value, const std::string& field = "real") {
   return "%%MatrixMarket matrix coordinate " + field + " general\n1 1 1\n1 1 " + value + "\n%.\n";
 }
@@ -47,7 +47,7 @@ TEST(MatrixMarket, ReadsEntriesInTheirOrder) {
   EXPECT_EQ(a.entries_parsed, 3);
   EXPECT_EQ(a.row, (std::vector<Global>{1, 0, 1}));
   EXPECT_EQ(a.column, (std::vector<Global>{0, 3, 0}));
-  EXPECT_EQ(a.value, (std::vector<double>{-1.5, 2, 300}));  // the duplicate at (2, 1) stays
+  EXPECT_EQ(a.value, (std::vector<double>{-1.5, 2, 300}));  // the duplicate at (2, 1) is kept
 }
 
 TEST(MatrixMarket, ExpandsSymmetry) {
@@ -237,7 +237,7 @@ TEST(MatrixMarket, CountsEntries) {
             "f.mtx:2: expected 3 entries, as stated here, found 2 in the file");
   EXPECT_EQ(error_in_array("%%MatrixMarket matrix array real symmetric\n2 2\n1.5\n2.5\n"),
             "f.mtx:2: expected 3 entries, as stated here, found 2 in the file");
-  EXPECT_EQ(error_in(real_banner + "2 2 1\n1 1 1\n1 2 x\n"),  // the line comes first
+  EXPECT_EQ(error_in(real_banner + "2 2 1\n1 1 1\n1 2 x\n"),  // before the wrong number of entries
             "f.mtx:4: expected a finite number, found \"x\"");
 }
 
@@ -261,7 +261,7 @@ TEST(MatrixMarket, ReadsArrays) {
   EXPECT_EQ(error_in_array(banner + "real general\n2 1\n1 2\n"), "f.mtx:3: expected the end of the line, found \"2\"");
 }
 
-// A file of several chunks, with comments, blank lines and lines of many lengths.
+// A file of several chunks, with comments, blank lines and lines of different lengths.
 std::string large_text(const std::string& kind, Global n, int seed = 5) {
   std::mt19937_64 random(std::uint64_t(seed) + 0);
   std::string entries;
@@ -362,7 +362,7 @@ TEST(MatrixMarket, BoundsAndChecksCompressedFiles) {
             "f.mtx: expected the rest of a gzip file, found the end of the file");
   EXPECT_NE(error_in(packed + "more").find("found damaged data near byte"), std::string::npos);
   std::string damaged = packed;
-  damaged[damaged.size() - 6] ^= 1;  // the check sum
+  damaged[damaged.size() - 6] ^= 1;  // the checksum
   EXPECT_EQ(error_in(damaged), message("f.mtx: expected a gzip file, found damaged data near byte ", packed.size() - 4,
                                        " (incorrect data check)"));
   std::string bomb;
@@ -436,7 +436,7 @@ TYPED_TEST(MatrixMarketRoundTrip, IsExact) {
     }
 }
 
-// Every field and symmetry that a file can have, read, written with its own symmetry, read again.
+// Every field and symmetry that a file can have: read, written with its symmetry, and read again.
 TYPED_TEST(MatrixMarketRoundTrip, KeepsEveryFieldAndSymmetry) {
   using T = TypeParam;
   const Folder folder;
@@ -554,7 +554,7 @@ TEST(MatrixMarketFile, WritesAllOrNothing) {
             "the block for " + path + " is 2 x 2, but has 1 values");
 }
 
-// A limit on the size of files is as a full disk.
+// A limit on the size of files acts like a full disk.
 TEST(MatrixMarketFile, LosesNothingOnAFullDisk) {
   const Folder folder;
   const std::string path = folder.write("a.mtx", "old");
@@ -584,7 +584,7 @@ class MatrixMarketDestination : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Endings, MatrixMarketDestination, ::testing::Values(".mtx", ".mtx.gz"),
                          [](const auto& info) { return info.param == ".mtx" ? "plain" : "compressed"; });
 
-// Whatever the writer puts aside for a while, it is under a name that nobody else has.
+// The writer's temporary file has a name that no other file has.
 TEST_P(MatrixMarketDestination, LeavesFilesOfOthersAlone) {
   const std::string path = folder.path("x" + ending), link = folder.path("x" + ending + ".part");
   const std::string other = folder.write("other", "of somebody else");
@@ -605,7 +605,7 @@ TEST_P(MatrixMarketDestination, FollowsLinks) {
   const std::string link = folder.path("x" + ending), behind = "data/real" + ending, real = folder.path(behind);
   std::filesystem::create_symlink("y" + ending, link);
   std::filesystem::create_symlink(behind, folder.path("y" + ending));
-  for (const double value : {1.0, 2.0}) {  // first it leads to nothing
+  for (const double value : {1.0, 2.0}) {  // at first the link's target does not exist
     write(link, value);
     EXPECT_TRUE(std::filesystem::is_symlink(link));
     EXPECT_FALSE(std::filesystem::is_symlink(real));
@@ -626,7 +626,7 @@ TEST_P(MatrixMarketDestination, HasThePermissionsOfAnyNewFile) {
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0640));
 }
 
-// Each write appears whole; which one is the last is open.
+// Concurrent writes are atomic; any of them may be the last.
 TEST_P(MatrixMarketDestination, HasManyWriters) {
   const std::string path = folder.path("x" + ending);
   std::atomic<int> failures = 0;
@@ -647,7 +647,7 @@ TEST_P(MatrixMarketDestination, HasManyWriters) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"x" + ending});
 }
 
-// A device is not replaced by a file.
+// A device is written to, not replaced by a file.
 TEST_P(MatrixMarketDestination, WritesToADeviceAsItIs) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
   const std::string link = folder.path("x" + ending);

@@ -1,4 +1,4 @@
-// The readers need no more memory than documented, and allocate none for false sizes in a header.
+// The readers need no more memory than documented, and allocate nothing for false sizes in a header.
 #include "io/files.hpp"
 
 #include <tacit/base/error.hpp>
@@ -120,7 +120,7 @@ TEST(Memory, IsNotAllocatedForFalseHeaders) {
                                                 "f");
             }),
             mebi);
-  const std::string lines = banner + "1 1 1\n" + repeated("\n", 8 * mebi);  // nothing but line ends
+  const std::string lines = banner + "1 1 1\n" + repeated("\n", 8 * mebi);  // line ends only
   EXPECT_LE(peak_of([&] { parse_matrix_market<double>(lines, "f"); }), working);
   const std::string surplus = banner + "1 1 1\n" + repeated("1 1 1\n", mebi);
   EXPECT_LE(peak_of([&] { parse_matrix_market<double>(surplus, "f"); }), working);

@@ -1,4 +1,4 @@
-// Damaged files: seeds of every format, ways to damage them, and the properties of all outcomes.
+// Damaged files: seed files of every format, ways to damage them, and the properties that every outcome must have.
 #pragma once
 
 #include "io/files.hpp"
@@ -21,7 +21,7 @@ namespace tacit::io::test {
 enum class Kind { text, gzip, binary };
 struct Seed {
   Kind kind;
-  std::string bytes;  // of a gzip seed the text
+  std::string bytes;  // for gzip: the text before compression
 };
 
 inline std::string big_endian(std::int64_t number, int width) {
@@ -35,7 +35,7 @@ inline std::string big_endian(double number) {
   return big_endian(bits, 8);
 }
 
-/// A 3 x 4 Mat with the entries (0, 0), (0, 2), (2, 3), or a Vec of length 3; `width` bytes an integer.
+/// A 3 x 4 Mat with the entries (0, 0), (0, 2), (2, 3), or a Vec of length 3; `width` bytes per integer.
 inline std::string petsc_seed(bool matrix, int width, bool complex) {
   std::string bytes;
   for (const std::int64_t number :
@@ -78,13 +78,13 @@ inline const std::vector<Seed>& seeds() {
   return all;
 }
 
-/// Mutation number `index` of the series `seed`: a seed file with one to four damages.
+/// Mutation number `index` of the series `seed`: a seed file damaged in one to four places.
 inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
   std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + index);
   const auto below = [&](std::size_t n) { return n == 0 ? 0 : std::size_t(random() % n); };
   const Seed& start = seeds()[below(seeds().size())];
   std::string bytes = start.bytes;
-  const bool inside = start.kind == Kind::gzip && below(2) == 0;  // damage the text, then compress it
+  const bool inside = start.kind == Kind::gzip && below(2) == 0;  // the text is damaged, then compressed
   if (start.kind == Kind::gzip && !inside) bytes = gzip(bytes);
   static const std::string words[] = {"0",
                                       "-1",
@@ -169,7 +169,7 @@ inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
         bytes = bytes.substr(0, at) + other.substr(below(other.size()));
         break;
       }
-      default: {  // a digit becomes another, which most often leaves a file that can be read
+      default: {  // changes a digit: most such files can be read
         const std::size_t digit = bytes.find_first_of("0123456789", at);
         if (digit != bytes.npos) bytes[digit] = char('0' + below(10));
       }
@@ -178,10 +178,10 @@ inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
   return inside ? gzip(bytes) : bytes;
 }
 
-/// What a file of text holds according to a second reader: slow, plain, written without the first.
+/// The contents of a text file according to an independent second reader, which is slow and simple.
 struct Reference {
   Format format = Format::coordinate;
-  Triplets<std::complex<double>> triplets;  // expanded
+  Triplets<std::complex<double>> triplets;  // with the entries that a symmetry implies
   Dense<std::complex<double>> dense;
 };
 
@@ -204,7 +204,7 @@ inline std::optional<Reference> reference(const std::string& bytes) {
       else if (!word.empty()) found.push_back(std::exchange(word, ""));
     return found;
   };
-  // Digits, and whether there is nothing else.
+  // The value of a word of digits; empty where it contains anything else.
   const auto count_of = [](std::string word) -> std::optional<Global> {
     if (!word.empty() && word[0] == '+') word.erase(0, 1);
     if (word.empty() || word.find_first_not_of("0123456789") != word.npos) return {};
@@ -322,7 +322,7 @@ inline std::optional<Reference> reference(const std::string& bytes) {
   return it;
 }
 
-/// The readers under test. A test puts broken ones in their place, to see that the check notices.
+/// The readers under test. A test replaces them with broken ones, to show that the check detects them.
 template <class T>
 struct Readers {
   std::function<Triplets<T>(std::string_view, int, int)> triplets = [](std::string_view bytes, int part, int parts) {
@@ -333,9 +333,9 @@ struct Readers {
   };
 };
 
-/// Runs the readers over `bytes`. True: one of them accepted. Throws std::logic_error when something does not hold:
-/// errors are Error(input) that name the file; what is accepted equals what the second reader finds, its own parts and
-/// itself written and read again.
+/// Runs the readers on `bytes`; true if one of them accepted it. Throws std::logic_error where a property does not
+/// hold: errors are Error(input) and name the file; accepted contents equal those of the second reader, those read in
+/// parts, and those written and read again.
 template <class T>
 class Checker {
  public:

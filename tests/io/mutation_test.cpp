@@ -1,4 +1,4 @@
-// Damaged files are refused with an Error or read correctly. Seeded; the count can be raised by the environment.
+// Damaged files are refused with an Error or read correctly. Seeded; an environment variable raises the count.
 #include "io/mutate.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Mutations, SeedsAreAccepted) {
         << seed.bytes;
 }
 
-// The check itself must be able to fail: a reader that does what others do wrong is found out.
+// The check itself is tested: it must detect readers with typical errors.
 template <class Break>
 int problems_noticed(Break&& broken) {
   const Folder folder;
@@ -55,7 +55,7 @@ TEST(Mutations, CheckNoticesReadersThat) {
   using T = std::complex<double>;
   const Readers<T> sound;
   EXPECT_EQ(problems_noticed([](auto&) {}), 0);
-  EXPECT_GT(problems_noticed([&](auto& readers) {  // drop the exponent behind a D
+  EXPECT_GT(problems_noticed([&](auto& readers) {  // ignore the exponent after a D
               readers.triplets = [&](std::string_view bytes, int part, int parts) {
                 auto triplets = sound.triplets(bytes, part, parts);
                 for (auto& value : triplets.value)
@@ -64,7 +64,7 @@ TEST(Mutations, CheckNoticesReadersThat) {
               };
             }),
             0);
-  EXPECT_GT(problems_noticed([&](auto& readers) {  // stop at the first thing they do not understand
+  EXPECT_GT(problems_noticed([&](auto& readers) {  // stop at the first text that cannot be parsed
               readers.dense = [&](std::string_view bytes) {
                 for (;; bytes.remove_suffix(1)) try {
                     return sound.dense(bytes);
@@ -86,7 +86,7 @@ TEST(Mutations, CheckNoticesReadersThat) {
               };
             }),
             0);
-  EXPECT_GT(problems_noticed([&](auto& readers) {  // fail with something else than an Error
+  EXPECT_GT(problems_noticed([&](auto& readers) {  // throw an exception other than Error
               readers.dense = [&](std::string_view bytes) {
                 try {
                   return sound.dense(bytes);

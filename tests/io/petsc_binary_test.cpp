@@ -1,4 +1,4 @@
-// PETSc binary files: the bytes of the format, both widths, both fields, and everything that is refused.
+// PETSc binary files: the bytes of the format, both integer widths, both fields, and all refused contents.
 #include "io/errors.hpp"
 #include "io/mutate.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using C = std::complex<double>;
 
-// The error for the seed matrix with `number` in place of integer `k`.
+// The error of reading the seed matrix with `number` in place of its k-th integer.
 std::string error_with(int k, std::int64_t number, int width = 4) {
   const std::string bytes =
       petsc_seed(true, width, false).replace(std::size_t(k * width), std::size_t(width), big_endian(number, width));
@@ -87,7 +87,7 @@ TYPED_TEST(PetscRoundTrip, IsExactInAllParts) {
   const std::string path = folder.path("a.petsc");
   std::mt19937_64 random(2);
   for (const int n : {0, 1, 10, 3000}) {
-    Triplets<T> a;  // every third row is empty, others hold up to 59 entries
+    Triplets<T> a;  // every third row is empty, others have up to 59 entries
     a.rows = n;
     a.columns = 60;
     for (Global row = 0; row < n; ++row)
@@ -134,7 +134,7 @@ TEST(Petsc, WritesTheBytesOfTheFormat) {
   }
   const Triplets<double> wide{1, Global(1) << 32, {0}, {Global(1) << 31}, {1}};
   write_petsc_matrix(path, wide);
-  EXPECT_EQ(bytes_of(path).size(), 8u * 7);  // 64-bit integers; so few entries in so many columns are not read again
+  EXPECT_EQ(bytes_of(path).size(), 8u * 7);  // 64-bit integers; the reader refuses so many columns for so few entries
 }
 
 TEST(Petsc, WriterRefuses) {

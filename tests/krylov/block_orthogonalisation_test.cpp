@@ -1,4 +1,4 @@
-// Orthogonality, V = Q R and reported failures of the block methods, on blocks of known condition.
+// Orthogonality, V = Q R and reported failures of the block methods, on blocks of known condition number.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -52,14 +52,14 @@ Columns<T> conditioned(Global n, int s, double cond, std::uint64_t seed = 5) {
     }
   return columns;
 }
-/// [1 1 ..; e I]: columns that differ by e only.
+/// The Laeuchli matrix [1 1 ..; e I]: columns that differ by e only.
 template <Scalar T>
 Columns<T> laeuchli(Global n, int s, double e) {
   Columns<T> columns(s, std::vector<T>(n, T(0)));
   for (int c = 0; c < s; ++c) columns[c][0] = T(1), columns[c][1 + c] = T(real_t<T>(e));
   return columns;
 }
-/// x, A x, A^2 x .. of unit length.
+/// The vectors x, A x, A^2 x .., normalised.
 template <Scalar T>
 Columns<T> monomial(int s) {
   const auto a = grid<T>(20, 20);
@@ -80,12 +80,12 @@ struct Outcome {
   krylov::Orthogonalised done;
   double orthogonality = 0;  // largest entry of I - [Q Q']^H [Q Q']
   double backward = 0;       // largest ||v_c - Q R e_c|| / ||v_c||
-  double by_inverse = 0;     // largest || |V| |R^-1| |R| e_c || / ||v_c||, without a basis before
+  double by_inverse = 0;     // largest || |V| |R^-1| |R| e_c || / ||v_c||, if q is empty
 };
 
-/// What V R^-1 by an explicit inverse can amplify: a product V W is off by up to s u |V| |W|, W itself by as much, and
-/// Q R by |R| times that (Higham 2002, sections 3.5 and 14.2). That grows with the condition of columns that are no
-/// longer graded.
+/// How much a multiplication by the explicit inverse R^-1 amplifies rounding errors: a product V W has an error of up
+/// to s u |V| |W|, W itself one as large, and Q R |R| times that (Higham 2002, sections 3.5 and 14.2). The
+/// amplification grows with the condition number of columns that are not graded.
 template <Scalar T>
 double amplified_by_inverse(const Columns<T>& v, const std::vector<T>& R, int columns) {
   const std::size_t s = v.size(), k = std::size_t(columns);
@@ -115,7 +115,7 @@ double amplified_by_inverse(const Columns<T>& v, const std::vector<T>& R, int co
   return most;
 }
 
-/// Runs f on the spread columns of v behind those of q, and measures in wide numbers.
+/// Runs f on the distributed columns of v with the basis q, and measures the result in extended precision.
 template <Scalar T, class F>
 Outcome<T> measure(const Space& space, const Columns<T>& q, const Columns<T>& v, F&& f) {
   std::vector<Vector<T>> basis, block;
@@ -162,8 +162,8 @@ TYPED_TEST_SUITE(BlockOrthogonalisation, Scalars);
 
 struct Claim {
   BlockQr how;
-  double reach;       // of cond * epsilon^reach: largest condition it takes
-  double loss_power;  // orthogonality: epsilon cond^loss_power
+  double reach;       // largest condition number that it accepts: epsilon^-reach
+  double loss_power;  // loss of orthogonality: epsilon cond^loss_power
   int reductions;
 };
 const std::vector<Claim> claims{{BlockQr::cholqr, 0.5, 2, 1},
@@ -172,9 +172,8 @@ const std::vector<Claim> claims{{BlockQr::cholqr, 0.5, 2, 1},
                                 {BlockQr::mixed_cholqr, 1, 1, 1},
                                 {BlockQr::tsqr, 10, 0, 1}};
 
-/// V = Q R holds to rounding; mixed-cholqr alone takes columns with one product by the inverse of so ill-conditioned an
-/// R that what the product amplifies exceeds that. Worst-case bounds are s times higher; a tenth of this is what is
-/// seen.
+/// V = Q R holds to rounding, except for mixed-cholqr: one product with the inverse of an ill-conditioned R amplifies
+/// rounding errors. Worst-case bounds are s times higher; observed errors are about a tenth of this bound.
 template <class T>
 double backward_bound(BlockQr how, const Outcome<T>& o) {
   return epsilon<T> * (how == BlockQr::mixed_cholqr ? std::max(300.0, o.by_inverse) : 300.0);
@@ -199,13 +198,13 @@ TYPED_TEST(BlockOrthogonalisation, BlockQrReachesTheDocumentedOrthogonality) {
                                      " on " + std::to_string(comm.size());
             if (power < claim.reach - 0.06) {
               EXPECT_EQ(o.done.columns, s) << what;
-              // Another shifted round where the first was not enough.
+              // A second shifted round where the first one did not suffice.
               const bool more = claim.how == BlockQr::shifted_cholqr3 && power > 0.6;
               EXPECT_GE((comm.counters() - before).reductions, claim.reductions) << what;
               EXPECT_LE((comm.counters() - before).reductions, claim.reductions + int(more)) << what;
               EXPECT_LE(o.orthogonality, 200 * epsilon<T> * std::pow(cond, claim.loss_power)) << what;
             }
-            // Whatever is given back is right as far as it goes.
+            // The columns that are returned as complete are correct.
             EXPECT_LE(o.backward, backward_bound(claim.how, o)) << what;
             if (o.done.columns < s) {
               EXPECT_LE(o.done.failed, 100 * epsilon<T>) << what;
@@ -224,7 +223,7 @@ TYPED_TEST(BlockOrthogonalisation, LaeuchliAndKrylovBlocks) {
   on_ranks(
       [](const comm::Communicator& comm) {
         const auto space = Space::distributed(comm, 400);
-        // Once e^2 is below rounding a Gram matrix in T knows nothing of the columns' differences.
+        // Where e^2 is below rounding, the Gram matrix in T does not contain the differences between the columns.
         for (const double e : {std::pow(epsilon<T>, 0.3), std::pow(epsilon<T>, 0.6), std::pow(epsilon<T>, 0.85)}) {
           const auto v = laeuchli<T>(400, 6, e);
           for (const auto& claim : claims) {
@@ -281,7 +280,7 @@ TYPED_TEST(BlockOrthogonalisation, BlocksAgainstABasis) {
               Way{Orthogonalisation::two_stage, BlockQr::cholqr, 0, 3}})
           for (const double power : {0.05, 0.2, 0.35}) {
             const double cond = std::pow(epsilon<T>, -power);
-            // Mostly in the span of q.
+            // Close to the span of q.
             auto v = conditioned<T>(n, 6, cond, 50);
             for (int c = 0; c < 6; ++c)
               for (Global i = 0; i < n; ++i)

@@ -1,4 +1,4 @@
-// s-step BiCGStab: the iterates of BiCGStab, one reduction for each block, and true reports of convergence.
+// s-step BiCGStab: the iterates of BiCGStab, one reduction for each block, and correct reports of convergence.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -31,7 +31,7 @@ Options classical(double rtol = 1e-10) {
   o.method = Method::bicgstab, o.rtol = rtol;
   return o;
 }
-/// A diagonal that varies, so that its inverse is a preconditioner that does something.
+/// A matrix with a varying diagonal, so that Jacobi is not a multiple of the identity.
 template <class T>
 Whole<T> varied(Global nx, Global ny, double convection) {
   return grid<T>(nx, ny, convection).map([](Global r, Global c, T v) {
@@ -92,7 +92,7 @@ TYPED_TEST(CaBicgstab, OneReductionForEachBlock) {
                 EXPECT_EQ(r.iterations, iterations);
                 return r.counts;
               };
-              // Blocks of 1, 2 .. s, then of s.
+              // After blocks of 1, 2, 4 .. s iterations all blocks have s.
               const int first = 2 * s - 1, more = 3;
               const auto c1 = counts(first), c2 = counts(first + more * s);
               EXPECT_EQ(c2.reductions - c1.reductions, more * (norm == Norm::max ? 2 : 1)) << s;
@@ -105,7 +105,7 @@ TYPED_TEST(CaBicgstab, OneReductionForEachBlock) {
 }
 
 TEST(CaBicgstab, EasySolvesTakeFewExtraProducts) {
-  // What converges in k iterations costs blocks of 1, 2, 4 ..
+  // A solve that converges in k iterations needs only blocks of 1, 2, 4 ..
   const auto A = shifted_grid<double>(10, 10);
   const auto b = random_vector<double>(A.n, 2);
   const auto one = run(*A.on(comm::Communicator::self()), b, options(16, Basis::chebyshev, 0.5)).report;
@@ -116,7 +116,7 @@ TEST(CaBicgstab, EasySolvesTakeFewExtraProducts) {
   EXPECT_LE(three.counts.operator_applies, 2 + 4 + 1);
 }
 
-/// The systems of the method's numerics: convection-diffusion, central differences.
+/// The systems of the paper's numerical experiments: convection-diffusion, central differences.
 struct System {
   Global n;
   bool ones;
@@ -159,7 +159,7 @@ TEST(CaBicgstab, TakesTheIterationsOfBicgstabWithTrueResiduals) {
 }
 
 TEST(CaBicgstab, LongMonomialBasisStaysAccurate) {
-  // Unverified, blocks of 8 monomials end this system after 40 iterations with a true residual of 1e4.
+  // Without checks, blocks of 8 monomials end here after 40 iterations with a true residual of 1e4.
   const auto a = grid<double>(64, 64, 0.5);
   const std::vector<double> b(a.n, 1.0);
   const auto s = run(*a.on(comm::Communicator::self()), b, options(8, Basis::monomial));
@@ -168,10 +168,10 @@ TEST(CaBicgstab, LongMonomialBasisStaysAccurate) {
   EXPECT_FALSE(s.report.warnings.empty());
 }
 
-// Convection in a circle, at a cell number of 8: blocks of more than a few iterations have no digits. What they cost
-// beside the iterations of bicgstab, which then begins where it would have begun: as many in short blocks as the grid
-// is wide, 24, and those of the whole blocks before and between them, up to 4 * 24 in all (some 60 to 80, as rounding
-// goes).
+// Circular convection with a cell Peclet number of 8: blocks of more than a few iterations have no correct digits. The
+// method falls back to bicgstab, which then needs as many iterations as from the start. Before that, it does 24 (the
+// width of the grid) in short blocks and those of the full blocks before and between them, up to 4 * 24 in all (about
+// 60 to 80, depending on rounding).
 TEST(CaBicgstab, ShortBlocksFallBackToBicgstab) {
   const Global n = 24;
   Whole<double> a;
@@ -283,7 +283,7 @@ TYPED_TEST(CaBicgstab, ReplacesResidualsThatHaveDrifted) {
   for (const auto* r : {&decided, &never, &often}) EXPECT_TRUE(r->converged()) << r->detail;
   EXPECT_EQ(decided.restarts, 0);
   EXPECT_EQ(often.restarts, 0);
-  // What the method believes is what is.
+  // The recurrence residual agrees with the true one.
   EXPECT_NEAR(decided.recurrence_residual_norm, decided.residual_norm, 1e-2 * decided.residual_norm);
   EXPECT_NEAR(often.recurrence_residual_norm, often.residual_norm, 1e-2 * often.residual_norm);
 }

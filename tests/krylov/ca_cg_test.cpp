@@ -38,7 +38,7 @@ Whole<T> varied(Global nx, Global ny) {
   return grid<T>(nx, ny).map(
       [](Global r, Global c, T v) { return r == c ? v + T(real_t<T>(0.3 * double(r % 7))) : v; });
 }
-/// (x, b + r): by how much x is nearer to the solution than 0 is, squared, in the norm of A.
+/// (x, b + r): the difference of the squared A-norms of the errors of 0 and of x.
 template <class T>
 long double gain(const Whole<T>& a, const std::vector<T>& b, const std::vector<T>& x) {
   std::vector<long double> r(b.begin(), b.end());
@@ -127,7 +127,7 @@ TEST(CaCg, TakesTheIterationsOfCgWithTrueResiduals) {
         EXPECT_EQ(found.report.method, "ca-cg") << what;
         if (basis != Basis::monomial) {
           EXPECT_LE(found.report.iterations, 1.05 * reference.iterations) << what;
-          // Newton bases of 16 keep too few digits, and are cut; classical: two an iteration.
+          // Newton bases of 16 lose too many digits and are shortened; cg needs two reductions per iteration.
           if (s < 16 || basis == Basis::chebyshev) {
             EXPECT_LE(found.report.counts.reductions, 2 * reference.iterations / s + 16) << what;
           }
@@ -223,7 +223,7 @@ TYPED_TEST(CaCg, TinyAndSingularProblems) {
               EXPECT_LE(found.report.iterations, n + 1);
             }
         }
-        // Periodic: constants are mapped to zero; a right-hand side without them is solved.
+        // Periodic: constants are in the null space; a right-hand side with mean zero is solved.
         Whole<T> ring;
         ring.n = 20;
         for (Global i = 0; i < 20; ++i) {
@@ -240,8 +240,8 @@ TYPED_TEST(CaCg, TinyAndSingularProblems) {
       {2, 5});
 }
 
-// Residuals rise before they fall, which is no reason to take x back; an error that has grown is. A clamped beam in
-// single precision: without fallbacks 899 iterations of ca-cg have lost more than they had found.
+// That residuals rise before they fall is no reason to reject x; a larger error in the A-norm is. A clamped beam in
+// single precision: after 899 iterations of ca-cg without fallbacks the error is larger than at the start.
 TEST(CaCgStopped, ErrorIsNotLargerThanAtTheStart) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<float>(400);
@@ -255,7 +255,7 @@ TEST(CaCgStopped, ErrorIsNotLargerThanAtTheStart) {
         const auto s = run(*A, b, o);
         EXPECT_GE(gain(a, b, s.x), 0) << to_string(method) << ", " << k;
         EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 0.01 * s.report.residual_norm);
-        EXPECT_TRUE(k > 150 || s.report.residual_norm > 1);  // x is kept
+        EXPECT_TRUE(k > 150 || s.report.residual_norm > 1);  // x is not rejected
       }
 }
 

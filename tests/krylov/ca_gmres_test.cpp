@@ -1,4 +1,4 @@
-// ca-gmres: the iterates of gmres, the documented counts, true reports of convergence.
+// ca-gmres: the iterates of gmres, the documented counts, correct reports of convergence.
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
@@ -54,7 +54,7 @@ Options classical(int iterations = 120) {
   return o;
 }
 
-/// Largest relative difference of histories over the iterations of both, down to `floor`.
+/// Largest relative difference of two histories over their common iterations, down to `floor`.
 double deviation(const std::vector<double>& a, const std::vector<double>& b, double floor = 1e-11) {
   double most = 0;
   for (std::size_t k = 0; k < std::min(a.size(), b.size()); ++k)
@@ -78,7 +78,7 @@ TYPED_TEST(CaGmres, FollowsGmresOverCycles) {
               const std::string what = std::string(to_string(how)) + ", step " + std::to_string(step);
               EXPECT_EQ(s.report.iterations, 120) << what;
               EXPECT_EQ(s.report.method, "ca-gmres");
-              // One pass is good to rounding times the square of the basis' condition.
+              // One round leaves errors of rounding times the squared condition number of the basis.
               EXPECT_LE(deviation(s.report.history, reference.report.history), 1e-8) << what;
               EXPECT_NEAR(s.report.residual_norm, reference.report.residual_norm, 1e-8 * reference.report.residual_norm)
                   << what;
@@ -139,7 +139,7 @@ TYPED_TEST(CaGmres, PreconditionersFromBothSides) {
       {2});
 }
 
-/// Sums per cycle of 30 vectors, the driver's taken off: what a cycle adds, from the third on.
+/// Reductions of a cycle of 30 vectors, without those of the driver; measured from the third cycle on.
 template <class T>
 std::int64_t sums_of_a_cycle(const op::Operator<T, Host>& A, const std::vector<T>& b, Options o) {
   const auto sums = [&](int cycles) {
@@ -172,19 +172,19 @@ TYPED_TEST(CaGmres, ReductionsOfACycleAreAsDocumented) {
         EXPECT_EQ(sums(Orthogonalisation::bcgs, BlockQr::shifted_cholqr3), 12);
         EXPECT_EQ(sums(Orthogonalisation::bcgs, BlockQr::mixed_cholqr), 6);
         EXPECT_EQ(sums(Orthogonalisation::bcgs, BlockQr::tsqr), 6);
-        // Beside them gmres.
+        // For comparison, gmres.
         auto one = classical(120);
         one.orthogonalisation = Orthogonalisation::cgs;
         EXPECT_EQ(sums_of_a_cycle<T>(*A, b, one), 60);
         one.orthogonalisation = Orthogonalisation::one_reduction;
         EXPECT_EQ(sums_of_a_cycle<T>(*A, b, one), 30);
         auto o = s_step(10, Orthogonalisation::bcgs_pip2);
-        EXPECT_EQ(run(*A, b, o).report.counts.operator_applies, 120 + 4);  // and one for each recomputed residual
+        EXPECT_EQ(run(*A, b, o).report.counts.operator_applies, 120 + 4);  // one for each recomputed residual
       },
       {3});
 }
 
-/// ||I - Q^H Q|| of 60 vectors made and orthogonalised s at a time, from the shifts of 60 classical ones.
+/// ||I - Q^H Q|| of 60 vectors computed and orthogonalised s at a time, with shifts from 60 steps of gmres.
 template <class T>
 double lost(const op::Operator<T, Host>& A, const Whole<T>& a, Basis basis, int s, Orthogonalisation how) {
   const int m = 60;
@@ -236,7 +236,7 @@ TEST(CaGmresBasis, KeepsTheRequiredOrthogonality) {
       EXPECT_LE(lost<T>(*A, a, Basis::newton, s, Orthogonalisation::bcgs_pip2), 2e-14) << s;
     }
     EXPECT_LE(lost<T>(*A, a, Basis::chebyshev, 10, Orthogonalisation::bcgs), 1e-10);
-    // Powers alone: five steps are fine, ten lose nearly everything.
+    // Monomials: with five steps some digits are left, with ten nearly none.
     EXPECT_LE(lost<T>(*A, a, Basis::monomial, 5, Orthogonalisation::bcgs), 1e-7);
     EXPECT_GE(lost<T>(*A, a, Basis::monomial, 10, Orthogonalisation::bcgs), 1e-6);
     EXPECT_EQ(lost<T>(*A, a, Basis::monomial, 20, Orthogonalisation::bcgs_pip2), 1) << "and twenty fail";
@@ -260,12 +260,12 @@ TYPED_TEST(CaGmres, TooLongStepIsShortenedWithAWarning) {
         EXPECT_NEAR(s.report.residual_norm, reference.report.residual_norm, 0.02 * reference.report.residual_norm);
         ASSERT_FALSE(s.report.warnings.empty());
         EXPECT_NE(s.report.warnings[0].find("vectors at a time"), std::string::npos) << s.report.warnings[0];
-        // As it stands: shorter cycles, and nothing false.
+        // Without fallbacks: shorter cycles, and correct reports.
         o.fallbacks = false;
         const auto plain = run(*A, b, o);
         EXPECT_TRUE(plain.report.warnings.empty());
         EXPECT_NEAR(plain.report.residual_norm, double(residual_of(a, b, plain.x)), 1e-6 * plain.report.residual_norm);
-        // Newton with the same step needs no healing.
+        // A Newton basis with the same step needs no fallback.
         o.basis = Basis::newton;
         o.fallbacks = true;
         const auto newton = run(*A, b, o);
@@ -297,7 +297,7 @@ TYPED_TEST(CaGmres, InvariantSpacesAndSingularMatrices) {
             EXPECT_EQ(zero.report.residual_norm, 1);
           }
         }
-        // One Jordan block of zeros but a corner: every cycle of n - 1 vectors stands still, the n-th solves.
+        // A cyclic shift: the residual does not fall before iteration n, which solves the system.
         Whole<T> shift;
         shift.n = 12;
         for (Global i = 0; i < 12; ++i) shift.push((i + 11) % 12, T(1)), shift.end_row();
@@ -389,15 +389,15 @@ TYPED_TEST(CaGmres, SolvesWhatGmresSolvesWithHardlyMoreProducts) {
           EXPECT_TRUE(s.report.converged()) << to_string(s.report.reason) << s.report.detail;
           EXPECT_LE(residual_of(a, b, s.x), 1.01e-9L);
           EXPECT_LE(s.report.iterations, 1.05 * reference.report.iterations + 1);
-          // At most one block more than there are iterations.
+          // At most one block more than the iterations.
           EXPECT_LE(s.report.counts.operator_applies, 1.05 * double(reference.report.counts.operator_applies) + 12);
         }
       },
       {2});
 }
 
-// A condition of 3e6: cycles end where the space does, and H = R B R^-1 of long blocks would leave a thousandth of the
-// residual that the projected problem takes for nothing.
+// Condition number 3e6: cycles end where the Krylov space does. With long blocks, rounding errors of H = R B R^-1 would
+// leave a thousandth of the residual although the projected problem reports zero.
 TEST(CaGmresBasis, ConditionSuitsThatOfTheMatrix) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<double>(100);

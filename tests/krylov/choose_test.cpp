@@ -1,4 +1,4 @@
-// The rule of Method::automatic, on invented costs.
+// The rule of Method::automatic, for artificial costs.
 #include <tacit/krylov/choose.hpp>
 
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ using Scalars = testing::Types<float, double, std::complex<float>, std::complex<
 TYPED_TEST_SUITE(DeepPipelinedCg, Scalars);
 
 TEST(DelayedLanczos, ColumnsComeFromDelayedInnerProducts) {
-  // A diagonal, v_0 random: the columns of Lanczos, each from a base l - 1 steps back.
+  // A diagonal matrix and a random v_0: the Lanczos coefficients, each from inner products that are l - 1 steps old.
   const int n = 40, l = 4, steps = 12;
   const std::vector<double> shifts{3, 7, 1, 5};
   using Vector = std::vector<double>;
@@ -86,7 +86,7 @@ TYPED_TEST(DeepPipelinedCg, FollowsConjugateGradients) {
     const auto b = random_vector<T>(a.n, 3);
     const auto A = a.on(comm);
     const precond::Jacobi<T> jacobi(*A);
-    const precond::BlockJacobi<T> blocks(*A);  // of one rank each
+    const precond::BlockJacobi<T> blocks(*A);  // one block per rank
     for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
                                            (const op::Operator<T, Host>*)&blocks})
       for (const int depth : {2, 3, 5}) {
@@ -104,7 +104,7 @@ TYPED_TEST(DeepPipelinedCg, FollowsConjugateGradients) {
           const std::string at = message(P ? P->name() : "none", ", depth ", depth, ", step ", k);
           if (!P) {
             EXPECT_NEAR(p[k], c[k], (is_wide<T> ? 1e-8 : 1e-2) * c[k]) << at;
-          } else EXPECT_TRUE(p[k] < 4 * c[k] && c[k] < 4 * p[k]) << at;  // the 2-norm by way of an older one
+          } else EXPECT_TRUE(p[k] < 4 * c[k] && c[k] < 4 * p[k]) << at;  // the 2-norm by an earlier one
         }
       }
   });
@@ -134,7 +134,7 @@ TYPED_TEST(DeepPipelinedCg, CountsAreThoseOfItsDocumentation) {
           EXPECT_EQ(more.operator_applies - few.operator_applies, 10);
           EXPECT_EQ(more.preconditioner_applies - few.preconditioner_applies, P ? 10 : 0);
           EXPECT_EQ(more_values - few_values, 10 * ((l + 1) * (3 * l + 2) / 2 + (P ? 3 : 2)));
-          // Of the first: ten products for the largest eigenvalue, l in advance, the true residual.
+          // In the first run: ten products for the largest eigenvalue, l in advance, one for the true residual.
           EXPECT_EQ(few.operator_applies, 5 + 10 + l + 1);
         }
     });
@@ -179,7 +179,8 @@ TYPED_TEST(DeepPipelinedCg, AReplacementKeepsTheDirection) {
     }
 }
 
-// A smooth right-hand side and thousands of rounding errors: where published p(l)-CG breaks down and begins anew.
+// A smooth right-hand side and thousands of iterations' rounding errors, where published p(l)-CG breaks down and
+// restarts.
 TYPED_TEST(DeepPipelinedCg, TakesTheIterationsOfConjugateGradients) {
   using T = TypeParam;
   if constexpr (!is_complex<T>) {
@@ -213,7 +214,7 @@ TYPED_TEST(DeepPipelinedCg, EndsWhereTheKrylovSpaceDoes) {
   on_ranks(
       [](const comm::Communicator& comm) {
         for (const int depth : {2, 4}) {
-          // One, two and three eigenvalues; fewer rows than vectors in flight.
+          // Matrices with one, two and three eigenvalues; fewer rows than vectors in flight.
           for (const auto& d : {std::vector<double>(9, 2.0), std::vector<double>{1, 2, 1, 2, 1, 2},
                                 std::vector<double>{1, 2, 3, 1, 2, 3}, std::vector<double>{5}}) {
             const auto a = diagonal<T>(d);
@@ -259,7 +260,7 @@ TYPED_TEST(DeepPipelinedCg, BreakdownsAreThoseOfConjugateGradients) {
 
 TYPED_TEST(DeepPipelinedCg, ABasisThatIsTooDeepBecomesShallower) {
   using T = TypeParam;
-  // Powers of A instead of the shifts, 24 deep: their directions agree to rounding.
+  // Monomials instead of shifts, with depth 24: the vectors become linearly dependent to rounding.
   const auto a = grid<T>(40, 40);
   const auto b = random_vector<T>(a.n, 3);
   const auto A = a.on(comm::Communicator::self());

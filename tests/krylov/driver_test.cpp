@@ -106,8 +106,8 @@ double norm_of(const std::vector<double>& v) {
   return std::sqrt(sum);
 }
 
-/// Row 7 is zero: no x has a residual below 1 / sqrt(50), and cycle after cycle ends with a vector that the matrix maps
-/// to almost nothing.
+/// Row 7 is zero: no x has a residual below 1 / sqrt(50), and every cycle ends with a vector that the matrix maps to
+/// almost zero.
 TEST(Driver, MoreIterationsDoNotWorsenTheResult) {
   const auto a = tridiagonal<double>(50, -1, 2, -1).map([](Global r, Global, double v) { return r == 7 ? 0 : v; });
   const auto A = a.on(comm::Communicator::self());
@@ -131,7 +131,7 @@ TEST(Driver, MoreIterationsDoNotWorsenTheResult) {
 }
 
 /// Nearly singular matrices: a nearly repeated row, singular values down to rounding, a tiny eigenvalue.
-// Where rounding of A x is as long as b a recomputed residual may be 0 by chance.
+/// Where the rounding error of A x is as large as b, a recomputed residual may be 0 by chance.
 TEST(Driver, ResidualsOfRoundingErrorsAreNotAccepted) {
   const auto comm = comm::Communicator::self();
   struct Case {
@@ -154,14 +154,15 @@ TEST(Driver, ResidualsOfRoundingErrorsAreNotAccepted) {
       const double exact = double(residual_of(a, b, s.x));
       EXPECT_TRUE(!s.report.converged() || exact <= 1e-7)
           << m.name << ": " << exact << " for " << s.report.residual_norm;
-      // Where cg is cut short the norm of A decides (docs/theory/methods.md), and here A has none.
+      // Where cg ends early, the A-norm decides which x is kept (docs/theory/methods.md); here A does not define a
+      // norm.
       if (krylov::classical_of(o.method) != krylov::Method::cg) {
         EXPECT_LE(exact, 1 + 1e-6) << m.name;
       }
     }
   }
 }
-/// A = B B^T of half rank and a b out of its range: the iterates of cg grow for ever along what A maps to nothing.
+/// A = B B^T of half rank and b outside of its range: the iterates of cg grow without limit in the null space of A.
 TEST(Driver, CgCutShortOnSemidefiniteMatricesStaysInTheRange) {
   const auto comm = comm::Communicator::self();
   const Global n = 40, rank = 20;
@@ -193,7 +194,7 @@ TEST(Driver, CgCutShortOnSemidefiniteMatricesStaysInTheRange) {
       o.rtol = 1e-8, o.max_iterations = most;
       const auto found = run(*A, b, o);
       ASSERT_FALSE(found.report.converged());
-      // What is returned has digits of b in A x, or is as good as the guess.
+      // The returned x is small enough that A x has some correct digits relative to b.
       const double rounding = std::numeric_limits<double>::epsilon() * std::sqrt(size) * length(found.x);
       EXPECT_LE(rounding, 0.1 * length(b)) << method.name << " " << most << ": " << length(found.x);
     }
@@ -246,7 +247,7 @@ TEST(Driver, NoSolveEndsWorseThanItsGuess) {
   }
 }
 
-/// The vectors that cycles are given are those that they have; only where nobody has said how many there may be more.
+/// A given restart length is kept; only where none is given may cycles become longer.
 TEST(Driver, GivenRestartIsKept) {
   const auto a = grid<double>(40, 40);
   const auto A = a.on(comm::Communicator::self());
@@ -268,7 +269,7 @@ TEST(Driver, GivenRestartIsKept) {
       EXPECT_EQ(given.history, run(*A, b, o).report.history) << to_string(method) << " " << restart;
     }
     o.restart.reset();
-    const auto plain = run(*A, b, o).report;  // without fallbacks nothing grows
+    const auto plain = run(*A, b, o).report;  // without fallbacks cycles keep the default length
     o.restart = krylov::default_restart;
     EXPECT_EQ(plain.history, run(*A, b, o).report.history) << to_string(method);
   }
@@ -337,14 +338,14 @@ TEST(Driver, CgNamesTheOperatorThatIsNotHermitian) {
       ASSERT_FALSE(report.converged());
       EXPECT_NE((report.detail + report.advice).find("A is not Hermitian"), std::string::npos) << report.detail;
       EXPECT_NE(report.advice.find("gmres"), std::string::npos) << report.advice;
-      EXPECT_LE(report.iterations, 110) << to_string(method);  // of 2400 that it might do
-      // A preconditioner can be the cause as well.
+      EXPECT_LE(report.iterations, 110) << to_string(method);  // of at most 2400
+      // The preconditioner may be the cause as well.
       const auto P = precond::make<double, Host>("ilu0", *A);
       report = run(*B, b, o, P.get()).report;
       if (report.converged()) continue;
       EXPECT_NE(report.detail.find("P - P^H"), std::string::npos) << report.detail << report.advice;
     }
-    // With sums in flight when the products are made that tell.
+    // In a pipelined method, where reductions are still in flight when the products that show it are computed.
     const auto turned = positive.map([](Global r, Global c, double v) {
       return v + (c == r - 1 ? 0.9 : c == r + 1 ? -0.9 : 0.0);
     });
@@ -353,7 +354,8 @@ TEST(Driver, CgNamesTheOperatorThatIsNotHermitian) {
     const auto report = run(*turned.on(comm), std::vector<double>(std::size_t(turned.n), 1.0), deep).report;
     EXPECT_NE(report.detail.find("A is not Hermitian"), std::string::npos) << report.detail;
     EXPECT_LE(report.iterations, 110) << report.residual_norm;
-    // Rows of the identity for boundary values leave cg a Hermitian matrix where the residual has no other part.
+    // Identity rows for boundary values: in the subspace where the residual vanishes there, the matrix is Hermitian,
+    // and cg converges.
     auto fixed = positive;
     fixed = fixed.map([](Global r, Global c, double v) { return r < 16 ? double(r == c) : v; });
     auto right = b;
@@ -364,7 +366,7 @@ TEST(Driver, CgNamesTheOperatorThatIsNotHermitian) {
 
 TEST(Driver, InconsistentSystemsAreNamed) {
   on_ranks([](const comm::Communicator& comm) {
-    // Fluxes through all sides are zero: columns add up to zero.
+    // A pure Neumann problem: columns sum to zero.
     const Global m = 12;
     auto neumann = grid<double>(m, m).map([](Global r, Global c, double v) {
       return r == c ? v - (r % m == 0) - (r % m == m - 1) - (r < m) - (r >= m * m - m) : v;
@@ -382,7 +384,7 @@ TEST(Driver, InconsistentSystemsAreNamed) {
         EXPECT_EQ(report.advice.find("Use a longer restart"), std::string::npos) << report.advice;
       }
     }
-    // A left null vector that is neither: two rows that are one, and different right-hand sides.
+    // Another left null vector: two equal rows with different right-hand sides.
     Whole<double> same;
     same.n = 6;
     for (Global r = 0; r < 6; ++r) {
@@ -393,7 +395,7 @@ TEST(Driver, InconsistentSystemsAreNamed) {
     const auto report = run(*same.on(comm), std::vector<double>{1, 1, 1, 1, 2, 1}, with(Method::gmres, 1e-10)).report;
     ASSERT_FALSE(report.converged());
     EXPECT_NE(report.detail.find("inconsistent"), std::string::npos) << report.detail << report.advice;
-    // What is merely slow is not called so.
+    // A solve that is only slow is not reported as inconsistent.
     Options o = with(Method::gmres, 1e-12);
     o.restart = 2, o.max_iterations = 150, o.fallbacks = false;
     const auto slow = run(*grid<double>(40, 40).on(comm), random_vector<double>(1600, 5), o).report;
@@ -404,7 +406,7 @@ TEST(Driver, InconsistentSystemsAreNamed) {
 
 TEST(Driver, NamesReplacedPivotsAsTheCauseOfAFailure) {
   on_ranks([](const comm::Communicator& comm) {
-    // A matrix without a diagonal: rows of a nonsingular one in another order.
+    // A zero diagonal: the rows of a nonsingular matrix in another order.
     const Global n = 60;
     Whole<double> a;
     a.n = n;

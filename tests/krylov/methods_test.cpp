@@ -1,4 +1,4 @@
-// Each method against its definition: textbook recurrences, closed forms, optimality.
+// Each method compared with its definition: textbook recurrences, closed forms, optimality.
 #include "support/methods.hpp"
 #include "../../src/krylov/cycle.hpp"
 #include "support/communicators.hpp"
@@ -40,7 +40,7 @@ Wide<T> widen(const std::vector<T>& v) {
   return w;
 }
 
-/// ||r_k|| / ||b|| of conjugate gradients as the textbook has them; `m` the inverse diagonal (1 without).
+/// ||r_k|| / ||b|| of textbook conjugate gradients; `m` is the inverse diagonal (all 1 without preconditioner).
 template <Scalar T>
 std::vector<double> textbook_cg(const Whole<T>& a, const std::vector<T>& b, const std::vector<T>& m, int steps) {
   auto r = widen<T>(b);
@@ -91,8 +91,8 @@ std::vector<double> textbook_bicgstab(const Whole<T>& a, const std::vector<T>& b
   return history;
 }
 
-/// min over the Krylov space of dimension k of ||b - A x|| / ||b||, by an orthonormal basis of A K made twice
-/// orthogonal.
+/// The minimum of ||b - A x|| / ||b|| over the Krylov space K of dimension k, by a basis of A K that is orthogonalised
+/// twice.
 template <Scalar T>
 std::vector<double> least_residuals(const Whole<T>& a, const std::vector<T>& b, int steps) {
   auto r = widen<T>(b), v = r;
@@ -226,7 +226,7 @@ TYPED_TEST(Methods, GmresSidesAgree) {
       EXPECT_TRUE(s.back().report.converged()) << to_string(side);
       EXPECT_LE(residual_of(a, b, s.back().x), 1.1 * o.rtol);
     }
-    // A fixed P: right and flexible are one method; left minimises another norm.
+    // For a fixed P, right and flexible are the same method; left minimises another norm.
     for (std::size_t k = 0; k < std::min(s[0].report.history.size(), s[1].report.history.size()); ++k)
       EXPECT_NEAR(s[0].report.history[k], s[1].report.history[k], 1e-3 * s[0].report.history[k]) << k;
     EXPECT_LE(std::abs(s[0].report.iterations - s[1].report.iterations), 1);
@@ -242,7 +242,7 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
         const auto a = shifted_grid<T>(10, 10, 0.5);
         const auto b = random_vector<T>(a.n, 3);
         const auto A = a.on(comm);
-        // Some steps of GMRES, fewer each second time: not linear, not the same twice.
+        // A few steps of GMRES, fewer in every second call: not linear, and different in each call.
         int calls = 0;
         const Custom<T> P(A->range(), [&](const auto& x, auto& y) {
           Options inner;
@@ -261,7 +261,7 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
         EXPECT_LE(s.report.iterations, 14);
         EXPECT_EQ(s.report.restarts, 0);
         EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
-        // From the right the recurrence is wrong for such a P; what is reported is right all the same.
+        // With side = right the recurrence is wrong for such a P, but the report is correct.
         o.side = Side::right;
         s = run(*A, b, o, &P);
         EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3 * s.report.residual_norm + 1e-13);
@@ -275,7 +275,7 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
 TYPED_TEST(Methods, GmresEndsWithTheExactSolutionInAnInvariantSpace) {
   using T = TypeParam;
   std::vector<double> d;
-  for (int i = 0; i < 30; ++i) d.push_back(1 + i % 5);  // five different eigenvalues
+  for (int i = 0; i < 30; ++i) d.push_back(1 + i % 5);  // five distinct eigenvalues
   const auto a = diagonal<T>(d);
   Options o;
   o.method = Method::gmres;
@@ -315,7 +315,7 @@ TYPED_TEST(Methods, BasesAreOrthonormal) {
               EXPECT_LE(std::abs(layout::dot(q[i], q[j]) - T(i == j)),
                         400 * double(std::numeric_limits<real_t<T>>::epsilon()))
                   << to_string(how);
-          // A vector of the span has nothing left.
+          // A vector in the span leaves zero.
           Vector<T> inside = q[3];
           layout::axpy(T(2), q[7], inside);
           krylov::orthogonalise(how, pointers, 12, inside, h);
@@ -329,7 +329,7 @@ TYPED_TEST(Methods, BasesAreOrthonormal) {
 TYPED_TEST(Methods, RichardsonReducesAnEigenvectorByItsFactor) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
-    // u = sin sin on a square of 13 x 13: each Jacobi step multiplies the residual by cos(pi h).
+    // u = sin sin on a grid of 13 x 13 points: each Jacobi step multiplies the residual by cos(pi h).
     const Global m = 13;
     const auto a = grid<T>(m, m);
     const auto A = a.on(comm);
@@ -349,7 +349,7 @@ TYPED_TEST(Methods, RichardsonReducesAnEigenvectorByItsFactor) {
         o.max_iterations = k;
         const auto s = run(*A, b, o, p);
         EXPECT_NEAR(s.report.residual_norm, std::pow(factor, k), is_wide<T> ? 1e-12 : 1e-5);
-        for (int i = 1; i <= k; ++i)  // known one step late
+        for (int i = 1; i <= k; ++i)  // the norm is known one step later
           EXPECT_NEAR(s.report.history[i], std::pow(factor, i - 1), is_wide<T> ? 1e-12 : 1e-5);
       }
   });
@@ -372,7 +372,7 @@ TYPED_TEST(Methods, ChebyshevKeepsItsBound) {
         const double sigma = (high + low) / (high - low);
         for (std::size_t k = 0; k < s.report.history.size(); ++k)
           EXPECT_LE(s.report.history[k], (1 + 1e-4) / std::cosh(double(k) * std::acosh(sigma))) << k;
-        // One eigenvalue t: T_k((2 - t) / 1) / T_k(2) on [1, 3].
+        // A single eigenvalue t: the residual is T_k(2 - t) / T_k(2) for the interval [1, 3].
         const auto one = diagonal<T>(std::vector<double>(9, 1.3));
         o.lambda_min = 1, o.lambda_max = 3, o.rtol = 0, o.max_iterations = 5;
         const auto t = run(*one.on(comm), random_vector<T>(9, 3), o);
@@ -427,8 +427,8 @@ TYPED_TEST(Methods, InitialGuessIsUsed) {
       {2});
 }
 
-/// The norm that is asked for decides when a solve ends; the basis is orthonormal in the 2-norm whatever it is, so
-/// every variant follows gmres, by itself.
+/// The requested norm decides when a solve ends; bases are orthonormal in the 2-norm for any norm, so every variant
+/// follows gmres without fallbacks.
 TEST(GmresInMaxNorm, EveryVariantFollowsGmres) {
   const auto a = grid<double>(40, 40);
   const auto A = a.on(comm::Communicator::self());

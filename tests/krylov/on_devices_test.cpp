@@ -24,7 +24,7 @@ using layout::Space;
 
 namespace {
 
-// 1 / r and n / 6 on the diagonal, so that BiCGStab takes a dozen iterations.
+// 1 / r off the diagonal and n / 6 on it, so that BiCGStab takes a dozen iterations.
 template <class T>
 std::shared_ptr<const HMatrix<T>> matrix(const Communicator& comm, Local n, double tolerance,
                                          double diagonal = 1 / 6.0) {
@@ -63,7 +63,7 @@ OnGroup<T> on_group(const Space& space, const std::vector<T>& values) {
   return x;
 }
 
-/// Numbers in, numbers out; from x = 0.
+/// Solves from x = 0 on a group of devices, with b and x as vectors of the host.
 template <class T>
 krylov::Report solved(Method method, const HMatrixOnDevices<T, Host>& A, const std::vector<T>& b, std::vector<T>& x,
                       double rtol, int most = 500, VectorWork work = VectorWork::redundant) {
@@ -112,11 +112,11 @@ void products_agree(double tolerance) {
               const auto after = devices->traffic();
               const auto got = dy.to_host();
               EXPECT_LE(relative_error(got, expected), 20 * double(std::numeric_limits<real_t<T>>::epsilon()));
-              for (int d = 0; d < count; ++d)  // everybody's vectors are the same
+              for (int d = 0; d < count; ++d)  // all devices have the same vector
                 EXPECT_EQ(std::vector<T>(dy.own().on(d).data(), dy.own().on(d).data() + n), got);
               if (first.empty()) first = got;
-              EXPECT_EQ(got, first);  // whatever the path
-              // The copies that the page promises.
+              EXPECT_EQ(got, first);  // for every path
+              // The copies that the documentation states.
               Global parts = 0;
               double bytes = 0;
               for (int d = 1; d < count; ++d) {
@@ -191,16 +191,17 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
             EXPECT_LE(relative_error(x, solution.to_host()), report.iterations == plain.iterations ? 1e-9 : 1e-6);
             EXPECT_LE(report.counts.operator_applies, plain.counts.operator_applies + 2);
             EXPECT_LE(report.counts.operator_applies, 2 * report.iterations + 2);
-            EXPECT_EQ(report.counts.reductions, 0);  // none between ranks
-            // An iteration: 2, 3 and 2 sums in three reads; two at the start. Norms, three sums each: of b and of x0
-            // twice before, of x and of the residual behind. The last iteration may end after its half, two sums less.
+            EXPECT_EQ(report.counts.reductions, 0);  // no reductions between ranks
+            // An iteration forms 2, 3 and 2 sums in three reads; two sums at the start. Norms, three sums each: of b
+            // and of x0, twice, at the start; of x and of the residual at the end. The last iteration may end halfway,
+            // with two sums less.
             const int readers = work == VectorWork::shared ? count : 1;
             const auto half = 3 * report.iterations + 7 - (after.reads - before.reads) / readers;
             EXPECT_TRUE(half == 0 || half == 1) << half;
             EXPECT_EQ(after.reads - before.reads, readers * (3 * report.iterations + 7 - half));
             EXPECT_EQ(after.scalars - before.scalars, readers * (7 * report.iterations + 2 + 3 * 6 - 2 * half));
           }
-        // Nothing to do, nothing that can be done.
+        // b = 0, and a b with NaN.
         const HMatrixOnDevices<double, Host> B(A, group(2));
         std::vector<double> x(n), zero(n), bad(n, 1.0);
         const auto none = solved(Method::bicgstab, B, zero, x, 1e-7);
@@ -212,7 +213,7 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
         const auto few = solved(Method::bicgstab, B, b, x, 1e-8, 2, VectorWork::shared);
         EXPECT_EQ(few.reason, krylov::Reason::max_iterations);
         EXPECT_LT(few.residual_norm, 1);
-        // Numbers whose squares leave the range.
+        // Elements whose squares overflow.
         auto large = b;
         for (double& v : large) v = std::ldexp(v, 700);
         std::vector<double> y(n);
@@ -222,11 +223,11 @@ TEST(HMatrixOnDevices, IsSolvedWith) {
         EXPECT_NEAR(scaled.iterations, plain_x.iterations, 1);
         for (double& v : y) v = std::ldexp(v, -700);
         EXPECT_LE(relative_error(y, x), 1e-6);
-        // A first guess is where the solve begins.
+        // The solve begins at the initial guess.
         const auto good = on_group(B.range(), b);
         auto guess = on_group(B.domain(), x);
         EXPECT_EQ((krylov::solve<double, Group<Host>>(B, nullptr, good, guess, options).iterations), 0);
-        // What is wrong on one rank is told to all; and what cannot be done at all.
+        // An error on one rank is thrown on all; unsupported spaces and methods are refused.
         const bool last = comm.rank() == comm.size() - 1;
         const OnGroup<double> other(Space::replicated(comm, last ? n - 1 : n).on(B.range().place()));
         EXPECT_THROW((krylov::solve<double, Group<Host>>(B, nullptr, other, guess, options)), Error);
@@ -273,11 +274,11 @@ TEST(HMatrixOnDevices, OverlapsSumsWithProducts) {
             EXPECT_LE(report.counts.operator_applies, on_host.counts.operator_applies + 2);
             EXPECT_LE(report.counts.operator_applies, 2 * report.iterations + 4);
             EXPECT_EQ(report.counts.reductions, 0);
-            // An iteration: 6 and 7 sums in two reads; 7 at the start; norms as those of bicgstab.
+            // An iteration forms 6 and 7 sums in two reads; 7 at the start; norms as in bicgstab.
             EXPECT_EQ(after.reads - before.reads, count * (2 * report.iterations + 7));
             EXPECT_EQ(after.scalars - before.scalars, count * (13 * report.iterations + 7 + 3 * 6));
             if (first.empty()) first = x;
-            EXPECT_EQ(x, first);  // whatever is done behind what
+            EXPECT_EQ(x, first);  // for every kind of overlap
           }
         }
         std::vector<double> x(n, 5.0), zero(n);
@@ -288,7 +289,7 @@ TEST(HMatrixOnDevices, OverlapsSumsWithProducts) {
       {2, 3});
 }
 
-/// ||b - A x|| / ||b|| by the host's product.
+/// ||b - A x|| / ||b|| with the host's product.
 template <class T>
 double residual_by_host(const HMatrix<T>& A, const std::vector<T>& b, const std::vector<T>& x) {
   Vector<T> from(A.domain()), to(A.range());
@@ -303,7 +304,7 @@ double residual_by_host(const HMatrix<T>& A, const std::vector<T>& b, const std:
   return std::sqrt(left / all);
 }
 
-// Recurrences in float drift: what they claim is not what x has.
+// In float, recurrence residuals drift away from the true ones: reports contain the true ones.
 TEST(HMatrixOnDevices, ReportsTrueResiduals) {
   constexpr Local n = 700;
   const auto A = matrix<float>(Communicator::self(), n, 1e-4);
@@ -318,7 +319,7 @@ TEST(HMatrixOnDevices, ReportsTrueResiduals) {
         if (report.converged()) {
           EXPECT_LE(report.residual_norm, rtol) << what;
         }
-        // Where the scalar has the digits, the method gets there: it goes on from the recomputed residual.
+        // Where float has enough digits, the method reaches the goal by restarting from the recomputed residual.
         if (rtol >= 1e-6) {
           EXPECT_TRUE(report.converged()) << what << " " << report.residual_norm;
         }
@@ -326,7 +327,7 @@ TEST(HMatrixOnDevices, ReportsTrueResiduals) {
       }
 }
 
-// The residual rises and falls by powers of ten on its way; whenever the method is stopped, it gives what was good.
+// Residuals rise and fall by powers of ten during the solve; whenever it is stopped, the best iterate is returned.
 TEST(HMatrixOnDevices, KeepsTheBestIterate) {
   constexpr Local n = 300;
   const auto A = matrix<double>(Communicator::self(), n, 1e-8, 1e-3);
@@ -343,11 +344,11 @@ TEST(HMatrixOnDevices, KeepsTheBestIterate) {
         EXPECT_LE(report.residual_norm, std::min(1.0, 10.1 * least)) << report.method << " " << most;
         EXPECT_NEAR(residual_by_host(*A, b, x), report.residual_norm, 1e-6) << report.method << " " << most;
       }
-      EXPECT_GT(rises, 10.1);  // else this has tested nothing
+      EXPECT_GT(rises, 10.1);  // otherwise nothing has been tested
     }
 }
 
-// Clocks of virtual devices against what can be worked out by hand.
+// Clocks of virtual devices compared with times computed by hand.
 TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
   if (under_mpi()) return;
   comm::MachineModel machine;
@@ -370,11 +371,12 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
       for (int d = 0; d < 4; ++d) devices->wait(d);
       return wall_time();
     };
-    // 8 MB to a device 2 ms; two links, of two devices each. Between devices 1 ms one after the other, 0.5 ms together.
+    // 8 MB to a device take 2 ms, on two links of two devices each. Between devices: 1 ms one after the other, 0.5 ms
+    // at once.
     EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::host); }), 4e-3, 1e-9);
     EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::copy); }), 5e-3, 1e-9);
     EXPECT_NEAR(seconds([&] { devices->broadcast(host.data(), x, DevicePath::peer); }), 2.5e-3, 1e-9);
-    // Kernels of two devices at once: 1 ms, and 16 MB read in 2 ms; the sums 0.1 ms after that.
+    // Kernels on two devices at once: 1 ms and 2 ms for reading 16 MB; then 0.1 ms for the sums.
     const auto sums = [&](int d) {
       const auto part = std::as_const(x[std::size_t(d)]).part(0, n);
       return devices->start_sums(d, n, exec::reads(part, part), exec::updates(), exec::writes(),
@@ -385,7 +387,7 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
                   EXPECT_EQ(devices->sums(0, a)[1] + devices->sums(3, b)[1], 2.0 * n);
                 }),
                 3.1e-3, 1e-9);
-    // A copy aside goes on beside the kernel: 4 ms, of which 3.1 are waited for with the sums.
+    // An asynchronous copy takes 4 ms beside the kernel; 3.1 ms of them pass while the sums are awaited.
     std::vector<double> out(n);
     EXPECT_NEAR(seconds([&] {
                   devices->to_host_aside(x[1], 0, n, out.data());
@@ -395,8 +397,8 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
                 }),
                 4e-3, 1e-9);
     EXPECT_NEAR(devices->clocks()->times().waits, 4e-3, 1e-9);
-    EXPECT_EQ(devices->clocks()->times().copies, 0);  // of the first device, which has done nothing
-    // A copy that a kernel hides has taken its time all the same: 8 MB to the host in 4 ms, and 0.1 ms for the sums.
+    EXPECT_EQ(devices->clocks()->times().copies, 0);  // counted for device 0, which has done nothing
+    // A copy counts in full even if a kernel hides it: 8 MB to the host in 4 ms, and 0.1 ms for the sums.
     EXPECT_NEAR(seconds([&] {
                   devices->to_host_aside(x[0], 0, n, out.data());
                   (void)devices->sums(0, sums(0));
@@ -404,9 +406,9 @@ TEST(VirtualDevices, HaveClocksOnSimulatedRanks) {
                 }),
                 4e-3, 1e-9);
     EXPECT_NEAR(devices->clocks()->times().copies, 4.1e-3, 1e-9);
-    seconds([&] { devices->broadcast(host.data(), x, DevicePath::peer); });  // 2 ms, and three times 0.5 to the others
+    seconds([&] { devices->broadcast(host.data(), x, DevicePath::peer); });  // 2 ms, then 3 * 0.5 ms to the others
     EXPECT_NEAR(devices->clocks()->times().copies, 3.5e-3, 1e-9);
-    // A product: two kernels' worth of time is what its matrix says.
+    // A product: two kernels, with the time for reading the matrix.
     const auto A = matrix<double>(comm, 400, 1e-4);
     const HMatrixOnDevices<double, Host> B(A, devices);
     const OnGroup<double> v(B.domain());

@@ -1,4 +1,4 @@
-// The judge: which trials it accepts, which x it keeps, and when it ends, on prescribed runs.
+// The judge: which trials it accepts, which x it keeps, and when it ends, for prescribed residuals.
 #include <gtest/gtest.h>
 
 #include <tacit/krylov/outer.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
 
-// Runs leave trials with these recomputed residuals, one after the other; then nothing is left to try.
+// Runs leave trials with these recomputed residuals, one after the other; next() then ends the solve.
 class Written final : public OuterIteration {
  public:
   explicit Written(std::vector<double> trials) : trials_(std::move(trials)) {}
@@ -30,7 +30,7 @@ class Written final : public OuterIteration {
     return Verdict{Reason::stagnated, "detail", "advice", -1};
   }
   std::string said;
-  std::vector<double> norms;  // of x, as runs were told
+  std::vector<double> norms;  // the residual norms that run() was given
 
  private:
   std::vector<double> trials_;

@@ -25,7 +25,7 @@ TYPED_TEST(PipelinedBicgstab, FollowsBicgstab) {
   on_ranks([](const comm::Communicator& comm) {
     const auto a = shifted_grid<T>(11, 9, 0.4).map([](Global, Global c, T v) {
       T turn(1);
-      if constexpr (is_complex<T>) turn = T(0.8, 0.6);  // not a unitary change of variables only
+      if constexpr (is_complex<T>) turn = T(0.8, 0.6);  // makes the spectrum complex, too
       return v * turn * real_t<T>(1 + c % 3);
     });
     const auto b = random_vector<T>(a.n, 3);
@@ -79,8 +79,8 @@ TYPED_TEST(PipelinedBicgstab, AReplacementChangesNothingButRounding) {
   }
 }
 
-// 5-point convection-diffusion with Peclet numbers 0.5 and 0.25, b = 1. Without replacement 64 x 64 stays at 5e-9 or
-// worse.
+// 5-point convection-diffusion with Peclet numbers 0.5 and 0.25, b = 1. Without replacement the residual stagnates at
+// 5e-9 or above for 64 x 64.
 TEST(PipelinedBicgstab, ReplacementReachesRoundingLevel) {
   for (const int n : {64, 96}) {
     const auto a = grid<double>(n, n, 0.5);
@@ -97,10 +97,10 @@ TEST(PipelinedBicgstab, ReplacementReachesRoundingLevel) {
       EXPECT_LE(s.report.iterations, 1.1 * run(*A, b, with(Method::bicgstab, 1e-13), P).report.iterations);
       o.replacement = 0;
       const auto plain = run(*A, b, o, P);
-      EXPECT_TRUE(!plain.report.converged() || plain.report.restarts > 0);  // never in one go
+      EXPECT_TRUE(!plain.report.converged() || plain.report.restarts > 0);  // not within one run
       EXPECT_NEAR(double(residual_of(a, b, plain.x)), plain.report.residual_norm,
                   1e-3 * plain.report.residual_norm + 1e-15);
-      o.fallbacks = true;  // down the ladder
+      o.fallbacks = true;  // with the ladder
       EXPECT_TRUE(run(*A, b, o, P).report.converged());
     }
   }
@@ -124,7 +124,7 @@ TYPED_TEST(PipelinedBicgstab, BreakdownsAreThoseOfBicgstab) {
         breaks(skew, b, "(r0, A p)");
         breaks(diagonal<T>(std::vector<double>(8, 0.0)), b, "(r0, A p)");
         auto o = with(Method::pipelined_bicgstab, is_wide<T> ? 1e-8 : 1e-4);
-        const auto s = run(*skew.on(comm), b, o);  // with fallbacks: an honest end
+        const auto s = run(*skew.on(comm), b, o);  // with fallbacks: any correctly reported end
         EXPECT_LE(double(residual_of(skew, b, s.x)), 1.0 + 1e-5);
         EXPECT_EQ(s.report.converged(), residual_of(skew, b, s.x) <= 1.1 * o.rtol);
       },

@@ -30,7 +30,7 @@ TYPED_TEST(PipelinedCg, FollowsConjugateGradients) {
     const auto b = random_vector<T>(a.n, 3);
     const auto A = a.on(comm);
     const precond::Jacobi<T> jacobi(*A);
-    const precond::BlockJacobi<T> blocks(*A);  // of one rank each
+    const precond::BlockJacobi<T> blocks(*A);  // one block per rank
     for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
                                            (const op::Operator<T, Host>*)&blocks}) {
       if (P == &blocks && comm.size() < 3) continue;
@@ -69,7 +69,7 @@ TYPED_TEST(PipelinedCg, AReplacementKeepsTheDirection) {
       EXPECT_NEAR(replaced.report.history[k], plain.report.history[k],
                   (is_wide<T> ? 1e-6 : 2e-2) * plain.report.history[k])
           << k;
-    // Four products and two applies each.
+    // A replacement takes four products and two applies of P.
     const int times = steps / 3;
     EXPECT_EQ(replaced.report.counts.operator_applies - plain.report.counts.operator_applies, 4 * times);
     EXPECT_EQ(replaced.report.counts.preconditioner_applies - plain.report.counts.preconditioner_applies,
@@ -98,13 +98,13 @@ TYPED_TEST(PipelinedCg, ReplacementReachesTheAccuracyOfCg) {
   o.replacement = 0;
   o.fallbacks = false;
   if (is_wide<T>) {
-    // Its recurrence reaches the goal before the residual does; how many iterations that costs is a matter of rounding.
+    // The recurrence residual reaches the goal before the true one; how many iterations that costs depends on rounding.
     EXPECT_GE(run(*A, b, o).report.restarts, 1);
   }
 }
 
-// About ten times as many iterations as unknowns: each digit of the recurrences counts. With gaps of 4e-10 the first
-// takes half as many again.
+// About ten times as many iterations as unknowns, so that every digit of the recurrences matters. With gaps of 4e-10
+// between recurrence and true residual the first run takes half as many iterations again.
 TEST(PipelinedCg, ContinuesAsCgAfterLossOfOrthogonality) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = biharmonic<double>(400);
@@ -120,7 +120,7 @@ TEST(PipelinedCg, ContinuesAsCgAfterLossOfOrthogonality) {
   ASSERT_FALSE(s.report.warnings.empty());
   EXPECT_NE(s.report.warnings[0].find("cg went on along the same directions"), std::string::npos)
       << s.report.warnings[0];
-  // A Laplacian has nothing to be told of but its replacements.
+  // For a Laplacian only residual replacements are reported.
   const auto plane = grid<double>(60, 60);
   for (const auto& text :
        run(*plane.on(comm::Communicator::self()), random_vector<double>(plane.n, 3), o).report.warnings)
@@ -166,18 +166,18 @@ TEST(PipelinedCg, ReductionOverlapsWithTheProduct) {
   comm::run_threads(2, [](const comm::Communicator& comm) {
     const auto matrix = [] { return grid<double>(12, 12); };
     EXPECT_EQ(waits_too_early<double>(comm, matrix, with(Method::pipelined_cg, 0), 1), 0);
-    EXPECT_GT(waits_too_early<double>(comm, matrix, with(Method::cg, 0), 1), 0);  // the transport does find out
+    EXPECT_GT(waits_too_early<double>(comm, matrix, with(Method::cg, 0), 1), 0);  // shows that the transport detects it
   });
 }
 
 TEST(Gaps, FollowLinearRecurrences) {
-  // e' = e / 2 + noise of size 1: the sum of a geometric series. A sum of independent noises grows with its root.
+  // e' = e / 2 + noise of size 1: a geometric series; independent noise accumulates like the square root of the steps.
   krylov::Gaps<std::complex<double>> gaps(2);
   gaps.reset({0, 3});
   for (int k = 0; k < 60; ++k) gaps.step({0.5, 0, 0, 1}, {1, 1});
   EXPECT_NEAR(gaps[0], std::sqrt(4 / 3.0), 1e-12);
   EXPECT_NEAR(gaps[1], std::sqrt(69.0), 1e-12);
-  // Correlated gaps keep their signs: what one adds the other takes away.
+  // Correlated gaps keep their signs, so that they can cancel.
   gaps.reset({2, 0});
   gaps.step({1, 0, 1, 1}, {0, 0});
   EXPECT_NEAR(gaps[1], 2, 1e-12);

@@ -73,7 +73,8 @@ TEST(PipelinedGmres, FollowsGmres) {
     }
 }
 
-/// Sums by Pythagoras and a basis in another form: GMRES' history on any operator, preconditioner, space and rank.
+/// Norms by Pythagoras and another basis give the history of GMRES for any operator, preconditioner, space and number
+/// of ranks.
 template <Scalar T>
 void follows_everywhere(double tolerance) {
   on_ranks(
@@ -82,8 +83,8 @@ void follows_everywhere(double tolerance) {
         const auto b = random_vector<T>(a.n, 3);
         const auto csr = a.on(comm);
         const precond::Jacobi<T> jacobi(*csr);
-        // Not diagonal. (I + A) / 8 about squares the spectrum: 17 vectors are then orthogonal to 5e5 epsilon, which is
-        // all the digits of a float; there (16 - A) / 16, which improves the spectrum as a preconditioner should.
+        // A preconditioner that is not diagonal. (I + A) / 8 about squares the spectrum: 17 vectors are then orthogonal
+        // to 5e5 epsilon only, which is no accuracy in float. There it is (16 - A) / 16, which improves the spectrum.
         const bool narrow = std::same_as<real_t<T>, float>;
         const Custom<T> smoother(csr->range(), [&](const auto& x, auto& y) {
           csr->apply(x, y);
@@ -148,7 +149,7 @@ TEST(PipelinedGmres, BasesOfOtherPolynomials) {
     }
 }
 
-/// Runs the iteration itself: cycle after cycle on the residual, counting as the driver does.
+/// Counted over whole solves, as the driver does.
 TEST(PipelinedGmres, OneReductionForEachBlock) {
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -165,7 +166,7 @@ TEST(PipelinedGmres, OneReductionForEachBlock) {
             return s.report.counts;
           };
           const int t = o.block.value_or(1);
-          // Cycles two and three against cycle two; the driver takes two norms and one product for each.
+          // Three cycles minus two: the driver does two norms and one product for each cycle.
           const auto two = counts(60), three = counts(90);
           EXPECT_EQ(three.reductions - two.reductions, (30 + t - 1) / t + 2) << name(o);
           EXPECT_EQ(three.operator_applies - two.operator_applies, 30 + 1) << name(o);
@@ -175,9 +176,8 @@ TEST(PipelinedGmres, OneReductionForEachBlock) {
       {3});
 }
 
-/// The trace tells when a sum was started and when the rank came to wait for it; the operator, when products began.
+/// The trace has the times when a reduction was started and waited for; the operator records when products began.
 TEST(PipelinedGmres, ReductionsOverlapWithProducts) {
-  // Trace spans tell: product k of a cycle, sum i started, sum i waited for.
   const auto a = grid<double>(30, 30, 0.3);
   const auto b = random_vector<double>(a.n, 3);
   if (under_mpi()) GTEST_SKIP();
@@ -197,8 +197,8 @@ TEST(PipelinedGmres, ReductionsOverlapWithProducts) {
     });
     Trace::stop();
     events = Trace::take();
-    // A rank waits for its sums in the order in which it has started them.
-    std::vector<std::pair<double, double>> sums;  // started, needed
+    // A rank waits for its reductions in the order in which they were started.
+    std::vector<std::pair<double, double>> sums;  // started, waited for
     std::vector<double> needed;
     for (const auto& e : events) {
       if (e.rank != 0) continue;
@@ -209,7 +209,7 @@ TEST(PipelinedGmres, ReductionsOverlapWithProducts) {
     std::sort(needed.begin(), needed.end());
     ASSERT_EQ(sums.size(), needed.size());
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].second = needed[i];
-    // The last 31 products: 30 of the second cycle, one of the driver, which recomputes the residual.
+    // The last 31 products: 30 of the second cycle, and one by which the driver recomputes the residual.
     ASSERT_GE(products.size(), 61u);
     products.erase(products.begin(), products.end() - 31);
     std::erase_if(sums, [&](auto& sum) { return sum.first < products.front() || sum.first > products.back(); });
@@ -219,13 +219,14 @@ TEST(PipelinedGmres, ReductionsOverlapWithProducts) {
     for (int i = 0; i < blocks; ++i) {
       const auto hidden = std::count_if(products.begin(), products.end(),
                                         [&](double at) { return at > sums[i].first && at < sums[i].second; });
-      // The last sums of a cycle have fewer products left to travel behind.
+      // The last reductions of a cycle overlap with the remaining products only.
       EXPECT_EQ(hidden, std::min(behind, 30 - (i + 1) * t)) << name(o) << ", sum " << i;
     }
   }
 }
 
-/// The 2D Laplacian of the paper, on which the only other pipelined GMRES of any depth throws in its first iteration.
+/// The 2D Laplacian of the paper, on which the only other implementation of deeply pipelined GMRES throws in its first
+/// iteration.
 TEST(PipelinedGmres, FinishesTheLaplacian) {
   for (const Global n : {64, 128, 256}) {
     const auto a = grid<double>(n, n);
@@ -248,7 +249,8 @@ TEST(PipelinedGmres, FinishesTheLaplacian) {
   }
 }
 
-/// Column c of B repeats column c - L of H; what it leaves out shows in the traffic of the recurrence.
+/// Column c of B repeats column c - L of H; the terms that tau drops are missing in the memory traffic of the
+/// recurrence.
 TEST(PipelinedGmres, TauLeavesOutMostOfTheRecurrence) {
   if (under_mpi()) GTEST_SKIP();
   for (const double convection : {0.5, 0.0})
@@ -258,7 +260,7 @@ TEST(PipelinedGmres, TauLeavesOutMostOfTheRecurrence) {
       const std::vector<double> b(a.n, 1.0);
       auto o = pipelined_ca(2, 5, 60);
       o.rtol = 0;
-      // Vectors that a solve of 120 iterations subtracts, less one of 60: those of a full cycle.
+      // Vectors subtracted in the second cycle: those of 120 iterations minus those of 60.
       const auto terms = [&](double tau) {
         o.tau = tau;
         std::int64_t sum = 0;
@@ -273,12 +275,12 @@ TEST(PipelinedGmres, TauLeavesOutMostOfTheRecurrence) {
         }
         return double(sum);
       };
-      // Columns 9 .. 59 of B repeat columns 0 .. 50 of H, which have c + 1 entries that may go.
+      // Columns 9 .. 59 of B repeat columns 0 .. 50 of H, which have c + 1 entries that may be dropped.
       const double all = 51 * 52 / 2, dropped = (terms(0) - terms(8e-3)) / all;
       if (std::getenv("TACIT_TEST_SHOW"))
         std::printf("dropped (convection %g, A times %g): %.3f\n", convection, size, dropped);
-      // The mean over columns of the fraction that goes is 79 % (nonsymmetric) and 84 %; of all entries it is more, as
-      // long columns lose more.
+      // On average over columns, 79 % (nonsymmetric) and 84 % of the entries are dropped; the share of all entries is
+      // higher, because long columns drop more.
       EXPECT_NEAR(dropped, convection != 0 ? 0.876 : 0.924, 0.01);
     }
 }
@@ -311,7 +313,7 @@ TEST(PipelinedGmres, CyclesOfAnyLength) {
             o.rtol = 0, o.max_iterations = 61;
             const auto s = run(*A, b, o);
             EXPECT_EQ(s.report.iterations, 61) << name(o) << ", restart " << restart;
-            // Few Ritz values are few shifts: a cycle of eleven vectors has too few for thirty steps.
+            // A cycle of eleven vectors has too few Ritz values, and thus shifts, for a depth of thirty.
             const int L = o.block ? *o.depth * *o.block - 1 : *o.depth;
             if (L < restart) {
               EXPECT_LE(furthest(s.report.history, reference.report.history), 1e-6)
@@ -323,8 +325,8 @@ TEST(PipelinedGmres, CyclesOfAnyLength) {
       {3});
 }
 
-/// Depth without shifts cannot hold: as it stands the method restarts where its basis breaks; with fallbacks it gets
-/// shallower.
+/// A deep pipeline needs shifts: without fallbacks the method restarts where its basis breaks down; with fallbacks its
+/// depth is reduced.
 TEST(PipelinedGmres, StepsDownTheLadderAndSaysSo) {
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -355,7 +357,7 @@ TEST(PipelinedGmres, StepsDownTheLadderAndSaysSo) {
       {2});
 }
 
-/// Invariant spaces of every size, singular matrices, matrices that are zero: no NaN, no claim that does not hold.
+/// Invariant subspaces of every size, singular matrices, zero matrices: no NaN, and no false report of convergence.
 TEST(PipelinedGmres, BreakdownsKeepCompleteColumns) {
   on_ranks(
       [](const comm::Communicator& comm) {
@@ -415,8 +417,8 @@ TEST(PipelinedGmres, WrongDepthsAreRefused) {
   EXPECT_THROW(run(*A, std::vector<double>(16, 1.0), o), Error);
 }
 
-/// Simulated ranks: a message takes one second, a product that and two more, all else nothing. What sums add to a
-/// cycle.
+/// Simulated ranks: a message takes one second, a product another two, everything else nothing. Measures the time that
+/// reductions add to a cycle.
 TEST(PipelinedGmres, LatencyIsHidden) {
   if (under_mpi()) GTEST_SKIP();
   const auto a = grid<double>(24, 24, 0.3);
@@ -444,7 +446,7 @@ TEST(PipelinedGmres, LatencyIsHidden) {
     });
     return cost;
   };
-  // Of the third cycle.
+  // Times of the third cycle.
   const auto cycle = [&](Options o, const std::string& what) {
     o.restart = 40, o.rtol = 0;
     o.max_iterations = 80;

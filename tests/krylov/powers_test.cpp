@@ -1,4 +1,4 @@
-// The s-step methods by a matrix powers kernel: the same iterations, fewer messages.
+// The s-step methods with the matrix powers kernel: the same iterations, fewer messages.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
@@ -32,7 +32,7 @@ Whole<T> varied(Global nx, Global ny, double convection) {
 struct Way {
   Method method;
   Side side;
-  int step, products;  // a block: iterations, products
+  int step, products;  // of a block: iterations, products
 };
 constexpr Way ways[] = {{Method::ca_cg, Side::right, 4, 4},
                         {Method::ca_bicgstab, Side::right, 2, 4},
@@ -43,7 +43,7 @@ TYPED_TEST(ByPowersKernel, SameIterationsAsWithProducts) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        // As it comes, and with ranks that own nothing.
+        // Evenly distributed, and with ranks that own nothing.
         const auto a = varied<T>(14, 12, 0);
         std::vector<Global> holes{0};
         for (int r = 0; r < comm.size(); ++r) holes.push_back(a.n * (r / 2 + 1) / ((comm.size() + 1) / 2));
@@ -66,7 +66,7 @@ TYPED_TEST(ByPowersKernel, SameIterationsAsWithProducts) {
               EXPECT_TRUE(other.report.converged()) << what << ": " << other.report.detail;
               EXPECT_LE(residual_of(a, b, other.x), way.side == Side::left ? 1e-8L : 1.001e-9L) << what;
               EXPECT_TRUE(other.report.warnings.empty()) << what << ": " << other.report.warnings[0];
-              // Where the numbers agree to rounding only, the last block may be one sooner or later.
+              // Where results agree to rounding only, the last block may differ by one.
               const int blocks = std::same_as<T, double> ? 0 : 1;
               EXPECT_NEAR(double(one.report.counts.operator_applies), double(other.report.counts.operator_applies),
                           blocks * way.products)
@@ -75,7 +75,7 @@ TYPED_TEST(ByPowersKernel, SameIterationsAsWithProducts) {
               if (comm.size() > 1) {
                 EXPECT_LT(4 * other.report.counts.exchanges, 3 * one.report.counts.exchanges) << what;
               }
-              // To the bit, but where ca-cg combines P p from earlier images instead of applying P.
+              // Bit-identical, except where ca-cg combines earlier images of P instead of applying P to p.
               if (std::same_as<T, double> && !(P && way.method == Method::ca_cg)) {
                 EXPECT_TRUE(one.x == other.x) << what;
                 EXPECT_TRUE(one.report.history == other.report.history) << what;
@@ -109,12 +109,12 @@ TYPED_TEST(ByPowersKernel, OneExchangeForEachBlock) {
               o.max_iterations = iterations;
               return run(*A, b, o, P).report.counts;
             };
-            const int first = 5 * way.step, more = 2;  // where blocks telescope they have done so
+            const int first = 5 * way.step, more = 2;  // blocks have their full length by then
             const int telescoped = way.method == Method::ca_gmres ? 0 : 2 * way.step - 1;
             const auto c1 = counts(telescoped + first), c2 = counts(telescoped + first + more * way.step);
             EXPECT_EQ(c2.operator_applies - c1.operator_applies, more * way.products) << to_string(way.method);
             EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? more : 0) << to_string(way.method);
-            if (comm.size() == 3) {  // to each neighbour, over all ranks
+            if (comm.size() == 3) {  // one to each neighbour, summed over the ranks
               EXPECT_EQ(c2.messages - c1.messages, 4 * more);
             }
           }

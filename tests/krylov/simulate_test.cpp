@@ -63,7 +63,7 @@ const Case cases[] = {{Method::cg, "ilu0"},
                       {Method::pipelined_gmres, "none"},
                       {Method::pipelined_ca_gmres, "jacobi"}};
 
-// Bit by bit, and as many sums, exchanges, messages and bytes.
+// Bit-identical solutions, and the same number of reductions, exchanges, messages and bytes.
 TEST(SimulatedSolve, IsThatOfRealRanks) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   constexpr int ranks = 3;
@@ -83,7 +83,7 @@ TEST(SimulatedSolve, IsThatOfRealRanks) {
     EXPECT_EQ(real[0].reason, "converged");
     EXPECT_EQ(made, real) << to_string(c.method);
     EXPECT_EQ(run().finish, times.finish);
-    // The driver's own sums at both ends are counted, too; nothing but what is named takes time.
+    // The driver's own reductions are counted, too; all time is in the named phases.
     EXPECT_GT(times.seconds("sum"), 0);
     double mean = times.kernel_seconds();
     for (const char* phase : {"sum", "halo", "agree"}) mean += times.seconds(phase);
@@ -92,7 +92,7 @@ TEST(SimulatedSolve, IsThatOfRealRanks) {
   }
 }
 
-// What the simulator is for: the order of methods at a latency that nobody has here.
+// A purpose of the simulator: to rank methods at latencies that are not available for measurements.
 TEST(SimulatedSolve, LatencyChoosesTheMethod) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   MachineModel far;

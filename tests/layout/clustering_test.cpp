@@ -1,4 +1,5 @@
-// Clusters of rows and columns from the pattern only: permutations, the same on any number of threads, and reuse.
+// Clusters of rows and columns from the sparsity pattern: permutations, the same for any number of threads, and data
+// reuse.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/layout/clustering.hpp>
@@ -23,14 +24,14 @@ struct Matrix {
   layout::Pattern pattern() const { return {start, column, columns}; }
 };
 
-// i -> (a i + b) mod n, a permutation where a and n have no common factor.
+// i -> (a i + b) mod n, a permutation for a and n without a common factor.
 Local scattered(Local i, Local n) {
   Local a = std::max<Local>(1, n / 3);
   while (std::gcd(a, n) != 1) ++a;
   return Local((Global(i) * a + 7) % n);
 }
 
-// Lines through a square of side x side cells, `side` of them at each angle; rows and columns scattered.
+// Lines through a square of side x side cells, `side` of them at each angle; rows and columns in scattered order.
 Matrix lines(Local side, Local angles) {
   Matrix m;
   m.columns = side * side;
@@ -50,7 +51,7 @@ Matrix lines(Local side, Local angles) {
   return m;
 }
 
-// The 5-point pattern of a square of points, scattered.
+// The 5-point pattern of a square grid, in scattered order.
 Matrix grid(Local side) {
   Matrix m;
   m.columns = side * side;
@@ -89,8 +90,8 @@ TEST(Clustering, BringsLinesTogetherThatReadTheSameCells) {
     expect_permutation(found.rows, a.rows());
     expect_permutation(found.columns, a.columns);
     const double rows = layout::row_reuse(a, found.rows, 128), columns = layout::column_reuse(a, found.columns, 128);
-    // Parts by METIS hold rows and columns, more or less of either: blocks do not begin where parts do.
-    // Points that are not made orthonormal reach 2.2.
+    // Parts by METIS contain rows and columns in varying proportions, so that blocks do not begin where parts do. The
+    // spectral method would reach 2.2 without orthonormalisation.
     EXPECT_GT(rows, (how == Clustering::metis ? 1.1 : 2.4) * before) << layout::name_of(how);
     EXPECT_GT(columns, (how == Clustering::metis ? 1.05 : 1.7) * before_columns) << layout::name_of(how);
   }
@@ -101,12 +102,12 @@ TEST(Clustering, BringsTheNeighboursOfAGridTogether) {
   const auto found = layout::cluster(m.pattern(), {Clustering::automatic, 64});
   EXPECT_EQ(found.how, Clustering::greedy);
   expect_permutation(found.rows, 4096);
-  // Squares of 8 x 8 points read 96 cells: 320 / 96.
+  // Squares of 8 x 8 points read 96 cells in 320 entries (at best 320 / 96 = 3.3).
   EXPECT_GT(layout::row_reuse(m.pattern(), found.rows, 64), 2.6);
   EXPECT_LT(layout::row_reuse(m.pattern(), {}, 64), 2);
 }
 
-// What is in order stays so, and what has none.
+// A pattern that is well ordered, and one that no order improves, keep their order.
 TEST(Clustering, KeepsTheOrderWithoutGain) {
   Matrix band, diagonal;
   band.columns = diagonal.columns = 3000;

@@ -1,4 +1,4 @@
-// Vectors on a group of virtual devices against vectors in host memory.
+// Vectors on a group of virtual devices compared with vectors in host memory.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/exec/group.hpp>
@@ -34,7 +34,7 @@ std::vector<double> numbers(std::size_t n, double from) {
   return x;
 }
 
-// d is what no product needs, r what they do.
+// Like an iteration's update: d is not an operand of a product and may stay in parts, r is one.
 template <class T>
 struct Step {
   T alpha;
@@ -59,7 +59,7 @@ void on_groups(const F& f) {
         }
 }
 
-/// On every device.
+/// The copies of all devices.
 std::vector<std::vector<double>> copies(OnGroup& x) {
   std::vector<std::vector<double>> all;
   x.own().complete();
@@ -121,7 +121,7 @@ TEST(GroupVector, HoldsPartsWherePossible) {
     EXPECT_EQ(after.scalars - before.scalars, 4 * (shared ? count : 1));
     EXPECT_TRUE(gr.own().whole() && gc.own().whole());
     EXPECT_EQ(gd.own().whole(), !shared);
-    // What comes out of parts is parts; the host has it all.
+    // Vectors computed from parts are in parts; to_host() collects them all.
     layout::axpy(2.0, d, s), layout::axpy(2.0, gd, gs);
     EXPECT_EQ(gs.own().whole(), !shared);
     EXPECT_NEAR(layout::norm(gs), layout::norm(s), 1e-13 * double(n));
@@ -129,14 +129,14 @@ TEST(GroupVector, HoldsPartsWherePossible) {
     const OnGroup copy = gs;
     EXPECT_EQ(copy.to_host(), s.to_host());
     EXPECT_EQ(between(), before.between + before.to_devices);
-    // Asked to, the devices tell each other, once.
+    // On request the devices exchange their parts, once.
     for (const auto& of_device : copies(gd)) EXPECT_EQ(of_device, d.to_host());
     EXPECT_EQ(between() - before.between - before.to_devices, shared ? count * (count - 1) : 0);
     for (const auto& of_device : copies(gr)) EXPECT_EQ(of_device, r.to_host());
     for (const auto& of_device : copies(gc)) EXPECT_EQ(of_device, c.to_host());
     copies(gd);
     EXPECT_EQ(between() - before.between - before.to_devices, shared ? count * (count - 1) : 0);
-    // Whole vectors out of parts, where sums are formed too; or where the work is shared no longer.
+    // Whole vectors computed from parts, also together with sums, and after a change to redundant work.
     (void)sweep(reads(p, s), updates(d, r), writes(c), Step<double>{1.0});
     (void)gp.space().sum(sweep(reads(gp, gs), updates(parts(gd), gr), writes(gc), Step<double>{1.0})).wait();
     for (const auto& of_device : copies(gr)) EXPECT_EQ(of_device, r.to_host());

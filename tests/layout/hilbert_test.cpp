@@ -55,7 +55,7 @@ TEST(Hilbert, GoesFromNeighbourToNeighbourThroughACube) {
 TEST(Hilbert, OrdersBoxesOfAnySize) {
   for (const auto& box : {std::array<Local, 3>{0, 5, 2}, {1, 7, 1}, {13, 1, 1}, {7, 10, 3}, {5, 20, 9}, {1, 1, 70}}) {
     const Local width = box[0], height = box[1],
-                depth = box[2];  // clang: no structured binding in a capture beside OpenMP
+                depth = box[2];  // clang: no capture of structured bindings with OpenMP
     const auto order = layout::hilbert_order({width, height, depth});
     EXPECT_EQ(order.size(), std::size_t(width * height * depth));
     EXPECT_EQ(std::set<Local>(order.begin(), order.end()).size(), order.size());
@@ -72,7 +72,7 @@ TEST(Hilbert, OrdersBoxesOfAnySize) {
   EXPECT_THROW(layout::hilbert_order({5, 5, 5}, 4), Error);
 }
 
-// The longest side of the boxes around stretches of the order: small where the order keeps neighbours together.
+// Bounding boxes of consecutive points of the order: small if the order keeps neighbours together.
 TEST(Hilbert, OrdersPointsAsTheirCells) {
   for (const int d : {2, 3}) {
     const Local side = 8, n = d == 2 ? side * side : side * side * side;
@@ -83,7 +83,7 @@ TEST(Hilbert, OrdersPointsAsTheirCells) {
     const auto points = layout::hilbert_order(at, d);
     const auto cells = d == 2 ? layout::hilbert_order(side, side) : layout::hilbert_order({side, side, side});
     EXPECT_EQ(std::set<Local>(points.begin(), points.end()).size(), std::size_t(n));
-    // An eighth of the points is an eighth of the cube, wherever the curve begins.
+    // Each quarter (2D) or eighth (3D) of the points fills one quadrant or octant.
     const auto part = std::size_t(n) / (d == 2 ? 4 : 8);
     for (std::size_t first = 0; first < std::size_t(n); first += part)
       for (int a = 0; a < d; ++a) {

@@ -18,7 +18,7 @@ using test::on_ranks;
 
 namespace {
 
-// A permutation of n that is the same on all ranks.
+// A permutation of n indices, the same on all ranks.
 std::vector<Global> shuffled(Global n, unsigned seed = 1) {
   std::vector<Global> p(static_cast<std::size_t>(n));
   std::iota(p.begin(), p.end(), Global(0));
@@ -26,7 +26,7 @@ std::vector<Global> shuffled(Global n, unsigned seed = 1) {
   return p;
 }
 
-// A whole graph as sets of neighbours, and a rank's part of it.
+// A whole graph as lists of neighbours, and a rank's part of it.
 using Neighbours = std::vector<std::vector<Global>>;
 struct Rows {
   std::vector<Global> start{0}, column;
@@ -40,7 +40,7 @@ Rows rows_of(const Neighbours& g, const Partition& p, int rank) {
   }
   return r;
 }
-// A grid whose vertices are numbered at random.
+// A grid with randomly numbered vertices.
 Neighbours shuffled_grid(Global nx, Global ny, unsigned seed = 1) {
   const auto number = shuffled(nx * ny, seed);
   Neighbours g(number.size());
@@ -64,12 +64,12 @@ LocalGraph local(const Neighbours& g) {
   }
   return l;
 }
-// All ranks' vectors, one after the other.
+// The vectors of all ranks, concatenated in their order.
 template <class T>
 std::vector<T> together(const Communicator& comm, const std::vector<T>& mine) {
   return comm.all_gather(std::span<const T>(mine));
 }
-// The last rank owns nothing, if there is another.
+// The last of several ranks owns nothing.
 Partition lopsided(Global n, int ranks) {
   const auto blocks = Partition::blocks(n, std::max(1, ranks - 1));
   std::vector<Global> o(blocks.offsets().begin(), blocks.offsets().end());
@@ -120,7 +120,7 @@ TEST(WeightedBlocks, AreEqualWithoutWeight) {
         const auto p = Partition::blocks(12, comm.size());
         const std::size_t own = std::size_t(p.end(comm.rank()) - p.begin(comm.rank()));
         EXPECT_EQ(weighted_blocks(comm, p, std::vector<Global>(own, 0)), p);
-        // All the weight in one index: somebody has it, and the partition is whole.
+        // All weight on one index: one rank owns it, and the partition still covers all indices.
         std::vector<Global> one(own, 0);
         if (comm.rank() == 0) one[0] = 1000;
         const auto q = weighted_blocks(comm, p, one);
@@ -148,7 +148,7 @@ TEST(WeightedBlocks, DoNotDependOnTheFirstPartition) {
 }
 
 TEST(Symmetrised, HasEveryEdgeBothWaysOnce) {
-  // 0 -> 1 twice, 2 -> 0, a loop at 1, and 3 alone.
+  // Edges 0 -> 1 (twice) and 2 -> 0, a loop at 1, and the isolated vertex 3.
   const LocalGraph g{{0, 2, 3, 4, 4}, {1, 1, 1, 0}};
   const auto s = symmetrised(g);
   EXPECT_EQ(s.start, (std::vector<Global>{0, 2, 3, 4, 4}));
@@ -164,11 +164,11 @@ TEST(ReverseCuthillMckee, NarrowsAShuffledGrid) {
   ASSERT_EQ(sorted, same);
   for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = Local(i);
   EXPECT_GT(bandwidth(g, same), 300);
-  EXPECT_LE(bandwidth(g, place), 13);  // the width of the grid, and one
+  EXPECT_LE(bandwidth(g, place), 13);  // the width of the grid plus one
 }
 
 TEST(ReverseCuthillMckee, KeepsComponentsTogether) {
-  // A path 0-2-4-6-8, a triangle 1-3-5, and 7 and 9 alone.
+  // A path 0-2-4-6-8, a triangle 1-3-5, and the isolated vertices 7 and 9.
   Neighbours g(10);
   const auto link = [&](Global i, Global j) { g[i].push_back(j), g[j].push_back(i); };
   link(0, 2), link(2, 4), link(4, 6), link(6, 8), link(1, 3), link(3, 5), link(5, 1);
@@ -199,8 +199,8 @@ TEST(GraphParts, CutAShuffledGridBetterThanBlocks) {
         for (Partitioner how : {Partitioner::automatic, Partitioner::bisection}) {
           const auto owner = graph_parts(comm, p, rows.view(), parts, how);
           ASSERT_EQ(owner.size() + 1, rows.start.size());
-          // A straight cut of a 30 x 30 grid goes through 30 edges, each of which is there both ways. Cuthill and
-          // McKee's levels start at a corner: theirs run along a diagonal, through twice as many.
+          // A straight cut of a 30 x 30 grid has 30 edges, each counted in both directions. The level sets of
+          // Cuthill-McKee start at a corner and run along a diagonal, which cuts twice as many.
           const double worse = how == Partitioner::bisection || !metis_built() ? 2 : 1.1;
           EXPECT_LE(double(edge_cut(comm, p, rows.view(), owner)), worse * 2 * 30 * (parts - 1));
           EXPECT_LT(edge_cut(comm, p, rows.view(), owner), before / 5);
@@ -241,7 +241,7 @@ TEST(GraphParts, AreTheSameOnAnyNumberOfRanks) {
 
 TEST(GraphParts, TakeAnyGraph) {
   on_ranks([](const Communicator& comm) {
-    // Edges one way only, two components, isolated vertices, more parts than vertices, and nothing at all.
+    // Edges in one direction only, two components, isolated vertices, more parts than vertices, and an empty graph.
     Neighbours one_way(200);
     for (Global i = 0; i < 150; ++i)
       if (i != 99) one_way[i] = {i + 1};
@@ -270,7 +270,7 @@ TEST(Renumbering, GroupsByOwnerAndKeepsTheOrder) {
     for (const Partition& p : {Partition::blocks(23, ranks), lopsided(23, ranks)}) {
       const auto owner_of = [&](Global i) {
         return int((i * i + 3) % std::max(1, ranks - (ranks > 2)));
-      };  // one is left out
+      };  // from three ranks on, one owns nothing
       std::vector<int> owner;
       for (Global i = p.begin(comm.rank()); i < p.end(comm.rank()); ++i) owner.push_back(owner_of(i));
       const auto r = Renumbering::by_owner(comm, p, owner);
@@ -311,7 +311,7 @@ TEST(Renumbering, MovesValuesThereAndBack) {
     }
     EXPECT_THROW(r.forward<float>(comm, std::vector<float>(1000)), Error);
 
-    // Questions about anybody's indices, repeated ones too.
+    // Queries for indices of any rank, also repeated ones.
     const std::vector<Global> some{n - 1, 0, n / 2, 0, comm.rank()};
     std::vector<Global> expected;
     for (Global i : some) expected.push_back(number[i]);
@@ -337,7 +337,7 @@ TEST(Renumbering, ComposesAndRefusesWhatIsNoPermutation) {
         for (Global i = 0; i < 19; ++i) EXPECT_EQ(both[i], b[a[i]]);
         EXPECT_EQ(together(comm, Renumbering::none(comm, p).new_of_old()),
                   (std::vector<Global>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}));
-        // Each rank's own order turned around.
+        // Each rank's own order reversed.
         std::vector<Local> turned(std::size_t(p.end(comm.rank()) - p.begin(comm.rank())));
         std::iota(turned.rbegin(), turned.rend(), 0);
         const auto inside = Renumbering::inside(comm, p, turned);

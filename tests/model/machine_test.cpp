@@ -39,7 +39,7 @@ TEST(Machine, IsMeasuredOnceAndTheSameOnAllRanks) {
       {1, 2, 3});
 }
 
-// Seconds of this thread on its processor: what else runs on the machine counts only where it takes bandwidth.
+// CPU time of this thread: other processes matter only by the bandwidth that they use.
 double thread_seconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -50,7 +50,7 @@ double process_seconds() {
   getrusage(RUSAGE_SELF, &u);
   return double(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * double(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
-// "VmRSS" (now) or "VmHWM" (the most so far) of this process, in bytes.
+// "VmRSS" (current) or "VmHWM" (peak) memory of this process, in bytes.
 double resident(const std::string& which) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
@@ -58,9 +58,9 @@ double resident(const std::string& which) {
   return 0;
 }
 
-// A copy of one half of the memory to the other reads half as many bytes as the reader. So a reader that is as good
-// takes at most twice as long (less where writing costs something); and not a few times less, unless it reads from a
-// cache what the copy brings from memory. Alone: ranks beside each other share the memory's bandwidth unequally.
+// A copy of one half of the memory to the other reads half of what the reader reads. A reader of the same bandwidth
+// therefore takes at most twice as long (less where writing costs time). If it is several times faster than the copy,
+// it reads from a cache. On one rank: several share the bandwidth unequally.
 TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
   if (under_mpi()) GTEST_SKIP() << "measured on one rank";
 #ifdef _OPENMP
@@ -82,7 +82,7 @@ TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
   omp_set_num_threads(threads);
 #endif
   EXPECT_EQ(to.back(), 1);
-  // Three times that: other programs take bandwidth from one half of a turn and not from the other.
+  // A tolerance of a factor 3 for other processes, which may slow down one of the two loops only.
   RecordProperty("read_GB_per_s", std::to_string(1e-9 * double(memory.bytes()) / reading));
   EXPECT_LT(reading, 3 * 2 * copying);
   EXPECT_GT(reading, copying / 8);
@@ -99,7 +99,7 @@ TEST(Memory, ArraysAreLargerThanTheCachesThatTheirReadersShare) {
     EXPECT_GE(all, std::min(4.0 * double(cache.bytes), 0.1 * double(free))) << readers << " readers";
     EXPECT_LE(all, std::max(least, 0.15 * double(free))) << readers << " readers";
   }
-  // Four times what caches keep, however many readers there are: more readers use more caches.
+  // More readers have more caches, so that the total stays above four times the caches for any number of readers.
   const int many = 8 * cache.processors;
   EXPECT_GE(double(many) * double(model::beyond_caches(many, 1)),
             std::min(32.0 * double(cache.bytes), 0.1 * double(free)));
@@ -107,7 +107,7 @@ TEST(Memory, ArraysAreLargerThanTheCachesThatTheirReadersShare) {
 
 TEST(Memory, MeasuringItIsCheapAndLeavesNothing) {
   if (under_mpi()) return;
-  constexpr int ranks = 6;  // a group that no other test measures: what is known is not measured again
+  constexpr int ranks = 6;  // a number of ranks that no other test measures: results are kept
   const double before = process_seconds(), now = resident("VmRSS");
   const double most = std::max(now, resident("VmHWM"));
   comm::run_threads(ranks, [](const comm::Communicator& comm) { EXPECT_GT(model::measure(comm).bandwidth, 0); });

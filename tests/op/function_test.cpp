@@ -1,4 +1,4 @@
-// Operators from callables: failures within them, and refused uses.
+// Operators from callables: exceptions in them, and refused uses.
 #include <gtest/gtest.h>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/function.hpp>

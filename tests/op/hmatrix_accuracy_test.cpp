@@ -59,7 +59,7 @@ TEST(Compress, FarBlocksToTheTolerance) {
   compresses_far_blocks<Complex>();
 }
 
-// Two parts that do not see each other: crosses that start in one never lead to the other.
+// Two uncoupled parts: crosses that start in one of them never lead to the other.
 TEST(Compress, SamplesWherePartialPivotingStops) {
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     for (const Global j : columns)
@@ -92,8 +92,8 @@ TEST(Compress, KeepsDenseWhatHasNoLowRank) {
   }
 }
 
-// Rows and columns that are there three times: when the distinct ones are used up rounding is left, and no pivot. Both
-// ways of looking for pivots, and both without a second look.
+// Every row and column occurs three times: after the distinct ones only rounding errors are left, which are no pivots.
+// Both pivot searches, with and without recompression and verification.
 template <class T>
 void leaves_rounding_alone() {
   Geometry to = sphere(20), from = sphere(20);
@@ -114,7 +114,7 @@ void leaves_rounding_alone() {
         CompressOptions options;
         options.method = method, options.recompress = recompress, options.verify = verify;
         const auto b = compress(repeated, numbers(60), numbers(60), {1e-15, 0}, options);
-        // Without a second look it may stop early; it never explodes.
+        // Without verification it may stop early, but the error does not grow.
         EXPECT_LE(relative_error(expand(b), exact), verify ? 1e-12 : 1e-2) << int(method) << recompress << verify;
         EXPECT_LE(b.rank, 21);
       }
@@ -124,7 +124,7 @@ TEST(Compress, TakesNoPivotFromRounding) {
   leaves_rounding_alone<Complex>();
 }
 
-// Most rows repeat one that is done when a few are still to come.
+// Most of the remaining rows repeat rows that are done, while a few new ones are still to come.
 TEST(Compress, SkipsRepeatedRows) {
   for (int seed = 0; seed < 20; ++seed) {
     const EntryFunction<double> entry = [&](std::span<const Global> rows, std::span<const Global> columns,
@@ -142,7 +142,7 @@ TEST(Compress, SkipsRepeatedRows) {
   }
 }
 
-// One entry in 2500 that no row or column leads to: only all of them do.
+// One entry in 2500 that no cross leads to: only a comparison with all entries finds it.
 TEST(Compress, ComparesSmallBlocksWithAllEntries) {
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {
     for (const Global j : columns)
@@ -151,7 +151,7 @@ TEST(Compress, ComparesSmallBlocksWithAllEntries) {
   const auto exact = dense(entry, 50, 50);
   CompressOptions options;
   const auto seen = compress(entry, numbers(50), numbers(50), {1e-4, 0}, options);
-  EXPECT_GT(relative_error(expand(seen), exact), 1e-2);  // else this is no test
+  EXPECT_GT(relative_error(expand(seen), exact), 1e-2);  // otherwise nothing is tested
   options.settled = 2500;
   const auto b = compress(entry, numbers(50), numbers(50), {1e-4, 0}, options);
   EXPECT_LE(relative_error(expand(b), exact), 1e-4);
@@ -175,7 +175,7 @@ TEST(HMatrixAccuracy, HasNumbersOfAnySize) {
   }
 }
 
-// Squares of its entries are no numbers of their type, and yet no digit is lost: A_H of 2^e A is 2^e A_H.
+// The squares of entries overflow or underflow, and yet no digit is lost: the H-matrix of 2^e A is 2^e times that of A.
 template <class T>
 void scales_exactly(std::initializer_list<int> exponents, bool near_the_end, std::initializer_list<int> ranks) {
   const Geometry g = sphere(200);
@@ -218,7 +218,7 @@ TEST(HMatrixAccuracy, ScalesExactly) {
   scales_exactly<Complex>({-565}, false, {2});
 }
 
-// The few rows looked at first show nothing of how large others are.
+// The first rows that are evaluated do not show how large other rows are.
 TEST(HMatrixAccuracy, HandlesLargeRowsThatSamplesMiss) {
   const Geometry g = sphere(300);
   const auto plain = kernel<double>(g);
@@ -240,7 +240,8 @@ TEST(HMatrixAccuracy, HandlesLargeRowsThatSamplesMiss) {
   }
 }
 
-// A kernel that jumps with the index: what is measured is known to a solve, and mended where verification may.
+// A kernel that jumps with the index: verification repairs the error; without it the measured error is known to a
+// solve.
 TEST(HMatrixAccuracy, RepairsTheMeasuredError) {
   const Geometry g = sphere(900);
   const EntryFunction<double> entry = [](std::span<const Global> rows, std::span<const Global> columns, double* out) {

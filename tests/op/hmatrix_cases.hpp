@@ -13,7 +13,7 @@ namespace tacit::test {
 using namespace tacit::op;
 using layout::Vector;
 
-// Points on the unit sphere, in an order that has nothing to do with where they are.
+// Points on the unit sphere, in an order unrelated to their positions.
 inline Geometry sphere(Global n) {
   Geometry g;
   for (Global i = 0; i < n; ++i) {
@@ -29,7 +29,7 @@ inline double distance(const Point& a, const Point& b) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 }
 
-// 1 / r, or exp(i kappa r) / r, with a number on the diagonal; r never below a small one.
+// 1 / r, or exp(i kappa r) / r, with a constant on the diagonal; r is bounded from below.
 template <class T>
 EntryFunction<T> kernel(std::vector<Point> to, std::vector<Point> from, double kappa = 4) {
   const double least = 0.5 / std::sqrt(double(from.size()));
@@ -68,7 +68,7 @@ inline TreeOptions leaves(Local size, Bisection bisection = Bisection::median) {
   return {bisection, size, 0};
 }
 
-// All entries, by products with unit vectors, many at once.
+// All entries, by products with many unit vectors at once.
 template <class T>
 std::vector<T> entries_of(const Operator<T, Host>& a, bool adjoint = false) {
   const auto &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();

@@ -1,4 +1,4 @@
-// H-matrices stored by one triangle, and coarse copies.
+// H-matrices that store one triangle, and coarser copies.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -21,7 +21,7 @@ using Complex = std::complex<double>;
 
 namespace {
 
-// 1 / r, times a phase that is antisymmetric for a hermitian matrix.
+// 1 / r, times a phase that is antisymmetric, so that the matrix is Hermitian.
 template <class T>
 EntryFunction<T> hermitian_kernel(const Geometry& g) {
   return [points = g.points](std::span<const Global> rows, std::span<const Global> columns, T* out) {
@@ -64,7 +64,7 @@ void keeps_one_triangle(Symmetry symmetry, std::initializer_list<int> ranks) {
           const auto d = A.diagonal();
           for (std::size_t i = 0; i < d.size(); ++i)
             EXPECT_LE(std::abs(d[i] - exact[std::size_t(A.range().begin() + Global(i)) * 264]), 1e-6 * std::abs(d[i]));
-          // Single columns are those of several; messages are those that were promised.
+          // Single columns agree with several at once; messages are as cost() states.
           const auto X = test::vector_of<T>(space, 3, 5);
           Vector<T> Y(space, 5), one(space), y(space);
           A.apply(X, Y);
@@ -121,7 +121,7 @@ TEST(SymmetricHMatrix, RefusesWhatIsNotSymmetric) {
         const auto space = Space::distributed(comm, 150);
         const auto plain = kernel<Complex>(g);
         HMatrixOptions options;
-        options.symmetry = Symmetry::hermitian;  // it is symmetric
+        options.symmetry = Symmetry::hermitian;  // but the matrix is complex symmetric
         try {
           const HMatrix<Complex> A(space, tree_of(g, leaves(16)), plain, options);
           ADD_FAILURE() << "a symmetric complex matrix passed for a hermitian one";
@@ -151,7 +151,7 @@ void has_coarse_copies(Symmetry symmetry) {
         const auto space = Space::distributed(comm, 300);
         const HMatrix<T> A(space, tree_of(g, leaves(24)), entry, options);
         ASSERT_GE(A.report().max_rank, 4);
-        // As fine as it is: the same matrix.
+        // With a tolerance below A's own: the same matrix.
         const HMatrix<T> same(A, {0, 1e-6});
         EXPECT_LE(relative_error(entries_of<T>(same), exact), 1.1e-4);
         EXPECT_EQ(same.report().low_rank_blocks, A.report().low_rank_blocks);
@@ -166,7 +166,7 @@ void has_coarse_copies(Symmetry symmetry) {
           EXPECT_LT(error, last);
           last = error;
           EXPECT_EQ(B.diagonal(), A.diagonal());
-          // Made like that from the entries it is as good but for the crosses.
+          // Assembled from the entries with the same limit of the rank, it is about as accurate (ACA adds an error).
           options.compress.cut_rank = rank;
           const HMatrix<T> made(space, tree_of(g, leaves(24)), entry, options);
           options.compress.cut_rank = 0;
@@ -184,7 +184,7 @@ TEST(HMatrix, HasCoarseCopies) {
   has_coarse_copies<Complex>(Symmetry::symmetric);
 }
 
-// The blocks of the own square are what products say, whatever is kept of them.
+// The blocks of the diagonal square of a rank's own rows agree with products, for every storage.
 TEST(HMatrix, UnpacksItsOwnSquare) {
   const Geometry g = sphere(211);
   for (const auto symmetry : {Symmetry::none, Symmetry::symmetric, Symmetry::hermitian}) {

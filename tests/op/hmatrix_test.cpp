@@ -1,4 +1,4 @@
-// Hierarchical matrices: the trees, and the operator against the dense matrix.
+// H-matrices: the cluster trees, and the operator compared with the dense matrix.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -187,7 +187,7 @@ void works_on_ranks(std::initializer_list<int> ranks) {
           EXPECT_LE(relative_error(entries_of<T>(B, true), wide_adjoint), 1e-6);
           EXPECT_LE(A.report().estimated_error, 1e-6);
           EXPECT_EQ(A.report().rows, 233);
-          // (B x, y) = (x, B^H y) to rounding, whatever the compression.
+          // (B x, y) = (x, B^H y) to rounding, for any compression.
           Vector<T> x = test::vector_of<T>(B.domain(), 1, 3), y = test::vector_of<T>(B.range(), 2, 3), Bx(B.range(), 3),
                     By(B.domain(), 3);
           B.apply(x, Bx);
@@ -200,7 +200,7 @@ void works_on_ranks(std::initializer_list<int> ranks) {
             space(1).sum(&right, 1);
             EXPECT_LE(std::abs(left - right), 1e-6 * std::abs(left));
           }
-          // The diagonal, and k columns as single ones.
+          // The diagonal, and k columns at once compared with single ones.
           const auto d = A.diagonal();
           for (std::size_t i = 0; i < d.size(); ++i)
             EXPECT_LE(std::abs(d[i] - exact[std::size_t(A.range().begin() + Global(i)) * 234]), 1e-6 * std::abs(d[i]));
@@ -215,7 +215,7 @@ void works_on_ranks(std::initializer_list<int> ranks) {
               ASSERT_LE(std::abs(result.data()[i] - Y.data()[i * 7 + std::size_t(c)]), 1e-5 * norm_of(exact) / 233);
           }
           if (!replicated) continue;
-          // Every rank holds the same bits.
+          // All ranks have the same bits.
           const auto all = comm.all_gather_bytes(std::as_bytes(std::span<const T>(result.data(), result.size())));
           for (const auto& bytes : all) EXPECT_EQ(bytes, all.front());
           const auto adjoint = comm.all_gather_bytes(std::as_bytes(std::span<const T>(By.data(), By.size())));
@@ -229,7 +229,7 @@ TEST(HMatrix, IsTheSameMatrixOnAnyNumberOfRanks) {
   works_on_ranks<Complex>({3});
 }
 
-// However few digits its numbers have, the operator is linear to rounding: a solve can go far below its tolerance.
+// The operator is linear to rounding for any storage of its numbers: a solve can go far below the tolerance of A.
 TEST(HMatrix, IsLinearToRounding) {
   const Geometry g = sphere(300);
   const auto space = Space::distributed(Communicator::self(), 300);
@@ -293,7 +293,7 @@ TEST(HMatrix, DoesNotDependOnTheNumberOfThreads) {
 }
 #endif
 
-// What is far is zero, or all of it is; points at one place; fewer points than a leaf, or than ranks.
+// Zero far blocks, a zero matrix; all points at one place; fewer points than a leaf has, or than there are ranks.
 TEST(HMatrix, TakesOddMatrices) {
   on_ranks(
       [](const Communicator& comm) {
@@ -338,7 +338,7 @@ TEST(HMatrix, TakesOddMatrices) {
 TEST(HMatrix, SharesItsBytesEvenly) {
   for (const int ranks : {4, 9})
     comm::run_threads(ranks, [](const Communicator& comm) {
-      // Half of the points on a line, half on a sphere: rows differ in what they cost.
+      // Half of the points on a line, half on a sphere: rows differ in their memory.
       Geometry g = sphere(2000);
       for (std::size_t i = 0; i < 1000; ++i) g.points[i] = {2 + double(i) / 300, 0, 0};
       const HMatrix<double> A(Space::replicated(comm, 2000), tree_of(g, leaves(32)), kernel<double>(g));
@@ -387,7 +387,7 @@ TEST(HMatrix, ThrowsTheErrorOfOneRankOnAll) {
         EXPECT_NE(std::string(e.what()).find("no entries today"), std::string::npos) << e.what();
       }
     }
-    const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), plain);  // and works again
+    const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), plain);  // works after the error
     EXPECT_LE(relative_error(entries_of<double>(A), dense(plain, 100, 100)), 1e-4);
   });
 }

@@ -1,4 +1,4 @@
-// Several steps of a Krylov basis in one pass are the steps one by one, for grids that are cut into many blocks.
+// Several steps of a Krylov basis in one pass equal single steps, for grids that are cut into many blocks.
 #include <gtest/gtest.h>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
@@ -18,7 +18,7 @@ namespace {
 template <class T>
 class OnePass : public testing::Test {
  protected:
-  /// `count` steps by powers(), against products and formulas.
+  /// Compares `count` steps of powers() with products and the recurrence.
   void check(const Operator<T>& A, int count) {
     using R = real_t<T>;
     std::vector<RecurrenceStep<T>> steps;
@@ -27,7 +27,7 @@ class OnePass : public testing::Test {
     std::vector<Vector<T>> basis(std::size_t(count) + 1, test::vector_of<T>(A.domain(), 7));
     std::vector<Vector<T>*> v;
     for (auto& b : basis) v.push_back(&b);
-    for (int c = 1; c <= count; ++c) layout::fill(basis[std::size_t(c)], T(R(1e30)));  // nothing old may be read
+    for (int c = 1; c <= count; ++c) layout::fill(basis[std::size_t(c)], T(R(1e30)));  // old values must not be read
     const auto applies = A.applies();
     A.powers(v, steps);
     EXPECT_EQ(A.applies(), applies + count);

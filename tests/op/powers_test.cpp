@@ -1,4 +1,4 @@
-// The matrix powers kernel of a csr matrix against its products one by one.
+// The matrix powers kernel of a csr matrix compared with single products.
 #include <tacit/op/csr.hpp>
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ op::Recurrence<T> three_terms(int steps) {
   return r;
 }
 
-/// Spaces over the same indices: even, and with ranks that own nothing or a single row.
+/// Spaces over the same indices: evenly distributed, and with ranks that own nothing or a single row.
 std::vector<layout::Space> spaces(const Communicator& comm, Global n) {
   const int p = comm.size();
   std::vector<Global> holes{0}, single{0};
@@ -58,7 +58,7 @@ std::vector<layout::Space> spaces(const Communicator& comm, Global n) {
 
 template <class T>
 std::vector<std::pair<const char*, test::Whole<T>>> matrices() {
-  // Rows that are empty, a full one, a column that nobody reads, a pattern that is not its transpose.
+  // Empty rows, a full row, a column without entries, an unsymmetric pattern.
   test::Whole<T> odd;
   odd.n = 37;
   for (Global i = 0; i < odd.n; ++i) {
@@ -67,7 +67,7 @@ std::vector<std::pair<const char*, test::Whole<T>>> matrices() {
         odd.push(j, test::noise_of<T>(3, std::uint64_t(i * odd.n + j)));
     odd.end_row();
   }
-  test::Whole<T> shift;  // each row reads the one three further on, and nothing else
+  test::Whole<T> shift;  // each row reads only the element three places further on
   shift.n = 29;
   for (Global i = 0; i < shift.n; ++i) shift.push((i + 3) % shift.n, T(1)), shift.end_row();
   return {{"grid", test::grid<T>(9, 7, 0.3)},
@@ -85,7 +85,7 @@ TYPED_TEST(Powers, AreThoseOfTheProducts) {
         const auto A = matrix.on(space);
         EXPECT_TRUE(A->has_powers_kernel());
         for (const int columns : {1, 2, 5})
-          for (const int s : {2, 5, 3}) {  // further than before, and nearer again
+          for (const int s : {2, 5, 3}) {  // more steps than before, then fewer
             if (columns > 1 && s != 5) continue;
             const auto steps = three_terms<T>(s);
             Basis<T> expected(space, s + 1, columns, 1), found(space, s + 1, columns, 1);
@@ -101,7 +101,7 @@ TYPED_TEST(Powers, AreThoseOfTheProducts) {
             for (int c = 0; c <= s; ++c)
               for (std::size_t i = 0; i < found.vectors[c].size(); ++i) {
                 const T a = found.vectors[c].data()[i], b = expected.vectors[c].data()[i];
-                // Real numbers are summed alike down to the bit; gcc rounds complex loops one by one.
+                // Real sums are bit-identical; gcc rounds complex sums differently from loop to loop.
                 if constexpr (is_complex<T>)
                   EXPECT_LE(std::abs(a - b), 1e3 * test::epsilon<T>() * (1 + std::abs(b)))
                       << name << ", " << columns << " columns, power " << c << " of " << s << ", element " << i;
@@ -157,8 +157,8 @@ TYPED_TEST(Powers, IncludeDiagonals) {
   });
 }
 
-// A tridiagonal matrix needs c more elements of either neighbour for c steps, and the neighbours' neighbours where
-// these are short.
+// For c steps with a tridiagonal matrix, a rank needs c elements of either neighbour; from ranks further away where a
+// neighbour owns fewer.
 TEST(PowersKernel, SendsWhatTheStepsReach) {
   if (test::under_mpi()) GTEST_SKIP() << "counts for fixed numbers of ranks";
   for (const int ranks : {2, 3, 4})
@@ -190,7 +190,7 @@ TEST(PowersKernel, NeedsVectorsOfItsMatrix) {
     EXPECT_THROW(A->powers_kernel(v.list, three), Error);
     EXPECT_THROW(A->powers_kernel(w.list, two), Error);
     EXPECT_THROW(A->powers_kernel(v.list, back), Error);
-    EXPECT_THROW(A->powers_kernel(v.list, two, nullptr, {nullptr, &d}), Error);  // nowhere to put D v
+    EXPECT_THROW(A->powers_kernel(v.list, two, nullptr, {nullptr, &d}), Error);  // no output for D v
     const op::Csr<double> wide(space, other, [&] {
       op::Rows<double> rows;
       rows.start.assign(std::size_t(space.local_size()) + 1, 0);

@@ -12,7 +12,7 @@ using test::on_ranks;
 
 namespace {
 
-// The user's A x, computed in the new numbering and brought back.
+// A x in the user's numbering equals the product in the new numbering, mapped back.
 TEST(Renumber, KeepsTheProduct) {
   using T = std::complex<double>;
   on_ranks([](const Communicator& comm) {

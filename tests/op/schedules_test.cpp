@@ -1,4 +1,4 @@
-// All schedules of products, and sweeps in one pass: the results of plain ones, on any number of ranks.
+// All schedules of products, and several sweeps in one pass, give the results of plain ones, on any number of ranks.
 #include "../../src/op/scheduled.hpp"
 
 #include <gtest/gtest.h>
@@ -112,18 +112,18 @@ TEST(Schedules, FindTheFastestWhileTheyWork) {
       {2});
 }
 
-// What it takes by each way, disturbed: products vary by a fifth, everything drifts, and one in eight takes three times
-// as long. What follows from the promise (of ways within 2 % of the best, the plainest): the faster two of three
-// products have a mean that scatters by 3.7 %, a pass's ratio of two ways by 5.2 %, and the mean of the middle half of
-// 16 ratios by 1.1 * 5.2 % / 4 = 1.45 %. A way that is 5 % slower is taken where its ratio comes out 3 %, two of these,
-// too small: once in 40; 10 % slower: 5.5 of these, never. Of ways within 0.7 % of each other another than the plainest
-// is taken where a ratio comes out 1.3 %, 0.9 of these, too large: once in six or so. That makes 94 % of the four cases
-// together.
+// Simulated timings with noise: products vary by a fifth, all drift, and one in eight takes three times as long. The
+// tuner promises the plainest of the schedules within 2 % of the best. The mean of the fastest two of three products
+// has a standard deviation of 3.7 %, a ratio of two schedules in one pass 5.2 %, the mean of the middle half of 16
+// ratios 1.1 * 5.2 % / 4 = 1.45 %. A schedule that is 5 % slower is chosen if its ratio is 3 %, two standard
+// deviations, too small: once in 40; one that is 10 % slower (5.5 deviations) never. Of schedules within 0.7 % of each
+// other, another than the plainest is chosen if a ratio is 1.3 %, 0.9 deviations, too large: about once in six.
+// Together, 94 % of all choices are as expected.
 TEST(Schedules, AreChosenByMeasuredTime) {
   using How = Schedule::How;
   const std::array<std::pair<How, std::array<double, 4>>, 4> cases{{
       {How::jobs, {1.05, 1.5, 1.0, 1.2}},         // overlapped, synchronous, jobs, split
-      {How::overlapped, {1.0, 1.004, 0.997, 2}},  // alike: the plainest
+      {How::overlapped, {1.0, 1.004, 0.997, 2}},  // nearly equal: the plainest
       {How::synchronous, {1.06, 1.0, 1.1, 1.3}},
       {How::split, {1.3, 1.4, 1.03, 0.98}},
   }};
@@ -147,7 +147,7 @@ TEST(Schedules, AreChosenByMeasuredTime) {
                                 : found == How::jobs        ? 2
                                                             : 3];
       const double least = *std::min_element(times.begin(), times.end());
-      EXPECT_LE(took, 1.06 * least) << "seed " << seed;  // the next slower way of each case is 10 % slower or more
+      EXPECT_LE(took, 1.06 * least) << "seed " << seed;  // the next slower schedule of each case is 10 % slower or more
       right += found == expected;
       ++all;
     }
@@ -212,7 +212,7 @@ void expect_same_sweeps(const Communicator& c, const Grid& grid, const op::Weigh
     std::vector<double> squares(std::min<std::size_t>(std::size_t(steps), norms.size() - done));
     const auto counters = c.counters();
     A.sweeps(f, omega, scale, varying ? &scaling : nullptr, x, other, squares, again);
-    // What stays is not sent again, as long as the ghosts reach as far.
+    // f and the diagonal are not sent again while their ghosts reach far enough.
     const bool known = again && squares.size() <= deepest;
     EXPECT_EQ((c.counters() - counters).exchanges, c.size() == 1 ? 0 : known ? 1 : 2);
     if (!known) deepest = squares.size();

@@ -1,4 +1,4 @@
-// Stencils: their coefficients, and products large enough to be cut into pieces and shared by threads.
+// Stencils: their coefficients, and products large enough to be divided into pieces and shared by threads.
 #include <gtest/gtest.h>
 #include <tacit/op/stencil.hpp>
 
@@ -51,8 +51,8 @@ TEST(Weights, OfConvection) {
   EXPECT_EQ(central.at(0), 0);
 }
 
-// -Laplace of x^2 + y^2 + z^2 is -2 d, of fourth powers it has the stencil's own leading error, the same in x as in x +
-// y.
+// -Laplace of x^2 + y^2 + z^2 is -2 d; for an isotropic stencil the leading error, seen for fourth powers, is the same
+// in all directions.
 TEST(Weights, AreConsistent) {
   for (int d : {1, 2, 3}) {
     for (const auto& w : {laplacian<double>(d), isotropic_laplacian<double>(d)}) {
@@ -138,7 +138,7 @@ TEST(Stencil, RefusesASpaceThatCutsSlabs) {
       EXPECT_THROW(Stencil<double>(cut, grid, laplacian<double>(2)), Error);
     }
     EXPECT_THROW(Stencil<double>(layout::Space::distributed(comm, 13), grid, laplacian<double>(2)), Error);
-    if (comm.size() > 1) offsets[1] = 8;  // uneven, but whole slabs
+    if (comm.size() > 1) offsets[1] = 8;  // uneven, but whole planes
     const auto uneven = layout::Space::distributed(comm, layout::Partition(offsets));
     const Stencil<double> A(uneven, grid, laplacian<double>(2));
     Vector<double> x(uneven), y(uneven);
@@ -156,7 +156,7 @@ TEST(Stencil, TellsOfWeightsThatAreNotFinite) {
   EXPECT_NE(Stencil<double>(Communicator::self(), Grid({3, 3}), w).fault(), "");
 }
 
-// Long lines are worked on in pieces, large slabs in tiles, and threads share slabs, tiles or pieces.
+// Long lines are processed in pieces, large planes in tiles; threads share planes, tiles or pieces.
 template <class T>
 void expect_equal_to_csr(const Grid& grid, const Weights<T>& w, int threads, int columns) {
   const test::Threads team(threads);

@@ -18,7 +18,7 @@ using test::on_ranks;
 
 namespace {
 
-// Every storage, given rows that fit it: column offsets of 16 bits or not, rows of many lengths.
+// Rows suited to every storage: column offsets of 16 bits or more, rows of different lengths.
 template <class T>
 Rows<T> rows_reaching(Global n, Global begin, Global end, Global reach) {
   Rows<T> rows;
@@ -98,8 +98,8 @@ TEST(Csr, GivesItsRowsBackOnAnyRanks) {
   });
 }
 
-/// Rows [begin, end) of a matrix of n rows: blocks of b x b beside the diagonal and `reach` of them away. Every fifth
-/// block row has blocks with holes, as far as `holes` says.
+/// Rows [begin, end) of a matrix of n rows: blocks of b x b next to the diagonal and `reach` blocks away. With `holes`,
+/// the diagonal block of every fifth block row has holes.
 template <class T>
 Rows<T> block_rows(int b, Global n, Global begin, Global end, Global reach, bool holes = true) {
   Rows<T> rows;
@@ -117,7 +117,7 @@ Rows<T> block_rows(int b, Global n, Global begin, Global end, Global reach, bool
   return rows;
 }
 
-/// y = A x as sums over rows, the bound of their rounding, and A's own y.
+/// Compares A's product with sums over its rows, within a bound of their rounding errors.
 template <class T>
 void expect_product(const Csr<T>& A, const Rows<T>& rows, int k) {
   const auto x = test::vector_of<T>(A.domain(), 2, k);
@@ -140,7 +140,7 @@ TYPED_TEST(Storage, OfDenseBlocksIsFoundAndHasNoPartInTheResult) {
   for (int b = 2; b <= 8; ++b)
     for (Global reach : {Global(40), Global(33000)}) {
       if (reach > 100 && b != 3) continue;
-      const Global n = (reach > 100 ? 33100 * b : 9000 / b * b) + b - 1;  // ends within a block
+      const Global n = (reach > 100 ? 33100 * b : 9000 / b * b) + b - 1;  // the last block is incomplete
       const auto space = layout::Space::distributed(comm, n);
       const auto rows = block_rows<T>(b, n, 0, n, reach);
       const Csr<T> A(space, space, rows, Format::bsr);
@@ -178,7 +178,7 @@ TYPED_TEST(Storage, OfDenseBlocksOnRanksThatCutThem) {
       EXPECT_EQ(back.start, rows.start);
       EXPECT_EQ(back.column, rows.column);
       EXPECT_EQ(back.value, rows.value);
-      // (A x, y) = (x, A^H y)
+      // The adjoint identity (A x, y) = (x, A^H y).
       const auto x = test::vector_of<T>(space, 8), y = test::vector_of<T>(space, 9);
       Vector<T> Ax(space), Ay(space);
       A.apply(x, Ax);
@@ -194,7 +194,7 @@ TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
   const auto grid = stencil_rows(Grid({40, 50}), laplacian<double>(2), 0, 2000);
   const auto space = layout::Space::distributed(comm, 2000);
   EXPECT_EQ(Csr<double>(space, space, grid).storage().substr(0, 4), "sell");
-  // Unknowns of a node that are coupled each with its own kind alone: blocks with the diagonal only.
+  // Three unknowns per node, each coupled to those of its own kind only: blocks have entries on their diagonals only.
   Rows<double> apart;
   for (Global i = 0; i < 2000; ++i) {
     for (Global j : {i - 30, i - 3, i, i + 3, i + 33})
@@ -202,12 +202,12 @@ TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
     apart.start.push_back(Global(apart.column.size()));
   }
   EXPECT_NE(Csr<double>(space, space, apart).storage().substr(0, 3), "bsr");
-  // Asked for, it is taken, and what is in no block is counted.
+  // An explicit format is used, and its description shows that no entry is in a block.
   EXPECT_NE(Csr<double>(space, space, apart, Format::bsr).storage().find("0 % of entries in blocks"),
             std::string::npos);
 }
 
-// A row longer than 255 needs wider bookkeeping in slices.
+// Rows longer than 255 need wider row lengths in slices.
 TEST(Csr, TakesLongRowsInSlices) {
   const auto comm = Communicator::self();
   const auto space = layout::Space::distributed(comm, 700);
@@ -230,11 +230,11 @@ TEST(Csr, RefusesWhatIsNoMatrix) {
       std::vector<double> value(column.size(), 1.0);
       return Csr<double>(space, space, Rows<double>{std::move(start), std::move(column), std::move(value)});
     };
-    EXPECT_THROW(make({0, 1}, {0}), Error);                   // a row too few
-    EXPECT_THROW(make({0, 1, 2}, {0, space.size()}), Error);  // a column outside
-    EXPECT_THROW(make({0, 2, 2}, {1, 0}), Error);             // not ascending
-    EXPECT_THROW(make({0, 2, 2}, {1, 1}), Error);             // twice
-    EXPECT_THROW(make({0, 1, 3}, {0, 1}), Error);             // more starts than entries
+    EXPECT_THROW(make({0, 1}, {0}), Error);                   // one row too few
+    EXPECT_THROW(make({0, 1, 2}, {0, space.size()}), Error);  // a column out of range
+    EXPECT_THROW(make({0, 2, 2}, {1, 0}), Error);             // columns not ascending
+    EXPECT_THROW(make({0, 2, 2}, {1, 1}), Error);             // a repeated column
+    EXPECT_THROW(make({0, 1, 3}, {0, 1}), Error);             // more row starts than entries
     EXPECT_EQ(make({0, 1, 2}, {0, 1}).fault(), "");
     Rows<double> nan{{0, 1, 2}, {0, 1}, {1, comm.rank() == comm.size() - 1 ? NAN : 1}};
     const Csr<double> A(space, space, nan);
@@ -245,7 +245,7 @@ TEST(Csr, RefusesWhatIsNoMatrix) {
 TEST(Assemble, SendsEntriesToTheirOwnersAndAddsThemUp) {
   on_ranks([](const Communicator& comm) {
     const auto partition = layout::Partition::blocks(31, comm.size());
-    // Every rank gives one share of every entry.
+    // Every rank contributes one share of every entry.
     std::vector<Global> row, column;
     std::vector<double> value;
     for (Global i = 30; i >= 0; --i)
@@ -289,7 +289,7 @@ TEST(IsHermitian, JudgesAnEntryByTheDiagonalOfItsRowAndColumn) {
   on_ranks([](const Communicator& comm) {
     const Global n = 23;
     const auto space = layout::Space::distributed(comm, n);
-    // D M D, M with a diagonal of 2: sizes from 1e-8 to 1e8.
+    // D M D, where M has the diagonal 2: entries from 1e-8 to 1e8.
     const auto d = [](Global i) { return std::pow(10.0, double(i % 5) * 2 - 4); };
     const auto is = [&](Global i, Global j, double change, bool mirrored) {
       test::Reference<double> a{n, n, {}};
@@ -300,7 +300,8 @@ TEST(IsHermitian, JudgesAnEntryByTheDiagonalOfItsRowAndColumn) {
     };
     for (const bool mirrored : {true, false})
       for (const auto& [i, j] : {std::pair<Global, Global>{0, 21}, {21, 0}, {4, 5}, {20, 10}, {9, 10}}) {
-        // What summing up in another order leaves; also where the terms have cancelled on one side.
+        // A difference as another order of summation leaves it; also where terms have cancelled in one of the two
+        // entries.
         EXPECT_TRUE(is(i, j, 6e-16, mirrored)) << i << " " << j << " " << mirrored;
         EXPECT_FALSE(is(i, j, 1e-12, mirrored)) << i << " " << j << " " << mirrored;
       }

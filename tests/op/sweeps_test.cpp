@@ -1,4 +1,4 @@
-// Jacobi-Richardson by sweeps against closed forms.
+// Sweeps of the Jacobi-Richardson iteration compared with closed forms.
 #include <gtest/gtest.h>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/stencil.hpp>
@@ -19,7 +19,7 @@ using test::on_ranks;
 
 namespace {
 
-// x_k = (1 - cos(pi h)^k) c u for b = 3 pi^2 u, u = sin sin sin: the closed form of Jacobi-Richardson.
+// For b = 3 pi^2 u, u = sin sin sin, Jacobi-Richardson has the closed form x_k = (1 - cos(pi h)^k) c u.
 TEST(Richardson, FollowsTheClosedForm) {
   on_ranks(
       [](const Communicator& c) {
@@ -54,7 +54,7 @@ TEST(Richardson, FollowsTheClosedForm) {
       {1, 2, 3, 7});
 }
 
-// At walls without flux the diagonal is another one: several steps at once are those one by one there too.
+// At Neumann boundaries the diagonal differs: there too, several steps at once equal single steps.
 TEST(Richardson, TakesSeveralStepsAtOnceWithADiagonalThatVaries) {
   on_ranks(
       [](const Communicator& c) {
@@ -78,7 +78,7 @@ TEST(Richardson, TakesSeveralStepsAtOnceWithADiagonalThatVaries) {
         ASSERT_EQ(several.history.size(), one.history.size());
         for (std::size_t k = 0; k < one.history.size(); ++k) EXPECT_NEAR(several.history[k], one.history[k], 1e-13);
         for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x.data()[i], y.data()[i], 1e-12);
-        EXPECT_LT((half - before).reductions, (after - half).reductions / 2);  // several were taken at once
+        EXPECT_LT((half - before).reductions, (after - half).reductions / 2);  // several steps were done at once
       },
       {1, 2, 3});
 }

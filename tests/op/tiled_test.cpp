@@ -1,4 +1,4 @@
-// Tiled matrices: storages, stages, rounded values, register tiles of every width, any number of threads.
+// Tiled matrices: storage formats, stages, rounded values, register tiles of every width, any number of threads.
 #include <gtest/gtest.h>
 #include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_matrix.hpp>
@@ -30,7 +30,7 @@ struct Entry {
   T value;
 };
 
-// Rows with columns in no order; some empty, one long.
+// Rows with unsorted columns; some empty, one long.
 template <class T>
 std::vector<std::vector<Entry<T>>> some_rows(Local rows, Local columns, double size = 1) {
   std::vector<std::vector<Entry<T>>> a(static_cast<std::size_t>(rows));
@@ -87,7 +87,7 @@ double error_of(const TiledMatrix<T>& m, const std::vector<std::vector<Entry<T>>
         EXPECT_EQ(y[r * std::size_t(y_stride) + std::size_t(c)], T(0));
       }
     }
-    EXPECT_EQ(y[r * std::size_t(y_stride) + std::size_t(k)], T(7));  // nothing is written beside
+    EXPECT_EQ(y[r * std::size_t(y_stride) + std::size_t(k)], T(7));  // the padding of y is not written
   }
   return worst;
 }
@@ -125,7 +125,7 @@ TYPED_TEST(Tiled, RoundsStoredValuesOnly) {
     for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
       for (const auto& [values, bound] :
            {std::pair{Values::half, 0x1p-11}, {Values::bfloat16, 0x1p-8}, {Values::single, 0x1p-24}}) {
-        if (values == Values::single && size < 1e-20) continue;  // not in floats' range
+        if (values == Values::single && size < 1e-20) continue;  // out of range of float
         TiledOptions o;
         o.format = format, o.values = values;
         const TiledMatrix<T> m(61, 500, source_of(a), o);
@@ -135,7 +135,7 @@ TYPED_TEST(Tiled, RoundsStoredValuesOnly) {
   }
 }
 
-// A column of huge or very negative numbers stays its own affair.
+// A column of very large or negative values does not affect the others.
 TYPED_TEST(Tiled, KeepsColumnsApart) {
   using T = TypeParam;
   const auto a = some_rows<T>(40, 90);
@@ -184,7 +184,7 @@ TYPED_TEST(Tiled, GivesTheSameBitsOnAnyNumberOfThreads) {
 
 TYPED_TEST(Tiled, ClampsInTheSamePass) {
   using T = TypeParam;
-  const auto a = some_rows<T>(61, 70000);  // two stages of a list
+  const auto a = some_rows<T>(61, 70000);  // list: two stages
   const op::Clamp<T> clamp{T(-0.25), T(0), T(0.5)};
   for (const auto format : {TiledFormat::list, TiledFormat::bitmap})
     for (const int k : {1, 5, 32}) {
@@ -261,8 +261,8 @@ void check_staged(const std::vector<std::vector<Entry<T>>>& a, Local columns, in
   }
 }
 
-// The kernel that runs on the device, played by one thread and by teams of real ones (256 threads a team: slow).
-// Several stages (900 columns are four of 256), several parts, empty rows, a last block that is not full.
+// The device's kernel, run by one thread and by teams of threads (256 threads per team: slow). Several stages (900
+// columns are four of 256), several parts, empty rows, an incomplete last block.
 TYPED_TEST(Tiled, StagesAsTeamsDo) {
   using T = TypeParam;
   const auto a = some_rows<T>(300, 900);
@@ -283,8 +283,7 @@ TYPED_TEST(Tiled, StagesAsTeamsDo) {
   EXPECT_THROW((op::StagedMatrix<T, Host>(300, 100, source_of(a), 8)), Error);
 }
 
-// A block whose entries need many parts, and rows that all begin in one bank: what padding reads is zero, whatever X
-// is.
+// A block whose entries need many parts, and rows that all begin in the same bank; padding reads zero for any X.
 TYPED_TEST(Tiled, StagesDenseBlocks) {
   using T = TypeParam;
   std::vector<std::vector<Entry<T>>> a(40);
@@ -297,7 +296,7 @@ TYPED_TEST(Tiled, StagesDenseBlocks) {
   EXPECT_GT(m.counts().turns_as_given, 1.3);
   EXPECT_LT(m.counts().turns, 0.85 * m.counts().turns_as_given);
   std::vector<T> x(1031, T(1)), y(40);
-  x[1030] = std::numeric_limits<T>::quiet_NaN();  // nobody reads it but whose column it is
+  x[1030] = std::numeric_limits<T>::quiet_NaN();  // affects only the rows that have this column
   m.multiply(x.data(), y.data(), 1);
   for (std::size_t r = 0; r < 40; ++r) {
     bool reads = false;
@@ -306,7 +305,7 @@ TYPED_TEST(Tiled, StagesDenseBlocks) {
   }
 }
 
-// Rows and columns are stored in another order, vectors are not.
+// Rows and columns are stored in another order; vectors keep theirs.
 TYPED_TEST(Tiled, StoresRowsAndColumnsInAnyOrder) {
   using T = TypeParam;
   const Local rows = 61, columns = 500;
@@ -330,11 +329,12 @@ TYPED_TEST(Tiled, StoresRowsAndColumnsInAnyOrder) {
   EXPECT_THROW(TiledMatrix<T>(rows, columns, source_of(moved), o), Error);
 }
 
-// Products read vectors in 16 bits: each column is rounded at its own scale and summed in float.
+// Products with vectors rounded to 16 bits: each column has its own scale, and sums are in float.
 TEST(TiledMatrix, ReadsVectorsIn16Bits) {
   for (const Local columns : {500, 70000}) {
     const auto a = some_rows<float>(61, columns);
-    // Within a unit, not half of one: a number may take half a unit of what its neighbours lost.
+    // A full unit instead of half of one: an element may receive the rounding errors of its neighbours, up to half a
+    // unit.
     for (const auto& [vectors, bound] : {std::pair{op::Vectors::half, 0x1p-10}, {op::Vectors::bfloat16, 0x1p-7}})
       for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain}) {
         TiledOptions o;
@@ -342,7 +342,7 @@ TEST(TiledMatrix, ReadsVectorsIn16Bits) {
         const TiledMatrix<float> m(61, columns, source_of(a), o);
         const int most = 40;
         std::vector<float> x(std::size_t(columns * most));
-        // Columns of every size, among them extremes of one sign, zeros, and one that is no number.
+        // Columns of different scales, among them large values of one sign, zeros, and one with a NaN.
         const float sizes[] = {1, 1e30f, -1e30f, 3e38f, 1e-38f, 1e-42f, 0};
         for (std::size_t i = 0; i < x.size(); ++i) {
           const float size = sizes[i % most % 7], v = std::abs(test::number<float>(4, i));
@@ -364,18 +364,18 @@ TEST(TiledMatrix, ReadsVectorsIn16Bits) {
                 sum += term, size += std::abs(term), largest += std::abs(double(e.value));
               }
               const float found = y[r * std::size_t(k) + c];
-              if (c == 35) {  // what is no number stays where it is read
+              if (c == 35) {  // a NaN affects only the rows that read it
                 EXPECT_EQ(std::isnan(sum), std::isnan(found));
                 continue;
               }
-              // Numbers far below a column's largest lose digits; so do floats below their range.
+              // Values far below a column's largest one lose digits, as do floats below the normal range.
               const double of_column = c % 7 == 0 ? 1 : std::abs(double(sizes[c % 7]));
               ASSERT_NEAR(double(found), sum,
                           (bound + 1e-5) * size + 0x1p-38 * of_column * largest + 4e-43 * (1 + largest))
                   << m.storage() << ", column " << c << " of " << k;
-              // Alone and together: the same numbers, summed in other orders.
+              // A column alone and together with others: the same terms, summed in another order.
               ASSERT_NEAR(double(found), double(together[r * most + c]),
-                          1e-5 * size + 4e-43);  // below floats' range: an ulp a term
+                          1e-5 * size + 4e-43);  // subnormal floats: an ulp per term
             }
         }
       }
@@ -386,7 +386,7 @@ TEST(TiledMatrix, ReadsVectorsIn16Bits) {
   EXPECT_THROW(TiledMatrix<double>(10, 10, source_of(a), o), Error);
 }
 
-// What rounding takes from a number its neighbours get: sums over many elements lose next to nothing.
+// The rounding error of an element is passed on to its neighbours, so that sums over many elements lose almost nothing.
 TEST(TiledMatrix, RoundsVectorsSoThatSumsStay) {
   const Local columns = 5000;
   std::vector<std::vector<Entry<float>>> a(2);
@@ -404,13 +404,13 @@ TEST(TiledMatrix, RoundsVectorsSoThatSumsStay) {
         for (int c = 0; c < k; ++c) {
           double sum = 0;
           for (const auto& e : a[std::size_t(row)]) sum += double(e.value) * double(x[std::size_t(e.column * k + c)]);
-          // Three pieces of the columns leave a unit each; nearest rounding would leave some sqrt(5000) of them.
+          // Three pieces of the columns leave a unit each; rounding to nearest would leave about sqrt(5000) units.
           EXPECT_NEAR(double(y[std::size_t(row * k + c)]), sum, 12 * unit + 2e-6 * sum) << row << " " << c << " " << k;
         }
     }
 }
 
-// Large entries times 2^14 would leave the range of floats: vectors are scaled less.
+// Large entries times 2^14 would overflow in float: vectors get a smaller scale.
 TEST(TiledMatrix, ScalesLargeEntriesWith16BitVectors) {
   std::vector<std::vector<Entry<float>>> a(1);
   for (Local c = 0; c < 1000; ++c) a[0].push_back({c, 1e34f});
@@ -422,8 +422,8 @@ TEST(TiledMatrix, ScalesLargeEntriesWith16BitVectors) {
   for (const float v : y) EXPECT_NEAR(double(v) / 1e34, 1, 1e-3);
 }
 
-// Where rows have a few entries in a stage, lists cost more than they save: the plain form is taken, as in a csr
-// matrix.
+// Where rows have few entries per stage, lists take more memory than they save: the plain format, as in a csr matrix,
+// is used.
 TEST(TiledMatrix, FallsBackToThePlainForm) {
   const Local columns = 12 << 16;
   const auto short_rows = some_rows<float>(200, columns);
@@ -432,12 +432,12 @@ TEST(TiledMatrix, FallsBackToThePlainForm) {
   TiledOptions many;
   many.columns = 16;
   EXPECT_NE(TiledMatrix<float>(200, 65536, source_of(narrow), many).storage().find("list"), std::string::npos);
-  // The tuner tries it beside the others.
+  // The tuner tries it, too.
   many.tune = true, many.tuning_file = "-";
   EXPECT_NE(TiledMatrix<float>(200, columns, source_of(short_rows), many).format(), TiledFormat::list);
 }
 
-// A matrix that is made by hand: 4 rows, buffers of 6 columns.
+// A small matrix: 4 rows, buffers of 6 columns.
 TEST(Staging, CountsStagesReuseAndPadding) {
   const std::vector<std::vector<Entry<double>>> a{
       {{0, 1}, {4, 1}, {7, 1}}, {{1, 1}, {3, 1}}, {{5, 1}, {9, 1}}, {{12, 1}}};
@@ -468,7 +468,7 @@ TEST(TiledMatrix, KeepsWhatTuningFound) {
   const TiledMatrix<float> again(3000, 500, source_of(a), o);
   EXPECT_EQ(lines().size(), 1u);
   EXPECT_EQ(again.storage(), m.storage());
-  {  // what stands there is believed, nonsense is not
+  {  // stored results are used, invalid lines are ignored
     const std::string key = lines()[0].substr(0, lines()[0].find('\t'));
     std::ofstream(file) << "rubbish\n" << key << "\t9 0 0\n" << key << "\t2 33 64\n";
   }

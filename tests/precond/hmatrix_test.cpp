@@ -1,4 +1,4 @@
-// Preconditioners of H-matrices: factors, block diagonals, inner methods.
+// Preconditioners of H-matrices: factors, block diagonals, inner solves.
 #include <gtest/gtest.h>
 #include <tacit/krylov/inner.hpp>
 #include <tacit/precond/hmatrix/block_diagonal.hpp>
@@ -31,7 +31,7 @@ Vector<T> minus(const Vector<T>& a, const Vector<T>& b) {
   return c;
 }
 
-// Not symmetric: 1 / r with rows of different size.
+// An unsymmetric matrix: 1 / r with differently scaled rows.
 template <class T>
 EntryFunction<T> uneven(const Geometry& g) {
   return [plain = kernel<T>(g)](std::span<const Global> rows, std::span<const Global> columns, T* out) {
@@ -42,7 +42,7 @@ EntryFunction<T> uneven(const Geometry& g) {
   };
 }
 
-// (P x, y) = (x, P^H y)
+// The adjoint identity (P x, y) = (x, P^H y).
 template <class T>
 double adjoint_gap(const Operator<T>& P) {
   const auto& space = P.range();
@@ -98,7 +98,7 @@ void factors_invert(Symmetry symmetry) {
       EXPECT_FALSE(P.report().single);
     }
     columns_are_single_ones(precond::Hlu<T>(A, {1e-3, 0, 16, precond::FactorPrecision::full}), 1e-10);
-    // In single precision to single precision.
+    // In single precision, to its accuracy.
     const precond::Hlu<T> single(A, {1e-5, 0, 40, precond::FactorPrecision::automatic});
     EXPECT_TRUE(single.report().single);
     single.apply(b, y);
@@ -134,7 +134,7 @@ TEST(Hlu, DoesNotDependOnTheNumberOfThreads) {
 }
 #endif
 
-// On several ranks both are inverses of diagonal blocks, in the order of the tree; vectors may lie anywhere.
+// On several ranks both invert diagonal blocks, in the order of the cluster tree, for any distribution of vectors.
 template <class T>
 void inverts_blocks(bool replicated, Symmetry symmetry) {
   const Geometry g = sphere(270);
@@ -154,7 +154,7 @@ void inverts_blocks(bool replicated, Symmetry symmetry) {
             small(A, {32, precond::FactorPrecision::full});
         EXPECT_GE(D.blocks(), comm.size() > 10 ? 1 : comm.size());
         EXPECT_GT(small.blocks(), D.blocks());
-        // b = (block diagonal of A) x, from the entries.
+        // b = (block diagonal of A) x, computed from the entries.
         const auto whole = test::whole_vector<T>(270, 1);
         std::vector<T> b(270, T(0));
         for (int r = 0; r < comm.size(); ++r)
@@ -203,7 +203,7 @@ TEST(HMatrixPreconditioners, TakeOddMatrices) {
           D.apply(b, y);
           EXPECT_TRUE(std::isfinite(layout::norm(y)));
         }
-        // Nothing but zeros, and two rows that are one: pivots are replaced, and told.
+        // A zero matrix, and one with two equal rows: pivots are replaced, and reported.
         const Geometry g = sphere(96);
         const EntryFunction<double> zero = [](auto r, auto c, double* out) {
           std::fill_n(out, r.size() * c.size(), 0.0);
@@ -238,7 +238,7 @@ TEST(HMatrixPreconditioners, TakeOddMatrices) {
       {1, 4});
 }
 
-// Matrices and vectors that single precision cannot hold: what P does is the same but for their size.
+// Matrices and vectors out of range of single precision: P acts as on scaled ones.
 TEST(HMatrixPreconditioners, TakeNumbersOfAnySize) {
   const Geometry g = sphere(200);
   const auto space = Space::distributed(Communicator::self(), 200);
@@ -286,7 +286,7 @@ TEST(HMatrixPreconditioners, RefuseWhatTheyCannotUse) {
       {1, 2});
 }
 
-// Points of two very different densities: badly conditioned without a preconditioner.
+// Points of two very different densities: ill conditioned without a preconditioner.
 Geometry clustered(Global n) {
   Geometry g = sphere(n);
   for (std::size_t i = 0; i < g.points.size(); i += 2)
@@ -331,7 +331,7 @@ TEST(HMatrixPreconditioners, SaveIterations) {
         const int blocks = iterations(&D), factors = iterations(&P);
         EXPECT_LT(blocks, plain);
         EXPECT_LE(factors, comm.size() == 1 ? 5 : blocks + 5);
-        // The paper's: a matrix of rank one, 20 iterations inside.
+        // As in the paper: a matrix of rank one and 20 inner iterations.
         const auto coarse = std::make_shared<const HMatrix<double>>(*A, CoarseOptions{1, 1e-2});
         const auto jacobi = std::make_shared<const precond::Jacobi<double, Host>>(*coarse, false);
         for (const auto outer : {krylov::Method::bicgstab, krylov::Method::gmres})
@@ -345,7 +345,7 @@ TEST(HMatrixPreconditioners, SaveIterations) {
             EXPECT_LE(Q.report().iterations, 20 * Q.report().solves);
             EXPECT_LT(Q.report().worst, 1);
           }
-        // Columns one by one.
+        // Several columns compared with single ones.
         const krylov::Inner<double> Q(coarse, jacobi);
         const auto X = test::vector_of<double>(space, 3, 2);
         Vector<double> Y(space, 2), one(space), y(space);

@@ -43,7 +43,7 @@ std::shared_ptr<const FiniteVolume<T>> operator_of(const Case& c, const Communic
   const auto domain = Domain::uniform(c.cells, c.boundary);
   const Boxes boxes = c.whole ? Boxes::whole(comm, domain, c.edge)
                               : Boxes::within(comm, domain, c.edge, [](double x, double y, double) {
-                                  return x < 0.55 || y < 0.4;  // an L
+                                  return x < 0.55 || y < 0.4;  // an L shape
                                 });
   const op::Field beta = [](double x, double y, double z) { return 1.5 + std::sin(9 * x + 4 * y + 3 * z); };
   return std::make_shared<const FiniteVolume<T>>(
@@ -107,19 +107,19 @@ template <class T>
 void same_cycles(double closeness) {
   for (const Case& c : cases()) {
     const auto A = operator_of<T>(c);
-    // Bottoms as exact as they come: what remains is the passes' rounding.
+    // The coarsest level is solved nearly exactly: differences are rounding errors of the passes.
     const Multigrid<T> host(A, c.options, precond::direct_bottom<T>());
     const MultigridOnDevice<T, Host> device(A, c.options, {0, 30 * closeness, 1000, 0});
     ASSERT_EQ(device.levels(), host.levels()) << text(c);
     const auto f = right_side(*A);
     Vector<T> expected(A->range()), got(A->range());
-    for (const bool again : {false, true}) {  // whatever the first cycle has left behind
+    for (const bool again : {false, true}) {  // independent of the state that the first cycle has left
       host.apply(f, expected);
       device.apply(f, got);
       EXPECT_LE(difference(got, expected), 1e3 * closeness) << text(c) << (again ? ", again" : "");
     }
     EXPECT_EQ(device.bottom().failures, 0) << text(c);
-    // Columns side by side.
+    // Several columns in one vector.
     Vector<T> pair(A->range(), 2), both(A->range(), 2);
     for (std::size_t i = 0; i < f.size(); ++i) pair.data()[2 * i] = T(1), pair.data()[2 * i + 1] = f.data()[i];
     device.apply(pair, both);
@@ -149,7 +149,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
       const auto there = host.solve(f, expected, s);
       const auto here = device.solve(f, got, s);
       EXPECT_TRUE(here.converged()) << text(c) << ": " << to_string(here.reason) << " " << here.residual_norm;
-      // Levels that are left out take no cycles more.
+      // Fewer levels need at most a few more cycles.
       EXPECT_LE(here.cycles, there.cycles + (device.levels() == 1 ? 3 : 1)) << text(c);
       EXPECT_LE(here.residual_norm, s.rtol);
       EXPECT_EQ(here.bottom_failures, 0) << text(c);
@@ -163,7 +163,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
   }
 }
 
-// A power of two before f is one before u, and what is no number is said to be none.
+// Scaling f by a power of two scales u by the same power; a NaN is reported as non_finite.
 TEST(MultigridOnDevice, ScalingByPowersOfTwoIsExact) {
   const Case c{{12, 10, 8}, {{dirichlet, dirichlet}, {neumann, dirichlet}, {periodic, periodic}}, 0};
   const auto A = operator_of<double>(c);
@@ -224,14 +224,14 @@ TEST(MultigridOnDevice, CoarsestLevelSynchronisesThreeTimesInEachIteration) {
   EXPECT_LE(reached, 1.1e-8);
   EXPECT_EQ(good.failures, 0);
   EXPECT_GT(good.iterations, 10);
-  // To begin with 2, after a claim 2.
+  // Two at the start, and two after the first claim of convergence.
   EXPECT_EQ(good.meetings, 3 * good.iterations + 4);
-  // What is not solved is told, and smoothed.
+  // A solve that misses its goal is reported as a failure, but its result is used.
   const auto [short_of, left] = bottom({0, 1e-8, 3, 0});
   EXPECT_EQ(short_of.failures, 1);
   EXPECT_EQ(short_of.iterations, 3);
   EXPECT_LT(left, 1);
-  // From u, a correction.
+  // With solve(), the coarsest-level solver computes corrections of u.
   MultigridOptions o;
   o.levels = 1;
   const MultigridOnDevice<double, Host> M(A, o, {0, 1e-3, 1000, 0});
@@ -241,8 +241,8 @@ TEST(MultigridOnDevice, CoarsestLevelSynchronisesThreeTimesInEachIteration) {
   EXPECT_LE(report.cycles, 4);
 }
 
-// Every member of a team a thread, for the race checker: the same numbers, but for the order of sums over several
-// teams.
+// With a thread for every member of the teams, for ThreadSanitizer: the same results, except for the order of sums over
+// several teams.
 TEST(MultigridOnDevice, TeamsDoNotRace) {
   Case c{{6, 5, 4}, {{periodic, periodic}, {periodic, periodic}, {dirichlet, neumann}}};
   c.options.pre = c.options.post = 1;

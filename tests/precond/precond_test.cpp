@@ -1,4 +1,4 @@
-// The preconditioners against their definitions: dense matrices, patterns, minima.
+// The preconditioners compared with their definitions: dense matrices, patterns, minimisation properties.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/spectrum.hpp>
@@ -134,7 +134,7 @@ TYPED_TEST(Precond, Ilu0OfATridiagonalIsExact) {
     EXPECT_EQ(P.note(), "");
     expect_adjoint<T>(P);
     expect_columns<T>(P);
-    // The inverse of the matrix without the couplings between ranks.
+    // The inverse of the matrix without couplings between ranks.
     const auto& part = A->range().partition();
     const auto block = a.map([&](Global r, Global c, T v) { return part.owner(r) == part.owner(c) ? v : T(0); });
     const auto x = random_vector<T>(a.n, 2);
@@ -159,7 +159,7 @@ TYPED_TEST(Precond, Ilu0FactorsGiveBackTheMatrixOnItsPattern) {
     a.each([&](Global r, Global c, T v) {
       EXPECT_LE(std::abs(product[r][c] - v), tolerance<T>(40) * (std::abs(v) + 1)) << r << " " << c;
     });
-    // Outside of the pattern something is left: the factors are incomplete.
+    // Outside of the pattern, L U differs from A: the factorisation is incomplete.
     double outside = 0;
     const auto d = a.dense();
     for (Global i = 0; i < a.n; ++i)
@@ -171,7 +171,7 @@ TYPED_TEST(Precond, Ilu0FactorsGiveBackTheMatrixOnItsPattern) {
 
 TYPED_TEST(Precond, Ic0FactorsGiveBackTheMatrixOnItsPattern) {
   using T = TypeParam;
-  // Neighbours at one and two steps: rows of L that share columns.
+  // Couplings at distances 1, 2, 5 and 7: rows of L have columns in common.
   Whole<T> a;
   a.n = 42;
   for (Global i = 0; i < a.n; ++i) {
@@ -201,7 +201,7 @@ TYPED_TEST(Precond, Ic0FactorsGiveBackTheMatrixOnItsPattern) {
 
 TYPED_TEST(Precond, Ic0ShiftsWhenAPivotIsNotPositiveAndSaysSo) {
   using T = TypeParam;
-  // Positive definite, but the incomplete factors break down (Kershaw's matrix, a ring of four).
+  // Positive definite, but the incomplete factorisation breaks down (Kershaw's matrix, a ring of four).
   Whole<T> a;
   a.n = 4;
   const double k[4][4] = {{3, -2, 0, 2}, {-2, 3, -2, 0}, {0, -2, 3, -2}, {2, 0, -2, 3}};
@@ -233,7 +233,7 @@ TYPED_TEST(Precond, Ic0ShiftsWhenAPivotIsNotPositiveAndSaysSo) {
 TYPED_TEST(Precond, Ic0RefusesWhatIsNotHermitianOrNotPositive) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
-    // Changed in the middle of rank 0's block or of the whole, so that it lies inside some block.
+    // The changed entry is within a block on any number of ranks.
     const auto lopsided =
         tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) { return r == 1 && c == 0 ? T(-3) : v; });
     const auto A = lopsided.on(comm);
@@ -276,7 +276,8 @@ TYPED_TEST(Precond, Ic0TakesAsymmetryOfRoundingAndNegativeDefiniteMatrices) {
 TYPED_TEST(Precond, ZeroPivotsAreReplacedAndCounted) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
-    // Row 4: no diagonal at all. Row 9: nothing at all. Couplings absent, so that no fill saves the pivot.
+    // Row 4 has no diagonal entry, row 9 no entry; there are no other couplings, so fill cannot make the pivots
+    // nonzero.
     Whole<T> a;
     a.n = 12;
     for (Global i = 0; i < a.n; ++i) {
@@ -310,7 +311,7 @@ TYPED_TEST(Precond, BlocksOfARankDropTheCouplingsBetweenThem) {
     const BlockJacobi<T> P(*A, Factorisation::ilu0, 3);
     EXPECT_EQ(P.blocks(), 3);
     const auto& space = A->range();
-    std::vector<Global> block(a.n);  // which block a row is in
+    std::vector<Global> block(a.n);  // the block of each row
     Global number = 0;
     for (int r = 0; r < comm.size(); ++r) {
       const Global first = space.partition().begin(r), count = space.partition().end(r) - first;
@@ -323,7 +324,7 @@ TYPED_TEST(Precond, BlocksOfARankDropTheCouplingsBetweenThem) {
     Vector<T> y(space);
     P.apply(spread(space, x), y);
     EXPECT_LE(relative_difference(whole(y), dense_solve(cut.dense(), x)), tolerance<T>(100));
-    const BlockJacobi<T> many(*A, Factorisation::ic0, 1000);  // more than there are rows: the diagonal
+    const BlockJacobi<T> many(*A, Factorisation::ic0, 1000);  // more blocks than rows: the diagonal
     many.apply(spread(space, x), y);
     auto expected = x;
     for (T& v : expected) v *= real_t<T>(0.4);
@@ -480,7 +481,7 @@ TYPED_TEST(Precond, ChebyshevPolynomialEqualsItsDenseForm) {
       o.lambda_max = 1.9;
       const Polynomial<T> P(*A, o);
       EXPECT_EQ(P.name(), "polynomial (chebyshev, degree " + std::to_string(degree) + ")");
-      // Eigenvectors of the Toeplitz matrix are sines (times the phases): p acts on each as a number.
+      // The eigenvectors of the Toeplitz matrix are sines (times the phases), on which P acts as a multiplication.
       for (const Global mode : {1, 4, 12}) {
         const double t = (2.2 - 2 * std::cos(M_PI * double(mode) / 13)) / 2.2;
         const double theta = 1.0, delta = 0.9;
@@ -516,7 +517,7 @@ TYPED_TEST(Precond, NeumannPolynomialIsTheSumOfItsSeries) {
     o.degree = 3;
     o.relaxation = 0.8;
     const Polynomial<T> P(*A, o);
-    // sum_i (I - w D^-1 A)^i w D^-1
+    // P = sum_i (I - w D^-1 A)^i w D^-1
     const auto d = a.dense();
     Dense<T> term(a.n, std::vector<T>(a.n)), step = term, sum = term;
     for (Global i = 0; i < a.n; ++i)
@@ -577,7 +578,7 @@ TYPED_TEST(Precond, ResultsDoNotDependOnThreads) {
 #ifdef _OPENMP
   using T = TypeParam;
   if (under_mpi()) GTEST_SKIP();
-  // Wide levels: a block-diagonal matrix of many short chains, ordered so that a level is a run of rows.
+  // Wide levels: a block-diagonal matrix of many short chains, ordered so that each level is a range of rows.
   Whole<T> chains;
   const Global width = 33000;
   chains.n = 3 * width;
@@ -624,7 +625,7 @@ TYPED_TEST(Precond, EmptyRanksAndEmptyMatricesAreFine) {
   });
 }
 
-/// sum_i R~_i^T (R_i A R_i^T)^-1 R_i, the blocks and their neighbours found by looking at A.
+/// sum_i R~_i^T (R_i A R_i^T)^-1 R_i, with blocks and overlaps determined from the pattern of A.
 template <class T>
 Dense<T> schwarz_of(const Whole<T>& a, const layout::Partition& partition, int blocks, int overlap, bool restricted) {
   const auto dense = a.dense();
@@ -662,8 +663,8 @@ Dense<T> schwarz_of(const Whole<T>& a, const layout::Partition& partition, int b
   return sum;
 }
 
-/// Incomplete factors of a band without holes are those of Gaussian elimination, also where rows further away are left
-/// out.
+/// A dense band, for which incomplete factors equal those of Gaussian elimination, also in blocks that omit distant
+/// rows.
 template <class T>
 Whole<T> full_band(Global n, Global width) {
   Whole<T> a;
@@ -707,8 +708,8 @@ TYPED_TEST(Precond, SchwarzTakesAnyLocalSolver) {
   using precond::Kind;
   on_ranks(
       [](const comm::Communicator& comm) {
-        // With an overlap of everything each block is the whole matrix, and its own rows of the result are those of the
-        // local solver on one rank.
+        // With an overlap that covers the whole matrix, each block is the matrix itself, and its rows of the result
+        // equal those of the local solver on one rank.
         const auto a = grid<T>(6, 5);
         const auto A = a.on(comm), alone = a.on(comm::Communicator::self());
         for (const auto& [solver, symmetric] : {std::pair(Kind::ilu0, true),
@@ -831,7 +832,7 @@ TEST(Make, RefusesAMatrixThatIsNotFinite) {
 TEST(Iterations, FallAsThePreconditionerGetsStronger) {
   on_ranks(
       [](const comm::Communicator& comm) {
-        // Jumps in the diagonal scaling: what jacobi is good for.
+        // A diagonal scaling with jumps, which jacobi removes.
         const auto s = [](Global i) { return std::pow(10.0, noise(3, std::uint64_t(i))); };
         const auto a = grid<double>(24, 24).map([&](Global r, Global c, double v) { return v * s(r) * s(c); });
         const auto A = a.on(comm);
@@ -856,7 +857,7 @@ TEST(Iterations, FallAsThePreconditionerGetsStronger) {
         EXPECT_LT(i.at("spai"), i.at("none") / 2);
         EXPECT_LT(i.at("polynomial"), i.at("jacobi") / 2);
         EXPECT_EQ(i.at("block-jacobi"), i.at("ilu0"));
-        EXPECT_LE(std::abs(i.at("ilu0") - i.at("ic0")), 2);  // the same operator, other arithmetic
+        EXPECT_LE(std::abs(i.at("ilu0") - i.at("ic0")), 2);  // the same operator, computed differently
       },
       {2, 4});
 }
@@ -874,7 +875,7 @@ TYPED_TEST(Precond, SpectrumOfKnownMatrices) {
     const auto identity = estimate(diagonal<T>(std::vector<double>(30, 1.0)), 20);
     EXPECT_NEAR(identity.lambda_min, 1, near);
     EXPECT_NEAR(identity.lambda_max, 1, near);
-    const auto three = estimate(diagonal<T>({1, 5, 2, 5, 1, 2, 2, 1, 5}), 20);  // three steps know all
+    const auto three = estimate(diagonal<T>({1, 5, 2, 5, 1, 2, 2, 1, 5}), 20);  // exact: three eigenvalues
     EXPECT_NEAR(three.lambda_min, 1, near);
     EXPECT_NEAR(three.lambda_max, 5, 5 * near);
     for (const auto& a : {diagonal<T>({1, -1, 2, 3}), diagonal<T>({0, 0, 0}), diagonal<T>({}), diagonal<T>({-2})}) {

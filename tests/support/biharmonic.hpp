@@ -5,7 +5,7 @@
 
 namespace tacit::test {
 
-/// The square of the second difference, a clamped beam: a condition of about n^4 / 31.
+/// The square of the second-difference matrix (a clamped beam): condition number about n^4 / 31.
 template <Scalar T>
 Whole<T> biharmonic(Global n) {
   Whole<T> a;

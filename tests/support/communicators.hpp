@@ -1,4 +1,4 @@
-// Runs a test body on every kind of communicator: alone, as threads of this process, or, under mpiexec, as processes.
+// Runs a test body on every kind of communicator: self, threads of this process, or, under mpiexec, MPI processes.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
@@ -13,8 +13,8 @@ inline bool under_mpi() {
   return std::getenv("TACIT_TEST_MPI") != nullptr;
 }
 
-/// f(communicator) on `sizes` ranks each, as threads; under mpiexec once, on all its ranks. What f throws is thrown
-/// here.
+/// Calls f(communicator) on `sizes` ranks each, as threads; under mpiexec once, on all its ranks. Exceptions of f
+/// propagate.
 inline void on_ranks(const std::function<void(const comm::Communicator&)>& f,
                      std::initializer_list<int> sizes = {1, 2, 3, 4, 5}) {
   if (under_mpi()) return f(comm::mpi_world());

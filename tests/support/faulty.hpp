@@ -11,8 +11,8 @@
 
 namespace tacit::test {
 
-/// Passes everything on to `inner`; from the `countdown`-th message call on this rank throws `Error(environment)`, and
-/// each call may first sleep up to `delay`.
+/// Forwards everything to `inner`; from the `countdown`-th message call on this rank on it throws `Error(environment)`.
+/// Each call may first sleep up to `delay`.
 class FaultyTransport : public comm::Transport {
  public:
   FaultyTransport(std::shared_ptr<comm::Transport> inner, int countdown, std::chrono::microseconds delay = {},
@@ -24,7 +24,7 @@ class FaultyTransport : public comm::Transport {
 
   /// No more faults from here on.
   void disarm() { countdown_ = 0; }
-  /// At the countdown-th message call from now on.
+  /// The next fault comes at the countdown-th message call from now on.
   void strike_at(int countdown) { countdown_ = countdown; }
   int largest_tag() const override { return inner_->largest_tag(); }
   int rank() const override { return inner_->rank(); }

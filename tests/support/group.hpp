@@ -9,7 +9,7 @@
 
 namespace tacit::test {
 
-// The first ranks of a transport, as a communicator of their own.
+// The first ranks of a transport as a communicator.
 class Group : public comm::Transport {
  public:
   Group(std::shared_ptr<comm::Transport> all, int size) : all_(std::move(all)), size_(size) {}
@@ -25,7 +25,7 @@ class Group : public comm::Transport {
   bool test(comm::Ticket& ticket) override { return all_->test(ticket); }
   void cancel(comm::Ticket& ticket, std::shared_ptr<void> keep) override { all_->cancel(ticket, std::move(keep)); }
   std::optional<Arrival> probe(int tag) override { return all_->probe(tag); }
-  void send_notice(const comm::Notice& notice) override { all_->send_notice(notice); }  // nobody else listens
+  void send_notice(const comm::Notice& notice) override { all_->send_notice(notice); }  // only the group polls
   std::optional<comm::Notice> poll_notice() override { return all_->poll_notice(); }
   std::shared_ptr<Transport> duplicate() override { throw std::logic_error("not in these tests"); }
 

@@ -1,9 +1,9 @@
 // Goes through all orders in which messages and notices can arrive at simulated ranks (comm::simulate_in_order), by
 // depth-first search. Ranks continue as soon as something has arrived for them.
-// Orders that no rank can distinguish are tested once: two arrivals depend on each other only where they are at one
+// Orders that no rank can distinguish are tested once: two arrivals depend on each other only if they are at the same
 // rank and one of them is a notice (a receive names its sender and tag, so it finds the same message in any order;
-// whether a notice is found depends on what has come before it). One order of each kind is taken: dynamic partial-order
-// reduction (Flanagan, Godefroid 2005, doi 10.1145/1040305.1040315) with sleep sets (Godefroid 1996).
+// whether a notice is found depends on what has arrived before it). One order of each equivalence class is run: dynamic
+// partial-order reduction (Flanagan, Godefroid 2005, doi 10.1145/1040305.1040315) with sleep sets (Godefroid 1996).
 #pragma once
 
 #include <tacit/comm/simulate.hpp>
@@ -21,11 +21,11 @@ namespace tacit::test {
 
 class Interleavings {
  public:
-  /// At most so many runs of an exploration. Without `reduce` every order is taken, also those that differ in nothing.
+  /// Runs at most `most` orders in an exploration. Without `reduce` all orders are run, also equivalent ones.
   explicit Interleavings(std::int64_t most, bool reduce = true) : most_(most), reduce_(reduce) {}
 
-  /// Calls `run` with one scheduler after the other, until all orders have been taken. False where the bound was met;
-  /// then as many orders by chance follow.
+  /// Calls `run` with one scheduler after the other, until all orders have been run. Returns false where the limit was
+  /// reached; as many random orders follow then.
   bool explore(const std::function<void(const comm::Scheduler&)>& run) {
     nodes_.clear();
     const std::int64_t before = runs_;
@@ -46,14 +46,14 @@ class Interleavings {
     return false;
   }
 
-  std::int64_t runs() const { return runs_; }            ///< of all explorations together
-  std::int64_t redundant() const { return redundant_; }  ///< of them, those whose order had been taken before
-  std::int64_t longest() const { return longest_; }      ///< arrivals in a run
-  std::int64_t strays() const { return strays_; }        ///< runs that the same choices did not bring to the same place
+  std::int64_t runs() const { return runs_; }            ///< in all explorations
+  std::int64_t redundant() const { return redundant_; }  ///< runs whose order was equivalent to an earlier one
+  std::int64_t longest() const { return longest_; }      ///< most arrivals in a run
+  std::int64_t strays() const { return strays_; }        ///< runs in which the same choices led to other arrivals
 
  private:
   using Id = comm::Step::Id;
-  using Set = std::vector<std::uint64_t>;  // of arrivals, by their depth
+  using Set = std::vector<std::uint64_t>;  // of arrivals, by their depth in the run
   struct Node {
     std::vector<comm::Step> possible;
     std::size_t chosen = 0;
@@ -71,12 +71,12 @@ class Interleavings {
   std::size_t choose(const std::vector<comm::Step>& possible) {
     if (asleep_) return 0;
     if (possible[0].what == comm::Step::What::turn) {
-      if (!taken_.empty()) turn_[possible[0].id] = taken_.size() - 1;  // which is what the rank has waited for
+      if (!taken_.empty()) turn_[possible[0].id] = taken_.size() - 1;  // the arrival that the rank has waited for
       return 0;
     }
     const std::size_t depth = taken_.size();
     if (depth == nodes_.size() && !enter(possible)) {
-      asleep_ = true;  // this order has been taken: to its end, somehow
+      asleep_ = true;  // equivalent to an earlier order: any choice until its end
       return 0;
     }
     const Node& node = nodes_[depth];
@@ -103,9 +103,9 @@ class Interleavings {
     return true;
   }
 
-  // Notes what the arrival comes after, and which earlier one it might have come before.
+  // Records what the arrival depends on, and with which earlier arrivals it might be exchanged.
   void take(const comm::Step& step) {
-    Set sent;  // what it cannot come before
+    Set sent;  // the arrivals that this one depends on: it cannot come before them
     const auto comes_after = [&](const Id& id) {
       if (const auto earlier = depth_of_.find(id); earlier != depth_of_.end()) add(sent, before_[earlier->second]);
     };
@@ -129,7 +129,7 @@ class Interleavings {
     longest_ = std::max(longest_, std::int64_t(taken_.size()));
   }
 
-  // It might come before the i-th: there it is to be taken as well, or what leads to it.
+  // The arrival might come before the i-th: it, or an arrival that leads to it, is to be tried there as well.
   void race(std::size_t i, const comm::Step& step, const Set& sent) {
     Node& node = nodes_[i];
     const auto possible = [&](const Id& id) {
@@ -141,7 +141,7 @@ class Interleavings {
     for (const auto& s : node.possible) node.todo.insert(s.id);
   }
 
-  // To the last place where something is left to be taken; false when there is none.
+  // Goes back to the last depth with an arrival that is still to be tried; false where there is none.
   bool next() {
     for (; !nodes_.empty(); nodes_.pop_back()) {
       Node& node = nodes_.back();
@@ -159,10 +159,10 @@ class Interleavings {
   const bool reduce_;
   std::vector<Node> nodes_;
   std::int64_t runs_ = 0, redundant_ = 0, longest_ = 0, strays_ = 0;
-  // Of this run.
+  // State of the current run.
   bool asleep_ = false;
   std::vector<comm::Step> taken_;
-  std::vector<Set> before_;                    // by depth: what comes before it in every order, and itself
+  std::vector<Set> before_;                    // by depth: the arrivals before it in every equivalent order, and itself
   std::map<Id, std::size_t> depth_of_, turn_;  // by arrival; by turn: the arrival that the rank has waited for
 };
 

@@ -18,11 +18,11 @@ class LateTransport final : public comm::Transport {
  public:
   explicit LateTransport(std::shared_ptr<comm::Transport> inner) : inner_(std::move(inner)) {}
 
-  /// From now on a message that is asked for outside of a product arrives once `products` have begun; 0: as it comes.
+  /// From now on a message that is received outside of a product arrives once `products` have begun; 0: without delay.
   void delay(int products) { delay_ = products; }
   void begin_product() { ++products_, inside_ = true; }
   void end_product() { inside_ = false; }
-  /// Messages that were waited for too early.
+  /// Messages that were waited for before enough products had begun.
   int early() const { return early_; }
 
   int largest_tag() const override { return inner_->largest_tag(); }
@@ -40,8 +40,8 @@ class LateTransport final : public comm::Transport {
   bool test(comm::Ticket& ticket) override {
     for (auto& l : late_)
       if (l.is(ticket) && products_ < l.due) {
-        // Polled on the way: in a product, or while a message that may arrive is awaited from a rank that is not
-        // running.
+        // No early wait: a poll inside a product, or while the method waits for another message that is due but not
+        // sent yet.
         const bool on_the_way =
             inside_ || std::any_of(late_.begin(), late_.end(), [&](const Late& o) { return products_ >= o.due; });
         if (on_the_way || ++l.tries < 300) return false;
@@ -75,7 +75,7 @@ class LateTransport final : public comm::Transport {
   bool inside_ = false;
 };
 
-/// Tells the transport of every product with `inner`.
+/// An operator that reports each product with `inner` to the transport.
 template <Scalar T>
 class Announced final : public op::Operator<T, Host> {
  public:
@@ -96,8 +96,8 @@ class Announced final : public op::Operator<T, Host> {
   LateTransport& transport_;
 };
 
-/// The messages that a method waited for before `products` products had begun, over iterations 3 .. 12 on two ranks.
-/// More than 0 for a method whose sums travel behind less. Collective.
+/// The number of messages that a method waited for before `products` products had begun, over iterations 3 .. 12 on two
+/// ranks. More than 0 for a method that overlaps its reductions with fewer products. Collective.
 template <Scalar T, class Build>
 int waits_too_early(const comm::Communicator& c, Build&& matrix, const krylov::Options& options, int products) {
   const auto transport = std::make_shared<LateTransport>(c.transport().duplicate());

@@ -25,11 +25,12 @@ struct NamedMethod {
   std::string name;
   bool positive;  // needs a Hermitian positive definite matrix
   std::function<void(krylov::Options&)> choose;
-  // An iteration; reductions -1: mgs, -2: by the method's own test; applies 0: in blocks, all by the method's own test.
+  // Per iteration. reductions -1: those of mgs; -2: checked in the method's own test. applies 0: done in blocks,
+  // checked there.
   double reductions, applies, preconditions;
 };
 
-/// Every method, with what its documentation promises for an iteration.
+/// Every method, with the counts that its documentation states for an iteration.
 inline std::vector<NamedMethod> all_methods() {
   using namespace krylov;
   const auto gmres = [](Orthogonalisation how, Side side) {
@@ -60,7 +61,7 @@ inline std::vector<NamedMethod> all_methods() {
       {"ca-cg", true, [](Options& o) { o.method = Method::ca_cg; }, 0, 0, 0},
       {"ca-cg monomial 4", true, [](Options& o) { o.method = Method::ca_cg, o.step = 4, o.basis = Basis::monomial; }, 0,
        0, 0},
-      // The first cycle, without shifts, is one vector deep; later ones take one sum a block.
+      // The first cycle, without shifts, has depth one; later ones do one reduction per block.
       {"pipelined-gmres 2", false, [](Options& o) { o.method = Method::pipelined_gmres, o.restart = 40; }, 1, 1, 1},
       {"pipelined-gmres 5", false, [](Options& o) { o.method = Method::pipelined_gmres, o.depth = 5, o.restart = 12; },
        1, 1, 1},
@@ -73,13 +74,13 @@ inline std::vector<NamedMethod> all_methods() {
   };
 }
 
-/// -Laplace + 2 on nx x ny: eigenvalues in (2, 10), good for every method.
+/// -Laplace + 2 on nx x ny: eigenvalues in (2, 10), well conditioned for every method.
 template <Scalar T>
 Whole<T> shifted_grid(Global nx, Global ny, double convection = 0) {
   return grid<T>(nx, ny, convection).map([](Global r, Global c, T v) { return r == c ? v + T(2) : v; });
 }
 
-/// A dense matrix on a replicated space: every rank does the whole product, sums are free.
+/// A dense matrix on a replicated space: every rank does the whole product; reductions need no communication.
 template <Scalar T>
 class Replicated final : public op::Operator<T, Host> {
  public:
@@ -102,7 +103,7 @@ class Replicated final : public op::Operator<T, Host> {
   Dense<T> a_;
 };
 
-/// Runs f in place of a product: what a user's operator may do.
+/// Calls f as the product, like an operator written by a user.
 template <Scalar T>
 class Custom final : public op::Operator<T, Host> {
  public:
@@ -124,7 +125,7 @@ struct Solved {
   std::vector<T> x;
 };
 
-/// Solves with x0 = 0 (or `guess`) and gives back the whole x. Collective.
+/// Solves with x0 = 0 (or `guess`) and returns the whole x. Collective.
 template <Scalar T>
 Solved<T> run(const op::Operator<T, Host>& A, const std::vector<T>& b, const krylov::Options& options,
               const std::type_identity_t<op::Operator<T, Host>>* P = nullptr, const std::vector<T>& guess = {},

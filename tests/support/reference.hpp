@@ -16,7 +16,7 @@
 
 namespace tacit::test {
 
-/// A number of magnitude between 0.1 and 1 that depends on i and `seed` alone, of either sign (or any angle).
+/// A number of magnitude between 0.1 and 1, of either sign (or any angle), that depends on i and `seed` alone.
 template <class T>
 T number(std::uint64_t seed, std::uint64_t i) {
   const auto hash = [](std::uint64_t z) {
@@ -48,7 +48,7 @@ struct Reference {
     for (const auto& [at, v] : entry) y[at.first] += v * x[at.second];
     return y;
   }
-  /// sum_j |a_ij| |x_j|: what rounding errors are measured by.
+  /// sum_j |a_ij| |x_j|: the scale of rounding errors.
   std::vector<double> size(const std::vector<T>& x) const {
     std::vector<double> y(static_cast<std::size_t>(rows));
     for (const auto& [at, v] : entry) y[at.first] += std::abs(v) * std::abs(x[at.second]);
@@ -104,7 +104,7 @@ struct Reference {
   }
 };
 
-/// Entries where `f(i, j)` says so, pseudo-random values.
+/// A matrix with pseudo-random entries at the positions where `f(i, j)` is true.
 template <class T, class F>
 Reference<T> random_matrix(Global rows, Global columns, std::uint64_t seed, F&& is_entry) {
   Reference<T> a{rows, columns, {}};
@@ -114,7 +114,7 @@ Reference<T> random_matrix(Global rows, Global columns, std::uint64_t seed, F&& 
   return a;
 }
 
-/// The stencil's matrix, one neighbour of one point after the other.
+/// The matrix of a stencil, assembled point by point.
 template <class T>
 Reference<T> stencil_matrix(const op::Grid& grid, const op::Weights<T>& w) {
   const auto& n = grid.points;
@@ -140,7 +140,7 @@ Reference<T> stencil_matrix(const op::Grid& grid, const op::Weights<T>& w) {
   return a;
 }
 
-/// Different numbers for all 27 points, or for the 7 of the star.
+/// Different weights for all 27 points, or for the 7 of the star.
 template <class T>
 op::Weights<T> random_weights(std::uint64_t seed, bool star) {
   op::Weights<T> w;
@@ -150,7 +150,7 @@ op::Weights<T> random_weights(std::uint64_t seed, bool star) {
   return w;
 }
 
-/// This rank's part of the vector x_i, column c, = number(seed, i k + c).
+/// This rank's part of the vector with x_i of column c = number(seed, i k + c), k the number of columns.
 template <class T>
 layout::Vector<T> vector_of(const layout::Space& space, std::uint64_t seed, int columns = 1) {
   layout::Vector<T> x(space, columns);

@@ -1,4 +1,5 @@
-// Matrices and dense arithmetic for tests: the same on every rank, distributed by rows.
+// Matrices and dense arithmetic for tests: whole matrices are the same on every rank; operators are distributed by
+// rows.
 #pragma once
 
 #include <tacit/op/csr.hpp>
@@ -14,7 +15,7 @@
 
 namespace tacit::test {
 
-/// A number in [-1, 1) from a seed and an index.
+/// A pseudo-random number in [-1, 1) from a seed and an index.
 inline double noise(std::uint64_t seed, std::uint64_t i) {
   std::uint64_t z = seed * 0x9e3779b97f4a7c15u + (i + 1) * 0xd1342543de82ef95u;
   for (int k = 0; k < 3; ++k) z = (z ^ (z >> 31)) * 0x94d049bb133111ebu + 0x2545f4914f6cdd1du;
@@ -41,7 +42,7 @@ inline std::complex<long double> wide_conj(std::complex<long double> a) {
   return std::conj(a);
 }
 
-/// A whole square matrix as rows; every rank has all of it.
+/// A square matrix stored by rows; every rank has all of it.
 template <Scalar T>
 struct Whole {
   Global n = 0;
@@ -68,7 +69,7 @@ struct Whole {
       for (Global k = start[r]; k < start[r + 1]; ++k) m.value[k] = f(r, column[k], value[k]);
     return m;
   }
-  /// A x in higher precision.
+  /// A x in extended precision.
   std::vector<wide_t<T>> times(const std::vector<T>& x) const {
     std::vector<wide_t<T>> y(n, wide_t<T>(0));
     each([&](Global r, Global c, T v) { y[r] += widen(v) * widen(x[c]); });
@@ -90,14 +91,14 @@ struct Whole {
   }
 };
 
-/// A unimodular number for an index: 1 for real scalars. D A D^H keeps the spectrum of A and makes it complex.
+/// A number of modulus 1 for an index: 1 for real scalars. D A D^H has the spectrum of A and complex entries.
 template <Scalar T>
 T phase(Global i) {
   if constexpr (is_complex<T>) return T(std::polar(1.0, 0.7 * double(i % 9)));
   else return T(1);
 }
 
-/// -Laplace by 5 points on nx x ny, plus convection (upwind-free, central) of this strength; Hermitian for 0.
+/// -Laplace by 5 points on nx x ny, plus convection of this strength (central differences); Hermitian for 0.
 template <Scalar T>
 Whole<T> grid(Global nx, Global ny, double convection = 0) {
   Whole<T> a;
@@ -127,7 +128,7 @@ Whole<T> tridiagonal(Global n, double below, double on, double above) {
   }
   return a;
 }
-/// 1 beside the diagonal, -1 on the other side, nothing on it: (x, A x) is imaginary.
+/// Tridiagonal with entries -1, 0, 1: (x, A x) is imaginary.
 template <Scalar T>
 Whole<T> skew_tridiagonal(Global n) {
   Whole<T> a;
@@ -146,7 +147,7 @@ Whole<T> diagonal(const std::vector<double>& d) {
   for (Global i = 0; i < a.n; ++i) a.push(i, T(real_t<T>(d[i]))), a.end_row();
   return a;
 }
-/// Some entries a row, unsymmetric pattern, dominant diagonal.
+/// Some entries in each row, an unsymmetric pattern, a dominant diagonal.
 template <Scalar T>
 Whole<T> scattered(Global n, int per_row, std::uint64_t seed, double dominance = 1.5) {
   Whole<T> a;
@@ -195,7 +196,7 @@ long double norm2(const V& v) {
   }
   return largest * std::sqrt(sum);
 }
-/// ||b - A x|| / ||b|| in higher precision.
+/// ||b - A x|| / ||b|| in extended precision.
 template <Scalar T>
 long double residual_of(const Whole<T>& a, const std::vector<T>& b, const std::vector<T>& x) {
   auto r = a.times(x);
@@ -204,7 +205,7 @@ long double residual_of(const Whole<T>& a, const std::vector<T>& b, const std::v
   return norm2(r) / (size > 0 ? size : 1);
 }
 
-/// A column of an operator at a time: its dense matrix. Collective.
+/// The dense matrix of an operator, column by column. Collective.
 template <Scalar T>
 std::vector<std::vector<T>> dense_of(const op::Operator<T, Host>& a, bool adjoint = false) {
   const Global n = a.domain().size();
@@ -231,7 +232,7 @@ Dense<T> multiply(const Dense<T>& a, const Dense<T>& b) {
       for (std::size_t j = 0; j < b[k].size(); ++j) c[i][j] += a[i][k] * b[k][j];
   return c;
 }
-/// Gaussian elimination with row exchanges: A^-1 b in higher precision.
+/// A^-1 b by Gaussian elimination with row exchanges, in extended precision.
 template <Scalar T>
 std::vector<wide_t<T>> dense_solve(const Dense<T>& matrix, const std::vector<T>& rhs) {
   const std::size_t n = matrix.size();

@@ -2,10 +2,10 @@
 
     python bench/papers/000/batching.py [--points 8000] [--count 2000] [--repeat 5] [--out FOLDER]
 
-A pair of spheres, 1 / r, blocks as HACApK makes them (leaves of 15, min diameter <= 2 distances, ACA+ to 1e-3 of each block,
-no recompression, float64). Fig. 9: Gflop/s of one product for each way of batching, a queue being a thread; beside it the
-paper's on a P100 for 100ts. Figs. 7 and 8: rows of each batch, its rate, and how many of the thread blocks that a GPU
-kernel over the largest task starts would have work, for four orders.
+Two spheres, 1 / r, blocks as in HACApK (leaves of 15, min diameter <= 2 distances, ACA+ to 1e-3 of each block, no
+recompression, float64). Fig. 9: Gflop/s of one product for each way of batching, with a thread for each queue; next to
+the paper's rate on a P100 for 100ts. Figs. 7 and 8, for four orders: the rows of each batch, its rate, and the fraction
+of the thread blocks that have work, if a GPU kernel starts as many for each task as the largest one needs.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import tacit
 
 FINE = (8, *range(32, 4096, 32))
-WAYS = (  # name, plan, the paper's Gflop/s
+WAYS = (  # name, plan, Gflop/s in the paper
     ("one launch a task, 5 queues (cuBLAS)", {"order": "none", "cut": "count", "count": 1, "queues": 5}, 0.42),
     ("5K fixed count, padded", {"order": "grouped", "cut": "count", "padded": True, "share": 0.25}, 53.00),
     ("20K fixed count", {"order": "grouped", "cut": "count"}, 65.21),

@@ -1,16 +1,18 @@
-"""BiCGStab with an H-matrix on clusters of GPUs: figures 10, 11, 14 to 17 and 19 of the BiCGStab paper (I. Yamazaki et al.,
-IPDPS 2018), SIMULATED, with the paper's beside.
+"""BiCGStab with an H-matrix on clusters of GPUs: figures 10, 11, 14 to 17 and 19 of the BiCGStab paper (I. Yamazaki et
+al., IPDPS 2018), SIMULATED, with the paper's values.
 
-    python bench/papers/000/cluster.py [--figures 10,12,14,16,17,19] [--mesh ring:9,75] [--nodes 2,4,8] [--out FOLDER]
-                                       [--gpus 1,4,8,16,32] [--program build/release/bench/bench_hmatrix_cluster] [--json FILE]
+    python bench/papers/000/cluster.py [--figures 10,12,14,16,17,19] [--mesh ring:9,75] [--nodes 2,4,8] [--steps 3]
+                                       [--gpus 1,4,8,16,32] [--program build/release/bench/bench_hmatrix_cluster]
+                                       [--out FOLDER] [--json FILE]
 
-`bench_hmatrix_cluster` runs the shipped solver, product and messages on simulated ranks with virtual devices; the rates of a
-P100, of its links and of the networks are the paper's own (its figures 9, 12, 13 and 18), so that what is compared is
-the composition. 100ts in the paper's setting takes six minutes of one core and 9 GB for figure 19 with 32 GPUs, less with fewer.
---json: rows of an earlier run, drawn again.
+`bench_hmatrix_cluster` runs the library's solver, product and messages on simulated ranks with virtual devices; the
+rates of a P100, of its links and of the networks are the paper's own (its figures 9, 12, 13 and 18), so that the
+comparison tests how they combine. 100ts in the paper's setting takes six minutes of one core and 9 GB for figure 19
+with 32 GPUs, less with fewer. --json: draws the rows of an earlier run again.
 
-Figures that are machines' drawings (4, 5) are left out; 2 is src/krylov/methods/bicgstab.hpp and
-src/krylov/methods/pipelined_bicgstab.hpp; 1, 6 and 7: partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here, and counted and measured by bench_hmatrix_devices.
+Other figures: 4 and 5 are drawings of machines and left out; 2 is src/krylov/methods/bicgstab.hpp and
+src/krylov/methods/pipelined_bicgstab.hpp; 1, 6 and 7: partition.py; 8 and 9: batching.py; 12, 13 and 18: printed here,
+and counted and measured by bench_hmatrix_devices.
 """
 
 import argparse
@@ -25,13 +27,13 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-# Figure 16, 100ts on Tsubame-3: nodes -> iterations, ms (MPI's) of a solve.
+# Figure 16, 100ts on Tsubame-3: nodes -> iterations, ms of a solve, ms of them in MPI.
 FIGURE_16 = {
     "per-gpu": {2: (15, 56, 11), 4: (14, 43, 11), 8: (20, 64, 26), 16: (19, 81, 40)},
     "per-socket": {2: (14, 53, 12), 4: (13, 43, 13), 8: (15, 46, 16), 16: (19, 74, 32)},
     "per-node": {2: (14, 53, 9), 4: (15, 46, 10), 8: (13, 38, 10), 16: (13, 42, 12)},
 }
-# Figure 19, 100ts: GPUs -> ms an iteration: block, pipe1, pipe2.
+# Figure 19, 100ts: GPUs -> ms per iteration: block, pipe1, pipe2.
 FIGURE_19 = {
     1: (18.4, 19.2, 19.3),
     4: (10.2, 10.0, 9.4),
@@ -39,9 +41,9 @@ FIGURE_19 = {
     16: (8.8, 8.6, 6.7),
     32: (10.3, 10.1, 6.8),
 }
-# Figure 17(b), 64 nodes, a process each: seconds redundant, hierarchical.
+# Figure 17(b), 64 nodes with a process each: seconds redundant, hierarchical.
 FIGURE_17 = {"hum4": (1.99, 1.07), "hum6": (5.23, 2.60), "100ts": (0.22, 0.17), "1ms": (1.04, 0.50)}
-# Seconds of a kernel beside its bytes: a P100's, and what the paper's own column "block" takes (bench_hmatrix_cluster says how).
+# Overhead of a kernel in seconds: that of a P100, and one fitted to the paper's column "block".
 KERNELS = {5e-6: "a P100's kernels", 1e-3: "kernels as slow as the paper's"}
 PHASES = ("product", "messages", "copies", "vectors_ms")
 COLOURS = {"product": "#2b6cb0", "messages": "#c05621", "copies": "#d69e2e", "vectors_ms": "black"}
@@ -77,7 +79,7 @@ def tables(rows):
 
 def draw(rows, path):
     figure, axes = plt.subplots(2, 2, figsize=(14, 10))
-    # 10 and 11: phases over nodes, one device a process.
+    # 10 and 11: phases over nodes, one device per process.
     bars = sorted(of(rows, figure=16, layout="per-gpu", vectors="redundant"), key=lambda row: row["nodes"])
     at = np.arange(len(bars))
     below = np.zeros(len(bars))
@@ -187,7 +189,7 @@ def draw(rows, path):
 
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--figures", default="10,12,14,16,17,19", help="12 stands for 13, 14 for 15, 10 for 11")
+    words.add_argument("--figures", default="10,12,14,16,17,19", help="12 includes 13, 14 includes 15, 10 includes 11")
     words.add_argument("--mesh", default="ring:9,75")
     words.add_argument("--nodes", default="2,4,8")
     words.add_argument("--gpus", default="1,4,8,16,32")

@@ -1,11 +1,11 @@
-"""Blocks of an H-matrix: figures 1, 6(b) and 7 of the BiCGStab paper, from what `bench_hmatrix_devices` writes.
+"""Blocks of an H-matrix: figures 1, 6(b) and 7 of the BiCGStab paper, from a file that `bench_hmatrix_devices` writes.
 
     build/release/bench/bench_hmatrix_devices figures=0 mesh=ring:9,30 nodes=1 blocks=blocks.txt
     python bench/papers/000/partition.py blocks.txt [--out FOLDER]
 
-Fig. 1: dense blocks and low-rank ones (the darker, the higher the rank), and the rows of four ranks, which do not overlap (HACApK's
-do). Fig. 6(b): rows and columns of every product, of dense blocks and factors V, and of factors U. Fig. 7: the same sizes in the order in
-which they are launched, by rows and by groups of 8 rows.
+Fig. 1: dense and low-rank blocks (the darker, the higher the rank), and the rows of four ranks, which do not overlap
+(those of HACApK do). Fig. 6(b): rows and columns of every product with dense blocks and factors V, and with factors U.
+Fig. 7: the same sizes in the order of the launches, by rows and by groups of 8 rows.
 """
 
 import argparse

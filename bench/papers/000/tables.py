@@ -1,26 +1,31 @@
-"""Compression, products, iterations and time per iteration of electrostatic problems: the tables of a paper on BiCGStab with
-H-matrices on clusters of GPUs (I. Yamazaki, A. Abdelfattah, A. Ida, S. Ohshima, S. Tomov, R. Yokota, J. Dongarra, IPDPS
-2018), re-done on this processor with the paper's figures beside.
+"""Compression, products, iterations and time per iteration of electrostatic problems: the tables of a paper on BiCGStab
+with H-matrices on clusters of GPUs (I. Yamazaki, A. Abdelfattah, A. Ida, S. Ohshima, S. Tomov, R. Yokota, J. Dongarra,
+IPDPS 2018), repeated on this processor, with the paper's values.
 
-    python bench/papers/000/tables.py [--problems 10ts,100ts,hum1,hum2] [--settings paper,ours] [--meshes ../shared/data/bem]
-                                      [--threads N] [--precond jacobi] [--pipelined] [--inner] [--json FILE]
+    python bench/papers/000/tables.py [--problems 10ts,100ts,hum1,hum2] [--settings paper,ours] [--threads N]
+                                      [--meshes ../shared/data/bem] [--precond jacobi] [--pipelined] [--inner]
+                                      [--json FILE]
 
-10ts, 100ts, 1ms: spheres of 2 p m^2 triangles at 1 V (the paper's factors; 1ms needs about 10 GB and some minutes); humK: K x K
-bodies on a grid, grounded, in a uniform upward field (the paper's own bodies were never published: another one of 26,756 triangles
-stands in, so K x K of them are not the paper's sizes). BiCGStab to 1e-7 as in the paper.
+10ts, 100ts, 1ms: spheres of 2 p m^2 triangles at 1 V (the paper's factors; 1ms needs about 10 GB and some minutes);
+humK: K x K bodies on a grid, grounded, in a uniform upward field (the paper's own bodies were never published; a body
+of 26,756 triangles replaces them, so that sizes differ from the paper's). BiCGStab to 1e-7 as in the paper.
 
-Settings: "paper": ACA+ without preconditioner, each block to 1e-3 (its accuracy), no recompression, everything in double
-precision; "ours": 1e-4 of the whole matrix, recompressed, lower precisions where they do, diagonal preconditioner.
+Settings: "paper": ACA+ without preconditioner, each block to 1e-3 (its accuracy), no recompression, everything in
+double precision; "ours": 1e-4 of the whole matrix, recompressed, lower precision where it suffices, diagonal
+preconditioner.
 
-A product's Gflop/s are 2 x stored numbers a second, as in the paper's figure 9. The paper's iterations and ms per iteration are
-those of figure 16 with one process a node (its Tsubame-3 nodes have four P100 each), the fewest nodes it has.
+A product's Gflop/s are 2 x stored numbers per second, as in the paper's figure 9. The paper's iterations and ms per
+iteration are those of figure 16 with one process per node (its Tsubame-3 nodes have four P100 each), for the smallest
+number of nodes.
 
---pipelined adds a line with the pipelined BiCGStab (figure 19): more vector operations, sums and gathers behind them. On one rank
-there is nothing to hide: the paper's ratios on one GPU are 1.04 (pipe1) and 1.05 (pipe2), on 32 GPUs 0.98 and 0.66 (100ts).
+--pipelined adds a line for pipelined BiCGStab (figure 19), which does more vector operations and overlaps reductions
+and gathers with them. On one rank there is no latency to hide: the paper's ratios on one GPU are 1.04 (pipe1) and 1.05
+(pipe2), on 32 GPUs 0.98 and 0.66 (100ts).
 
---inner adds what the paper's 8ms and 20ms are for, matrices of rank one that are iterated on 20 times: 20 iterations on a copy of
-rank one, and the outer iterations that it leaves as a preconditioner. The paper's copies are a tenth of its matrices (1.7
-to 17.6 of figure 3), and an iteration on them takes 0.53 s (8ms, 64 nodes, figure 17(b)); 8 and 20 million triangles do not fit here.
+--inner adds the experiment of the paper's 8ms and 20ms, 20 iterations with rank-one matrices: 20 iterations with a copy
+of rank one, and the outer iterations with these as preconditioner. The paper's copies have a tenth of its matrices'
+numbers (1.7 to 17.6 in figure 3), and an iteration with them takes 0.53 s (8ms, 64 nodes, figure 17(b)); 8 and 20
+million triangles do not fit here.
 """
 
 import argparse
@@ -36,7 +41,7 @@ from tacit import bem
 
 SPHERES = {"10ts": (13, 20), "100ts": (9, 75), "338ts": (10, 130), "1ms": (62, 90)}
 
-# n, iterations, ms per iteration, on how many GPUs; Gflop/s of one P100 and of the host's threads (figures 16, 9).
+# n, iterations, ms per iteration, number of GPUs; Gflop/s of one P100 and of the host's threads (figures 16, 9).
 PAPER = {
     "10ts": (10_400, "-", "-", "-", "-", "-"),
     "100ts": (101_250, "14 (13-20)", "3.8", "8", "84.1", "10.4"),
@@ -53,7 +58,7 @@ SETTINGS = {
 
 
 def problem(name, meshes):
-    """The mesh, what it is solved for, and the exact charge of one body where there is one."""
+    """The mesh, the potential or field, and the exact charge of one body if known."""
     if name in SPHERES:
         return bem.ring_sphere(*SPHERES[name]), {"potential": 1.0}, 1.0
     k = int(name.removeprefix("hum"))
@@ -69,7 +74,7 @@ def main():
     words.add_argument("--settings", default="paper,ours")
     words.add_argument("--meshes", type=pathlib.Path, default=pathlib.Path(__file__).parents[4] / "shared/data/bem")
     words.add_argument("--threads", type=int)
-    words.add_argument("--precond", help="instead of the setting's")
+    words.add_argument("--precond", help="replaces that of the setting")
     words.add_argument("--pipelined", action="store_true")
     words.add_argument("--inner", action="store_true")
     words.add_argument("--json", type=pathlib.Path)

@@ -1,11 +1,12 @@
-"""Residuals of GMRES(60) and its pipelined and s-step relatives, as in Fig. 9 of the paper on pipelined CA-GMRES.
+"""Residuals of GMRES(60) and its pipelined and s-step variants, as in Fig. 9 of the paper on pipelined CA-GMRES.
 
     python bench/papers/001/convergence.py [--n 512] [--restart 60] [--iterations 600] [--ranks 4] [--out FOLDER]
 
-2D five-point Laplacian on n x n points, b = 1, fallbacks off: each method as it stands. Left without preconditioner, right
-with a sparse approximate inverse of each rank's own block. Draws convergence.png, writes convergence.json, and prints for each
-method the recomputed residual and how far its history is from that of gmres with two rounds of Gram-Schmidt. (Paper: 12 processes; equal
-convergence per iteration, stability lost earlier with a deep pipeline than with a long step, both fine at 10.)
+2D five-point Laplacian on n x n points, b = 1, without fallbacks. Left panel: no preconditioner; right panel: a sparse
+approximate inverse of each rank's own block. Draws convergence.png, writes convergence.json, and prints for each method
+the recomputed residual and the distance of its history from that of gmres with two rounds of Gram-Schmidt. (Paper: 12
+processes; equal convergence per iteration, stability lost earlier with a deep pipeline than with a long step, both fine
+at 10.)
 Source: Yamazaki, Hoemmen, Luszczek, Dongarra 2017, doi 10.1109/IPDPSW.2017.65.
 """
 
@@ -103,7 +104,7 @@ def main():
                         "history": history[:: max(1, len(history) // 200)].tolist(),
                     }
                 )
-                every = max(1, len(history) // 12)  # markers side by side: the curves lie on each other
+                every = max(1, len(history) // 12)  # shifted markers, because the curves coincide
                 look = {
                     "lw": 1,
                     "color": f"C{k}",

@@ -1,12 +1,12 @@
-"""Draws what a rank does and which of its sums are on their way at the same time.
+"""Draws the activities of a rank and its reductions in flight on a common time axis.
 
     python bench/papers/001/overlap.py [--program build/release/bench/bench_latency] [--out FOLDER] [--n 64]
                                        [--latency 1000] [--work 600] [--from 0.3] [--products 12]
 
-Each method solves the same Laplace problem on two ranks (threads) whose sums travel `latency` microseconds (injected) and
-whose products take `work` microseconds more than they need (asleep), with a trace. One panel a method: the upper line is
-what rank 0 computes or waits for, the lines below it are its sums, each from its start to the moment its result is there.
-A trace of `tacit solve --trace FILE` (or of `bench_latency trace=FILE`) can be drawn by itself: --trace FILE [FILE...].
+Each method solves the same Laplace problem on two ranks (threads), where reductions take `latency` microseconds
+(injected) and products `work` microseconds longer (asleep), with a trace. One panel per method: the upper line is what
+rank 0 computes or waits for, the lines below are its reductions, each from its start until its result is available.
+--trace FILE [FILE ...] draws traces of `tacit solve --trace FILE` or `bench_latency trace=FILE` instead.
 """
 
 import argparse
@@ -27,7 +27,7 @@ METHODS = {
     "pipelined-gmres, depth 5": ["method=pipelined-gmres", "depth=5"],
     "pipelined-ca-gmres, depth 2, block 5": ["method=pipelined-ca-gmres", "depth=2", "block=5"],
 }
-# What a rank does: name in the trace, label, colour. Waits lie inside of products: drawn on top.
+# The activities of a rank: name in the trace, label, colour. Waits are inside of products and drawn on top.
 KINDS = [
     (("padded product", "csr product", "stencil product", "function"), "product", "#2b6cb0"),
     (("basis dots", "basis subtract", "block dots", "block update", "block combine", "sweep"), "vectors", "#a0aec0"),
@@ -43,7 +43,7 @@ def spans(path):
 
 
 def window(found, start, products):
-    """The quickest `products` products in a row of the later part of the solve: others use the machine too. Microseconds."""
+    """The fastest `products` successive products late in the solve (least other load), in microseconds."""
     kind = next(kind for kind in KINDS[0][0] if any(name == kind for name, *_ in found))
     begins = sorted(b for name, b, _ in found if name == kind)
     first = min(int(start * len(begins)), len(begins) - products - 1)
@@ -64,7 +64,7 @@ def draw(axes, found, limits, title):
             linewidth=0.8 if label == "product" else 0,
         )
     sums = sorted((max(b, 0), min(e, high - low)) for name, b, e in inside if name == "sum in flight")
-    free = []  # when each line is free again
+    free = []  # the time when each line becomes free
     for b, e in sums:
         line = next((i for i, until in enumerate(free) if until <= b), len(free))
         free[line : line + 1] = [e]
@@ -95,7 +95,7 @@ def main():
         "--work", type=int, default=600, help="microseconds that each product sleeps: local work of a larger problem"
     )
     parser.add_argument(
-        "--from", dest="start", type=float, default=0.3, help="part of the solve that is left out before the picture"
+        "--from", dest="start", type=float, default=0.3, help="fraction of the solve before the picture"
     )
     parser.add_argument("--products", type=int, default=12, help="products in the picture")
     parser.add_argument("--trace", nargs="+", help="draw these traces instead")
@@ -126,7 +126,7 @@ def main():
             draw(axes, found[title], limits[title], title)
         longest = max(high - low for low, high in limits.values())
         for axes in panels[:, 0]:
-            axes.set_xlim(0, longest)  # one scale: what is shorter is faster
+            axes.set_xlim(0, longest)  # the same scale for all
         panels[-1, 0].set_xlabel(
             f"microseconds; {options.products} products"
             + (

@@ -1,12 +1,14 @@
 """Figures 10 to 12 of the paper on pipelined and s-step GMRES, on simulated ranks.
 
-    python bench/papers/001/scale.py [--build build/release] [--ranks 60 120 240] [--cycles 20] [--set key=value ...]
+    python bench/papers/001/scale.py [--build build/release] [--ranks 60 120 240] [--n 1024] [--cycles 20]
+                                     [--set key=value ...] [--json FILE]
 
-Every time is simulated: the shipped solvers run with all their numbers on so many ranks (docs/theory/simulator.md), on the
-machine "tsubame", whose latency and overhead are those of the all-reduce that the paper measured at 240 processes (its Fig. 7)
-and are fitted to no solver. `--set` hands keys on to bench_scale (progress=poll, L=7, GBps=8 ...). Speed-ups are over the paper's
-GMRES (classical Gram-Schmidt, two sums a vector); "over 1 sum" over our best classical one. Source: Yamazaki, Hoemmen,
-Luszczek, Dongarra 2017, doi 10.1109/IPDPSW.2017.65.
+Every time is SIMULATED: the library's solvers run, with all their arithmetic, on that many simulated ranks
+(docs/theory/simulator.md) of the machine "tsubame", whose latency and overhead are those of the all-reduce that the
+paper measured with 240 processes (its Fig. 7); nothing is fitted to a solver. `--set` passes keys on to bench_scale
+(progress=poll, L=7, GBps=8 ...). Speed-ups are relative to the paper's GMRES (classical Gram-Schmidt, two reductions
+per vector), and in the column "over 1 sum" to our best classical one. Source: Yamazaki, Hoemmen, Luszczek, Dongarra
+2017, doi 10.1109/IPDPSW.2017.65.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import pathlib
 import subprocess
 import tempfile
 
-# Seconds of 20 cycles of GMRES(30), 2D Laplace 1024^2, in Fig. 10 (non-blocking sums).
+# Seconds of 20 cycles of GMRES(30), 2D Laplace 1024^2, in Fig. 10 (non-blocking reductions).
 FIGURE_10 = {
     120: {"gmres": 0.40, "pipelined-gmres 2": 0.35, "pipelined-gmres 5": 0.34},
     180: {"gmres": 0.37, "pipelined-gmres 2": 0.28, "pipelined-gmres 5": 0.25},

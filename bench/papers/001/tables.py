@@ -1,12 +1,13 @@
-"""The tables of the paper on pipelined CA-GMRES (Figs. 10, 12, 14 and 16) at what this machine can run, the paper's numbers beside.
+"""The tables of the paper on pipelined CA-GMRES (Figs. 10, 12, 14 and 16) at sizes for this machine, with the paper's
+values.
 
     python bench/papers/001/tables.py [--build build/release] [--ranks 1 2] [--rounds 3] [--only 12] [--json FILE]
 
-Seconds of 20 cycles (Fig. 14: 10) from x = 0, b = 1, one thread a rank unless said; medians of interleaved runs. Paper: Tsubame 2
-with 20 to 300 processes, where a sum costs what a product does; on one machine it does not, and what counts here is the
-traffic of an iteration. So the columns of the paper are printed beside ours and are not comparable with them number by number; the ratio to
-GMRES within a column is the thing to look at. Figs. 11 and 15 are plots without numbers; Fig. 13's matrices are not made here; Figs. 7
-and 8 time a network, of which this machine has none (bench/latency.py hides latency on an artificial wire).
+Seconds of 20 cycles (Fig. 14: 10) from x = 0, b = 1, one thread per rank unless stated; medians of alternating runs.
+Paper: Tsubame 2 with 20 to 300 processes, where a reduction costs as much as a product; on one machine it does not, and
+the memory traffic of an iteration decides. The paper's columns are therefore not directly comparable; compare the
+ratios to GMRES within a column. Figs. 11 and 15 are plots without numbers; the matrices of Fig. 13 are not available
+here; Figs. 7 and 8 measure a network (see bench/latency.py for latency on an artificial link).
 Source: Yamazaki, Hoemmen, Luszczek, Dongarra 2017, doi 10.1109/IPDPSW.2017.65.
 """
 

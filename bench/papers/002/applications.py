@@ -1,9 +1,10 @@
 """Figures 7 and 8 of the paper on s-step bottom solvers: projections of a flame-like flow (LMC) and gravity (Nyx).
 
-Counted, by real solves of every time step, each from the last phi: boxes stay on n^d ranks and are coarsened to 2 cells along an
-axis, as BoxLib does; V-cycles, bottom iterations, failed bottoms. Modelled from these counts: seconds of bottoms and
-solves on n^d ranks, by the constants in figures.py, the work above the bottom as that of the paper's boxes of 64 cells
-along an axis. Of a hybrid run a rank has six cores, so the work above the bottom takes a sixth.
+Counted in real solves of every time step, each starting from the previous phi: V-cycles, iterations and failures of the
+coarsest-level ("bottom") solver. Boxes stay on n^d ranks and are coarsened to 2 cells along an axis, as in BoxLib.
+Modelled from these counts: seconds of bottom solves and whole solves on n^d ranks, by the constants in figures.py,
+where the work above the bottom is that of the paper's boxes of 64 cells along an axis. In a hybrid run a rank has six
+cores, so that this work takes a sixth of the time.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def problem(name: str, n: int, box: int, t: float):
         return problems.gravity(n * box, growth=t, boxes=box)
     axes = 3 if name.endswith("3-D") else 2
     whole = problems.projection(n * box, axes=axes, jump=10, time=t)
-    # The same cells in boxes that stay: one a rank.
+    # The same cells in boxes that are not agglomerated: one per rank.
     cells = mg.cells(whole.A.cells.shape, whole.A.cells.boundary, boxes=box)
     return problems.projection(n * box, axes=axes, jump=10, time=t, cells=cells)
 
@@ -55,7 +56,7 @@ def solved(name: str, n: int, box: int, bottom: str, step: int | None) -> dict:
 
 
 def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figures) -> None:
-    """`figures`: the module with the model."""
+    """`figures`: the module figures.py, with the model."""
     m = figures.MACHINES["fitted"]
     names = ["LMC, 3-D", "LMC, 2-D"] if which == 7 else ["Nyx, 3-D"]
     rows = []
@@ -74,7 +75,7 @@ def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figure
             classical = solved(name, n, box, "bicgstab", None)
             avoiding = solved(name, n, box, "ca-bicgstab", 4)
             ranks, face = n**axes, 8 * 2 ** (axes - 1)
-            sides = axes / 3  # of a box's messages
+            sides = axes / 3  # of a box's messages in three dimensions
             seconds = []
             for total, counts in ((classical, figures.classical_six), (avoiding, figures.s_step(4, True))):
                 sums, halos = counts(total["iterations"], total["solves"])
@@ -83,14 +84,15 @@ def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figure
                     sum(figures.sum_time(m, ranks, size) for size in sums)
                     + sides * sum(figures.halo_time(m, size) for size in scaled)
                 )
-            # Boxes of 64 to 2: five levels above the bottom, an exchange for each half sweep, residual and interpolation.
+            # Boxes of 64 to 2 cells: five levels above the bottom, an exchange for each half sweep, residual and
+            # interpolation.
             halo = sum(
                 (4 * SWEEPS + 2) * sides * figures.halo_time(m, 8 * (64 >> level) ** (axes - 1)) for level in range(5)
             )
             work = figures.V_CYCLE * SWEEPS / 2 * (64**axes * 2**axes / (2**axes - 1)) / (64**3 * 8 / 7)
             row = {"case": name, "ranks": ranks, "classical": classical, "avoiding": avoiding}
             for mode, cores in (("hybrid", 1), ("flat", 6)):
-                # V_CYCLE is that of six cores.
+                # V_CYCLE is measured with six cores.
                 above = [t["cycles"] * (work * cores + halo) for t in (classical, avoiding)]
                 row[mode] = {
                     "bottom": seconds[0] / seconds[1],

@@ -1,20 +1,21 @@
-"""Figures 2 to 8 of the paper on s-step bottom solvers, at what one machine can run.
+"""Figures 2 to 8 of the paper on s-step bottom solvers, at sizes for one machine.
 
-    python bench/papers/002/figures.py [--out FOLDER] [--largest 16] [--figures 3,5,6,7,8] [--box 16]
+    python bench/papers/002/figures.py [--out paper-002] [--largest 8] [--figures 2,6,7,8] [--box 16]
 
-Counted, by real solves: boxes of `--box`^3 cells are dealt to n^3 ranks as the paper does (all of them on this
-machine, in one process: results do not depend on ranks) and coarsened to 4^3, so the bottom has the (4 n)^3 cells
-that it has in the paper (whose boxes of 64^3 have two levels more above it); Helmholtz with triangle wave,
-a = b = 0.9, to 1e-10. Bottom iterations, V-cycles and residuals are what they would be on n^3 ranks with such boxes; sums
-and exchanges follow from them by what one iteration and one block send (asserted by the tests).
+--figures: 2 includes 3 to 5. Counted in real solves: boxes of `--box`^3 cells are distributed over n^3 ranks as in the
+paper (all of them in one process here: results do not depend on ranks) and coarsened to 4^3 cells, so that the bottom
+(the coarsest level) has (4 n)^3 cells as in the paper (whose boxes of 64^3 have two more levels above it); Helmholtz
+with a triangle wave, a = b = 0.9, to 1e-10. Bottom iterations, V-cycles and residuals are those of n^3 ranks with such
+boxes; reductions and exchanges follow from the counts per iteration and block, which the tests check.
 
-Figures 7 and 8: applications.py, and here projections on L-shapes and with larger jumps, one machine's seconds.
+Figures 7 and 8: see applications.py; in addition projections on L-shapes and with larger jumps, in seconds of this
+machine.
 
-Modelled: the time of these sums and exchanges on n^3 ranks. A sum takes log2 P (L + 2 o + G bytes + noise), an
-exchange with six neighbours L + 12 o + 6 G bytes. Constants: those published for the paper's machine, and a set
-that was fitted to its three ratios with a finer model of exchanges. Work within a bottom is left out. The multigrid part is 17 ms a V-cycle of a 64^3 box (12 GB/s). Printed beside the paper's
-own numbers. Source: Williams, Lijewski, Almgren, Van Straalen, Carson, Knight, Demmel 2014, doi
-10.1109/IPDPS.2014.119.
+Modelled: the time of these reductions and exchanges on n^3 ranks. A reduction takes log2 P (L + 2 o + G bytes + noise),
+an exchange with six neighbours L + 12 o + 6 G bytes. Constants: those published for the paper's machine, and a set that
+was fitted to three of its ratios with a finer model of exchanges. Local work of the bottom is not included; the levels
+above take 17 ms per V-cycle of a 64^3 box (12 GB/s). Printed next to the paper's values. Source: Williams, Lijewski,
+Almgren, Van Straalen, Carson, Knight, Demmel 2014, doi 10.1109/IPDPS.2014.119.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from applications import scaling
 from tacit import grid_problems as problems
 from tacit import multigrid as mg
 
-# Seconds: latency, overhead of a message, per byte, noise in a round of a sum.
+# Seconds: latency, overhead of a message, time per byte, noise in a round of a reduction.
 MACHINES = {
     "published": {"L": 1.5e-6, "o": 0.5e-6, "G": 0.33e-9, "noise": 2e-6},
     "fitted": {"L": 1.5e-6, "o": 0.85e-6, "G": 1.4e-9, "noise": 0.0},
@@ -50,7 +51,7 @@ def halo_time(m: dict, size: int) -> float:
     return m["L"] + 12 * m["o"] + 6 * m["G"] * size
 
 
-# Sums (bytes of each) and exchanges (bytes of a face) of so many iterations in so many solves.
+# Reductions (bytes of each) and exchanges (bytes of a face) of a number of iterations in a number of solves.
 def classical_six(iterations: int, solves: int) -> tuple:
     return [8] * (6 * iterations), [FACE] * (2 * iterations)
 
@@ -61,7 +62,7 @@ def classical_ours(iterations: int, solves: int) -> tuple:
 
 def s_step(s: int, pairs: bool):
     def counts(iterations: int, solves: int) -> tuple:
-        # Blocks of 1, 2 .. s first, then of s, in every solve.
+        # In every solve blocks of 1, 2, 4 .. s come first, then blocks of s.
         sums, halos = [], []
         left, each = iterations, max(1, round(iterations / max(1, solves)))
         while left > 0:
@@ -233,7 +234,7 @@ def applications(arguments, out, which: int) -> None:
             else:
                 p = problems.gravity(n, growth=t, boxes=8)
             for b in bottoms:
-                # Boxes of n/8 cells stay where they are: coarsened to boxes of 2.
+                # Boxes of n/8 cells are not agglomerated: they are coarsened to boxes of 2.
                 r = mg.solve(
                     p.A,
                     p.f,
@@ -281,7 +282,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("paper-002"))
     parser.add_argument("--largest", type=int, default=8, help="n of n^3 boxes; 16 takes 3 GB and a minute")
     parser.add_argument("--box", type=int, default=16)
-    parser.add_argument("--figures", default="2,6,7,8", help="2 stands for 2 to 5")
+    parser.add_argument("--figures", default="2,6,7,8", help="2 includes 3 to 5")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     wanted = given.figures.split(",")

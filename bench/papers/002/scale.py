@@ -1,13 +1,14 @@
 """The bottom solver of the paper on s-step methods, on simulated ranks.
 
     python bench/papers/002/scale.py [--build build/release] [--ranks 512 4096] [--machines hopper fitted modern]
-                                     [--whole 512:16] [--set key=value ...]
+                                     [--whole 512:16] [--set key=value ...] [--json FILE]
 
-Every time is simulated: the shipped solvers run with all their numbers, a box of 4^3 cells a rank (docs/theory/simulator.md). The
-paper: s = 4, products one by one, 4.2 times as fast as BiCGStab with six sums at 4096 ranks, the whole solve nearly 2.5
-times. Set "fitted" was fitted to that 4.2 and two more ratios (by a simpler model), "hopper" to nothing. `--whole P:EDGE`: whole
-truncated V-cycles with boxes of EDGE^3 a rank (the paper's have 64^3, whose levels above cost more, which lowers
-what the bottom can gain). Source: Williams et al. 2014, doi 10.1109/IPDPS.2014.119.
+Every time is SIMULATED: the library's solvers run, with all their arithmetic and a box of 4^3 cells per rank
+(docs/theory/simulator.md). The paper: s = 4 with single products is 4.2 times as fast as BiCGStab with six reductions
+at 4096 ranks, and the whole solve nearly 2.5 times. The machine "fitted" was fitted to that 4.2 and two more ratios (by
+a simpler model), "hopper" to none of them. `--whole P:EDGE`: whole solves with truncated V-cycles and boxes of EDGE^3
+cells per rank (the paper's have 64^3, whose upper levels cost more, so that a faster bottom gains less). Source:
+Williams et al. 2014, doi 10.1109/IPDPS.2014.119.
 """
 
 import argparse

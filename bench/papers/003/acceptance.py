@@ -1,10 +1,12 @@
-"""What has to hold of projectors, reconstructions and sparse networks: a line for each, with the figure and whether it stands.
+"""Requirements on projectors, reconstructions and sparse networks: a line for each with the measured value and the
+verdict.
 
     python bench/papers/003/acceptance.py --data FOLDER [--tests 1,2,..] [--small]
 
 FOLDER holds tomography/ (ADS1, CDS1, tooth.h5, tooth_gridrec.npz, tomopy_golden.npz, cgls_reference.csv) and inference/
-(radixnet_1024.py and .npz, oracle_1024.npz, mnist_train.npz). --small leaves out the projector of 720 x 512. Reference residuals: the
-same iteration on the matrix of another program in double precision. Exit code 1 where something does not stand.
+(radixnet_1024.py and .npz, oracle_1024.npz, mnist_train.npz). --small leaves out the projector of 720 x 512. Reference
+residuals: the same iteration with the matrix of another program, in double precision. Exit code 1 if a requirement is
+not met.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import numpy as np
 import tacit
 from tacit import inference, tomography
 
-ELLIPSES = (  # Shepp and Logan's head with higher contrast: value, half axes, centre, degrees
+ELLIPSES = (  # Shepp-Logan phantom with higher contrast: value, half axes, centre, degrees
     (1.0, 0.69, 0.92, 0, 0, 0), (-0.8, 0.6624, 0.874, 0, -0.0184, 0), (-0.2, 0.11, 0.31, 0.22, 0, -18),
     (-0.2, 0.16, 0.41, -0.22, 0, 18), (0.1, 0.21, 0.25, 0, 0.35, 0), (0.1, 0.046, 0.046, 0, 0.1, 0),
     (0.1, 0.046, 0.046, 0, -0.1, 0), (0.1, 0.046, 0.023, -0.08, -0.605, 0), (0.1, 0.023, 0.023, 0, -0.606, 0),
@@ -38,7 +40,7 @@ def angles_of(count):
 
 
 def head(n, samples=4):
-    """The head with row 0 on top."""
+    """The phantom as an image with row 0 on top."""
     c = (np.arange(n * samples) + 0.5) / (n * samples) * 2 - 1
     x, y = np.meshgrid(c, -c)
     p = np.zeros_like(x)
@@ -50,7 +52,7 @@ def head(n, samples=4):
 
 
 def sinogram_of_head(n, theta, samples=4):
-    """Exact line integrals, the mean of some in each bin."""
+    """Exact line integrals, averaged over several rays in each bin."""
     r = ((np.arange(n * samples) + 0.5) / samples - n / 2) / (n / 2)
     out = np.zeros((len(theta), n * samples))
     for row, t in zip(out, theta.astype(float), strict=True):
@@ -153,7 +155,7 @@ def halves(sets, o):
         full = {k: residuals(b, t, "float32", k)[0][-1] for k in range(8, 25, 4)}
         for option in ({"values": "float16"}, {"vectors": "float16"}, {"values": "float16", "vectors": "float16"},
                        {"vectors": "bfloat16"}):  # fmt: skip
-            # Judged by the unrounded matrix, as the images are.
+            # Residuals are computed with the unrounded matrix, like the images' errors.
             P = tomography.projector(t, 256)
             worst, text = 0.0, []
             for k in range(8, 25, 4):

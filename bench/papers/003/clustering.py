@@ -1,13 +1,14 @@
-"""Orders without geometry: reuse, padding and seconds of clusterings of a projector whose rays and pixels were shuffled; the open
-question beside figure 5 of the proposal on hierarchical sparse operations.
+"""Orders without geometry: reuse, padding and seconds of clusterings of a projector with shuffled rays and pixels; an
+open question related to figure 5 of the proposal on hierarchical sparse operations.
 
-    python bench/papers/003/clustering.py [--size 256] [--angles 360] [--block 1024] [--ways spectral,greedy,metis] [--columns 16]
+    python bench/papers/003/clustering.py [--size 256] [--angles 360] [--block 1024] [--ways spectral] [--columns 16]
 
-For Hilbert's order (which knows the geometry), the shuffled matrix and each clustering of it: reuse of a staged column in blocks
-of 128 and of `block` rows, stages of a block and entries over nonzeros after padding warps of 32 rows (buffers of 48 KB, `columns`
-columns of floats), all of A / A^T; seconds of the clustering by the clock and of the processors; Gflop/s of A stored so.
-Source: Hidayetoglu, Hierarchical Computation and Communication for Distributed Sparse Operations on Supercomputers with Multi-GPU
-Nodes (2021), section 2.5 and figure 5.
+--ways: a list of spectral, greedy, metis. For the Hilbert order (which uses the geometry), the shuffled matrix and each
+clustering of it: reuse of a staged column in blocks of 128 and of `block` rows, stages per block, and entries over
+nonzeros after padding to warps of 32 rows (buffers of 48 KB, `columns` columns of floats), all for A / A^T; wall and
+CPU seconds of the clustering; Gflop/s of A stored in this order.
+Source: Hidayetoglu, Hierarchical Computation and Communication for Distributed Sparse Operations on Supercomputers with
+Multi-GPU Nodes (2021), section 2.5 and figure 5.
 """
 
 import argparse

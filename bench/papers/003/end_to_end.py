@@ -1,12 +1,14 @@
-"""Where the time of a reconstruction over ranks goes, by precision: figure 8 of the proposal on hierarchical sparse operations.
+"""The parts of a reconstruction's time on several ranks, by precision: figure 8 of the proposal on hierarchical sparse
+operations.
 
-    python bench/papers/003/end_to_end.py [--sizes 128,180 256,360] [--ranks 8] [--groups 2,4] [--columns 4] [--iterations 10]
-                                          [--out FOLDER]
+    python bench/papers/003/end_to_end.py [--sizes 128,180 256,360] [--ranks 8] [--groups 2,4] [--columns 4]
+                                          [--iterations 10] [--out FOLDER]
 
-CGLS of some slices on ranks that are threads of this process, which share its cores: seconds are those of all ranks added up.
-For double (float64), single (float32) and mixed precision (float32 sums, float16 values and vectors), with direct and with
-hierarchical sums: seconds of products (kernel), of sums over ranks and of waiting, of all the rest; MB that leave nodes (groups of
-the last size) in a product. (Paper, 24 and 768 GPUs: hierarchical sums take 60 % off communication and 50 % off the whole.)
+CGLS of several slices on ranks that are threads of this process and share its cores: seconds are sums over the ranks.
+For double (float64), single (float32) and mixed precision (float32 sums, float16 values and vectors), with direct and
+with hierarchical reductions: seconds of products (kernel), of reductions, of waiting, and of everything else; MB that
+leave nodes (groups of the last size) in a product. (Paper, 24 and 768 GPUs: hierarchical reductions save 60 % of the
+communication time and 50 % of the total.)
 """
 
 import argparse
@@ -31,7 +33,7 @@ COLOURS = {"products": "#2b6cb0", "sums": "#c53030", "rest": "#a0aec0"}
 
 
 def covered(spans):
-    """The length of a union of intervals: what is waited for within a sum counts once."""
+    """The length of a union of intervals: waiting inside of a reduction counts once."""
     total, end = 0.0, -np.inf
     for first, last in sorted(spans):
         total += max(0.0, last - max(first, end))

@@ -1,12 +1,14 @@
-"""What sums over ranks move, directly and by levels: figures 9 to 11 of the proposal on hierarchical sparse operations.
+"""Volume of reductions over ranks, directly and by levels: figures 9 to 11 of the proposal on hierarchical sparse
+operations.
 
-    python bench/papers/003/hierarchy.py [--size 256] [--angles 360] [--ranks 24] [--groups 3,6] [--columns 4] [--order hilbert]
-                                         [--time] [--out FOLDER]
+    python bench/papers/003/hierarchy.py [--size 256] [--angles 360] [--ranks 24] [--groups 3,6] [--columns 4]
+                                         [--order hilbert] [--time] [--out FOLDER]
 
-Ranks are threads of this process. Prints values a column by level (those that stay on their rank included), what crosses nodes,
-and, with --time, seconds of one product in each part for float64, float32 and float16 values; draws the rays of which ranks, sockets
-and nodes hold partial sums (figure 9) and who sends how much to whom, by level (figure 10). Ranks stand for the paper's GPUs. (Paper, 24 GPUs of 4 nodes: 1.35 GB -> 768 MB within sockets -> 492 MB within nodes, 64 %
-less between nodes.)
+Ranks are threads of this process and stand for the paper's GPUs. Prints the values per column by level (including those
+that stay on their rank), the values that cross nodes, and, with --time, seconds of the parts of one product for
+float64, float32 and float16 values; draws the rays of which ranks, sockets and nodes hold partial sums (figure 9) and
+the volume between ranks, by level (figure 10). (Paper, 24 GPUs of 4 nodes: 1.35 GB -> 768 MB within sockets -> 492 MB
+within nodes, 64 % less between nodes.)
 """
 
 import argparse
@@ -36,7 +38,7 @@ def main():
     angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
     groups = tuple(int(g) for g in o.groups.split(","))
 
-    # Who touches which rows: every column belongs to the rank that owns it.
+    # The rows that each rank touches; every column belongs to the rank that owns it.
     P = tomography.projector(angles, o.size, order=o.order, format="list")
     whole = P.operator.to_scipy()
     m, n = whole.shape
@@ -60,7 +62,7 @@ def main():
         )
     print("  paper: 1.35 GB, 768 MB (43 % fewer), 492 MB (64 % fewer)")
 
-    # The same from the library's own plans, on ranks that are threads; results equal the direct ones.
+    # The same from the library's own plans, on ranks that are threads; the results equal the direct ones.
     x = np.random.default_rng(0).random((o.columns, o.size, o.size)).astype(np.float32)
 
     def rank(comm, hierarchical):
@@ -80,7 +82,7 @@ def main():
     difference = np.abs(direct[0] - hierarchical[0]).max() / np.abs(direct[0]).max()
     print(f"  hierarchical - direct: {difference:.1e} of the largest value")
 
-    # Who sends how much to whom.
+    # The volume from each rank to each other one.
     figure, axes = plt.subplots(1, 1 + len(groups) + 1, figsize=(5 * (2 + len(groups)), 4.6))
 
     def draw(place, held, inner, outer, title):
@@ -105,7 +107,7 @@ def main():
     figure.savefig(path, dpi=110)
     print(f"drawn in {path}")
 
-    # Rays of which some rank, some group, holds a partial sum, where they lie in the sinogram.
+    # The rays of which a rank or a group holds a partial sum, in the sinogram.
     figure, axes = plt.subplots(1, 2 + len(groups), figsize=(4.6 * (2 + len(groups)), 4.6))
     rays = np.empty(m, int)
     rays[P.ray_order] = np.arange(m)
@@ -129,7 +131,7 @@ def main():
     print(f"drawn in {path}")
 
     if o.time:
-        # A trace of some products: where the time of all ranks goes (they share the cores of this machine).
+        # A trace of some products: the parts of all ranks' time (they share the cores of this machine).
         def traced(comm, dtype, values):
             P = tomography.projector(
                 angles, o.size, order=o.order, groups=groups, comm=comm, dtype=dtype, values=values, format="list"

@@ -1,11 +1,14 @@
-"""Products of minibatches that hide each other's sums: figure 12 of the proposal on hierarchical sparse operations.
+"""Products in minibatches that overlap with each other's reductions: figure 12 of the proposal on hierarchical sparse
+operations.
 
-    python bench/papers/003/pipelining.py [--size 128] [--angles 180] [--ranks 4] [--groups 2] [--columns 32] [--minibatch 0,8] [--out FOLDER]
+    python bench/papers/003/pipelining.py [--size 128] [--angles 180] [--ranks 4] [--groups 2] [--columns 32]
+                                          [--minibatch 0,8] [--out FOLDER]
 
-Ranks are threads of this process. For every size of the minibatch (0: all columns at once) a trace of a few products is taken,
-drawn for rank 0 (products, parts of sums, waiting) and written for ui.perfetto.dev; prints the seconds of a product and how many of
-its minibatches are multiplied while sums are under way. (Paper: about 30 % less end to end on 768 GPUs,
-whose messages travel between nodes; here they cost a copy in memory, so that what is shown is the order of work, not a gain.)
+Ranks are threads of this process. For every size of the minibatch (0: all columns at once) a trace of a few products is
+recorded, drawn for rank 0 (products, parts of reductions, waiting) and written for ui.perfetto.dev. Prints the seconds
+of a product and how many of its minibatches are multiplied while reductions are in flight. (Paper: about 30 % less in
+total on 768 GPUs, whose messages travel between nodes; here a message is a copy in memory, so that the order of work is
+shown, but no gain.)
 """
 
 import argparse

@@ -1,10 +1,11 @@
-"""What 16 bits and gradients kept orthogonal do to CGLS: squared residuals, judged by the unrounded matrix, in one run.
+"""Effects of 16-bit storage and of reorthogonalised gradients on CGLS: squared residuals with the unrounded matrix, in
+one run.
 
     python bench/papers/003/precision.py --data FOLDER [--sets SL256,ADS1] [--kept 0,1,5]
 
-FOLDER holds tomography/. For every storage and number of gradients that later ones are kept orthogonal to: |b - A x|^2 after 8, 12,
-16, 20 and 24 iterations, then each over that of floats with as many kept gradients, and over that of doubles in exact arithmetic's
-place (all gradients kept).
+FOLDER holds tomography/. For every storage format and number of kept gradients, to which later ones are orthogonalised:
+|b - A x|^2 after 8, 12, 16, 20 and 24 iterations, then the ratios to float with the same number of kept gradients, and
+to double with all gradients kept, which represents exact arithmetic.
 """
 
 import argparse

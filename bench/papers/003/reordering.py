@@ -1,12 +1,12 @@
-"""How often a staged column is used, in natural and in Hilbert order: figure 5 of the proposal on hierarchical sparse operations.
+"""Reuse of staged columns in natural and in Hilbert order: figure 5 of the proposal on hierarchical sparse operations.
 
     python bench/papers/003/reordering.py [--size 16] [--angles 16] [--rows 32] [--large 256,360] [--out FOLDER]
 
-Draws the matrix of a small projector (a) as it is, with (b) rows, (c) columns, (d) both along Hilbert curves, and prints the
-reuse in blocks of `rows` rows: entries over distinct columns of a block. (Paper: 256 x 256, 93.59 % sparse, 32 rows a block, reuse
-2.52 -> 4.44; its geometry is not said.) Then the reuse of a larger one, both ways.
-Source: Hidayetoglu, Hierarchical Computation and Communication for Distributed Sparse Operations on Supercomputers with Multi-GPU
-Nodes (2021), figure 5.
+Draws the matrix of a small projector (a) in natural order, with (b) rows, (c) columns, (d) both in Hilbert order, and
+prints the reuse in blocks of `rows` rows: entries over distinct columns of a block. (Paper: 256 x 256, 93.59 % sparse,
+32 rows per block, reuse 2.52 -> 4.44; its geometry is not stated.) Then the reuse of a larger matrix in both orders.
+Source: Hidayetoglu, Hierarchical Computation and Communication for Distributed Sparse Operations on Supercomputers with
+Multi-GPU Nodes (2021), figure 5.
 """
 
 import argparse

@@ -1,14 +1,17 @@
-"""Products, sums and messages on simulated GPUs in sockets and nodes: figures 8, 11 and 12 of the proposal on hierarchical sparse
-operations. Simulated: products, sums and messages are the shipped ones, only time is made up by the model that is printed.
+"""Products, reductions and messages on simulated GPUs in sockets and nodes: figures 8, 11 and 12 of the proposal on
+hierarchical sparse operations. SIMULATED: the library's products, reductions and messages run; times come from the
+model that is printed.
 
-    python bench/papers/003/simulated.py [--program build/release/bench/bench_simulated_tomography] [--size 256] [--angles 360]
-                                         [--scans 24,12,12:2048 96,48,48:6613] [--columns 32] [--minibatch 8] [--out FOLDER]
+    python bench/papers/003/simulated.py [--program build/release/bench/bench_simulated_tomography] [--size 256]
+                                         [--angles 360] [--scans 24,12,12:2048 96,48,48:6613] [--columns 32]
+                                         [--minibatch 8] [--products 61] [--slices 1792] [--out FOLDER]
 
-A scan is ranks for double, single and mixed precision (float16 values and vectors, floats added and sent), and the bins that it
-stands for: a scan of --size bins whose machine is scaled so that products and sums take what they would at that size. Seconds are
-those of a scan of all its slices on as many GPUs as double precision takes: where a precision needs fewer to hold the matrix, the
-others work on slices of their own. (Paper, 24 and 768 V100: hierarchical sums take some 60 % off the time between nodes, add
-4.1 % within sockets and 0.95 % within nodes, and take 45 to 50 % off the whole; pipelining another 30 %.)
+A scan is given by its ranks for double, single and mixed precision (float16 values and vectors; floats are summed and
+sent), and the number of bins that it models: a scan of --size bins, with a machine scaled so that products and
+reductions take as long as at that size. Seconds are for all slices of a scan on as many GPUs as double precision uses:
+where a precision needs fewer to hold the matrix, the others process other slices. (Paper, 24 and 768 V100: hierarchical
+reductions save about 60 % of the time between nodes, add 4.1 % within sockets and 0.95 % within nodes, and save 45 to
+50 % of the total; pipelining another 30 %.)
 """
 
 import argparse
@@ -35,7 +38,7 @@ def run(o, precision, ranks, groups, like, minibatch=0, spans=None):
     if done.returncode:
         raise SystemExit(done.stderr)
     found = json.loads(done.stdout)
-    # Level by level, from the inside out; the last one is between nodes.
+    # Levels from the innermost to the outermost, which is between nodes.
     names = list(COLOURS)[1:]
     names = names[-1:] if not groups else names
     found["levels"] = dict(zip(names, found["levels"], strict=True))
@@ -65,7 +68,7 @@ def main():
               f"{o.products} products of {o.slices} slices on {ranks[0]} GPUs")  # fmt: skip
         bars, volumes, kept = [], [], {}
         for precision, count in zip(PRECISIONS, ranks, strict=True):
-            # The other GPUs work on other slices.
+            # The other GPUs process other slices.
             whole = o.products * o.slices / o.columns * count / ranks[0]
             for groups, how, minibatch in (
                 ("", "direct", 0),

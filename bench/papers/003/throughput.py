@@ -1,13 +1,16 @@
-"""Throughput by register tile and by network: figures 2 and 4 of the proposal on hierarchical sparse operations, on this processor.
+"""Throughput by register tile and by network: figures 2 and 4 of the proposal on hierarchical sparse operations, on
+this processor.
 
-    python bench/papers/003/throughput.py [--size 256] [--angles 360] [--tiles 8,16,32,48,64,96,128] [--panels 16,32,..] [--out FOLDER]
+    python bench/papers/003/throughput.py [--size 256] [--angles 360] [--tiles 8,16,32,48,64,96,128] [--panels 16,32,..]
+                                          [--neurons 1024,4096] [--repeat 3] [--out FOLDER]
 
-(4a-c) G edges a second (entries times columns) of A with as many columns at once as the register tile holds, list and bitmap,
-float32 and float16 values; SciPy beside; of rays and pixels in their natural order, tiled and as Tacit's own csr operator. (4d-f) G
-edges a second of RadiX-Nets of 120 layers by images that are worked on together. (2a) the best of 4a over SciPy's product, the paper's
-ratios to cuSPARSE beside. (2b) latency of the networks through the fused product and through SciPy's product and a separate activation,
-2048 images of random bits. (Paper: P100, V100, A100: tiled ELL 4.69, 1.81, 2.79 times cuSPARSE; fused inference 3.39 times and up to
-two orders of magnitude; the best factor depends on the size, a sharp drop above 29 columns.)
+(4a-c) 1e9 edges per second (entries times columns) of A with as many columns as the register tile holds, list and
+bitmap, float32 and float16 values; SciPy for comparison; with rays and pixels in natural order, tiled and as Tacit's
+csr operator. (4d-f) 1e9 edges per second of RadiX-Nets with 120 layers by the number of images that are processed
+together. (2a) The best of 4a over SciPy's product, with the paper's ratios to cuSPARSE. (2b) Latency of the networks
+with the fused product and with SciPy's product and a separate activation, for 2048 images of random bits. (Paper: P100,
+V100, A100: tiled ELL 4.69, 1.81, 2.79 times cuSPARSE; fused inference 3.39 times and up to two orders of magnitude; the
+best factor depends on the size, with a sharp drop above 29 columns.)
 """
 
 import argparse
@@ -27,7 +30,7 @@ PAPER = {"P100": 4.69, "V100": 1.81, "A100": 2.79}  # tiled ELL over cuSPARSE
 
 
 def product_rates(apply, nnz, columns, tiles, repeat):
-    """G edges a second; `apply` multiplies an array of columns."""
+    """1e9 edges per second; `apply` multiplies an array of columns."""
     rates = []
     for k in tiles:
         x = np.random.default_rng(0).random((columns, k), np.float32)
@@ -72,7 +75,7 @@ def main():
     tell("SciPy (one thread)", tiles, plain, "s--")
     best, at = max((max(r), n) for n, r in curves.items())
     print(f"figure 2a: {at} {best:.1f}, SciPy {max(plain):.1f} G edges/s: {best / max(plain):.2f} times")
-    # Rays and pixels as they are numbered: the tuner may fall back to the plain form.
+    # Rays and pixels in natural order: the tuner may choose the plain format.
     natural = tomography.projector(angles, o.size, order="natural", columns=32, tune=True).operator
     found = product_rates(natural.__matmul__, natural.nnz, a.shape[1], tiles, o.repeat)
     tell(f"natural order, tuned ({natural.storage.split(',')[0]})", tiles, found, "^-")
@@ -94,7 +97,7 @@ def main():
     sizes = [int(n) for n in o.neurons.split(",")]
     for neurons in sizes:
         net = inference.radixnet(neurons, 120)
-        block = int(np.log2(neurons / inference.CLASS))  # layers, after which they repeat
+        block = int(np.log2(neurons / inference.CLASS))  # the period of the layers
         layers = [inference.radixnet_layer(k, neurons).T.tocsr() for k in range(block)]
         images = rng.random((2048, neurons)) < 0.12
         bits = np.packbits(images, axis=1)

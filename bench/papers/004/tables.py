@@ -1,18 +1,19 @@
-"""Tables 1 to 5 of Stoyanov and Pfreundt (2014) at what this machine can run, PETSc and the paper's figures beside.
+"""Tables 1 to 5 of Stoyanov and Pfreundt (2014) at sizes for this machine, with PETSc and the paper's values.
 
-    python bench/papers/004/tables.py [--n 129] [--tables 1 3 4] [--iterations 60] [--rounds 3] [--build build/release]
+    python bench/papers/004/tables.py [--n 129] [--tables 1 3 4] [--iterations 60] [--rounds 3] [--ranks 1 2]
+                                      [--build build/release] [--json FILE]
 
---n: nodes along an edge, walls included (the paper: 257, 301, 501). Tables 3 to 5: every figure is the least time over
---rounds of --iterations less that of a quarter of them, both in one process (what a solve costs once drops out), the rows of a
-table in turn; multiplied by the paper's number of iterations. Left out, --iterations and --rounds are 60 and 3, or, above 161
-nodes, 12 and 1: at 257 table 4 takes some ten minutes, nearly all of it to make the matrices. Rows whose halo is found by
-trying are tried before the clock starts. PETSc runs the same rows on the same ranks, with the preconditioner written out;
-residuals of both are compared.
+--n: nodes along an edge, including the boundary (the paper: 257, 301, 501). Tables 3 to 5: every time is the least over
+--rounds of the time of --iterations minus that of a quarter of them, both in one process (which removes the fixed cost
+of a solve), the rows of a table in alternating runs; scaled to the paper's number of iterations. Defaults of
+--iterations and --rounds: 60 and 3, or 12 and 1 above 161 nodes: at 257, table 4 takes about ten minutes, most of which
+is spent on assembly. Automatic choices of halo paths and schedules are completed before the clock starts. PETSc runs
+the same rows on the same ranks, with the preconditioner written out; the residuals of both are compared.
 
-tables 1 and 2: cg, the product synchronous (SS), asynchronous with a static split (AS), with jobs (AD), overlapped, and as Tacit
-does it by itself (auto): all in one process, in turn, medians; on 2 ranks x 1 thread, 1 rank x 2 threads (which has no halo) and
-2 ranks x 2 threads. Table 3: cg beside PETSc's. Tables 4 and 5: Jacobi-Richardson stored, matrix-free, and with several sweeps
-in one pass, beside PETSc's.
+Tables 1 and 2: cg with the schedules synchronous (SS), asynchronous with a static split (AS), with jobs (AD),
+overlapped, and Tacit's default (auto) on 2 ranks x 1 thread and 2 ranks x 2 threads: all in one process, alternating,
+medians; and csr on 1 rank x 2 threads, which has no halo. Table 3: cg compared with PETSc. Tables 4 and 5: Jacobi-
+Richardson with a stored matrix, matrix-free, and with several sweeps in one pass, compared with PETSc.
 """
 
 import json
@@ -70,7 +71,7 @@ class Table:
         )
 
     def rows(self, rows, base=None):
-        """rows: (name, program, ranks, threads, words); all in turn."""
+        """Runs all rows, each (name, program, ranks, threads, words), in every round."""
         least = {}  # seconds by row and iterations
         residuals = {}
         for round_ in range(self.options.rounds):
@@ -99,7 +100,7 @@ class Table:
         return results
 
     def schedules(self):
-        """cg by every schedule."""
+        """Runs cg with every schedule."""
         o, results = self.options, []
         names = {"synchronous": "SS", "split": "AS", "jobs": "AD", "overlapped": "overlapped", "auto": "auto"}
         rounds = max(3, 5 * o.rounds)
@@ -131,12 +132,12 @@ def main():
     o.rounds = o.rounds or (1 if large else 3)
     n, k = o.n - 2, o.iterations
     some = f"{max(1, k // 4)},{k}"
-    # Sweeps are so much shorter that more of them are timed, in whole passes of six; k are done for the residual.
+    # Sweeps are much shorter, so more of them are timed, in whole passes of six; the residual is that after k of them.
     passes = f"{k}," + (f"{k + 48},{k + 168}" if large else f"{k + 60},{k + 420}")
     has_petsc = (o.build / "bench/petsc_solve").exists()
     both = {}
 
-    # Paths are tried at the 65th exchange; schedules while some 150 products are made, which a large matrix has no time for.
+    # Paths are measured at the 65th exchange; schedules during about 150 products, too many for a large matrix.
     tried = ["warm=70", "schedule=overlapped"] if large else ["warm=250"]
 
     def tacit(name, method, precond, ranks, threads, *words, timed=some):
