@@ -31,13 +31,17 @@ CASES = [
     ("hex3", 48, "product", "product", "none", 30),
     ("tet3", 56, "product", "product", "none", 30),
     ("hex3", 48, "cg", "cg", "none", 30),
+    # Restricted additive Schwarz with one level of overlap, ILU(0) inside: the default of both.
+    ("2d5", 512, "gmres", "gmres", "schwarz", 60),
 ]
+PETSC_PRECONDS = {"schwarz": "asm"}  # PETSc's names where they differ
 PETSC_SETTINGS = {
     "aij": [],
     "sell": ["-mat_type", "sell"],
     "aij, fused": ["-ksp_cg_single_reduction"],
     "baij": ["-mat_type", "baij"],
     "baij, fused": ["-mat_type", "baij", "-ksp_cg_single_reduction"],
+    "aij, right": ["-ksp_pc_side", "right"],  # Tacit's side
 }
 
 
@@ -49,25 +53,32 @@ def run(mpiexec, ranks, program, arguments):
     return harness.facts([mpiexec, "--bind-to", "core", "-n", ranks, program, *arguments], **more)
 
 
-def settings_for(problem, method):
-    """The PETSc settings that apply to this problem and method."""
+def settings_for(problem, method, precond):
+    """The PETSc settings that apply to this problem, method and preconditioner."""
+    if precond == "schwarz":
+        return {"aij, right": PETSC_SETTINGS["aij, right"]}
     blocks = problem in ("hex3", "tet3")
     return {
-        k: v for k, v in PETSC_SETTINGS.items() if ("fused" not in k or method == "cg") and ("baij" not in k or blocks)
+        k: v
+        for k, v in PETSC_SETTINGS.items()
+        if "right" not in k and ("fused" not in k or method == "cg") and ("baij" not in k or blocks)
     }
 
 
 def compare(case, ranks, options, mpiexec):
     problem, n, method, ksp, precond, iterations = case
-    programs = {"tacit": ["bench_solve", method, []]}
-    programs |= {name: ["petsc_solve", ksp, words] for name, words in settings_for(problem, method).items()}
+    programs = {"tacit": ["bench_solve", method, precond, []]}
+    pc = PETSC_PRECONDS.get(precond, precond)
+    programs |= {
+        name: ["petsc_solve", ksp, pc, words] for name, words in settings_for(problem, method, precond).items()
+    }
     runs = harness.turns(
         options.rounds,
         {
-            name: lambda program=program, its=its, words=words: run(
-                mpiexec, ranks, options.build / "bench" / program, [problem, n, its, precond, iterations, 3, *words]
+            name: lambda program=program, its=its, pc=pc, words=words: run(
+                mpiexec, ranks, options.build / "bench" / program, [problem, n, its, pc, iterations, 3, *words]
             )
-            for name, (program, its, words) in programs.items()
+            for name, (program, its, pc, words) in programs.items()
         },
     )
     mine, last = runs["tacit"][-1], {name: found[-1] for name, found in runs.items()}
@@ -103,11 +114,11 @@ def compare(case, ranks, options, mpiexec):
 
 def main():
     parser = harness.parser(__doc__, build=True, rounds=5, ranks=(1, 2))
-    parser.add_argument("--only", help="PROBLEM:METHOD")
+    parser.add_argument("--only", help="PROBLEM:METHOD or PROBLEM:METHOD:PRECONDITIONER")
     options = parser.parse_args()
     if not (options.build / "bench/petsc_solve").exists():
         sys.exit(f"{options.build}/bench/petsc_solve is missing: install petsc-dev and build with -DTACIT_BENCH=ON")
-    cases = [c for c in CASES if options.only in (None, f"{c[0]}:{c[2]}")]
+    cases = [c for c in CASES if options.only in (None, f"{c[0]}:{c[2]}", f"{c[0]}:{c[2]}:{c[4]}")]
     bandwidth = {n: harness.facts([options.build / "bench/bench_bandwidth"], threads=n) for n in (1, 2)}
     print(f"read bandwidth: {bandwidth[1]['read_GB_per_s']} GB/s with 1 thread, {bandwidth[2]['read_GB_per_s']} with 2")
     print(

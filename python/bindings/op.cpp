@@ -2,11 +2,13 @@
 #include "described.hpp"
 
 #include <nanobind/stl/complex.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/io/petsc_binary.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 
@@ -47,28 +50,16 @@ op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, con
           " values");
   op::Rows<T> rows;
   rows.start.reserve(std::size_t(end - begin) + 1);
-  const Index entries = s[end - first] - s[begin - first];
-  if (entries > 0 && std::size_t(entries) <= value.size()) rows.column.reserve(entries), rows.value.reserve(entries);
-  std::vector<std::pair<Global, T>> row;
   for (Global i = begin - first; i < end - first; ++i) {
     require(s[i] >= 0 && s[i] <= s[i + 1] && std::size_t(s[i + 1]) <= value.size(), "the row pointers of row ",
             first + i, " are ", s[i], " and ", s[i + 1], " in a matrix of ", value.size(), " entries");
-    bool ascending = true;
-    for (Index k = s[i] + 1; k < s[i + 1]; ++k) ascending = ascending && c[k - 1] < c[k];
-    if (ascending) {
-      rows.column.insert(rows.column.end(), c + s[i], c + s[i + 1]);
-      rows.value.insert(rows.value.end(), v + s[i], v + s[i + 1]);
-    } else {
-      row.clear();
-      for (Index k = s[i]; k < s[i + 1]; ++k) row.emplace_back(c[k], v[k]);
-      std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      const std::size_t from = rows.column.size();
-      for (const auto& [col, val] : row) {
-        if (rows.column.size() > from && rows.column.back() == col) rows.value.back() += val;
-        else rows.column.push_back(col), rows.value.push_back(val);
-      }
-    }
-    rows.start.push_back(Global(rows.column.size()));
+    rows.start.push_back(Global(s[i + 1] - s[begin - first]));
+  }
+  if (begin < end) {
+    const Index from = s[begin - first], to = s[end - first];
+    rows.column.assign(c + from, c + to);
+    rows.value.assign(v + from, v + to);
+    op::sort_rows(rows);
   }
   return rows;
 }
@@ -372,6 +363,18 @@ void bind_scalar(nb::module_& m) {
   };
   from_rows(std::int32_t{});
   from_rows(std::int64_t{});
+
+  // The Mat of a PETSc file; each rank reads its own rows.
+  m.def(named<T>("read_petsc").c_str(),
+        [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const std::filesystem::path& path) {
+          return together(comm, [&] {
+            const auto [range, domain] = spaces(comm, rows, columns);
+            auto read = io::read_petsc_rows<T>(path, range.begin(), range.end());
+            op::Rows<T> mine{std::move(read.start), std::move(read.column), std::move(read.value)};
+            op::sort_rows(mine);
+            return std::make_shared<Matrix>(range, domain, std::move(mine));
+          });
+        });
 
   m.def(named<T>("assemble").c_str(),
         [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const Elements<Global>& row,

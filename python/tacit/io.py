@@ -48,6 +48,14 @@ class Share(NamedTuple):
     parsed: int  #: entries of the file that were read for this share
 
 
+class Rows(NamedTuple):
+    """Compressed rows: row i has value[start[i]:start[i + 1]] in these columns; in any order, duplicates are added."""
+
+    start: Array  #: int32 or int64, as `column`
+    column: Array
+    value: Array
+
+
 def _refuse(path: str, text: str) -> NoReturn:
     raise _core.InputError(f"{path}: {text}")
 
@@ -140,20 +148,25 @@ def _open_npz(path: str) -> dict[str, Array]:
     return arrays
 
 
-def _integers(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> npt.NDArray[np.int64]:
+def _indices(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> Array:
+    """A list of integers from low to high, as they are stored."""
     if name not in arrays:
         _refuse(path, f"expected an array {name}; found {', '.join(sorted(arrays)) or 'none'}")
     array = arrays[name]
     if array.ndim != 1 or array.dtype.kind not in "iu":
         _refuse(path, f"{name} has shape {array.shape} and type {array.dtype}; a list of integers is needed")
-    wrong = np.flatnonzero((array < low) | (array > high))
-    if len(wrong):
+    if len(array) and (array.min() < low or array.max() > high):
+        wrong = np.flatnonzero((array < low) | (array > high))
         _refuse(path, f"{name}[{wrong[0]}] is {array[wrong[0]]}; it runs from {low} to {high}")
-    return array.astype(np.int64)
+    return array
 
 
-def _npz_entries(path: str) -> tuple[int, int, Share]:
-    """All entries of a matrix in the layout of scipy.sparse.save_npz: csr, csc, coo, bsr or dia."""
+def _integers(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> npt.NDArray[np.int64]:
+    return _indices(path, arrays, name, low, high).astype(np.int64)
+
+
+def _npz_matrix(path: str) -> tuple[int, int, Rows | Share]:
+    """A matrix in the layout of scipy.sparse.save_npz: the rows of csr, all entries of csc, coo, bsr and dia."""
     arrays = _open_npz(path)
     missing = [name for name in ("format", "shape", "data") if name not in arrays]
     if missing:
@@ -172,25 +185,31 @@ def _npz_entries(path: str) -> tuple[int, int, Share]:
         _refuse(path, f"data has type {data.dtype}; numbers are needed")
 
     def compressed(lines: int, others: int) -> tuple[Array, Array]:
-        start = _integers(path, arrays, "indptr", 0, len(data))
-        index = _integers(path, arrays, "indices", 0, others - 1)
+        start = _indices(path, arrays, "indptr", 0, len(data))
+        index = _indices(path, arrays, "indices", 0, others - 1)
         if len(start) != lines + 1 or start[0] != 0 or start[-1] != len(index) or len(index) != len(data):
             _refuse(
                 path,
                 f"indptr has {len(start)} numbers up to {start[-1] if len(start) else 0} for {lines} rows or columns"
                 f" and {len(index)} indices with {len(data)} values",
             )
-        fall = np.flatnonzero(np.diff(start) < 0)
+        fall = np.flatnonzero(start[1:] < start[:-1])
         if len(fall):
             _refuse(path, f"indptr falls behind position {fall[0]}")
-        return np.repeat(np.arange(lines, dtype=np.int64), np.diff(start)), index
+        return start, index
+
+    def entries(lines: int, others: int) -> tuple[Array, Array]:
+        start, index = compressed(lines, others)
+        return _lines(start), index.astype(np.int64)
 
     if kind in ("csr", "csc", "coo") and data.ndim != 1:
         _refuse(path, f"data has shape {data.shape}; a list is needed")
     if kind == "csr":
-        row, column = compressed(rows, columns)
-    elif kind == "csc":
-        column, row = compressed(columns, rows)
+        start, index = compressed(rows, columns)
+        integer = np.int32 if start.dtype == index.dtype == np.int32 else np.int64
+        return rows, columns, Rows(start.astype(integer, copy=False), index.astype(integer, copy=False), data)
+    if kind == "csc":
+        column, row = entries(columns, rows)
     elif kind == "coo":
         row, column = _integers(path, arrays, "row", 0, rows - 1), _integers(path, arrays, "col", 0, columns - 1)
         if not len(row) == len(column) == len(data):
@@ -199,7 +218,7 @@ def _npz_entries(path: str) -> tuple[int, int, Share]:
         if data.ndim != 3 or not all(data.shape[1:]) or rows % data.shape[1] or columns % data.shape[2]:
             _refuse(path, f"blocks of shape {data.shape[1:]} in a matrix of {rows} by {columns}")
         high, wide = data.shape[1:]
-        brow, bcolumn = compressed(rows // high, columns // wide)
+        brow, bcolumn = entries(rows // high, columns // wide)
         i, j = np.arange(high, dtype=np.int64)[:, None], np.arange(wide, dtype=np.int64)[None, :]
         row = np.broadcast_to(brow[:, None, None] * high + i, data.shape).ravel()
         column = np.broadcast_to(bcolumn[:, None, None] * wide + j, data.shape).ravel()
@@ -215,6 +234,20 @@ def _npz_entries(path: str) -> tuple[int, int, Share]:
     else:
         _refuse(path, f"format {kind!r}; csr, csc, coo, bsr or dia is needed")
     return rows, columns, Share(row, column, data, len(data))
+
+
+def _lines(start: Array) -> Array:
+    """The row (or column) of each entry of a compressed matrix."""
+    counts: Array = np.diff(start.astype(np.int64))
+    return np.repeat(np.arange(len(start) - 1, dtype=np.int64), counts)
+
+
+def _npz_entries(path: str) -> tuple[int, int, Share]:
+    """All entries of a matrix in the layout of scipy.sparse.save_npz."""
+    rows, columns, held = _npz_matrix(path)
+    if isinstance(held, Rows):
+        held = Share(_lines(held.start), held.column.astype(np.int64), held.value, len(held.value))
+    return rows, columns, held
 
 
 def _numpy_vector(path: str, kind: str) -> Array:
@@ -241,10 +274,56 @@ def header(path: str | os.PathLike[str]) -> Header:
             _refuse(name, f"the array has shape {a.shape}; a vector or a matrix is needed")
         return Header(kind, *shape, a.size, scalar_name(a.dtype, name), True)
     if kind == "npz":
-        rows, columns, share = _npz_entries(name)
-        return Header(kind, rows, columns, share.parsed, scalar_name(share.value.dtype, name), False)
+        rows, columns, held = _npz_matrix(name)
+        return Header(kind, rows, columns, len(held.value), scalar_name(held.value.dtype, name), False)
     rows, columns, entries, field, dense = _core.read_header(name, kind == "petsc_binary")
     return Header(kind, rows, columns, entries, "complex128" if field == "complex" else "float64", dense)
+
+
+def read_matrix(
+    path: str | os.PathLike[str], scalar: str | None = None, part: int = 0, parts: int = 1
+) -> tuple[int, int, Rows | Share]:
+    """Reads a matrix as its file stores it: all its rows from an .npz file in csr, else a share of the entries
+    (:func:`read_share`). `scalar`: None for :func:`default_scalar`. Returns (rows, columns, what was read). Local.
+    """
+    name = _path(path)
+    if _known(name) != "npz":
+        return read_share(name, scalar or default_scalar(header(name).scalar), part, parts)
+    rows, columns, held = _npz_matrix(name)
+    value = _taken(held.value, scalar or default_scalar(scalar_name(held.value.dtype, name)), name)
+    if isinstance(held, Rows):
+        return rows, columns, held._replace(value=value)
+    return rows, columns, _part(held._replace(value=value), part, parts)
+
+
+def default_scalar(of_file: str) -> str:
+    """The scalar that a file is read in: double precision for files in single precision, too."""
+    return "complex128" if of_file.startswith("complex") else "float64"
+
+
+def is_petsc_matrix(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a PETSc binary file. ValueError where that holds a vector. Local."""
+    name = _path(path)
+    if _known(name) != "petsc_binary":
+        return False
+    if header(name).dense:
+        _refuse(name, "expected a matrix, found a PETSc vector (tacit.read_vector reads those)")
+    return True
+
+
+def _taken(value: Array, scalar: str, path: str) -> Array:
+    try:
+        return to_scalar(value, scalar, path)
+    except TypeError as e:
+        _refuse(path, str(e))
+
+
+def _part(all_: Share, part: int, parts: int) -> Share:
+    """The `part`-th of `parts` equal ranges of the entries."""
+    mine = slice(all_.parsed * part // parts, all_.parsed * (part + 1) // parts)
+    row, column = (np.ascontiguousarray(index[mine], dtype=np.int64) for index in (all_.row, all_.column))
+    value = np.ascontiguousarray(all_.value[mine])
+    return Share(row, column, value, len(value))
 
 
 def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: int = 1) -> tuple[int, int, Share]:
@@ -288,25 +367,14 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
             rows, columns = array.shape
             row, column = np.nonzero(array)
             all_ = Share(row, column, array[row, column], len(row))
-        mine = slice(all_.parsed * part // parts, all_.parsed * (part + 1) // parts)
-        try:
-            value = to_scalar(all_.value[mine], scalar, name)
-        except TypeError as e:
-            _refuse(name, str(e))
-        row = np.ascontiguousarray(all_.row[mine], dtype=np.int64)
-        column = np.ascontiguousarray(all_.column[mine], dtype=np.int64)
-        return rows, columns, Share(row, column, value, len(value))
-    petsc = kind == "petsc_binary"
+        return rows, columns, _part(all_._replace(value=_taken(all_.value, scalar, name)), part, parts)
+    petsc = is_petsc_matrix(name)
     rows, columns, _, _, dense = _core.read_header(name, petsc)
     if dense:
-        if petsc:
-            _refuse(name, "expected a matrix, found a PETSc vector (tacit.read_vector reads those)")
         rows, columns, values = core("read_dense", scalar)(name, False)
         table = values.reshape((rows, columns), order="F")
         row, column = np.nonzero(table)
-        mine = slice(len(row) * part // parts, len(row) * (part + 1) // parts)
-        row, column = np.ascontiguousarray(row[mine], np.int64), np.ascontiguousarray(column[mine], np.int64)
-        return rows, columns, Share(row, column, np.ascontiguousarray(table[row, column]), len(row))
+        return rows, columns, _part(Share(row, column, table[row, column], len(row)), part, parts)
     row, column, value, parsed = core("read_triplets", scalar)(name, petsc, part, parts)
     return rows, columns, Share(row, column, value, parsed)
 

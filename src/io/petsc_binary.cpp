@@ -184,6 +184,70 @@ std::vector<T> read_values(const Source& source, const Opening& it, Global first
   return values;
 }
 
+// Checks all row lengths, and calls see(row, entries before it, its length) for each.
+template <class See>
+void each_row(const Source& source, const Opening& it, See&& see) {
+  const Header& header = it.header;
+  Global sum = 0;
+  for_each_integer(source, it.lengths, header.rows, it.width, [&](Global row, Global length, Global byte) {
+    if (length < 0 || length > header.columns || length > header.entries - sum)
+      fail_at_byte(source.path(), byte,
+                   message("a row of at most ", std::min(header.columns, header.entries - sum), " entries"),
+                   message(length));
+    see(row, sum, length);
+    sum += length;
+  });
+  if (sum != header.entries)
+    fail_at_byte(source.path(), it.lengths, message("row lengths that add up to ", header.entries), message(sum));
+}
+
+// Rows [first, last), whose entries are [from, to).
+struct Extent {
+  Global first = 0, last = 0, from = 0, to = 0;
+};
+
+template <Scalar T>
+CompressedRows<T> read_rows(const Source& source, const Opening& it, const Extent& part) {
+  const Header& header = it.header;
+  const Global entries = part.to - part.from;
+  try {
+    CompressedRows<T> rows{header.rows, header.columns, part.first};
+    rows.start.reserve(std::size_t(part.last - part.first) + 1);
+    for_each_integer(source, it.lengths + part.first * it.width, part.last - part.first, it.width,
+                     [&](Global, Global length, Global byte) {
+                       if (length < 0 || length > entries - rows.start.back())
+                         fail_at_byte(source.path(), byte, "the row length seen before", message(length));
+                       rows.start.push_back(rows.start.back() + length);
+                     });
+    if (rows.start.back() != entries) fail_at_byte(source.path(), it.lengths, "the row lengths seen before", "others");
+    rows.column.reserve(std::size_t(entries));
+    for_each_integer(
+        source, it.columns + part.from * it.width, entries, it.width, [&](Global, Global column, Global byte) {
+          if (column < 0 || column >= header.columns)
+            fail_at_byte(source.path(), byte, message("a column from 0 to ", header.columns - 1), message(column));
+          rows.column.push_back(column);
+        });
+    rows.value = read_values<T>(source, it, part.from, entries);
+    return rows;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", entries, " entries"));
+  }
+}
+
+template <Scalar T>
+CompressedRows<T> rows_of(const Source& source, Global first, Global last) {
+  const Opening it = open_matrix(source);
+  require(0 <= first && first <= last && last <= it.header.rows, "rows ", first, " to ", last, " of the ",
+          it.header.rows, " rows of ", source.path());
+  const Span span("read_petsc_rows", "io", source.size() * (last - first) / std::max<Global>(1, it.header.rows));
+  Extent part{first, last};
+  each_row(source, it, [&](Global row, Global before, Global length) {
+    if (row == first) part.from = part.to = before;
+    if (row >= first && row < last) part.to = before + length;
+  });
+  return read_rows<T>(source, it, part);
+}
+
 template <Scalar T>
 Triplets<T> matrix_of(const Source& source, int part, int parts) {
   require(parts >= 1 && part >= 0 && part < parts, "part is ", part, " of ", parts,
@@ -193,53 +257,22 @@ Triplets<T> matrix_of(const Source& source, int part, int parts) {
   const Header& header = it.header;
   const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
   const Global low = cut(part), high = cut(part + 1);
-
-  // All row lengths are checked and added up; `first` and `last` bound the rows, `from` and `to` the entries of the
-  // part.
-  Global first = 0, last = 0, from = 0, to = 0, sum = 0;
-  for_each_integer(source, it.lengths, header.rows, it.width, [&](Global row, Global length, Global byte) {
-    if (length < 0 || length > header.columns || length > header.entries - sum)
-      fail_at_byte(source.path(), byte,
-                   message("a row of at most ", std::min(header.columns, header.entries - sum), " entries"),
-                   message(length));
-    if (length > 0 && sum >= low && sum < high) {
-      if (to == from) {
-        first = row;
-        from = sum;
-      }
-      last = row + 1;
-      to = sum + length;
-    }
-    sum += length;
+  Extent mine;
+  each_row(source, it, [&](Global row, Global before, Global length) {
+    if (length == 0 || before < low || before >= high) return;
+    if (mine.to == mine.from) mine.first = row, mine.from = before;
+    mine.last = row + 1, mine.to = before + length;
   });
-  if (sum != header.entries)
-    fail_at_byte(source.path(), it.lengths, message("row lengths that add up to ", header.entries), message(sum));
-
+  auto rows = read_rows<T>(source, it, mine);
   try {
-    Triplets<T> result;
-    result.rows = header.rows;
-    result.columns = header.columns;
-    result.entries_parsed = to - from;
-    result.row.reserve(std::size_t(to - from));
-    for_each_integer(source, it.lengths + first * it.width, last - first, it.width,
-                     [&](Global k, Global length, Global byte) {
-                       if (length < 0 || length > to - from - Global(result.row.size()))
-                         fail_at_byte(source.path(), byte, "the row length seen before", message(length));
-                       result.row.insert(result.row.end(), std::size_t(length), first + k);
-                     });
-    if (Global(result.row.size()) != to - from)
-      fail_at_byte(source.path(), it.lengths, "the row lengths seen before", "others");
-    result.column.reserve(std::size_t(to - from));
-    for_each_integer(
-        source, it.columns + from * it.width, to - from, it.width, [&](Global, Global column, Global byte) {
-          if (column < 0 || column >= header.columns)
-            fail_at_byte(source.path(), byte, message("a column from 0 to ", header.columns - 1), message(column));
-          result.column.push_back(column);
-        });
-    result.value = read_values<T>(source, it, from, to - from);
+    Triplets<T> result{header.rows,           header.columns,     {}, std::move(rows.column),
+                       std::move(rows.value), mine.to - mine.from};
+    result.row.reserve(std::size_t(mine.to - mine.from));
+    for (std::size_t r = 0; r + 1 < rows.start.size(); ++r)
+      result.row.insert(result.row.end(), std::size_t(rows.start[r + 1] - rows.start[r]), mine.first + Global(r));
     return result;
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", to - from, " entries"));
+    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", mine.to - mine.from, " entries"));
   }
 }
 
@@ -281,6 +314,10 @@ Header read_petsc_header(const std::string& path) {
   return is_vector ? open_vector(source).header : open_matrix(source).header;
 }
 
+template <Scalar T>
+CompressedRows<T> read_petsc_rows(const std::string& path, Global first, Global last) {
+  return rows_of<T>(Source::open(path), first, last);
+}
 template <Scalar T>
 Triplets<T> read_petsc_matrix(const std::string& path, int part, int parts) {
   return matrix_of<T>(Source::open(path), part, parts);
@@ -356,6 +393,7 @@ void write_petsc_vector(const std::string& path, const Dense<T>& block) {
 }
 
 #define TACIT_INSTANTIATE(T)                                                                  \
+  template CompressedRows<T> read_petsc_rows<T>(const std::string&, Global, Global);          \
   template Triplets<T> read_petsc_matrix<T>(const std::string&, int, int);                    \
   template Triplets<T> parse_petsc_matrix<T>(std::string_view, const std::string&, int, int); \
   template Dense<T> read_petsc_vector<T>(const std::string&);                                 \

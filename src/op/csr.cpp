@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 namespace tacit::op {
 
@@ -16,108 +17,148 @@ struct Entry {
 }  // namespace
 
 template <Scalar T>
+void sort_rows(Rows<T>& rows) {
+  Global* const c = rows.column.data();
+  T* const v = rows.value.data();
+  std::vector<std::pair<Global, T>> sorted;
+  Global begin = 0, kept = 0;
+  for (Local r = 0; r < rows.count(); ++r) {
+    const Global end = rows.start[r + 1];
+    if (!std::is_sorted(c + begin, c + end)) {
+      sorted.clear();
+      for (Global k = begin; k < end; ++k) sorted.emplace_back(c[k], v[k]);
+      std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (Global k = begin; k < end; ++k) std::tie(c[k], v[k]) = sorted[std::size_t(k - begin)];
+    }
+    const Global first = kept;
+    for (Global k = begin; k < end; ++k) {
+      if (kept > first && c[kept - 1] == c[k]) v[kept - 1] += v[k];
+      else c[kept] = c[k], v[kept] = v[k], ++kept;
+    }
+    rows.start[r + 1] = kept;
+    begin = end;
+  }
+  rows.column.resize(std::size_t(kept));
+  rows.value.resize(std::size_t(kept));
+}
+
+template <Scalar T>
 Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& partition, Global columns,
                  std::span<const Global> row, std::span<const Global> column, std::span<const T> value) {
   return comm::collective(comm, [&] {
+    using Parcel = comm::Communicator::Parcel;
     require(row.size() == column.size() && row.size() == value.size(), "entries with ", row.size(), " rows, ",
             column.size(), " columns and ", value.size(), " values");
-    std::vector<std::vector<Entry<T>>> by_owner(comm.size());
+    const Global first = partition.begin(comm.rank()), last = partition.end(comm.rank());
+    const Local n = checked_cast<Local>(last - first, "a rank's number of rows");
+    std::vector<std::vector<std::byte>> by_owner(comm.size());
     for (std::size_t i = 0; i < row.size(); ++i) {
       require(row[i] >= 0 && row[i] < partition.size() && column[i] >= 0 && column[i] < columns, "entry (", row[i],
               ", ", column[i], ") lies outside a matrix of ", partition.size(), " by ", columns, " (counted from 0)");
-      by_owner[partition.owner(row[i])].push_back({row[i], column[i], value[i]});
+      if (row[i] >= first && row[i] < last) continue;
+      const Entry<T> entry{row[i], column[i], value[i]};
+      const auto bytes = std::as_bytes(std::span(&entry, 1));
+      auto& parcel = by_owner[partition.owner(row[i])];
+      parcel.insert(parcel.end(), bytes.begin(), bytes.end());
     }
-    std::vector<comm::Communicator::Parcel> parcels;
-    for (int r = 0; r < comm.size(); ++r) {
-      if (by_owner[r].empty()) continue;
-      const auto bytes = std::as_bytes(std::span(by_owner[r]));
-      parcels.push_back({r, {bytes.begin(), bytes.end()}});
-      by_owner[r] = {};
-    }
-    // Sorted by sender, so that duplicates are summed in the order of ranks and, within one, as given.
+    std::vector<Parcel> parcels;
+    for (int r = 0; r < comm.size(); ++r)
+      if (!by_owner[r].empty()) parcels.push_back({r, std::move(by_owner[r])});
     const auto arrived = comm.sparse_exchange(parcels);
     parcels.clear();
-    const Global first = partition.begin(comm.rank());
-    const Local n = checked_cast<Local>(partition.end(comm.rank()) - first, "a rank's number of rows");
-    std::vector<Global> start(std::size_t(n) + 1, 0);
+    // By sender, so that duplicates are summed in the order of ranks and, within one, as given.
     const auto each = [&](auto&& f) {
+      const auto own = [&] {
+        for (std::size_t i = 0; i < row.size(); ++i)
+          if (row[i] >= first && row[i] < last) f(Entry<T>{row[i], column[i], value[i]});
+      };
+      bool done = false;
       for (const auto& p : arrived) {
+        if (!done && p.rank > comm.rank()) own(), done = true;
         const auto* e = reinterpret_cast<const Entry<T>*>(p.bytes.data());
         for (std::size_t i = 0; i < p.bytes.size() / sizeof(Entry<T>); ++i) f(e[i]);
       }
+      if (!done) own();
     };
-    each([&](const Entry<T>& e) { ++start[e.row - first + 1]; });
-    std::partial_sum(start.begin(), start.end(), start.begin());
-    std::vector<std::pair<Global, T>> entries(std::size_t(start.back()));
-    std::vector<Global> next(start.begin(), start.end() - 1);
-    each([&](const Entry<T>& e) { entries[next[e.row - first]++] = {e.column, e.value}; });
     Rows<T> rows;
-    rows.start.reserve(std::size_t(n) + 1);
-    rows.column.reserve(entries.size());
-    rows.value.reserve(entries.size());
-    for (Local r = 0; r < n; ++r) {
-      const auto begin = entries.begin() + start[r], end = entries.begin() + start[r + 1];
-      const auto by_column = [](const auto& a, const auto& b) { return a.first < b.first; };
-      if (!std::is_sorted(begin, end, by_column)) std::stable_sort(begin, end, by_column);
-      for (auto e = begin; e != end; ++e) {
-        if (e != begin && e->first == rows.column.back()) {
-          rows.value.back() += e->second;
-        } else {
-          rows.column.push_back(e->first);
-          rows.value.push_back(e->second);
-        }
-      }
-      rows.start.push_back(Global(rows.column.size()));
+    rows.start.assign(std::size_t(n) + 1, 0);
+    each([&](const Entry<T>& e) { ++rows.start[std::size_t(e.row - first) + 1]; });
+    std::partial_sum(rows.start.begin(), rows.start.end(), rows.start.begin());
+    rows.column.resize(std::size_t(rows.start.back()));
+    rows.value.resize(std::size_t(rows.start.back()));
+    {
+      std::vector<Global> next(rows.start.begin(), rows.start.end() - 1);
+      each([&](const Entry<T>& e) {
+        const Global k = next[std::size_t(e.row - first)]++;
+        rows.column[std::size_t(k)] = e.column, rows.value[std::size_t(k)] = e.value;
+      });
     }
+    sort_rows(rows);
     return rows;
   });
 }
 
 template <Scalar T>
 bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows) {
-  const Global first = partition.begin(comm.rank());
+  const Global first = partition.begin(comm.rank()), last = partition.end(comm.rank());
+  const auto here = [&](Global c) { return c >= first && c < last; };
+  // Entries in columns of other ranks are sent to the owners of their mirror entries.
   std::vector<Global> row, column;
   std::vector<T> value;
   std::vector<double> diagonal(std::size_t(rows.count()));
   for (Local r = 0; r < rows.count(); ++r)
     for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+      if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
+      if (here(rows.column[k])) continue;
       row.push_back(rows.column[k]);
       column.push_back(first + r);
       value.push_back(conj(rows.value[k]));
-      if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
     }
-  const Rows<T> transposed = assemble<T>(comm, partition, partition.size(), row, column, value);
-  // Compares a_ij with the mirror entry a_ji, with |a_jj| given by partner(k) for entry k. Both owners compare each
-  // pair, each for the entries that it stores.
-  const auto all_mirror = [&](auto&& partner) {
+  const Rows<T> mirrored = assemble<T>(comm, partition, partition.size(), row, column, value);
+  // Compares each a_ij with a_ji; |a_jj| is own(j - first), or other(g) for the g-th entry in a column of another rank.
+  // Rows are visited in order, so that the place of a_ji in row j only moves forward.
+  const auto all_mirror = [&](auto&& own, auto&& other) {
     bool same = true;
+    std::vector<Global> next(rows.start.begin(), rows.start.end() - 1);
+    Global g = 0;
     for (Local r = 0; same && r < rows.count(); ++r) {
-      Global b = transposed.start[r];
+      Global b = mirrored.start[r];
       for (Global k = rows.start[r]; same && k < rows.start[r + 1]; ++k) {
-        while (b < transposed.start[r + 1] && transposed.column[b] < rows.column[k]) ++b;
-        const bool met = b < transposed.start[r + 1] && transposed.column[b] == rows.column[k];
-        same = mirror_each_other(rows.value[k], met ? transposed.value[b] : T{}, diagonal[std::size_t(r)], partner(k));
+        const Global c = rows.column[k];
+        if (here(c)) {
+          const auto j = std::size_t(c - first);
+          const Global end = rows.start[j + 1];
+          while (next[j] < end && rows.column[next[j]] < first + r) ++next[j];
+          const bool met = next[j] < end && rows.column[next[j]] == first + r;
+          const T mirror = met ? conj(rows.value[next[j]]) : T{};
+          same = mirror_each_other(rows.value[k], mirror, diagonal[std::size_t(r)], own(j));
+        } else {
+          while (b < mirrored.start[r + 1] && mirrored.column[b] < c) ++b;
+          const bool met = b < mirrored.start[r + 1] && mirrored.column[b] == c;
+          same = mirror_each_other(rows.value[k], met ? mirrored.value[b] : T{}, diagonal[std::size_t(r)], other(g++));
+        }
       }
     }
     return comm.all(same);
   };
+  const auto own = [&](std::size_t j) { return diagonal[j]; };
   // Nearly all matrices are decided without the diagonals of other ranks: mirror entries agree without them, or do not
   // even with the largest diagonal entry for all.
-  if (all_mirror([](Global) { return 0.0; })) return true;
+  if (all_mirror(own, [](Global) { return 0.0; })) return true;
   double largest = 0;
   for (const double d : diagonal) largest = std::max(largest, d);
   largest = comm.all_max(largest);
-  if (!all_mirror([&](Global) { return largest; })) return false;
+  if (!all_mirror(own, [&](Global) { return largest; })) return false;
   // The owner of row j sends a_jj to all ranks that store an entry in column j.
   row.clear(), column.clear(), value.clear();
-  for (Local r = 0; r < transposed.count(); ++r)
-    for (Global k = transposed.start[r]; k < transposed.start[r + 1]; ++k) {
-      row.push_back(transposed.column[k]);
+  for (Local r = 0; r < mirrored.count(); ++r)
+    for (Global k = mirrored.start[r]; k < mirrored.start[r + 1]; ++k) {
+      row.push_back(mirrored.column[k]);
       column.push_back(first + r);
       value.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
     }
   const Rows<T> told = assemble<T>(comm, partition, partition.size(), row, column, value);
-  return all_mirror([&](Global k) { return double(real(told.value[std::size_t(k)])); });
+  return all_mirror(own, [&](Global g) { return double(real(told.value[std::size_t(g)])); });
 }
 
 template <Scalar T>
@@ -174,6 +215,7 @@ Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const G
 
 #define TACIT_INSTANTIATE(T)                                                                                         \
   template class Csr<T, Host>;                                                                                       \
+  template void sort_rows<T>(Rows<T>&);                                                                              \
   template Rows<T> assemble<T>(const comm::Communicator&, const layout::Partition&, Global, std::span<const Global>, \
                                std::span<const Global>, std::span<const T>);                                         \
   template Rows<T> rows_of_others<T>(const Space&, const Rows<T>&, std::span<const Global>);                         \

@@ -22,6 +22,7 @@ struct Csr<T, M>::Parts {
   std::unique_ptr<LocalMatrix<T, M>> own_adjoint;
   std::unique_ptr<RowList<T, M>> ghost_adjoint;
   exec::Array<Local, M> send_index;
+  std::vector<T> diagonal;  // where rows and columns are spread alike
   // By number of columns: the messages, and the received ghosts in M.
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
@@ -71,17 +72,25 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
         else largest = std::max(largest, std::abs(rows.value[k]));
         if (c < from.begin() || c >= from.end()) needed.push_back(c);
       }
+    const std::size_t ghosts = needed.size();  // entries in columns of other ranks
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
     own.columns = from.local_size();
     own.row_begin = to.begin(), own.column_begin = from.begin();
     ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
+    const std::size_t count = rows.column.size() - ghosts;
+    own.start.reserve(rows.start.size()), own.column.reserve(count);
+    ghost.start.reserve(rows.start.size()), ghost.column.reserve(ghosts), ghost.value.reserve(ghosts);
+    if (ghosts > 0) own.value.reserve(count);
+    const bool square = to == from;
+    if (square) parts_->diagonal.assign(std::size_t(rows.count()), T{});
     for (Local r = 0; r < rows.count(); ++r) {
       for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
         const Global c = rows.column[k];
         if (c >= from.begin() && c < from.end()) {
           own.column.push_back(Local(c - from.begin()));
-          own.value.push_back(rows.value[k]);
+          if (ghosts > 0) own.value.push_back(rows.value[k]);
+          if (square && own.column.back() == r) parts_->diagonal[std::size_t(r)] = rows.value[k];
         } else {
           ghost.column.push_back(Local(std::lower_bound(needed.begin(), needed.end(), c) - needed.begin()));
           ghost.value.push_back(rows.value[k]);
@@ -90,6 +99,7 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
       own.start.push_back(Global(own.column.size()));
       ghost.start.push_back(Global(ghost.column.size()));
     }
+    if (ghosts == 0) own.value = std::move(rows.value);
     const Global entries_here = rows.start.back();
     rows = {};
     parts_->format = format;
@@ -414,13 +424,8 @@ void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const Recurre
 
 template <Scalar T, Memory M>
 std::vector<T> Csr<T, M>::diagonal() const {
-  const LocalRows<T> own = parts_->own->rows();
-  std::vector<T> d(own.count());
   require(this->domain() == this->range(), "the diagonal of a matrix whose rows and columns are spread differently");
-  for (Local r = 0; r < own.count(); ++r)
-    for (Global k = own.start[r]; k < own.start[r + 1]; ++k)
-      if (own.column[k] == r) d[r] = own.value[k];
-  return d;
+  return parts_->diagonal;
 }
 
 template <Scalar T, Memory M>

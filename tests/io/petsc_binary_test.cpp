@@ -108,6 +108,27 @@ TYPED_TEST(PetscRoundTrip, IsExactInAllParts) {
       EXPECT_TRUE(same(all, a)) << n << " rows, " << parts << " parts";
       EXPECT_EQ(all.entries_parsed, header.entries);
     }
+    for (const Global ranks : {1, 2, 3, 7}) {
+      std::size_t k = 0;
+      for (Global rank = 0; rank < ranks; ++rank) {
+        const Global first = n * rank / ranks, last = n * (rank + 1) / ranks;
+        const auto rows = read_petsc_rows<T>(path, first, last);
+        ASSERT_EQ(Global(rows.start.size()), last - first + 1);
+        EXPECT_EQ(rows.first, first);
+        EXPECT_EQ(rows.rows, n);
+        EXPECT_EQ(rows.columns, 60);
+        for (Global row = first; row < last; ++row)
+          for (Global e = rows.start[row - first]; e < rows.start[row - first + 1]; ++e, ++k) {
+            ASSERT_LT(k, a.value.size());
+            EXPECT_EQ(a.row[k], row);
+            EXPECT_EQ(a.column[k], rows.column[e]);
+            EXPECT_EQ(a.value[k], rows.value[e]);
+          }
+      }
+      EXPECT_EQ(k, a.value.size());
+    }
+    EXPECT_THROW(read_petsc_rows<T>(path, 0, n + 1), Error);
+    EXPECT_THROW(read_petsc_rows<T>(path, -1, n), Error);
     Triplets<T> reversed = a;
     std::reverse(reversed.row.begin(), reversed.row.end());
     std::reverse(reversed.column.begin(), reversed.column.end());

@@ -272,6 +272,41 @@ TEST(Assemble, SendsEntriesToTheirOwnersAndAddsThemUp) {
   });
 }
 
+TEST(Assemble, AddsDuplicatesInTheOrderOfRanksAndAsGiven) {
+  on_ranks([](const Communicator& comm) {
+    const auto partition = layout::Partition::blocks(7, comm.size());
+    const auto share = [](int rank, int i) { return 0.1 * (rank + 1) + 1e16 * (i % 3 - 1); };  // the order shows
+    std::vector<Global> row, column;
+    std::vector<double> value;
+    for (int i = 0; i < 6; ++i)
+      for (Global r = 6; r >= 0; --r)
+        for (Global c : {Global(3), Global(i % 2)})
+          row.push_back(r), column.push_back(c), value.push_back(share(comm.rank(), i));
+    double all = 0, of_parity[2] = {};
+    for (int rank = 0; rank < comm.size(); ++rank)
+      for (int i = 0; i < 6; ++i) all += share(rank, i), of_parity[i % 2] += share(rank, i);
+    const auto rows = assemble<double>(comm, partition, 4, row, column, value);
+    for (Local r = 0; r < rows.count(); ++r) EXPECT_EQ(rows.start[r + 1], 3 * (r + 1));
+    for (std::size_t k = 0; k < rows.value.size(); ++k)
+      EXPECT_EQ(rows.value[k], k % 3 == 2 ? all : of_parity[k % 3]) << k << " on " << comm.size() << " ranks";
+  });
+}
+
+TEST(IsHermitian, MissesNoEntry) {
+  on_ranks([](const Communicator& comm) {
+    const auto space = layout::Space::distributed(comm, 19);
+    auto a = test::random_matrix<double>(19, 19, 5, [](Global i, Global j) { return std::abs(i - j) < 7; });
+    a = a + a.adjoint();
+    EXPECT_TRUE(is_hermitian(comm, space.partition(), a.rows_of(space)));
+    for (const auto& [place, v] : a.entry) {
+      auto without = a;
+      without.entry.erase(place);
+      EXPECT_EQ(is_hermitian(comm, space.partition(), without.rows_of(space)), place.first == place.second)
+          << place.first << " " << place.second;
+    }
+  });
+}
+
 TEST(IsHermitian, ComparesWithTheAdjoint) {
   on_ranks([](const Communicator& comm) {
     using C = std::complex<double>;

@@ -33,6 +33,15 @@ struct Triplets {
   Global entries_parsed = 0;  ///< entries in the file, before symmetry is expanded; set by the readers
 };
 
+/// Consecutive rows of a rows x columns matrix: row first + i has the entries [start[i], start[i + 1]), in any order. A
+/// column may occur more than once in a row: assembly adds its entries.
+template <Scalar T>
+struct CompressedRows {
+  Global rows = 0, columns = 0, first = 0;
+  std::vector<Global> start{0}, column;
+  std::vector<T> value;
+};
+
 /// A rows x columns block, stored by columns: element (i, j) is value[i + j * rows].
 template <Scalar T>
 struct Dense {

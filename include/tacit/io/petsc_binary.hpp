@@ -30,6 +30,12 @@ Header read_petsc_header(const std::string& path);
 template <Scalar T>
 Triplets<T> read_petsc_matrix(const std::string& path, int part = 0, int parts = 1);
 
+/// Rows [first, last) of a Mat, as the file stores them; refuses what read_petsc_matrix refuses. Reads all row lengths,
+/// but only the columns and values of these rows. Memory: 8 + sizeof(T) bytes for each entry and 8 for each row, and
+/// 1 MiB.
+template <Scalar T>
+CompressedRows<T> read_petsc_rows(const std::string& path, Global first, Global last);
+
 /// As read_petsc_matrix, from the bytes of a file. `path` is only shown in errors.
 template <Scalar T>
 Triplets<T> parse_petsc_matrix(std::string_view bytes, const std::string& path, int part = 0, int parts = 1);

@@ -23,9 +23,13 @@ struct Rows {
   Local count() const { return Local(start.size()) - 1; }
 };
 
+/// Sorts each row by its columns and adds duplicates in their order, in place. Local; memory of the longest row.
+template <Scalar T>
+void sort_rows(Rows<T>& rows);
+
 /// The rows of this rank, from entries given in any order on any rank (global indices): each entry is sent to the owner
-/// of its row, and duplicates are summed. Error(usage) when an index is out of range. Collective; memory and messages
-/// grow with the entries held here.
+/// of its row, and duplicates are summed. Error(usage) when an index is out of range. Collective; one message to each
+/// rank that owns rows of entries held here. Memory: the rows, and the entries that are sent or received.
 template <Scalar T>
 Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& rows, Global columns,
                  std::span<const Global> row, std::span<const Global> column, std::span<const T> value);
@@ -36,8 +40,8 @@ template <Scalar T>
 Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const Global> needed);
 
 /// y = A x and y = A^H x for a sparse matrix; the parts for the adjoint are made at the first adjoint product. Cost:
-/// the stored matrix and both vectors once, one exchange. On the device an adjoint product adds ghosts by atomics, so
-/// its last bits may vary.
+/// the stored matrix and both vectors once, one exchange. Memory: the stored matrix and, in host memory, its diagonal.
+/// On the device an adjoint product adds ghosts by atomics, so its last bits may vary.
 template <Scalar T, Memory M = Host>
 class Csr final : public Operator<T, M> {
  public:
@@ -99,8 +103,8 @@ class Csr final : public Operator<T, M> {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry. Collective; messages of one or two
-/// transposes.
+/// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry. Collective; the entries in columns of other
+/// ranks are sent once or twice. Memory: a number for each row, and these entries.
 template <Scalar T>
 bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows);
 

@@ -29,8 +29,9 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     Returns
     -------
     Csr
-        Rows in equal blocks. Symmetric files are expanded, duplicate entries added. Collective: every rank parses its
-        share of the file, and sends entries to the owners of their rows.
+        Rows in equal blocks. Symmetric files are expanded, duplicate entries added. Collective: of a text file every
+        rank parses its share and sends entries to the owners of their rows; of a PETSc file it reads its own rows; a
+        NumPy file is read by every rank.
 
     Raises
     ------
@@ -47,19 +48,26 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     """
     on = _comm.resolve(comm)
 
-    def share() -> tuple[str, int, int, io.Share]:
+    def look() -> tuple[str, int, int, io.Rows | io.Share | None]:
         wanted = chosen_scalar(scalar)
-        if wanted is None:
-            # Files in single precision are also read as double precision, the default.
-            wanted = "complex128" if io.header(path).scalar.startswith("complex") else "float64"
-        return wanted, *io.read_share(path, wanted, on.rank, on.size)
+        if io.is_petsc_matrix(path):  # of which each rank reads its rows
+            header = io.header(path)
+            return wanted or io.default_scalar(header.scalar), header.rows, header.columns, None
+        rows, columns, held = io.read_matrix(path, wanted, on.rank, on.size)
+        return scalar_name(held.value.dtype, str(path)), rows, columns, held
 
-    wanted, rows, columns, mine = agreed(on, share)
-    total = on.all_sum(mine.parsed)
-    agreed(on, lambda: io.check_count(path, total))
+    wanted, rows, columns, mine = agreed(on, look)
     by_row = layout.blocks(rows, on.size)
     by_column = by_row if rows == columns else layout.blocks(columns, on.size)
-    return Csr(core("assemble", wanted)(on, by_row, by_column, mine.row, mine.column, mine.value), on, wanted)
+    if mine is None:
+        handle = core("read_petsc", wanted)(on, by_row, by_column, os.fspath(path))
+    elif isinstance(mine, io.Rows):
+        handle = core("csr", wanted)(on, by_row, by_column, 0, mine.start, mine.column, mine.value, "automatic")
+    else:
+        total = on.all_sum(mine.parsed)
+        agreed(on, lambda: io.check_count(path, total))
+        handle = core("assemble", wanted)(on, by_row, by_column, mine.row, mine.column, mine.value)
+    return Csr(handle, on, wanted)
 
 
 def write(path: str | os.PathLike[str], a: Any) -> None:
