@@ -1,6 +1,7 @@
 """Time per iteration of Tacit and PETSc on the same matrices: alternating runs, medians, ratios.
 
-    python bench/compare_petsc.py [--build build/release] [--rounds 5] [--ranks 1 2] [--only 2d5:cg] [--json FILE]
+    python bench/compare_petsc.py [--build build/release] [--rounds 5] [--ranks 1 2] [--only 2d5:cg ...]
+                                  [--json FILE]
 
 Needs a build with TACIT_BENCH=ON on a machine with PETSc (Debian: petsc-dev); `petsc_solve` is then built next to
 `bench_solve`. Debian's PETSc is compiled with -O2 for any x86-64 processor, Tacit with -O3 -march=native. One thread
@@ -114,11 +115,17 @@ def compare(case, ranks, options, mpiexec):
 
 def main():
     parser = harness.parser(__doc__, build=True, rounds=5, ranks=(1, 2))
-    parser.add_argument("--only", help="PROBLEM:METHOD or PROBLEM:METHOD:PRECONDITIONER")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="PROBLEM:METHOD or PROBLEM:METHOD:PRECONDITIONER, several"
+    )
     options = parser.parse_args()
     if not (options.build / "bench/petsc_solve").exists():
         sys.exit(f"{options.build}/bench/petsc_solve is missing: install petsc-dev and build with -DTACIT_BENCH=ON")
-    cases = [c for c in CASES if options.only in (None, f"{c[0]}:{c[2]}", f"{c[0]}:{c[2]}:{c[4]}")]
+    named = [{f"{c[0]}:{c[2]}", f"{c[0]}:{c[2]}:{c[4]}"} for c in CASES]
+    unknown = set(options.only) - set().union(*named)
+    if unknown:
+        parser.error(f"--only {sorted(unknown)[0]}; there are {', '.join(max(words, key=len) for words in named)}")
+    cases = [c for c, words in zip(CASES, named, strict=True) if not options.only or words & set(options.only)]
     bandwidth = {n: harness.facts([options.build / "bench/bench_bandwidth"], threads=n) for n in (1, 2)}
     print(f"read bandwidth: {bandwidth[1]['read_GB_per_s']} GB/s with 1 thread, {bandwidth[2]['read_GB_per_s']} with 2")
     print(

@@ -211,7 +211,8 @@ CompressedRows<T> read_rows(const Source& source, const Opening& it, const Exten
   const Header& header = it.header;
   const Global entries = part.to - part.from;
   try {
-    CompressedRows<T> rows{header.rows, header.columns, part.first};
+    CompressedRows<T> rows;
+    rows.rows = header.rows, rows.columns = header.columns, rows.first = part.first;
     rows.start.reserve(std::size_t(part.last - part.first) + 1);
     for_each_integer(source, it.lengths + part.first * it.width, part.last - part.first, it.width,
                      [&](Global, Global length, Global byte) {
