@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sys
@@ -220,6 +221,12 @@ def refuse_differences(told: Sequence[dict[str, float | str]]) -> None:
             a, b = first.get(name, "absent"), other.get(name, "absent")
             if not _alike(a, b):
                 raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
+
+
+def refuse_unlike(comm: _core.Communicator, **values: str) -> None:
+    """ValueError on every rank when ranks give different values. Collective, one message round."""
+    if comm.size > 1:
+        refuse_differences([json.loads(part) for part in comm.all_gather(json.dumps(values).encode())])
 
 
 def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:

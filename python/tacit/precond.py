@@ -40,13 +40,23 @@ __all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
 _SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
 
 
-class Reporting(Operator):
+class Named(Operator):
+    """A preconditioner made by its name. `for_cg`: whether cg may use it for a positive definite matrix."""
+
+    __slots__ = ("for_cg",)
+
+    def __init__(self, handle: Any, A: Operator, for_cg: bool) -> None:
+        super().__init__(handle, A.comm, A.dtype)
+        self.for_cg = for_cg
+
+
+class Reporting(Named):
     """A preconditioner with a report of its construction, or of its inner solves."""
 
     __slots__ = ("_kept",)
 
-    def __init__(self, handle: Any, A: Operator) -> None:
-        super().__init__(handle, A.comm, A.dtype)
+    def __init__(self, handle: Any, A: Operator, for_cg: bool) -> None:
+        super().__init__(handle, A, for_cg)
         self._kept = A
 
     @property
@@ -159,11 +169,12 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     if chosen == "inner":
         return inner(A, **options)
     if chosen == "jacobi" and not isinstance(A, Csr):
-        return Operator(core("jacobi", scalar)(A._handle, bool(o.absolute)), on, A.dtype)
+        return Named(core("jacobi", scalar)(A._handle, bool(o.absolute)), A, True)
     if isinstance(A, HMatrix):
-        return Reporting(core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o), A)
+        made = core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o)
+        return Reporting(made, A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
-    return Operator(core("precondition", scalar)(A._handle, chosen, o), on, A.dtype)
+    return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:
@@ -222,7 +233,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
     M, symmetric = build(matrix, precond)
     hermitian = symmetric and matrix.is_hermitian()
     handle = core("inner", A.dtype.name)(matrix._handle, None if M is None else M._handle, o, hermitian)
-    return Reporting(handle, matrix)
+    return Reporting(handle, matrix, False)
 
 
 def named(given: Any, where: str = "on the device") -> tuple[str, _core.PrecondOptions, bool]:
@@ -259,4 +270,4 @@ def build(
         raise ValueError(f"precond has shape {M.shape}; the matrix has {A.shape}")
     if renumbered is not None:
         M = Operator(core("in_numbers_of", A.dtype.name)(A._handle, M._handle, renumbered[1]), A.comm, A.dtype)
-    return M, True
+    return M, not isinstance(given, Named) or given.for_cg

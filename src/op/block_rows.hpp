@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <concepts>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -58,11 +59,17 @@ struct BlockGrid {
   /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed.
   template <class T>
   double bytes_of_entry(const LocalRows<T>& a) const {
-    constexpr Local samples = 64;
-    const Local step = std::max(Local(1), block_rows / samples);
-    double entries = 0, blocks = 0;
+    constexpr Local most_samples = 256;
+    const Local samples = std::min(most_samples, block_rows);
+    // The rows above the first block row and below the last one.
+    const Global above = a.start[std::min(row, a.count())];
+    const Global below = a.start.back() - a.start[std::min(first_row(block_rows), a.count())];
+    double entries = double(above + below) * (block_rows > 0 ? double(samples) / block_rows : 1), blocks = 0;
     std::vector<Local> found;
-    for (Local r = 0; r < block_rows; r += step) {
+    for (Local s = 0; s < samples; ++s) {
+      // Scattered by the golden ratio: in equal steps the sample of a grid could be all of one of its faces.
+      const std::uint64_t fraction = samples < block_rows ? std::uint64_t(s) * 0x9e3779b97f4a7c15u >> 32 : 0;
+      const Local r = samples < block_rows ? Local(fraction * std::uint64_t(block_rows) >> 32) : s;
       find(a, r, found);
       blocks += double(found.size());
       entries += double(a.start[first_row(r + 1)] - a.start[first_row(r)]);

@@ -134,6 +134,37 @@ void expect_product(const Csr<T>& A, const Rows<T>& rows, int k) {
     }
 }
 
+TEST(StorageOfGrids, DenseBlocksAreFoundBehindAFaceOfIdentityRows) {
+  // 3 x 3 blocks of neighbours on grids, but rows of the identity at x = 0, which equal steps through the rows may hit.
+  const auto comm = Communicator::self();
+  for (const Global nx : {16, 24, 32, 33, 64})
+    for (const Global ny : {24, 64}) {
+      const Global nodes = nx * ny * 8;
+      const auto space = layout::Space::distributed(comm, 3 * nodes);
+      Rows<double> rows;
+      for (Global r = 0; r < 3 * nodes; ++r) {
+        const Global node = r / 3;
+        const auto add = [&](Global c) { rows.column.push_back(c), rows.value.push_back(1 + double((r + c) % 5)); };
+        if (node % nx == 0) add(r);
+        else
+          for (const Global to : {node - nx * ny, node - nx, node - 1, node, node + 1, node + nx, node + nx * ny})
+            if (to >= 0 && to < nodes && to % nx != 0)
+              for (Global c = 3 * to; c < 3 * to + 3; ++c) add(c);
+        rows.start.push_back(Global(rows.column.size()));
+      }
+      const Csr<double> A(space, space, std::move(rows));
+      EXPECT_EQ(A.storage().substr(0, 5), "bsr-3") << A.storage() << " of " << nx << " x " << ny << " x 8";
+    }
+  // Rows outside whole blocks count, too.
+  const auto eight = layout::Space::distributed(comm, 8), twenty = layout::Space::distributed(comm, 20);
+  Rows<double> full;
+  for (Global r = 0; r < 8; ++r) {
+    for (Global c = 0; c < 20; ++c) full.column.push_back(c), full.value.push_back(1);
+    full.start.push_back(20 * (r + 1));
+  }
+  EXPECT_EQ(Csr<double>(eight, twenty, std::move(full), Format::bsr).storage().substr(0, 5), "bsr-4");
+}
+
 TYPED_TEST(Storage, OfDenseBlocksIsFoundAndHasNoPartInTheResult) {
   using T = TypeParam;
   const auto comm = Communicator::self();
@@ -172,7 +203,9 @@ TYPED_TEST(Storage, OfDenseBlocksOnRanksThatCutThem) {
       const auto space = layout::Space::distributed(comm, n);
       const auto rows = block_rows<T>(b, n, space.begin(), space.end(), 9);
       const Csr<T> A(space, space, rows, Format::bsr);
-      EXPECT_EQ(A.storage().substr(0, 5), message("bsr-", b)) << A.storage();
+      // Where ranks cut blocks of 4, blocks of 2 hold more entries.
+      EXPECT_TRUE(A.storage().starts_with(message("bsr-", b)) || (b == 4 && A.storage().starts_with("bsr-2")))
+          << A.storage();
       for (const int k : {1, 3}) expect_product(A, rows, k);
       const auto back = A.rows();
       EXPECT_EQ(back.start, rows.start);

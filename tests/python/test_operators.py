@@ -238,6 +238,58 @@ def test_storage_formats(scalar: str, ranks: int) -> None:
     tacit.comm.run_threads(ranks, rank)
 
 
+def test_formats_and_scalars_that_differ_between_ranks_are_refused() -> None:
+    a = laplacian(6)
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(a, comm=comm)
+        first = comm.rank == 0
+        for wrong in (
+            lambda: tacit.csr(a, comm=comm, format="csr" if first else "sell"),
+            lambda: A.stored_as("automatic" if first else "csr"),
+            lambda: A.astype("float64" if first else "float32"),
+        ):
+            with pytest.raises(ValueError, match="all ranks must give the same"):
+                wrong()
+        assert A.stored_as("csr").astype("float32").nnz == A.nnz
+
+    tacit.comm.run_threads(3, rank)
+
+
+def test_a_preconditioner_made_before_is_used_as_by_its_name() -> None:
+    a = laplacian(9, 8)
+    b = a @ np.ones(72)
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(a, comm=comm)
+        for name, options, method in (
+            ("schwarz", {}, "gmres"),
+            ("schwarz", {"restricted": False, "solver": "ic0"}, "cg"),
+            ("spai", {}, "gmres"),
+            ("ic0", {}, "cg"),
+            ("jacobi", {}, "cg"),
+        ):
+            for given in ({"name": name, **options}, tacit.precond.make(A, name, **options)):
+                result = tacit.solve(A, b, comm=comm, precond=given)
+                assert result.converged
+                assert result.method == method, (name, options, given)
+
+    tacit.comm.run_threads(2, rank)
+
+
+def test_overlap_ends_where_no_block_can_grow() -> None:
+    a = laplacian(40)
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(a, comm=comm)
+        whole = tacit.precond.make(A, "schwarz", overlap=2**30)  # every block is the whole matrix, which ilu0 solves
+        x = whole @ (a @ np.arange(40.0))
+        assert np.allclose(x, np.arange(40.0))
+
+    for ranks in (1, 3):
+        tacit.comm.run_threads(ranks, rank)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("diagonals", [False, True])

@@ -92,7 +92,7 @@ class Composition : public Operator<T, M> {
   mutable Flight flights_[2];
 };
 
-// The base of compositions around one operator: forwards everything to it.
+// The base of compositions around one operator: forwards products and diagonal.
 template <Scalar T, Memory M>
 class Around : public Composition<T, M> {
  public:

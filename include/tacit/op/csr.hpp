@@ -64,8 +64,8 @@ class Csr final : public Operator<T, M> {
   bool has_schedules() const override { return std::same_as<M, Host>; }
   /// True in host memory, where range and domain are equal.
   bool has_powers_kernel() const override;
-  /// Ghost rows are summed in the order that their owners use: real results equal those of single products bit for bit,
-  /// complex ones may differ by rounding (gcc contracts some complex loops and not others). The first call stores the
+  /// Ghost rows are summed in the order of their owners' rows: real results equal those of single products bit for bit,
+  /// complex ones and those of dense blocks (BSR), on several ranks, differ by rounding. The first call stores the
   /// rows of steps.size() - 1 levels of ghosts; each diagonal adds one value for each ghost to the exchange.
   void powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
                      const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},

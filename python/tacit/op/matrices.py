@@ -19,6 +19,7 @@ from .._support import (
     common_scalar,
     core,
     one_for_all,
+    refuse_unlike,
     scalar_name,
     to_scalar,
 )
@@ -264,7 +265,8 @@ def csr(
         takes the fewest bytes, entries outside full blocks in rows beside them. "sell": slices of eight rows side by
         side (SELL-8). "csr": row after row. "automatic" (default): blocks where they make the matrix smaller by a
         twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
-        bits where the matrix allows it. ``A.storage`` has the result.
+        bits where the matrix allows it. ``A.storage`` has the result. A :class:`Csr` keeps its format with
+        "automatic"; ``A.stored_as("automatic")`` chooses anew.
 
     Returns
     -------
@@ -288,6 +290,7 @@ def csr(
     arrays = isinstance(a, tuple) and len(a) == 3
     on = a.comm if comm is None and isinstance(a, Operator) else _comm.resolve(comm)
     kept = agreed(on, lambda: choose("format", format, FORMATS))
+    refuse_unlike(on, format=kept)
     if is_petsc(a) or not (arrays or own_rows):
         made = as_operator(a, on, scalar, format=kept)
         if not isinstance(made, Csr):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core, layout
-from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+from .._support import Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
@@ -264,7 +264,8 @@ class Csr(Operator):
 
     def astype(self, scalar: npt.DTypeLike) -> Csr:
         """This matrix with values of another scalar type. Collective."""
-        name = chosen_scalar(scalar)
+        name = agreed(self.comm, lambda: chosen_scalar(scalar))
+        refuse_unlike(self.comm, scalar=name or self.dtype.name)
         if name is None or name == self.dtype.name:
             return self
         return self._made_anew(name, self.format)
@@ -272,6 +273,7 @@ class Csr(Operator):
     def stored_as(self, format: str) -> Csr:
         """This matrix in another storage format of :func:`tacit.csr`, as a copy. Collective."""
         chosen = agreed(self.comm, lambda: choose("format", format, FORMATS))
+        refuse_unlike(self.comm, format=chosen)
         return self if chosen == self.format else self._made_anew(self.dtype.name, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:

@@ -96,7 +96,9 @@ class Schwarz final : public op::Operator<T, M>, public op::Noted {
       for (Global g = first(b); g < first(b + 1); ++g) block[b].push_back(g);
     outermost = block;
     std::vector<std::unique_ptr<Rows>> fetched;
+    const auto is_empty = [](const std::vector<Global>& set) { return set.empty(); };
     for (int level = 0; level < overlap_; ++level) {
+      if (space.comm().all(std::all_of(outermost.begin(), outermost.end(), is_empty))) break;  // no block can grow
       std::vector<Global> needed;
       for (int b = 0; b < parts; ++b) {
         std::vector<Global> found;
