@@ -230,11 +230,9 @@ def shared_memory() -> Iterator[dict[str, str]]:
     if machines() > 1 or not os.access(SHARED, os.W_OK):
         yield {}
         return
-    for left in SHARED.glob("tacit-job-*"):
-        with contextlib.suppress(OSError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            if left.stat().st_uid == os.getuid():
-                shutil.rmtree(left, ignore_errors=True)
+    _remove_left_over()
     with contextlib.ExitStack() as held:
+        held.callback(_remove_left_over)  # what killed ranks left
         while True:
             folder = Path(tempfile.mkdtemp(prefix="tacit-job-", dir=SHARED))
             with contextlib.suppress(FileNotFoundError):
@@ -246,9 +244,22 @@ def shared_memory() -> Iterator[dict[str, str]]:
         yield {f"OMPI_MCA_{part}_backing_directory": str(folder) for part in kept_by}
 
 
+def _remove_left_over() -> None:
+    """Remove what killed processes of this user left in shared memory: folders of jobs, and segments of the exchange
+    path `shared` (src/comm/exchange/segment.cpp). Their makers hold a lock on both, which ends with the process."""
+    for left in (*SHARED.glob("tacit-job-*"), *SHARED.glob("tacit_*")):
+        with contextlib.suppress(OSError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            if left.stat().st_uid != os.getuid():
+                continue
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
+
+
 @contextlib.contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _locked(path: Path, how: int) -> Iterator[None]:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.flock(file, how)
         yield

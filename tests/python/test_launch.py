@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -162,6 +163,22 @@ class TestRanks:
             (tmp_path / "a.py").write_text("")
             tacit("mpirun", "-n", "2", tmp_path / "a.py")
         assert [file for file in used if os.path.exists(file)] == []
+
+    def test_a_job_removes_segments_whose_maker_was_killed(self, tmp_path: Path) -> None:
+        """Those without a lock; a lock says that the maker lives."""
+        (tmp_path / "a.py").write_text("")
+        left, kept = (Path("/dev/shm") / f"tacit_0-{os.getpid()}-{what}" for what in ("left", "kept"))
+        unnamed = kept.with_name(f".{kept.name}")  # until it is locked: other jobs run beside this test
+        left.write_text("")
+        try:
+            with unnamed.open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                unnamed.rename(kept)
+                tacit("mpirun", "-n", "2", tmp_path / "a.py")
+                assert (left.exists(), kept.exists()) == (False, True)
+        finally:
+            for path in (left, kept):
+                path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
