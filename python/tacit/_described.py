@@ -13,8 +13,14 @@ from ._options import Method, Option
 
 PRECOND: Mapping[str, Option] = {
     'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi', 'schwarz')),
-    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
-    'blocks': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 block', 'blocks that the rows of a rank are cut into, one a thread', '1', ('block-jacobi', 'ilu0', 'ic0', 'schwarz')),
+    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
+    'blocks': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 block', 'blocks that the rows of a rank are cut into, one a thread', '1', ('block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'schwarz')),
+    'levels': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'k: levels of fill', '1', ('block-jacobi', 'iluk', 'ick', 'schwarz')),
+    'drop': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'entries of the factors below drop times the mean magnitude in their row of A are dropped', '1e-3', ('block-jacobi', 'ilut', 'schwarz')),
+    'fill': Option('real', None, (), 0.0, INFINITY, True, 0, 'a number > 0', 'at most so many entries of the factors for an entry of A', '10', ('block-jacobi', 'ilut', 'schwarz')),
+    'pivoting': Option('real', None, (), 0.0, 1.0, False, 0, 'from 0 to 1 ', 'columns are swapped where a diagonal entry is below this times the largest right of it', '0.1', ('block-jacobi', 'ilut', 'schwarz')),
+    'matching': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal entries', 'false; with ilut true', ('block-jacobi', 'ilu0', 'iluk', 'ilut', 'schwarz')),
+    'ordering': Option('choice', None, ('none', 'rcm', 'dissection'), -INFINITY, INFINITY, False, 0, 'a number', 'of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS', 'none; with ilut rcm', ('block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'schwarz')),
     'local': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'couplings between ranks are dropped: an apply sends nothing', 'false', ('spai', 'fsai')),
     'kind': Option('choice', None, ('chebyshev', 'neumann'), -INFINITY, INFINITY, False, 0, 'a number', 'of the polynomial: least error over an interval, or a geometric series', 'chebyshev', ('polynomial', 'schwarz')),
     'degree': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 products', 'products with A in an apply', '4', ('polynomial', 'schwarz')),
@@ -24,7 +30,7 @@ PRECOND: Mapping[str, Option] = {
     'overlap': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'levels of neighbours in the graph of A that a block is extended by', '1', ('schwarz',)),
     'restricted': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', "a block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap their solutions are added, which cg needs", 'true', ('schwarz',)),
 }
-PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz',)
+PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz',)
 SOLVE: Mapping[str, Option] = {
     'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
     'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
@@ -87,7 +93,7 @@ HMATRIX_PRECOND: Mapping[str, Option] = {
     'method': Option('choice', 'bicgstab', ('cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
     'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
     'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
-    'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
+    'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
 }
 HMATRIX_PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'hlu', 'inner',)
 INFERENCE: Mapping[str, Option] = {

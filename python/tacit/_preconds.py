@@ -34,16 +34,38 @@ class BlockJacobi(Preconditioner):
         Points of a cluster whose block is inverted, at most. At least 1 point. Default: 400.
     precision : one of ['auto', 'single', 'full'], optional
         Of the factors, which are approximate anyway; auto: single where the tolerance allows it. Default: auto.
-    solver : one of ['ilu0', 'ic0', 'spai', 'fsai'], optional
+    solver : one of ['ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai'], optional
         Of each rank's block. Default: ilu0.
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    levels : int, optional
+        K: levels of fill. At least 0 levels. Default: 1.
+    drop : float, optional
+        Entries of the factors below drop times the mean magnitude in their row of A are dropped. A number >= 0.
+        Default: 1e-3.
+    fill : float, optional
+        At most so many entries of the factors for an entry of A. A number > 0. Default: 10.
+    pivoting : float, optional
+        Columns are swapped where a diagonal entry is below this times the largest right of it. From 0 to 1 .
+        Default: 0.1.
+    matching : bool, optional
+        Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
+        entries. Default: false; with ilut true.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
     """
 
     size: int | None = None
     precision: Literal['auto', 'single', 'full'] | None = None
-    solver: Literal['ilu0', 'ic0', 'spai', 'fsai'] | None = None
+    solver: Literal['ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai'] | None = None
     blocks: int | None = None
+    levels: int | None = None
+    drop: float | None = None
+    fill: float | None = None
+    pivoting: float | None = None
+    matching: bool | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
 
 
 class Ilu0(Preconditioner):
@@ -53,6 +75,12 @@ class Ilu0(Preconditioner):
     ----------
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    matching : bool, optional
+        Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
+        entries. Default: false; with ilut true.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
 
     References
     ----------
@@ -60,22 +88,117 @@ class Ilu0(Preconditioner):
     """
 
     blocks: int | None = None
+    matching: bool | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
 
 
 class Ic0(Preconditioner):
-    """Incomplete Cholesky factors of each rank's diagonal block, without fill: Hermitian definite A.
+    """Incomplete Cholesky factors of each rank's diagonal block, without fill: Hermitian A (the diagonal is raised
+    where a pivot is not positive).
 
     Parameters
     ----------
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
 
     References
     ----------
-    Meijerink, van der Vorst (1977), doi 10.1090/S0025-5718-1977-0438681-4.
+    Meijerink, van der Vorst (1977), doi 10.1090/S0025-5718-1977-0438681-4; shift: Manteuffel (1980), doi
+    10.1090/S0025-5718-1980-0559197-0.
     """
 
     blocks: int | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+
+
+class Iluk(Preconditioner):
+    """ILU(k): as ilu0, with fill of `levels` levels.
+
+    Parameters
+    ----------
+    levels : int, optional
+        K: levels of fill. At least 0 levels. Default: 1.
+    blocks : int, optional
+        Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    matching : bool, optional
+        Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
+        entries. Default: false; with ilut true.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), section 10.3.3.
+    """
+
+    levels: int | None = None
+    blocks: int | None = None
+    matching: bool | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+
+
+class Ick(Preconditioner):
+    """IC(k): as ic0, with fill of `levels` levels.
+
+    Parameters
+    ----------
+    levels : int, optional
+        K: levels of fill. At least 0 levels. Default: 1.
+    blocks : int, optional
+        Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), section 10.3.3.
+    """
+
+    levels: int | None = None
+    blocks: int | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+
+
+class Ilut(Preconditioner):
+    """ILUTP: incomplete LU factors of each rank's diagonal block with a threshold, columns swapped for large
+    pivots, after a matching that makes the diagonal large: for matrices that ilu0 fails on.
+
+    Parameters
+    ----------
+    drop : float, optional
+        Entries of the factors below drop times the mean magnitude in their row of A are dropped. A number >= 0.
+        Default: 1e-3.
+    fill : float, optional
+        At most so many entries of the factors for an entry of A. A number > 0. Default: 10.
+    pivoting : float, optional
+        Columns are swapped where a diagonal entry is below this times the largest right of it. From 0 to 1 .
+        Default: 0.1.
+    blocks : int, optional
+        Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    matching : bool, optional
+        Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
+        entries. Default: false; with ilut true.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), section 10.4.4; matching: Duff, Koster (2001), doi
+    10.1137/S0895479899358443.
+    """
+
+    drop: float | None = None
+    fill: float | None = None
+    pivoting: float | None = None
+    blocks: int | None = None
+    matching: bool | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
 
 
 class Spai(Preconditioner):
@@ -149,10 +272,26 @@ class Schwarz(Preconditioner):
     restricted : bool, optional
         A block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap
         their solutions are added, which cg needs. Default: true.
-    solver : one of ['ilu0', 'ic0', 'jacobi', 'spai', 'fsai', 'polynomial'], optional
+    solver : one of ['ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'jacobi', 'spai', 'fsai', 'polynomial'], optional
         Of each rank's block. Default: ilu0.
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
+    levels : int, optional
+        K: levels of fill. At least 0 levels. Default: 1.
+    drop : float, optional
+        Entries of the factors below drop times the mean magnitude in their row of A are dropped. A number >= 0.
+        Default: 1e-3.
+    fill : float, optional
+        At most so many entries of the factors for an entry of A. A number > 0. Default: 10.
+    pivoting : float, optional
+        Columns are swapped where a diagonal entry is below this times the largest right of it. From 0 to 1 .
+        Default: 0.1.
+    matching : bool, optional
+        Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
+        entries. Default: false; with ilut true.
+    ordering : one of ['none', 'rcm', 'dissection'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
+        with ilut rcm.
     absolute : bool, optional
         By the magnitude of the diagonal. Default: false.
     kind : one of ['chebyshev', 'neumann'], optional
@@ -173,8 +312,14 @@ class Schwarz(Preconditioner):
 
     overlap: int | None = None
     restricted: bool | None = None
-    solver: Literal['ilu0', 'ic0', 'jacobi', 'spai', 'fsai', 'polynomial'] | None = None
+    solver: Literal['ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'jacobi', 'spai', 'fsai', 'polynomial'] | None = None
     blocks: int | None = None
+    levels: int | None = None
+    drop: float | None = None
+    fill: float | None = None
+    pivoting: float | None = None
+    matching: bool | None = None
+    ordering: Literal['none', 'rcm', 'dissection'] | None = None
     absolute: bool | None = None
     kind: Literal['chebyshev', 'neumann'] | None = None
     degree: int | None = None
@@ -224,7 +369,7 @@ class Inner(Preconditioner):
         At most so many for each solve. At least 1 iteration. Default: 20.
     rtol : float, optional
         A solve ends earlier where its residual has fallen by this. A number >= 0 and below 1. Default: 0.
-    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
+    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
         Of the iterations. Default: jacobi for an H-matrix, else none.
     rank : int, optional
         Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
@@ -241,9 +386,9 @@ class Inner(Preconditioner):
     method: Literal['cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
     iterations: int | None = None
     rtol: float | None = None
-    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] | Any | None = None
+    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] | Any | None = None
     rank: int | None = None
     tolerance: float | None = None
 
 
-__all__ = ['BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ilu0', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']
+__all__ = ['BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']

@@ -3,10 +3,10 @@
 ``precond=`` of :func:`tacit.solve` takes a name, a ``dict(name=..., option=...)``, anything that stands for an
 operator, or a preconditioner made by :func:`make` or :func:`inner` (which can be used in several solves).
 
-For stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "spai", "fsai", "polynomial" and "schwarz"; the
-classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options it takes;
-docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of another method
-(:func:`inner`).
+For stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "iluk", "ick", "ilut", "spai", "fsai",
+"polynomial" and "schwarz"; the classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options
+it takes; docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of another
+method (:func:`inner`).
 
 For :func:`tacit.hmatrix` operators:
 

@@ -172,6 +172,29 @@ std::vector<int> by_metis(const LocalGraph& g, int parts) {
 
 }  // namespace
 
+std::vector<Local> nested_dissection(const LocalGraph& g) {
+#ifdef TACIT_HAVE_METIS
+  const std::size_t count = std::size_t(g.vertices());
+  std::vector<Local> order(count);
+  std::iota(order.begin(), order.end(), Local(0));
+  if (g.column.empty()) return order;
+  if (std::int64_t(g.column.size()) <= std::int64_t(std::numeric_limits<idx_t>::max())) {
+    idx_t n = idx_t(count), options[METIS_NOPTIONS];
+    std::vector<idx_t> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end()), old(count),
+        place(count);
+    METIS_SetDefaultOptions(options);
+    options[METIS_OPTION_NUMBERING] = 0;
+    options[METIS_OPTION_SEED] = 1;
+    if (METIS_NodeND(&n, start.data(), column.data(), nullptr, options, old.data(), place.data()) == METIS_OK)
+      return {old.begin(), old.end()};
+  }
+  throw Error(ErrorKind::environment, message("METIS could not order a graph of ", count, " vertices"));
+#else
+  static_cast<void>(g);
+  throw Error(ErrorKind::environment, "this build of Tacit has no METIS, which orders by nested dissection; take rcm");
+#endif
+}
+
 std::vector<int> graph_parts(const Communicator& comm, const Partition& partition, GraphView graph, int parts,
                              Partitioner how) {
   return comm::collective(comm, [&] {

@@ -1,17 +1,21 @@
 #include <tacit/precond/block_jacobi.hpp>
 
+#include <tacit/precond/matching.hpp>
 #include "factorise.hpp"
 #include "scalar.hpp"
 #include "triangular.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/layout/ordering.hpp>
 #include <tacit/op/hermitian.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <span>
+#include <utility>
 
 namespace tacit::precond {
 namespace {
@@ -42,24 +46,79 @@ std::vector<T> diagonal_of(const op::LocalRows<T>& a) {
 }
 
 template <Scalar T>
-void require_positive_hermitian(const op::LocalRows<T>& a, Global first) {
+void require_hermitian(const op::LocalRows<T>& a, Global first, const char* kind) {
   const auto mirrored = op::adjoint(a);
   const auto diagonal = diagonal_of(a);
   const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   for (Local i = 0; i < a.count(); ++i) {
-    require(real(diagonal[std::size_t(i)]) > 0, "ic0 needs a diagonal that is positive (or negative) everywhere; row ",
-            first + i, " (counted from 0) has another sign or a zero");
     Global k = a.start[i], m = mirrored.start[i];
     while (k < a.start[i + 1] || m < mirrored.start[i + 1]) {
       const Local c = k < a.start[i + 1] ? a.column[k] : a.columns,
                   d = m < mirrored.start[i + 1] ? mirrored.column[m] : a.columns;
       require(op::mirror_each_other(c <= d ? a.value[k] : T{}, d <= c ? mirrored.value[m] : T{}, size(i),
                                     size(std::min(c, d))),
-              "ic0 needs a Hermitian matrix; row ", first + i, " (counted from 0) differs from its column");
+              kind, " needs a Hermitian matrix; row ", first + i, " (counted from 0) differs from its column");
       k += c <= d;
       m += d <= c;
     }
   }
+}
+
+/// C(i, j) = 2^row_exponent[row[i]] a(row[i], column[j]) 2^column_exponent[column[j]]: the matrix that is factorised.
+/// Empty vectors: as it is, and by 1.
+struct Reordering {
+  std::vector<Local> row, column;
+  std::vector<int> row_exponent, column_exponent;
+  bool is_identity() const { return row.empty(); }
+};
+
+template <Scalar T>
+op::LocalRows<T> reordered(const op::LocalRows<T>& a, const Reordering& by) {
+  const Local n = a.count();
+  std::vector<Local> place(std::size_t(n), 0);
+  for (Local j = 0; j < n; ++j) place[std::size_t(by.column[std::size_t(j)])] = j;
+  op::LocalRows<T> c;
+  c.columns = n;
+  std::vector<std::pair<Local, T>> row;
+  for (const Local i : by.row) {
+    row.clear();
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      const Local j = a.column[k];
+      const int e = by.row_exponent.empty() ? 0 : by.row_exponent[i] + by.column_exponent[j];
+      row.emplace_back(place[j], e ? times_power(a.value[k], e) : a.value[k]);
+    }
+    std::sort(row.begin(), row.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const auto& [j, v] : row) c.column.push_back(j), c.value.push_back(v);
+    c.start.push_back(Global(c.column.size()));
+  }
+  return c;
+}
+
+/// Replaces the block by its reordered and scaled form; `unmatched`: rows without an entry for the diagonal.
+template <Scalar T>
+Reordering reorder(op::LocalRows<T>& a, const Incomplete& how, Local& unmatched) {
+  Reordering by;
+  if (!how.matching && how.ordering == BlockOrder::none) return by;
+  by.row.resize(std::size_t(a.count()));
+  std::iota(by.row.begin(), by.row.end(), Local(0));
+  by.column = by.row;
+  if (how.matching) {
+    Matching m = maximum_product_matching(a);
+    unmatched = m.unmatched;
+    by.column = std::move(m.column);
+    by.row_exponent = std::move(m.row_exponent);
+    by.column_exponent = std::move(m.column_exponent);
+    a = reordered(a, by);
+  }
+  if (how.ordering == BlockOrder::none) return by;
+  const auto graph = layout::symmetrised({a.start, a.column});
+  const auto order =
+      how.ordering == BlockOrder::rcm ? layout::reverse_cuthill_mckee(graph) : layout::nested_dissection(graph);
+  const Reordering symmetric{order, order, {}, {}};
+  a = reordered(a, symmetric);
+  const std::vector<Local> columns = by.column;
+  for (std::size_t i = 0; i < order.size(); ++i) by.row[i] = order[i], by.column[i] = columns[std::size_t(order[i])];
+  return by;
 }
 
 }  // namespace
@@ -68,8 +127,37 @@ template <Scalar T>
 struct BlockJacobi<T>::Block {
   Local first, count;
   Triangular<T> lower, upper;
-  // The adjoints of the factors of ilu0, made at the first adjoint product.
+  // The adjoints of the factors L and U, made at the first adjoint product.
   std::unique_ptr<Triangular<T>> lower_adjoint, upper_adjoint;
+  Reordering by;
+  mutable std::vector<T> work;  // with a reordering: the part of the vector, in the order of elimination
+
+  /// y := (L U)^-1 x of this block, or that of the adjoint.
+  void solve(const T* x, T* y, int k, bool adjoint, bool hermitian) const {
+    const bool other = adjoint && !hermitian;
+    const auto& first_factor = other ? *upper_adjoint : lower;
+    const auto& second_factor = other ? *lower_adjoint : upper;
+    const auto both = [&](T* part) {
+      first_factor.solve(part, k);
+      second_factor.solve(part, k);
+    };
+    if (by.is_identity()) {
+      std::copy_n(x, std::size_t(count) * k, y);
+      return both(y);
+    }
+    const auto power = [](T v, const std::vector<int>& exponent, Local i) {
+      return exponent.empty() || exponent[i] == 0 ? v : times_power(v, exponent[i]);
+    };
+    const auto &from = adjoint ? by.column : by.row, &to = adjoint ? by.row : by.column;
+    const auto &scale = adjoint ? by.column_exponent : by.row_exponent,
+               &back = adjoint ? by.row_exponent : by.column_exponent;
+    work.resize(std::size_t(count) * k);
+    for (Local i = 0; i < count; ++i)
+      for (int c = 0; c < k; ++c) work[std::size_t(i) * k + c] = power(x[std::size_t(from[i]) * k + c], scale, from[i]);
+    both(work.data());
+    for (Local i = 0; i < count; ++i)
+      for (int c = 0; c < k; ++c) y[std::size_t(to[i]) * k + c] = power(work[std::size_t(i) * k + c], back, to[i]);
+  }
 };
 
 template <Scalar T>
@@ -77,69 +165,163 @@ struct BlockJacobi<T>::Blocks {
   std::vector<Block> list;
 };
 
+namespace {
+
+const char* name_of(Factorisation kind) {
+  switch (kind) {
+    case Factorisation::ic0:
+      return "ic0";
+    case Factorisation::iluk:
+      return "iluk";
+    case Factorisation::ick:
+      return "ick";
+    case Factorisation::ilut:
+      return "ilut";
+    default:
+      return "ilu0";
+  }
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+void check(const Incomplete& how, const char* kind, bool hermitian) {
+  require(how.levels >= 0, kind, " with ", how.levels, " levels of fill; at least 0 are needed");
+  require(how.drop >= 0 && std::isfinite(how.drop), kind, " with drop ", how.drop, "; a number from 0 on is needed");
+  require(how.fill > 0, kind, " with fill ", how.fill, "; a positive number is needed");
+  require(how.pivoting >= 0 && how.pivoting <= 1, kind, " with pivoting ", how.pivoting,
+          "; a number from 0 to 1 is needed");
+  require(!how.matching || !hermitian, kind, " keeps the symmetry of the matrix, which a matching does not");
+}
+
+/// The factors of the (reordered) block; ilut adds its order of columns to `by`.
 template <Scalar T>
-BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, Factorisation factorisation, int blocks)
-    : op::Operator<T, Host>(A.domain(), A.range()), factorisation_(factorisation), blocks_(std::make_unique<Blocks>()) {
+Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by) {
+  switch (how.kind) {
+    case Factorisation::ic0:
+      return ic0(a);
+    case Factorisation::ick:
+      return ic0(with_levels(a, how.levels));
+    case Factorisation::iluk:
+      return ilu0(with_levels(a, how.levels));
+    case Factorisation::ilut: {
+      std::vector<Local> order;
+      auto f = ilut(a, Threshold{how.drop, how.fill, how.pivoting}, order);
+      if (by.is_identity()) {
+        if (std::is_sorted(order.begin(), order.end())) return f;
+        by.row.resize(order.size());
+        std::iota(by.row.begin(), by.row.end(), Local(0));
+        by.column = by.row;
+      }
+      const std::vector<Local> columns = by.column;
+      for (std::size_t i = 0; i < order.size(); ++i) by.column[i] = columns[std::size_t(order[i])];
+      return f;
+    }
+    default:
+      return ilu0(std::move(a));
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, const Incomplete& how, int blocks)
+    : op::Operator<T, Host>(A.domain(), A.range()),
+      hermitian_(how.kind == Factorisation::ic0 || how.kind == Factorisation::ick),
+      blocks_(std::make_unique<Blocks>()) {
   const auto& comm = A.range().comm();
   comm::collective(comm, [&] {
     const Span span("factorise blocks", "precond");
-    const bool ic = factorisation == Factorisation::ic0;
-    const char* const kind = ic ? "ic0" : "ilu0";
+    const char* const kind = name_of(how.kind);
     require(A.range() == A.domain(), kind, " needs a square matrix with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
     require(blocks >= 1, kind, " with ", blocks, " blocks on a rank; at least 1 is needed");
+    check(how, kind, hermitian_);
     require(A.fault().empty(), kind, ": ", A.fault());
     op::LocalRows<T> own = A.own_block();
     const Local n = own.count();
-    if (ic) {
+    if (hermitian_) {
       const auto diagonal = diagonal_of(own);
       negative_ = A.range().size() > 0 &&
                   comm.all(std::all_of(diagonal.begin(), diagonal.end(), [](T d) { return real(d) < 0; }));
       if (negative_)
         for (T& v : own.value) v = -v;
-      require_positive_hermitian(own, A.range().begin());
+      require_hermitian(own, A.range().begin(), kind);
     }
     const Local parts = std::clamp<Local>(blocks, 1, std::max<Local>(n, 1));
     for (Local b = 0; b < parts; ++b) {
       const Local first = n / parts * b + std::min(b, n % parts);
-      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr});
+      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, {}});
     }
-    std::vector<Factors<T>> factors(blocks_->list.size());
-    const auto factorise = [&](std::size_t b) {
-      auto& block = blocks_->list[b];
-      auto& f = factors[b];
-      f = ic ? ic0(cut(own, block.first, block.count)) : ilu0(cut(own, block.first, block.count));
-      // Where L holds no diagonal of its own, D^-1 acts once, with U.
-      const bool unit = !ic || f.diagonal_only;
-      block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, parts == 1);
-      block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, parts == 1);
-    };
-    exec::parallel_for(std::size_t(parts), true, factorise, 1);
-    Global perturbed = 0, diagonals = 0;
-    double shift = 0;
-    for (const auto& f : factors) {
-      perturbed += f.perturbed;
-      diagonals += f.diagonal_only;
-      shift = std::max(shift, f.shift);
-    }
-    perturbed_ = comm.all_sum(perturbed);
-    diagonals = comm.all_sum(diagonals);
-    doubtful_ = perturbed_ > 0 || diagonals > 0;
-    shift_ = comm.all_max(shift);
-    const auto add = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
-    char number[32];
-    std::snprintf(number, sizeof number, "%.3g", shift_);
-    if (perturbed_)
-      add(message(perturbed_, perturbed_ == 1 ? " pivot of " : " pivots of ", A.range().size(),
-                  perturbed_ == 1 ? " was" : " were", " zero or too small and replaced"));
-    if (shift_ > 0) add(message("the diagonal was raised by up to ", number, " of itself to keep the pivots positive"));
-    if (diagonals)
-      add(message(diagonals, diagonals == 1 ? " block" : " blocks", " could not be factorised and ",
-                  diagonals == 1 ? "is" : "are", " inverted by the diagonal alone"));
-    name_ = message("block-jacobi (", kind, negative_ ? " of -A" : "",
-                    blocks > 1 ? message(", ", blocks, " blocks a rank") : std::string(),
-                    shift_ > 0 ? message(", shift ", number) : std::string(), ")");
+    Found found = factorise(own, how);
+    found = {comm.all_sum(found.entries), comm.all_sum(found.perturbed), comm.all_sum(found.diagonals),
+             comm.all_sum(found.unmatched), comm.all_max(found.shift)};
+    fill_ = double(found.entries) / double(std::max<Global>(comm.all_sum(Global(own.column.size())), 1));
+    describe(found, how, blocks);
   });
+}
+
+template <Scalar T>
+typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::LocalRows<T>& own, const Incomplete& how) {
+  auto& list = blocks_->list;
+  std::vector<Found> found(list.size());
+  exec::parallel_for(
+      list.size(), true,
+      [&](std::size_t b) {
+        auto& block = list[b];
+        auto a = cut(own, block.first, block.count);
+        Local unmatched = 0;
+        block.by = reorder(a, how, unmatched);
+        Factors<T> f = factorised(std::move(a), how, block.by);
+        found[b] = {Global(f.lower.column.size() + f.upper.column.size() + f.inverse.size()), f.perturbed,
+                    f.diagonal_only, unmatched, f.shift};
+        // Where L holds no diagonal of its own, D^-1 acts once, with U.
+        const bool unit = !hermitian_ || f.diagonal_only;
+        block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, list.size() == 1);
+        block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, list.size() == 1);
+      },
+      1);
+  Found all;
+  for (const Found& f : found) {
+    all.entries += f.entries;
+    all.perturbed += f.perturbed;
+    all.diagonals += f.diagonals;
+    all.unmatched += f.unmatched;
+    all.shift = std::max(all.shift, f.shift);
+  }
+  return all;
+}
+
+template <Scalar T>
+void BlockJacobi<T>::describe(const Found& found, const Incomplete& how, int blocks) {
+  perturbed_ = found.perturbed;
+  shift_ = found.shift;
+  doubtful_ = perturbed_ > 0 || found.diagonals > 0;
+  const auto add = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
+  if (found.unmatched)
+    add(message(found.unmatched, " of ", this->range().size(), found.unmatched == 1 ? " rows has" : " rows have",
+                " no entry left for the diagonal: the blocks are "
+                "structurally singular"));
+  if (perturbed_)
+    add(message(perturbed_, perturbed_ == 1 ? " pivot of " : " pivots of ", this->range().size(),
+                perturbed_ == 1 ? " was" : " were", " zero or too small and replaced"));
+  if (shift_ > 0)
+    add(message("the diagonal was raised by up to ", short_number(shift_), " of itself to keep the pivots positive"));
+  if (found.diagonals)
+    add(message(found.diagonals, found.diagonals == 1 ? " block" : " blocks", " could not be factorised and ",
+                found.diagonals == 1 ? "is" : "are", " inverted by the diagonal alone"));
+  name_ = message("block-jacobi (", name_of(how.kind), negative_ ? " of -A" : "");
+  if (how.kind == Factorisation::iluk || how.kind == Factorisation::ick) name_ += message(", levels ", how.levels);
+  if (how.kind == Factorisation::ilut) name_ += message(", drop ", short_number(how.drop));
+  if (how.kind != Factorisation::ilu0 && how.kind != Factorisation::ic0)
+    name_ += message(", ", short_number(fill_), " entries for one of A");
+  if (how.ordering == BlockOrder::dissection) name_ += ", nested dissection";
+  if (blocks > 1) name_ += message(", ", blocks, " blocks a rank");
+  if (shift_ > 0) name_ += message(", shift ", short_number(shift_));
+  name_ += ")";
 }
 
 template <Scalar T>
@@ -149,9 +331,8 @@ template <Scalar T>
 void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int) const {
   const Span span("triangular solves", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
   const int k = x.columns();
-  const bool other = adjoint && factorisation_ == Factorisation::ilu0;
   auto& list = blocks_->list;
-  if (other && !list.front().lower_adjoint)
+  if (adjoint && !hermitian_ && !list.front().lower_adjoint)
     for (auto& b : list) {
       std::vector<T> inverse = b.upper.inverse();
       for (T& d : inverse) d = conj(d);
@@ -160,12 +341,10 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
       b.upper_adjoint = std::make_unique<Triangular<T>>(op::adjoint(b.upper.strict()), inverse, true, list.size() == 1);
     }
   const auto solve = [&](const Block& b) {
-    T* const part = y.data() + std::size_t(b.first) * k;
-    std::copy_n(x.data() + std::size_t(b.first) * k, std::size_t(b.count) * k, part);
-    (other ? *b.upper_adjoint : b.lower).solve(part, k);
-    (other ? *b.lower_adjoint : b.upper).solve(part, k);
+    const std::size_t from = std::size_t(b.first) * k;
+    b.solve(x.data() + from, y.data() + from, k, adjoint, hermitian_);
     if (negative_)
-      for (T& v : std::span(part, std::size_t(b.count) * k)) v = -v;
+      for (T& v : std::span(y.data() + from, std::size_t(b.count) * k)) v = -v;
   };
   if (list.size() == 1) solve(list.front());
   else exec::each(list.size(), true, [&](std::size_t b) { solve(list[b]); });
@@ -194,7 +373,6 @@ template <Scalar T>
 op::LocalRows<T> BlockJacobi<T>::factors(int block) const {
   require(block >= 0 && block < blocks(), "block ", block, " of ", blocks());
   const Block& b = blocks_->list[block];
-  const bool ic = factorisation_ == Factorisation::ic0;
   const auto &lower = b.lower.strict(), &upper = b.upper.strict();
   op::LocalRows<T> all;
   all.columns = b.count;
@@ -203,7 +381,7 @@ op::LocalRows<T> BlockJacobi<T>::factors(int block) const {
       all.column.push_back(lower.column[k]), all.value.push_back(lower.value[k]);
     all.column.push_back(i);
     all.value.push_back(inverse(b.upper.inverse()[i]));
-    for (Global k = upper.start[i]; !ic && k < upper.start[i + 1]; ++k)
+    for (Global k = upper.start[i]; !hermitian_ && k < upper.start[i + 1]; ++k)
       all.column.push_back(upper.column[k]), all.value.push_back(upper.value[k]);
     all.start.push_back(Global(all.column.size()));
   }

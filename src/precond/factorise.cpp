@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace tacit::precond {
 namespace {
@@ -54,12 +58,41 @@ Factors<T> by_diagonal(const op::LocalRows<T>& a) {
   return f;
 }
 
+/// A pivot of at most epsilon `size` is given the magnitude sqrt(epsilon) `size` (1 in a row of zeros); whether it was.
+template <Scalar T>
+bool replace_small_pivot(T& pivot, real_t<T> size) {
+  using R = real_t<T>;
+  constexpr R epsilon = std::numeric_limits<R>::epsilon();
+  if (size_of(pivot) > epsilon * size) return false;
+  const R left = std::abs(pivot), wanted = size > 0 ? std::sqrt(epsilon) * size : R(1);
+  pivot = left > 0 && std::isfinite(left) ? pivot * (wanted / left) : T(wanted);
+  return true;
+}
+
+/// A set of positions from which the smallest is taken.
+class Positions {
+ public:
+  bool empty() const { return heap_.empty(); }
+  void add(Local i) {
+    heap_.push_back(i);
+    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+  Local take() {
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    const Local i = heap_.back();
+    heap_.pop_back();
+    return i;
+  }
+
+ private:
+  std::vector<Local> heap_;
+};
+
 }  // namespace
 
 template <Scalar T>
 Factors<T> ilu0(op::LocalRows<T> a) {
   using R = real_t<T>;
-  constexpr R epsilon = std::numeric_limits<R>::epsilon();
   a = with_diagonal(a);
   const Local n = a.count();
   Factors<T> f;
@@ -78,13 +111,8 @@ Factors<T> ilu0(op::LocalRows<T> a) {
         if (const Global p = place[a.column[u]]; p >= 0) a.value[p] -= l * a.value[u];
     }
     diagonal[i] = k;
-    T& pivot = a.value[k];
-    if (!(size_of(pivot) > epsilon * size)) {
-      const R left = std::abs(pivot), wanted = size > 0 ? std::sqrt(epsilon) * size : R(1);
-      pivot = left > 0 && std::isfinite(left) ? pivot * (wanted / left) : T(wanted);
-      ++f.perturbed;
-    }
-    f.inverse[i] = inverse(pivot);
+    f.perturbed += replace_small_pivot(a.value[k], size);
+    f.inverse[i] = inverse(a.value[k]);
     for (Global p = begin; p < end; ++p) place[a.column[p]] = -1;
   }
   if (!all_finite(a.value) || !all_finite(f.inverse)) return by_diagonal(original);
@@ -108,20 +136,23 @@ Factors<T> ic0(const op::LocalRows<T>& a) {
   Factors<T> f;
   op::LocalRows<T> l;  // strictly lower part of A, then of L
   l.columns = n;
-  std::vector<R> d(n, R(0));
+  std::vector<R> d(n, R(0)), size(n);  // size: what the shift is a multiple of
   for (Local i = 0; i < n; ++i) {
+    R largest = 0;
     for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      largest = std::max(largest, size_of(a.value[k]));
       if (a.column[k] < i) l.column.push_back(a.column[k]), l.value.push_back(a.value[k]);
       else if (a.column[k] == i) d[i] = real(a.value[k]);
     }
     l.start.push_back(Global(l.column.size()));
+    size[i] = d[i] != 0 ? std::abs(d[i]) : largest > 0 ? largest : R(1);
   }
   const std::vector<T> below = l.value;
   std::vector<R> inverse(n);  // of the diagonal of L
   const auto attempt = [&](R shift) {
     for (Local i = 0; i < n; ++i) {
-      R pivot = d[i] * (1 + shift);
-      const R least = epsilon * d[i];
+      R pivot = d[i] + shift * size[i];
+      const R least = epsilon * size[i];
       for (Global k = l.start[i]; k < l.start[i + 1]; ++k) {
         const Local j = l.column[k];
         T sum = below[k];
@@ -152,9 +183,151 @@ Factors<T> ic0(const op::LocalRows<T>& a) {
   return f;
 }
 
-#define TACIT_INSTANTIATE(T)                     \
-  template Factors<T> ilu0<T>(op::LocalRows<T>); \
-  template Factors<T> ic0<T>(const op::LocalRows<T>&);
+template <Scalar T>
+op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels) {
+  const Local n = a.count();
+  op::LocalRows<T> filled;
+  filled.columns = n;
+  std::vector<int> upper_level, level(std::size_t(n), -1);  // of the rows so far, and of the present one
+  std::vector<Global> diagonal(std::size_t(n), 0), level_start(std::size_t(n) + 1, 0);
+  std::vector<Local> upper_column, row;
+  std::vector<T> value(std::size_t(n), T(0));
+  Positions below;
+  for (Local i = 0; i < n; ++i) {
+    row.clear();
+    const auto enter = [&](Local j, int at) {
+      if (level[j] >= 0) {
+        level[j] = std::min(level[j], at);
+        return;
+      }
+      level[j] = at;
+      row.push_back(j);
+      if (j < i) below.add(j);
+    };
+    enter(i, 0);
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) enter(a.column[k], 0), value[a.column[k]] = a.value[k];
+    while (!below.empty()) {
+      const Local k = below.take();
+      for (Global u = level_start[k]; u < level_start[k + 1]; ++u)
+        if (const int at = level[k] + upper_level[u] + 1; at <= levels) enter(upper_column[u], at);
+    }
+    std::sort(row.begin(), row.end());
+    for (const Local j : row) {
+      filled.column.push_back(j);
+      filled.value.push_back(std::exchange(value[j], T(0)));
+      if (j > i) upper_column.push_back(j), upper_level.push_back(level[j]);
+      level[j] = -1;
+    }
+    filled.start.push_back(Global(filled.column.size()));
+    level_start[std::size_t(i) + 1] = Global(upper_column.size());
+  }
+  return filled;
+}
+
+template <Scalar T>
+Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order) {
+  using R = real_t<T>;
+  const Local n = a.count();
+  Factors<T> f;
+  f.lower.columns = f.upper.columns = n;
+  f.inverse.resize(std::size_t(n));
+  order.resize(std::size_t(n));
+  std::iota(order.begin(), order.end(), Local(0));
+  std::vector<Local> place = order;  // the inverse of `order`
+  const double mean = n > 0 ? double(a.value.size()) / n : 0;
+  const auto most = std::size_t(std::clamp(std::ceil(t.fill * mean / 2), 1.0, double(std::max<Local>(n, 1))));
+
+  std::vector<T> w(std::size_t(n), T(0));  // the present row, by columns of a
+  std::vector<char> present(std::size_t(n), 0);
+  std::vector<Local> right;  // columns of w on and right of the diagonal
+  std::vector<std::pair<Local, T>> kept;
+  Positions left;
+  const auto keep_largest = [&] {
+    if (kept.size() <= most) return;
+    std::nth_element(kept.begin(), kept.begin() + std::ptrdiff_t(most), kept.end(), [](const auto& x, const auto& y) {
+      const R a = size_of(x.second), b = size_of(y.second);
+      return a != b ? a > b : x.first < y.first;
+    });
+    kept.resize(most);
+  };
+  for (Local i = 0; i < n; ++i) {
+    R sum = 0, largest = 0;
+    right.clear();
+    const auto enter = [&](Local c) {
+      if (std::exchange(present[c], 1)) return;
+      if (place[c] < i) left.add(place[c]);
+      else right.push_back(c);
+    };
+    enter(order[i]);
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      enter(a.column[k]);
+      w[a.column[k]] = a.value[k];
+      sum += size_of(a.value[k]);
+      largest = std::max(largest, size_of(a.value[k]));
+    }
+    const R least = a.start[i + 1] > a.start[i] ? R(t.drop) * (sum / R(a.start[i + 1] - a.start[i])) : R(0);
+
+    kept.clear();
+    while (!left.empty()) {
+      const Local k = left.take(), c = order[k];
+      present[c] = 0;
+      const T l = std::exchange(w[c], T(0)) * f.inverse[k];
+      if (!(size_of(l) > least)) continue;
+      for (Global u = f.upper.start[k]; u < f.upper.start[k + 1]; ++u) {
+        enter(f.upper.column[u]);
+        w[f.upper.column[u]] -= l * f.upper.value[u];
+      }
+      kept.emplace_back(k, l);
+    }
+    keep_largest();
+    std::sort(kept.begin(), kept.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const auto& [k, l] : kept) f.lower.column.push_back(k), f.lower.value.push_back(l);
+    f.lower.start.push_back(Global(f.lower.column.size()));
+
+    Local pivot = order[i];
+    for (const Local c : right)
+      if (size_of(w[c]) > size_of(w[pivot])) pivot = c;
+    if (!(R(t.pivoting) * size_of(w[pivot]) > size_of(w[order[i]]))) pivot = order[i];
+    if (pivot != order[i]) {
+      const Local other = place[pivot];
+      std::swap(order[i], order[other]);
+      place[order[i]] = i;
+      place[order[other]] = other;
+    }
+    f.perturbed += replace_small_pivot(w[pivot], largest);
+    f.inverse[i] = inverse(w[pivot]);
+    kept.clear();
+    for (const Local c : right) {
+      const T u = std::exchange(w[c], T(0));
+      present[c] = 0;
+      if (c != pivot && size_of(u) > least) kept.emplace_back(c, u);
+    }
+    keep_largest();
+    for (const auto& [c, u] : kept) f.upper.column.push_back(c), f.upper.value.push_back(u);
+    f.upper.start.push_back(Global(f.upper.column.size()));
+  }
+  if (!all_finite(f.lower.value) || !all_finite(f.upper.value) || !all_finite(f.inverse)) {
+    std::iota(order.begin(), order.end(), Local(0));
+    return by_diagonal(a);
+  }
+  // Columns of U: from those of a to those of a Q, in ascending order.
+  for (Local i = 0; i < n; ++i) {
+    kept.clear();
+    for (Global u = f.upper.start[i]; u < f.upper.start[i + 1]; ++u)
+      kept.emplace_back(place[f.upper.column[u]], f.upper.value[u]);
+    std::sort(kept.begin(), kept.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (std::size_t k = 0; k < kept.size(); ++k)
+      std::tie(f.upper.column[std::size_t(f.upper.start[i]) + k], f.upper.value[std::size_t(f.upper.start[i]) + k]) =
+          kept[k];
+  }
+  return f;
+}
+
+#define TACIT_INSTANTIATE(T)                                              \
+  template Factors<T> ilu0<T>(op::LocalRows<T>);                          \
+  template Factors<T> ic0<T>(const op::LocalRows<T>&);                    \
+  template op::LocalRows<T> with_levels<T>(const op::LocalRows<T>&, int); \
+  template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -1,4 +1,4 @@
-// Incomplete factors of one block, on the pattern of the block and its diagonal.
+// Incomplete factors of one block.
 #pragma once
 
 #include <tacit/op/local_matrix.hpp>
@@ -8,7 +8,7 @@
 namespace tacit::precond {
 
 /// The strictly lower and upper parts of the factors and the inverse of the diagonal between them.
-/// ilu0: L = I + lower, U = upper + D, inverse = D^-1. ic0: L = lower + D, U = L^H.
+/// ilu0 and ilut: L = I + lower, U = upper + D, inverse = D^-1. ic0: L = lower + D, U = L^H.
 template <Scalar T>
 struct Factors {
   op::LocalRows<T> lower, upper;
@@ -18,10 +18,29 @@ struct Factors {
   bool diagonal_only = false;
 };
 
+/// L U = a on the pattern of a and its diagonal.
 template <Scalar T>
 Factors<T> ilu0(op::LocalRows<T> a);
-/// The diagonal of a is positive (the caller has looked).
+/// L L^H = a + shift |diagonal| on the pattern of a, which is Hermitian. Where a diagonal entry is zero, the largest
+/// magnitude of its row stands for it in the shift.
 template <Scalar T>
 Factors<T> ic0(const op::LocalRows<T>& a);
+
+/// a with zeros stored where elimination fills in up to the given level: an entry of a has level 0, an entry that comes
+/// from l_ik u_kj level(i, k) + level(k, j) + 1. ilu0 and ic0 of the result are ILU(k) and IC(k).
+template <Scalar T>
+op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels);
+
+/// Options of ilut.
+struct Threshold {
+  double drop = 1e-3, fill = 10, pivoting = 0.1;
+};
+/// L U = a Q with a permutation Q of columns. Column i of a Q is column order[i] of a. Row by row, entries below
+/// `drop` times the mean magnitude of a's row are dropped, and of the rest of L and of U at most `fill` / 2 times the
+/// mean number of entries in a row of a stay, the largest ones. Columns are swapped where the diagonal is below
+/// `pivoting` times the largest entry right of it. Saad, Iterative methods for sparse linear systems (2003),
+/// section 10.4.4.
+template <Scalar T>
+Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order);
 
 }  // namespace tacit::precond

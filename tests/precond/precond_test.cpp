@@ -1,10 +1,12 @@
 // The preconditioners compared with their definitions: dense matrices, patterns, minimisation properties.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/layout/partitioners.hpp>
 #include <tacit/op/spectrum.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
 #include <tacit/precond/make.hpp>
+#include <tacit/precond/matching.hpp>
 #include <tacit/precond/polynomial.hpp>
 #include <tacit/precond/spai.hpp>
 
@@ -14,13 +16,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace tacit::test {
 namespace {
 
 using layout::Space;
 using layout::Vector;
 using precond::BlockJacobi;
+using precond::BlockOrder;
 using precond::Factorisation;
+using precond::Incomplete;
 using precond::Jacobi;
 using precond::Polynomial;
 using precond::PolynomialKind;
@@ -230,19 +237,32 @@ TYPED_TEST(Precond, Ic0ShiftsWhenAPivotIsNotPositiveAndSaysSo) {
   });
 }
 
-TYPED_TEST(Precond, Ic0RefusesWhatIsNotHermitianOrNotPositive) {
+TYPED_TEST(Precond, Ic0RefusesWhatIsNotHermitian) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
     // The changed entry is within a block on any number of ranks.
     const auto lopsided =
         tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) { return r == 1 && c == 0 ? T(-3) : v; });
     const auto A = lopsided.on(comm);
-    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*A, Factorisation::ic0); }).find("Hermitian"), std::string::npos);
-    const auto negative =
-        tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) { return r == 13 && c == 13 ? -v : v; });
-    const auto B = negative.on(comm);
-    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*B, Factorisation::ic0); }).find("row 13 "), std::string::npos);
-    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*B, Factorisation::ilu0, 0); }).find("blocks"), std::string::npos);
+    for (const auto kind : {Factorisation::ic0, Factorisation::ick})
+      EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*A, kind); }).find("Hermitian"), std::string::npos);
+    EXPECT_NE(usage_error([&] { BlockJacobi<T> P(*A, Factorisation::ilu0, 0); }).find("blocks"), std::string::npos);
+  });
+}
+
+TYPED_TEST(Precond, Ic0OfAnIndefiniteMatrixIsPositiveDefinite) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto indefinite = tridiagonal<T>(21, -1, 2, -1).map([](Global r, Global c, T v) {
+      return r != c ? v : r == 13 ? -v : r == 5 ? T(0) : v;
+    });
+    const auto A = indefinite.on(comm);
+    for (const auto kind : {Factorisation::ic0, Factorisation::ick}) {
+      const BlockJacobi<T> P(*A, kind);
+      EXPECT_GT(P.shift(), 1);
+      EXPECT_NE(P.note().find("raised"), std::string::npos);
+      expect_symmetric_positive<T>(P);
+    }
   });
 }
 
@@ -301,6 +321,183 @@ TYPED_TEST(Precond, ZeroPivotsAreReplacedAndCounted) {
       EXPECT_NEAR(std::abs(all[4] * (wanted * 8)), 3, 1e-3);  // (1 - 8 / 2) / pivot
     }
   });
+}
+
+/// The matrix without couplings between ranks.
+template <class T>
+Whole<T> own_blocks(const Whole<T>& a, const layout::Partition& part) {
+  return a.map([&](Global r, Global c, T v) { return part.owner(r) == part.owner(c) ? v : T(0); });
+}
+
+/// Factors without dropping are exact, with every order, matching and pivoting; and the adjoint is the adjoint.
+TYPED_TEST(Precond, FactorsWithAllFillAreExact) {
+  using T = TypeParam;
+  // Rows of very different size, a weak diagonal, and a zero on it.
+  const auto size = [](Global i) { return real_t<T>(std::exp2(double(i * 7 % 11) - 5)); };
+  const auto a = scattered<T>(37, 14, 5).map([&](Global r, Global c, T v) {
+    return size(r) * (r != c ? v : r == 20 ? T(0) : v * real_t<T>(0.05));
+  });
+  const auto x = random_vector<T>(a.n, 2);
+  std::vector<BlockOrder> orders{BlockOrder::none, BlockOrder::rcm};
+  if (layout::metis_built()) orders.push_back(BlockOrder::dissection);
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    const auto exact = dense_solve(own_blocks(a, A->range().partition()).dense(), x);
+    Vector<T> y(A->range());
+    for (const auto kind : {Factorisation::iluk, Factorisation::ilut})
+      for (const auto order : orders)
+        for (const bool matching : {false, true}) {
+          Incomplete how = kind;
+          how.levels = 40, how.drop = 0, how.fill = 100, how.pivoting = 1;
+          how.ordering = order, how.matching = matching;
+          if (kind == Factorisation::iluk && !matching) continue;  // its pivots need the matching
+          const BlockJacobi<T> P(*A, how);
+          EXPECT_EQ(P.note(), "");
+          EXPECT_GE(P.fill(), 1);
+          P.apply(spread(A->range(), x), y);
+          EXPECT_LE(relative_difference(whole(y), exact), tolerance<T>(2e4)) << P.name() << matching;
+          expect_adjoint<T>(P);
+          expect_columns<T>(P);
+        }
+  });
+}
+
+TYPED_TEST(Precond, IncompleteCholeskyWithAllFillIsExact) {
+  using T = TypeParam;
+  const auto a = grid<T>(7, 6);
+  const auto x = random_vector<T>(a.n, 2);
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    Vector<T> y(A->range());
+    for (const auto order : {BlockOrder::none, BlockOrder::rcm}) {
+      Incomplete how = Factorisation::ick;
+      how.levels = 100, how.ordering = order;
+      const BlockJacobi<T> P(*A, how);
+      EXPECT_EQ(P.shift(), 0);
+      expect_symmetric_positive<T>(P);
+      P.apply(spread(A->range(), x), y);
+      const auto exact = dense_solve(own_blocks(a, A->range().partition()).dense(), x);
+      EXPECT_LE(relative_difference(whole(y), exact), tolerance<T>(200));
+    }
+  });
+}
+
+/// Level 0 is ilu0 and ic0; entries of the pattern of level k are reproduced by L U.
+TYPED_TEST(Precond, LevelsOfFillEnlargeThePattern) {
+  using T = TypeParam;
+  const auto a = grid<T>(9, 8, 0.3);
+  const auto A = a.on(comm::Communicator::self());
+  const auto with = [&](int levels) {
+    Incomplete how = Factorisation::iluk;
+    how.levels = levels;
+    return BlockJacobi<T>(*A, how);
+  };
+  const auto zero = BlockJacobi<T>(*A).factors(0), same = with(0).factors(0);
+  EXPECT_EQ(zero.column, same.column);
+  EXPECT_EQ(zero.value, same.value);
+  double before = 1e30;
+  for (const int levels : {0, 1, 2, 4}) {
+    const auto f = with(levels).factors(0);
+    Dense<T> l(a.n, std::vector<T>(a.n)), u = l, pattern = l;
+    for (Local i = 0; i < f.count(); ++i) {
+      l[i][i] = T(1);
+      for (Global k = f.start[i]; k < f.start[i + 1]; ++k)
+        (f.column[k] < i ? l : u)[i][f.column[k]] = f.value[k], pattern[i][f.column[k]] = T(1);
+    }
+    const auto product = multiply(l, u), d = a.dense();
+    double outside = 0;
+    for (Global i = 0; i < a.n; ++i)
+      for (Global j = 0; j < a.n; ++j) {
+        if (pattern[i][j] == T(0)) outside = std::max(outside, double(std::abs(product[i][j])));
+        else EXPECT_LE(std::abs(product[i][j] - d[i][j]), tolerance<T>(60));
+      }
+    EXPECT_LT(outside, before);
+    before = outside;
+  }
+  // 5 points: fill of level 1 are the two diagonals at distance 8 of one side: (i, i + 8) and (i + 8, i).
+  EXPECT_EQ(with(1).factors(0).column.size() - zero.column.size(), 2u * 8 * 7);
+}
+
+TYPED_TEST(Precond, IlutDropsAndLimitsItsFill) {
+  using T = TypeParam;
+  const auto a = grid<T>(20, 20, 0.3);
+  const auto A = a.on(comm::Communicator::self());
+  const auto fill = [&](double drop, double most) {
+    Incomplete how = Factorisation::ilut;
+    how.drop = drop, how.fill = most;
+    const BlockJacobi<T> P(*A, how);
+    EXPECT_EQ(P.perturbed_pivots(), 0);
+    return P.fill();
+  };
+  EXPECT_GT(fill(1e-4, 20), fill(1e-2, 20));
+  EXPECT_GT(fill(1e-2, 20), fill(0.3, 20));
+  EXPECT_LE(fill(0, 2), 2 + 0.3);  // the diagonal comes on top
+  EXPECT_GT(fill(0, 2), 1.5);
+}
+
+TYPED_TEST(Precond, IlutReportsStructurallySingularBlocks) {
+  using T = TypeParam;
+  Whole<T> a;  // rows 2 and 3 have entries in column 5 only; columns 2 and 3 have none
+  a.n = 7;
+  for (Global i = 0; i < a.n; ++i) {
+    if (i == 2 || i == 3 || i == 5) a.push(5, T(real_t<T>(i)));
+    else a.push(i, T(2));
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  const BlockJacobi<T> P(*A, Factorisation::ilut);
+  EXPECT_NE(P.note().find("2 of 7 rows have no entry left"), std::string::npos) << P.note();
+  EXPECT_TRUE(P.is_doubtful());
+  expect_adjoint<T>(P);
+}
+
+/// The matching is the best of all permutations; its scalings make it the largest entry of its row and column.
+TYPED_TEST(Precond, MatchingMaximisesTheProductOfTheDiagonal) {
+  using T = TypeParam;
+  for (int seed = 0; seed < 60; ++seed) {
+    const Local n = Local(2 + seed % 6);
+    op::LocalRows<T> a;
+    a.columns = n;
+    for (Local i = 0; i < n; ++i) {
+      for (Local j = 0; j < n; ++j)
+        if (noise(std::uint64_t(seed), std::uint64_t(i * n + j)) < 0.2)
+          a.column.push_back(j),
+              a.value.push_back(
+                  T(real_t<T>(std::exp2(std::round(8 * noise(std::uint64_t(seed + 100), std::uint64_t(i * n + j)))))));
+      a.start.push_back(Global(a.column.size()));
+    }
+    const auto size = [&](Local i, Local j) {
+      for (Global k = a.start[i]; k < a.start[i + 1]; ++k)
+        if (a.column[k] == j) return double(std::abs(a.value[k]));
+      return 0.0;
+    };
+    const auto product = [&](const std::vector<Local>& column) {
+      double p = 1;
+      for (Local i = 0; i < n; ++i) p *= size(i, column[std::size_t(i)]);
+      return p;
+    };
+    std::vector<Local> all(static_cast<std::size_t>(n));
+    std::iota(all.begin(), all.end(), Local(0));
+    double best = 0;
+    do best = std::max(best, product(all));
+    while (std::next_permutation(all.begin(), all.end()));
+    const auto m = precond::maximum_product_matching(a);
+    EXPECT_EQ(product(m.column), best) << "seed " << seed;
+    EXPECT_EQ(m.unmatched > 0, best == 0);
+    auto sorted = m.column;
+    std::sort(sorted.begin(), sorted.end());
+    for (Local j = 0; j < n; ++j) EXPECT_EQ(sorted[std::size_t(j)], j);
+    if (best == 0) continue;
+    for (Local i = 0; i < n; ++i)
+      for (Local j = 0; j < n; ++j) {
+        const double scaled =
+            std::ldexp(size(i, j), m.row_exponent[std::size_t(i)] + m.column_exponent[std::size_t(j)]);
+        EXPECT_LE(scaled, 2.0);
+        if (m.column[std::size_t(i)] == j) {
+          EXPECT_GE(scaled, 0.5);
+        }
+      }
+  }
 }
 
 TYPED_TEST(Precond, BlocksOfARankDropTheCouplingsBetweenThem) {
@@ -751,7 +948,9 @@ TEST(Schwarz, ReportsChangesOfItsLocalSolver) {
       const auto text = usage_error([&] { precond::make<double, Host>("schwarz", *A, o); });
       EXPECT_NE(text.find(word), std::string::npos) << text;
     };
-    says({.solver = Kind::ic0}, "local solver of schwarz");
+    const auto lopsided = grid<double>(5, 4, 0.3).on(comm);
+    const auto refused = usage_error([&] { precond::make<double, Host>("schwarz", *lopsided, {.solver = Kind::ic0}); });
+    EXPECT_NE(refused.find("local solver of schwarz"), std::string::npos) << refused;
     says({.solver = Kind::block_jacobi}, "solver is block-jacobi; schwarz takes ilu0,ic0");
     says({.overlap = -1}, "overlap is -1");
     says({.degree = 3}, "degree 3 is an option of polynomial");
@@ -796,6 +995,8 @@ TEST(Make, KnowsItsNamesAndOptions) {
     EXPECT_EQ(make("block-jacobi", {.solver = Kind::ic0, .blocks = 2})->name(), "block-jacobi (ic0, 2 blocks a rank)");
     EXPECT_EQ(make("block-jacobi", {.solver = Kind::spai})->name(), "spai (local)");
     EXPECT_EQ(make("ic0")->name(), "block-jacobi (ic0)");
+    EXPECT_EQ(make("iluk", {.levels = 0})->name(), "block-jacobi (iluk, levels 0, 1 entries for one of A)");
+    EXPECT_EQ(make("block-jacobi", {.solver = Kind::ick, .levels = 0})->name(), make("ick", {.levels = 0})->name());
     EXPECT_EQ(make("spai", {.local = false})->name(), "spai");
     EXPECT_EQ(make("fsai")->name(), "fsai");
     EXPECT_EQ(make("polynomial", {.degree = 3})->name(), "polynomial (chebyshev, degree 3)");
@@ -812,9 +1013,13 @@ TEST(Make, KnowsItsNamesAndOptions) {
     says("polynomial", {.degree = -1}, {"degree is -1", "at least 0"});
     says("polynomial", {.relaxation = 1}, {"relaxation", "neumann"});
     says("polynomial", {.kind = PolynomialKind::neumann, .lambda_max = 2}, {"lambda_max", "chebyshev"});
-    says("block-jacobi", {.solver = Kind::polynomial}, {"solver is polynomial", "ilu0,ic0,spai,fsai"});
+    says("block-jacobi", {.solver = Kind::polynomial}, {"solver is polynomial", "ilu0,ic0,iluk,ick,ilut,spai,fsai"});
     says("block-jacobi", {.solver = Kind::spai, .blocks = 2}, {"blocks"});
+    says("block-jacobi", {.drop = 0.1}, {"drop", "ilut"});
     says("ilu0", {.blocks = 0}, {"blocks"});
+    says("ilu0", {.levels = 1}, {"levels", "iluk, ick"});
+    says("ilut", {.drop = -1}, {"drop is -1"});
+    says("ilut", {.pivoting = 2}, {"pivoting is 2"});
   });
 }
 
@@ -822,7 +1027,7 @@ TEST(Make, RefusesAMatrixThatIsNotFinite) {
   on_ranks([](const comm::Communicator& comm) {
     const auto a = grid<double>(4, 4).map([](Global r, Global c, double v) { return r == 9 && c == 10 ? NAN : v; });
     const auto A = a.on(comm);
-    for (const char* name : {"ilu0", "ic0", "spai", "fsai"}) {
+    for (const char* name : {"ilu0", "ic0", "iluk", "ick", "ilut", "spai", "fsai"}) {
       const auto text = usage_error([&] { precond::make<double, Host>(name, *A); });
       EXPECT_NE(text.find("row 9, column 10"), std::string::npos) << name << ": " << text;
     }
@@ -843,7 +1048,7 @@ TEST(Iterations, FallAsThePreconditionerGetsStronger) {
           const auto rhs = spread(A->range(), b);
           Vector<double> x(A->range());
           krylov::Options o;
-          o.method = name == "spai" ? krylov::Method::gmres : krylov::Method::cg;
+          o.method = !precond::is_symmetric(name) ? krylov::Method::gmres : krylov::Method::cg;
           if (krylov::takes(o.method, "restart")) o.restart = 200;
           const auto report = krylov::solve<double, Host>(*A, P.get(), rhs, x, o);
           EXPECT_TRUE(report.converged()) << name << ": " << report.detail;
@@ -857,6 +1062,9 @@ TEST(Iterations, FallAsThePreconditionerGetsStronger) {
         EXPECT_LT(i.at("spai"), i.at("none") / 2);
         EXPECT_LT(i.at("polynomial"), i.at("jacobi") / 2);
         EXPECT_EQ(i.at("block-jacobi"), i.at("ilu0"));
+        EXPECT_LT(i.at("ick"), i.at("ic0"));
+        EXPECT_LT(i.at("iluk"), i.at("ilu0"));
+        EXPECT_LT(i.at("ilut"), i.at("ilu0"));
         EXPECT_LE(std::abs(i.at("ilu0") - i.at("ic0")), 2);  // the same operator, computed differently
       },
       {2, 4});

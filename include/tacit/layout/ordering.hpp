@@ -24,6 +24,11 @@ LocalGraph symmetrised(const LocalGraph& graph);
 /// McKee (1969), doi 10.1145/800195.805928; George and Liu (1979), doi 10.1145/355841.355845, for the start.
 std::vector<Local> reverse_cuthill_mckee(const LocalGraph& symmetric);
 
+/// A nested dissection order of a symmetric graph by METIS, for which complete factors fill in little: old_of_new.
+/// Local. Error(environment): a build without METIS, or METIS fails. Source: Karypis and Kumar (1998),
+/// doi 10.1137/S1064827595287997.
+std::vector<Local> nested_dissection(const LocalGraph& symmetric);
+
 /// The bandwidth max |place[i] - place[j]| over all edges (i, j). Local.
 Global bandwidth(const LocalGraph& graph, std::span<const Local> place);
 
