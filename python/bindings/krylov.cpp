@@ -34,6 +34,7 @@ void bind_krylov(nb::module_& m) {
       .def_prop_ro("history", [](const Report& r) { return array_of(std::vector<double>(r.history)); })
       .def_ro("method", &Report::method)
       .def_ro("precond", &Report::precond)
+      .def_ro("choice", &Report::choice)
       .def_ro("seconds", &Report::seconds)
       .def_ro("warnings", &Report::warnings)
       .def_prop_ro("counts", [](const Report& r) {

@@ -11,6 +11,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/precond/automatic.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <functional>
@@ -49,29 +50,55 @@ std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::han
   };
 }
 
+/// (this rank's part of x, report) of `solve(b, x, options)`. Collective.
+template <Scalar T, class F>
+nb::tuple solved(const op::Operator<T, Host>& a, const Elements<T>& b, const std::optional<Elements<T>>& x0,
+                 Options options, const nb::object& callback, const F& solve) {
+  Report report;
+  const auto& comm = a.range().comm();
+  auto x = together(comm, [&] {
+    auto solution = std::make_unique<Vector<T>>(a.domain());
+    if (x0) solution->assign({x0->data(), x0->size()});
+    Vector<T> right(a.range());
+    right.assign({b.data(), b.size()});
+    if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
+    report = solve(right, *solution, options);
+    return solution;
+  });
+  const std::size_t n = x->size();
+  return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
-  // (this rank's part of x, report)
   m.def(
       named<T>("solve").c_str(),
       [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
          nb::object callback, bool hermitian) {
-        Report report;
-        const auto& comm = a.range().comm();
-        auto x = together(comm, [&] {
-          auto solution = std::make_unique<Vector<T>>(a.domain());
-          if (x0) solution->assign({x0->data(), x0->size()});
-          Vector<T> right(a.range());
-          right.assign({b.data(), b.size()});
-          if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
-          report = krylov::solve<T, Host>(a, precond, right, *solution, options, hermitian);
-          return solution;
+        return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
+          return krylov::solve<T, Host>(a, precond, right, x, o, hermitian);
         });
-        const std::size_t n = x->size();
-        return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+  using Automatic = precond::Automatic<T>;
+  nb::class_<Automatic>(m, named<T>("Automatic").c_str())
+      .def(
+          "__init__",
+          [](Automatic* self, const op::Csr<T, Host>& a, const std::string& method) {
+            together(a.range().comm(), [&] { return new (self) Automatic(a, value_of<krylov::Method>(method)); });
+          },
+          nb::keep_alive<1, 2>())
+      .def_prop_ro("setup_seconds", &Automatic::setup_seconds)
+      .def_prop_ro("is_hermitian", &Automatic::is_hermitian)
+      .def(
+          "solve",
+          [](Automatic& self, const Base& a, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
+             nb::object callback) {
+            return solved<T>(a, b, x0, std::move(options), callback,
+                             [&](const auto& right, auto& x, const Options& o) { return self.solve(right, x, o); });
+          },
+          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
 #ifdef TACIT_HAVE_CUDA
   // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to copy the matrix to it).
   m.def(

@@ -194,6 +194,7 @@ def document(result: Any, *, words: list[str], read_seconds: float, **more: Any)
         **header(SCHEMA, words),
         "method": result.method,
         "precond": result.precond or "none",
+        "choice": result.choice,
         "converged": bool(result.converged),
         "reason": str(result.reason),
         "detail": result.detail,
@@ -288,6 +289,7 @@ def show(facts: dict[str, Any], out: Console) -> None:
     rows: list[tuple[str, str | Text]] = [
         ("system", system),
         ("method", facts["method"] + ("" if precond == "none" else f", preconditioned by {precond}")),
+        *([("", Text(facts["choice"]))] if facts["choice"] else []),
         ("ran on", f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"),
         ("verdict", Text(verdict, style="bold green" if good else "bold red")),
     ]

@@ -461,7 +461,9 @@ class Solve final : public OuterIteration {
     const bool claimed = monitor.outcome() == Outcome::claims;
     idle_ = gain > 0.5 ? idle_ + 1 : 0;
     if (!claimed && options_.fallbacks && is_hopeless(norm)) return hopeless(norm);
-    if ((idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
+    // The projected problem of gmres and b - A x part where the basis has lost its orthogonality.
+    const bool parted = claimed && method_ == Method::gmres && norm > 1e3 * monitor.norm();
+    if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
       idle_ = 0;
       return {};
     }

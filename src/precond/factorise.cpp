@@ -234,6 +234,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   order.resize(std::size_t(n));
   std::iota(order.begin(), order.end(), Local(0));
   std::vector<Local> place = order;  // the inverse of `order`
+  const R singular = std::pow(std::numeric_limits<R>::epsilon(), R(2) / 3);
   const double mean = n > 0 ? double(a.value.size()) / n : 0;
   const auto most = std::size_t(std::clamp(std::ceil(t.fill * mean / 2), 1.0, double(std::max<Local>(n, 1))));
 
@@ -294,7 +295,12 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
       place[order[i]] = i;
       place[order[other]] = other;
     }
-    f.perturbed += replace_small_pivot(w[pivot], largest);
+    // The matrix is singular, or nearly so. With a pivot as large as its row the null vector stays out of the solution,
+    // where it would grow until A x is rounding error.
+    if (!(size_of(w[pivot]) > singular * largest)) {
+      w[pivot] = T(largest > 0 ? largest : R(1));
+      ++f.perturbed;
+    }
     f.inverse[i] = inverse(w[pivot]);
     kept.clear();
     for (const Local c : right) {

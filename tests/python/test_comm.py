@@ -288,7 +288,7 @@ def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:
         try:
             where = {where!r}
             if where == "callback":
-                tacit.solve(a, np.ones(500), callback=late)
+                tacit.solve(a, np.ones(500), precond="none", callback=late)
             elif where == "operator":
                 tacit.solve(tacit.function((500, 500), fail), np.ones(500))
             elif where == "arguments":

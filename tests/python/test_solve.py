@@ -512,7 +512,7 @@ def test_operators_that_turn_nan(method: str, python: Run) -> None:
 
 def test_outcomes() -> None:
     a = laplacian(200)
-    assert tacit.solve(a, np.ones(200), max_iterations=5).reason == "max_iterations"
+    assert tacit.solve(a, np.ones(200), precond="none", max_iterations=5).reason == "max_iterations"
     b = np.random.default_rng(0).standard_normal(200)
     assert tacit.solve(a, b, rtol=1e-30).reason == "stagnated"
     assert tacit.solve(np.diag([3.0, 5.0]), np.ones(2), method="richardson").reason == "diverged"
@@ -520,7 +520,7 @@ def test_outcomes() -> None:
     assert not singular.converged
     assert singular.advice
     with pytest.raises(tacit.NotConverged, match="max_iterations") as caught:
-        tacit.solve(a, np.ones(200), max_iterations=5, raise_on_failure=True)
+        tacit.solve(a, np.ones(200), precond="none", max_iterations=5, raise_on_failure=True)
     assert caught.value.result.iterations == 5
     assert isinstance(caught.value, RuntimeError)
 
@@ -565,7 +565,7 @@ def test_callback_sees_the_iteration(method: str) -> None:
 def test_callback_stops() -> None:
     a, b = laplacian(50), np.ones(50)
     for answer in (True, np.True_):
-        r = tacit.solve(a, b, callback=lambda s, answer=answer: answer if s.iteration == 4 else None)
+        r = tacit.solve(a, b, precond="none", callback=lambda s, answer=answer: answer if s.iteration == 4 else None)
         assert (r.reason, r.iterations, r.info) == ("stopped", 4, 4)
     for answer in (None, 1, 0.5, "yes", False):  # whatever a lambda happens to return
         assert tacit.solve(a, b, callback=lambda s, answer=answer: answer).converged
@@ -574,7 +574,7 @@ def test_callback_stops() -> None:
         if state.iteration == 2:
             raise StopIteration
 
-    assert tacit.solve(a, b, callback=stop).iterations == 2
+    assert tacit.solve(a, b, precond="none", callback=stop).iterations == 2
 
 
 def test_callback_state_ends_with_the_callback() -> None:
@@ -840,3 +840,64 @@ def test_two_threads_beside_other_programs(python: Run) -> None:
     )
     one, two = map(float, done.stdout.split())
     assert two < 2 * one, f"{two:.3f} s with two threads, {one:.3f} s with one"
+
+
+class TestAutomatic:
+    """Solves that choose method and preconditioner by trial."""
+
+    @staticmethod
+    def permuted(n: int = 400) -> Any:
+        """A matrix with zeros on its diagonal and rows of very different size."""
+        rng = np.random.default_rng(2)
+        line = sp.diags_array([-1.6, 2.0, -0.4], offsets=[-1, 0, 1], shape=(n, n))
+        return sp.csr_array((sp.diags_array(10.0 ** rng.uniform(-3, 3, n)) @ line).tocsr()[rng.permutation(n)])
+
+    def test_it_is_the_default_and_says_what_it_tried(self) -> None:
+        a = self.permuted()
+        b = a @ np.ones(400)
+        r = tacit.solve(a, b)
+        assert r.converged
+        assert np.linalg.norm(b - a @ r.x) <= 1.01e-8 * np.linalg.norm(b)
+        assert r.choice.startswith("auto: gmres with block-jacobi (ilut")
+        assert r.choice in r.summary()
+        none = tacit.solve(a, b, precond="none")
+        assert (none.precond, none.choice) == ("none", "")
+
+    def test_a_named_method_is_kept(self) -> None:
+        a = self.permuted()
+        r = tacit.solve(a, a @ np.ones(400), method="bicgstab", precond="auto")
+        assert r.converged
+        assert r.method == "bicgstab"
+        assert tacit.solve(a, np.ones(400), method="bicgstab", max_iterations=3).precond == "none"
+
+    def test_what_solved_is_kept_with_the_operator(self) -> None:
+        a = tacit.csr(self.permuted())
+        for seed in range(3):
+            r = tacit.solve(a, a @ np.random.default_rng(seed).standard_normal(400))
+            assert r.converged
+            assert "then" not in r.choice
+        first = tacit.solve(a, np.ones(400), x0=np.ones(400), max_iterations=500)
+        assert first.iterations <= 500
+
+    def test_callbacks_count_on_over_candidates(self) -> None:
+        seen: list[int] = []
+        line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40))
+        helmholtz = sp.csr_array(
+            sp.kron(line, sp.eye_array(40)) + sp.kron(sp.eye_array(40), line) - 1.5 * sp.eye_array(1600)
+        )
+        r = tacit.solve(
+            helmholtz, np.ones(1600), callback=tacit.Observer(lambda s: seen.append(s.iteration)), rtol=1e-6
+        )
+        assert r.converged
+        assert "then" in r.choice
+        assert seen == list(range(1, r.iterations + 1))
+        assert len(r.history) == r.iterations + 1
+
+    def test_wrong_use(self) -> None:
+        a = self.permuted()
+        with pytest.raises(TypeError, match="no option 'drop'"):
+            tacit.solve(a, np.ones(400), precond={"name": "auto", "drop": 0.1})
+        with pytest.raises(ValueError, match="auto"):
+            tacit.solve(tacit.function((4, 4), lambda x: x), np.ones(4), precond="auto")
+        with pytest.raises(ValueError, match="auto"):
+            tacit.precond.make(tacit.csr(a), "auto")

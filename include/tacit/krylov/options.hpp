@@ -99,6 +99,9 @@ struct Options {
   std::function<bool(const State&)> callback;
   /// False: the callback only observes. Its answer is ignored, and no reduction is spent on it.
   bool callback_stops = true;
+  /// Called after each iteration with its number and the residual, relative to ||b||, which are the same on all ranks;
+  /// its answer must be, too. Returns true to stop.
+  std::function<bool(int iteration, double residual_norm)> give_up;
 };
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.

@@ -35,6 +35,7 @@ struct Report {
   double b_norm = 0;                    ///< ||b||
   std::vector<double> history;          ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
   std::string method, precond;          ///< names
+  std::string choice;                   ///< where these were chosen by trial: what was tried, one sentence
   struct Counts {
     std::int64_t reductions = 0;  ///< all-reduces
     std::int64_t operator_applies = 0;

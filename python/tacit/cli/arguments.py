@@ -74,6 +74,8 @@ def preconditioner(table: Table, names: Sequence[str]) -> Callable[[str], dict[s
     def check(text: str) -> dict[str, Any]:
         name, colon, rest = text.partition(":")
         one_of("preconditioner", names)(name)
+        if name == "auto" and not colon:
+            return {"name": name}
         known = [key for key, option in table.items() if name in option.takers]
         found: dict[str, Any] = {"name": name}
         for item in rest.split(",") if colon else ():

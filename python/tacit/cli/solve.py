@@ -34,8 +34,9 @@ def add(a: Arguments) -> None:
     a("--rhs FILE|ones|random:SEED", "b", right_hand_side, "ones")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
-    named = preconditioner(PRECOND, PRECOND_NAMES)
-    a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [none]", named)
+    named = preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
+    text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
+    a("--precond NAME[:OPTION=VALUE,...]", text, named)
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
     a.section("where it runs")
     a.where()

@@ -28,6 +28,7 @@ from .._support import (
     default_threads,
     like,
     refuse_differences,
+    refuse_unknown,
     scalar_name,
     thread_count,
     to_scalar,
@@ -53,6 +54,7 @@ class _Prepared(NamedTuple):
     scalar: str
     options: _core.Options
     precond: Any
+    automatic: str  # "asked", "default": preconditioners are chosen where A is a stored matrix; "": they are not
     alike: dict[str, float | str]  # arguments that must be the same on all ranks, in the form that ranks compare
 
 
@@ -130,14 +132,17 @@ def solve(
     x0 : array_like, optional
         Initial guess, whole or this rank's own part. Default: zero.
     method : str or object of :mod:`tacit.methods`
-        "auto" (cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for
-        the rest), "cg", "bicgstab", "gmres", "idr", "richardson", "chebyshev"; with one reduction for several
-        iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products: "pipelined-cg",
-        "pipelined-bicgstab", "pipelined-gmres"; with both: "pipelined-ca-gmres". An object carries its options:
-        ``tacit.methods.CaGmres(step=10)``.
+        "auto" (with a preconditioner that is named: cg for a Hermitian matrix whose diagonal has one sign, changing to
+        gmres should it break down; gmres for the rest. Without one: see there), "cg", "bicgstab", "gmres", "idr",
+        "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with
+        reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"; with both:
+        "pipelined-ca-gmres". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
-        or anything that A may be.
+        or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
+        method or with ``method="auto"`` several, and the one that solves is kept for the next solve with the same
+        operator (``result.choice`` says what was tried). Default: "auto" for a stored matrix with ``method="auto"`` and
+        ``fallbacks``, else "none".
     comm : communicator, optional
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
@@ -247,7 +252,15 @@ def solve(
             alike["callback"] = callback.told
         by_name = precond is None or isinstance(precond, str)
         P = {"name": "none" if precond is None else precond} if by_name else precond
-        return _Prepared(right, guess, wanted, o, P, alike | _told("precond", P))
+        automatic = ""
+        if precond is None and o.method == "auto" and o.fallbacks and device == "host":
+            automatic = "default"
+        elif isinstance(P, dict) and P.get("name") == "auto":
+            refuse_unknown("precond 'auto'", {key: P[key] for key in P if key != "name"}, ())
+            if device != "host":
+                raise ValueError('precond="auto" works in host memory; name one of ' + ", ".join(_precond.names()))
+            automatic = "asked"
+        return _Prepared(right, guess, wanted, o, P, automatic, alike | _told("precond", P))
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
@@ -315,12 +328,17 @@ def _solve(
         if on.all_min(int(finite)):
             solved, numbers = op.renumbered(matrix, partition == "graph", ordering == "rcm")
     on_device = device == "cuda"
-    if on_device:
+    if ready.automatic == "asked":
+        solved = op.stored(solved, 'precond="auto"')
+    chooser = solved.automatic(ready.options.method) if ready.automatic and isinstance(solved, op.Csr) else None
+    if chooser is not None:
+        M, symmetric = None, False
+    elif on_device:
         solved = op.stored(solved, "device='cuda'")
         name, options, symmetric = agreed(on, lambda: _precond.named(ready.precond))
     else:
         M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
-    hermitian = ready.options.method == "auto" and symmetric and matrix.is_hermitian()
+    hermitian = chooser is None and ready.options.method == "auto" and symmetric and matrix.is_hermitian()
     column = len(np.shape(b)) == 2
 
     def form(own: Array) -> Array:
@@ -339,6 +357,9 @@ def _solve(
             solved._handle, name, options, right, guess, ready.options, call, hermitian
         )
         setup += moved
+    elif chooser is not None:
+        own, report = chooser.solve(solved._handle, right, guess, ready.options, call)
+        setup += chooser.setup_seconds
     else:
         handle = None if M is None else M._handle
         own, report = core("solve", scalar)(solved._handle, handle, right, guess, ready.options, call, hermitian)

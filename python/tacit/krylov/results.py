@@ -105,6 +105,8 @@ class Result(Outcome):
         Fallbacks taken, pivots that a preconditioner replaced, and the like.
     method, precond, scalar, device : str
         What was used.
+    choice : str
+        Where method and preconditioner were chosen by trial: what was tried, in one sentence; else "".
     unknowns, nonzeros, ranks, threads : int
         nonzeros is 0 when the operator does not know them.
     """
@@ -125,6 +127,7 @@ class Result(Outcome):
         self.warnings: list[str] = list(report.warnings)
         self.method: str = report.method
         self.precond: str = report.precond
+        self.choice: str = report.choice
         self.seconds: dict[str, float] = facts.pop("seconds")
         self.unknowns: int = facts.pop("unknowns")
         self.nonzeros: int = facts.pop("nonzeros")
@@ -177,7 +180,7 @@ class Result(Outcome):
             f"  {count['operator_applies']} products, {count['preconditioner_applies']} preconditioner applies,"
             f" {count['reductions']} reductions, {count['messages']} messages, {count['bytes']} bytes",
         ]
-        lines += [f"  {text}" for text in (self.detail, self.advice) if text]
+        lines += [f"  {text}" for text in (self.choice, self.detail, self.advice) if text]
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join(lines)
 

@@ -222,7 +222,18 @@ class Csr(Operator):
         How this rank's entries in its own columns are stored, such as "sell-8 (16-bit offsets)".
     """
 
-    __slots__ = ()
+    __slots__ = ("_automatic",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
+        super().__init__(handle, comm, dtype)
+        # By method: what solves with preconditioners chosen by trial have learnt (include/tacit/precond/automatic.hpp).
+        self._automatic: dict[str, Any] = {}
+
+    def automatic(self, method: str) -> Any:
+        """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
+        if method not in self._automatic:
+            self._automatic[method] = core("Automatic", self.dtype.name)(self._handle, method)
+        return self._automatic[method]
 
     @property
     def nnz(self) -> int:

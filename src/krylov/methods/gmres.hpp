@@ -22,7 +22,8 @@ class Gmres final : public Iteration<T, M> {
   explicit Gmres(const Options& options)
       : restart_(options.restart.value_or(default_restart)),
         side_(options.side.value_or(Side::right)),
-        how_(one_at_a_time(options.orthogonalisation.value_or(Orthogonalisation::automatic))) {}
+        how_(one_at_a_time(options.orthogonalisation.value_or(Orthogonalisation::automatic))),
+        asked_(options.orthogonalisation.value_or(Orthogonalisation::automatic) != Orthogonalisation::automatic) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
     auto& w = run.w;
@@ -71,6 +72,13 @@ class Gmres final : public Iteration<T, M> {
     take_best(run, projected, combine);  // x += P Q y
   }
 
+  /// Where vectors lose orthogonality, the projected problem believes in a residual that b - A x does not have.
+  std::string step_down() override {
+    if (asked_ || how_ != Orthogonalisation::one_reduction) return {};
+    how_ = Orthogonalisation::cgs2;
+    return "its vectors were orthogonalised twice from then on";
+  }
+
   bool lengthen(int restart) override {
     restart_ = restart;
     return true;
@@ -80,6 +88,7 @@ class Gmres final : public Iteration<T, M> {
   int restart_;
   Side side_;
   Orthogonalisation how_;
+  bool asked_;  // how_ is what the user said
 };
 
 template <Scalar T, Memory M>

@@ -177,8 +177,8 @@ void Solve<T, M>::explain_inconsistency() {
   apply_adjoint(y, s);
   if (names_cause("each of its columns adds up to zero while b does not", "the mean")) return;
   if (report_.reason == Reason::max_iterations) return;
-  // Minimises ||b - A x|| from the present residual by conjugate gradients on A^H A.
-  layout::copy(*residual_, y);
+  // Minimises ||b - A x|| by conjugate gradients on A^H A, from the present residual where that is known.
+  layout::copy(stale_ ? b_ : *residual_, y);
   apply_adjoint(y, s);
   Vector<T, M> p = s, q(space_);
   double square = double(real(layout::dot(s, s)));

@@ -1,0 +1,63 @@
+// Automatic: solves with a method and a preconditioner that it finds by trial, and keeps for the next right-hand side.
+#pragma once
+
+#include <tacit/krylov/solve.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/precond/make.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tacit::precond {
+
+/// A method with a preconditioner. `trial`: after so many iterations, and again whenever their number has doubled, the
+/// iterations still to come are predicted from the last half of those done; above `patience`, and above those done, the
+/// next candidate is tried.
+struct Candidate {
+  krylov::Method method = krylov::Method::automatic;
+  std::string precond = "none";
+  Options options;
+  int trial = 0;  ///< 0: no limit
+  double patience = 0;
+};
+
+/// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with cheap
+/// factors and end with nearly complete ones: for a Hermitian A whose diagonal has one sign cg with ic0 and ick, for
+/// others gmres with ilu0 and idr with it, then gmres with ilut of smaller and smaller threshold; the last ones have no
+/// preconditioner. Each starts from the best x so far. One that is predicted to need more than its patience is given
+/// up; if all are, the one that is predicted to end first goes on. Several ranks: additive Schwarz over these factors,
+/// where the method allows it.
+///
+/// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
+/// decisions depend on numbers that are the same on all ranks; the choice between given-up candidates depends on
+/// measured times.
+template <Scalar T>
+class Automatic {
+ public:
+  /// Refers to A. Collective: one exchange, to find whether A is Hermitian.
+  /// `method`: for all candidates, or automatic.
+  explicit Automatic(const op::Csr<T, Host>& A, krylov::Method method = krylov::Method::automatic);
+
+  /// As krylov::solve. The counts, iterations and seconds of the report are those of all candidates, its history too;
+  /// method, precond, warnings, detail and advice those of the candidate that solved, or came nearest; `choice` says
+  /// what was tried. Collective. Errors: those of krylov::solve and of make().
+  krylov::Report solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options);
+
+  /// The time that the last solve spent on preconditioners, the longest over ranks.
+  double setup_seconds() const { return setup_seconds_; }
+  /// In the order in which they are tried.
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+  bool is_hermitian() const { return hermitian_; }
+
+ private:
+  class Attempts;
+  const op::Csr<T, Host>& A_;
+  bool hermitian_ = false;
+  std::vector<Candidate> candidates_;
+  int kept_ = -1;  ///< the candidate that solved last, and its preconditioner
+  std::unique_ptr<op::Operator<T, Host>> kept_precond_;
+  double setup_seconds_ = 0;
+};
+
+}  // namespace tacit::precond

@@ -1,0 +1,289 @@
+#include <tacit/precond/automatic.hpp>
+
+#include <tacit/base/trace.hpp>
+#include <tacit/layout/partitioners.hpp>
+#include <tacit/op/noted.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace tacit::precond {
+namespace {
+
+using krylov::Method;
+using krylov::Reason;
+using krylov::Report;
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+/// Predicts how many iterations a candidate still needs, and gives it up where these are too many.
+class Trial {
+ public:
+  Trial(const Candidate& c, double goal) : next_(c.trial), patience_(c.patience), goal_(goal) {}
+
+  bool operator()(int iteration, double residual) {
+    low_.resize(std::size_t(iteration) + 1, low_.empty() ? residual : low_.back());
+    low_.back() = std::min(low_.back(), residual);
+    if (next_ == 0 || iteration < next_) return false;
+    next_ = 2 * iteration;
+    const double half = low_[std::size_t(iteration) / 2],
+                 rate = std::log(half / low_.back()) / (iteration - iteration / 2);
+    left_ = rate > 0 ? std::log(low_.back() / goal_) / rate : never;
+    gave_up_ = left_ > std::max(patience_, double(iteration));
+    return gave_up_;
+  }
+  bool gave_up() const { return gave_up_; }
+  double left() const { return left_; }
+
+ private:
+  int next_;
+  double patience_, goal_, left_ = never;
+  std::vector<double> low_;  // the smallest residual up to each iteration
+  bool gave_up_ = false;
+};
+
+/// The options that this method takes.
+krylov::Options for_method(krylov::Options o, Method method) {
+  o.method = method;
+#define TACIT_OPTION(member, ...) \
+  if (method != Method::automatic && !krylov::takes(method, #member)) o.member.reset();
+#include <tacit/krylov/methods.def>
+  return o;
+}
+
+std::string rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
+/// The candidates for a matrix of n rows; see Automatic.
+std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool definite, bool zeros) {
+  std::vector<Candidate> all;
+  const bool any = method == Method::automatic;
+  const bool cg = definite && (any || krylov::classical_of(method) == Method::cg || method == Method::chebyshev);
+  const bool only_symmetric = !any && (krylov::classical_of(method) == Method::cg || method == Method::chebyshev);
+  const double patience = std::clamp(2 * std::sqrt(double(n)), 200.0, 4000.0);
+  const auto best = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
+  const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
+    // Several ranks: the same factors of overlapping blocks, for methods that need no symmetry.
+    const bool overlap = several_ranks && !cg && std::string_view(precond) != "none";
+    if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
+    all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient});
+  };
+  if (cg) {
+    // The residual of cg may rise long before it falls.
+    const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
+    add(Method::automatic, "ic0", {}, trial, patience);
+    Options levels;
+    levels.levels = 2;
+    levels.ordering = BlockOrder::rcm;
+    add(Method::cg, "ick", levels, trial, patience);
+  } else if (!only_symmetric && !zeros) {
+    add(Method::gmres, "ilu0", {}, 60, patience / 4);
+    if (any) add(Method::idr, "ilu0", {}, 60, patience);
+  }
+  if (!only_symmetric) {
+    // Factors of at most about 2 GB.
+    const double room = 1.5e8 / double(std::max<Global>(entries, 1));
+    const auto threshold = [&](double drop, double fill, BlockOrder ordering, int trial) {
+      Options o;
+      o.drop = drop;
+      o.fill = std::clamp(std::min(fill, room), 1.0, fill);
+      o.ordering = ordering;
+      add(Method::gmres, "ilut", o, trial, patience);
+    };
+    threshold(1e-3, 10, BlockOrder::rcm, 60);
+    threshold(1e-5, 40, best, 60);
+    threshold(1e-9, 200, best, 60);
+  }
+  if (any && !definite) add(Method::idr, "none", {}, 200, patience);
+  add(Method::automatic, "none", {}, 200, patience);
+  return all;
+}
+
+}  // namespace
+
+/// The attempts of one solve.
+template <Scalar T>
+class Automatic<T>::Attempts {
+ public:
+  using Vector = layout::Vector<T, Host>;
+  Attempts(Automatic& own, const Vector& b, Vector& x, const krylov::Options& options)
+      : own_(own), b_(b), x_(x), options_(options) {
+    const double norm = options.norm == krylov::Norm::max ? layout::max_norm(b) : layout::norm(b);
+    b_norm_ = layout::norm(b);
+    if (layout::norm(x) > 0) guess_ = x;
+    goal_ = std::max({options.rtol, norm > 0 ? options.atol / norm : 0.0, std::numeric_limits<double>::min()});
+    if (options.callback)
+      options_.callback = [this, call = options.callback](const krylov::State& s) {
+        auto shifted = s;
+        shifted.iteration += report_.iterations;
+        return call(shifted);
+      };
+  }
+
+  Report run() {
+    if (own_.kept_ >= 0 && attempt(own_.kept_, true)) return finish();
+    struct GivenUp {
+      int which;
+      double seconds;
+    };
+    std::vector<GivenUp> given_up;
+    const int count = int(own_.candidates_.size());
+    for (int i = 0; i < count; ++i) {
+      if (i == own_.kept_) continue;
+      if (attempt(i, true)) return finish();
+      if (predicted_ < never) given_up.push_back({i, predicted_});
+    }
+    std::stable_sort(given_up.begin(), given_up.end(),
+                     [](const GivenUp& a, const GivenUp& b) { return a.seconds < b.seconds; });
+    for (const GivenUp& one : given_up)
+      if (one.which != count - 1 && attempt(one.which, false)) return finish();
+    // Without a preconditioner that could be to blame, a failure is explained by the system.
+    attempt(count - 1, false);
+    return finish();
+  }
+
+ private:
+  /// Tries a candidate; true where the solve is over. predicted_: the seconds it would still need, where it was given
+  /// up.
+  bool attempt(int which, bool may_give_up) {
+    const Candidate& chosen = own_.candidates_[std::size_t(which)];
+    predicted_ = never;
+    const int left = options_.max_iterations ? *options_.max_iterations - report_.iterations : 1;
+    if (begun_ && left <= 0) return true;
+    const bool is_kept = which == own_.kept_;
+    const double before = wall_time();
+    auto made = is_kept ? std::move(own_.kept_precond_) : make<T, Host>(chosen.precond, own_.A_, chosen.options);
+    const auto& comm = own_.A_.range().comm();
+    own_.setup_seconds_ += comm.all_max(wall_time() - before);
+    Candidate c = chosen;
+    // Factors with replaced pivots are seldom good.
+    if (const auto* noted = dynamic_cast<const op::Noted*>(made.get()); noted && noted->is_doubtful())
+      c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
+    auto o = for_method(options_, c.method);
+    if (options_.max_iterations) o.max_iterations = left;
+    if (c.method == Method::gmres && !o.restart && chosen.trial && own_.A_.range().size() < 200000)
+      o.restart = chosen.trial;
+    if (begun_) forget_noise();
+    Trial trial(c, goal_);
+    if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
+    Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_);
+    const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
+    const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
+    if (gave_up) {
+      predicted_ = trial.left() * r.seconds / std::max(r.iterations, 1);
+      r.reason = Reason::max_iterations, r.detail.clear(), r.advice = "Allow more iterations.";
+    }
+    if (r.converged()) {
+      own_.kept_ = which;
+      own_.kept_precond_ = std::move(made);
+      tell(name);
+    } else if (is_kept) {
+      own_.kept_ = -1;
+    }
+    if (!r.converged())
+      tell(gave_up ? message(name, " (", r.iterations, " iterations, residual ", rounded(r.residual_norm), ")")
+                   : message(name, " (", to_string(r.reason), " at ", rounded(r.residual_norm), ")"));
+    const bool over = r.converged() || (r.reason == Reason::stopped && !gave_up) ||
+                      (r.reason == Reason::non_finite && std::isnan(r.residual_norm)) ||
+                      // What is left is rounding error.
+                      r.residual_norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon());
+    add(std::move(r));
+    return over;
+  }
+
+  /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal.
+  void forget_noise() {
+    const double noise = 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * own_.A_.largest() * layout::norm(x_);
+    if (noise <= goal_ * b_norm_) return;
+    if (!best_) best_ = x_, best_norm_ = report_.residual_norm;
+    if (guess_) layout::copy(*guess_, x_);
+    else layout::fill(x_, T(0));
+  }
+
+  void tell(const std::string& text) { choice_ += (choice_.empty() ? "" : ", then ") + text; }
+
+  /// Adds an attempt to the report: sums of what was spent, and the words of the better attempt.
+  void add(Report r) {
+    if (best_ && r.residual_norm < best_norm_) best_.reset();
+    Report sum = std::move(report_);
+    // At equal residuals the later attempt's words: it has a better preconditioner, or none that could be to blame.
+    if (!begun_ || !(r.residual_norm > 1.01 * sum.residual_norm) || r.converged()) report_ = r;
+    else report_ = sum;
+    if (std::exchange(begun_, true)) {
+      report_.iterations = sum.iterations + r.iterations;
+      report_.restarts = sum.restarts + r.restarts + 1;
+      report_.seconds = sum.seconds + r.seconds;
+      report_.history = std::move(sum.history);
+      if (!r.history.empty()) report_.history.insert(report_.history.end(), r.history.begin() + 1, r.history.end());
+      auto& c = report_.counts;
+      const auto &a = sum.counts, &b = r.counts;
+      c = {a.reductions + b.reductions,
+           a.operator_applies + b.operator_applies,
+           a.preconditioner_applies + b.preconditioner_applies,
+           a.exchanges + b.exchanges,
+           a.messages + b.messages,
+           a.bytes + b.bytes};
+    }
+  }
+
+  Report finish() {
+    if (best_) layout::copy(*best_, x_), report_.residual_norm = best_norm_;
+    report_.choice = message("auto: ", choice_, own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
+    return std::move(report_);
+  }
+
+  Automatic& own_;
+  const Vector& b_;
+  Vector& x_;
+  krylov::Options options_;
+  std::optional<Vector> guess_;  // where it is not zero
+  std::optional<Vector> best_;   // an x that was left, while none has a smaller residual
+  double best_norm_ = never;
+  double b_norm_ = 0, goal_ = 0, predicted_ = never;
+  bool begun_ = false;
+  std::string choice_;
+  Report report_;
+};
+
+template <Scalar T>
+Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A) {
+  const auto& comm = A.range().comm();
+  comm::collective(comm, [&] {
+    require(A.range() == A.domain(), "solve needs a square matrix with rows and columns spread alike; this one is ",
+            A.range().size(), " by ", A.domain().size());
+    hermitian_ = A.fault().empty() && op::is_hermitian(comm, A.range().partition(), A.rows());
+    const auto d = A.diagonal();
+    const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
+    const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
+    const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
+    if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0}};  // the solve names the entry
+    else
+      candidates_ =
+          ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_ && (positive || negative), zeros);
+  });
+}
+
+template <Scalar T>
+Report Automatic<T>::solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x,
+                           const krylov::Options& options) {
+  return comm::collective(A_.range().comm(), [&] {
+    require(b.space() == A_.range() && b.columns() == 1, "b has ", b.space().size(), " elements and ", b.columns(),
+            " columns; the matrix has ", A_.range().size(), " rows");
+    setup_seconds_ = 0;
+    return Attempts(*this, b, x, options).run();
+  });
+}
+
+template class Automatic<float>;
+template class Automatic<double>;
+template class Automatic<std::complex<float>>;
+template class Automatic<std::complex<double>>;
+
+}  // namespace tacit::precond

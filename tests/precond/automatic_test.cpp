@@ -1,0 +1,193 @@
+// Solves whose method and preconditioner are found by trial: every claim is true, what is learnt is kept, limits hold.
+#include <tacit/precond/automatic.hpp>
+
+#include "support/communicators.hpp"
+#include "support/systems.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tacit::test {
+namespace {
+
+using layout::Vector;
+using precond::Automatic;
+
+template <class T>
+class AutomaticSolve : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(AutomaticSolve, Scalars);
+
+template <class T>
+krylov::Options options_for() {
+  krylov::Options o;
+  o.rtol = std::same_as<real_t<T>, float> ? 1e-4 : 1e-8;
+  return o;
+}
+
+/// A matrix whose rows are those of `a` in another order, each times a power of two: its diagonal says nothing.
+template <class T>
+Whole<T> shuffled(const Whole<T>& a) {
+  Whole<T> m;
+  m.n = a.n;
+  for (Global i = 0; i < a.n; ++i) {
+    const Global r = (i * 7 + 3) % a.n;  // a.n is not a multiple of 7
+    for (Global k = a.start[r]; k < a.start[r + 1]; ++k)
+      m.push(a.column[k], a.value[k] * real_t<T>(std::exp2(double(r % 5) - 2)));
+    m.end_row();
+  }
+  return m;
+}
+
+/// Rows 2 i and 2 i + 1 change places.
+template <class T>
+Whole<T> swapped(const Whole<T>& a) {
+  Whole<T> m;
+  m.n = a.n;
+  for (Global i = 0; i < a.n; ++i) {
+    const Global r = std::min(i ^ 1, a.n - 1);
+    for (Global k = a.start[r]; k < a.start[r + 1]; ++k) m.push(a.column[k], a.value[k]);
+    m.end_row();
+  }
+  return m;
+}
+
+template <class T>
+krylov::Report solve(Automatic<T>& automatic, const op::Csr<T>& A, const Whole<T>& a, const std::vector<T>& b,
+                     const krylov::Options& o) {
+  Vector<T> x(A.range());
+  auto report = automatic.solve(spread(A.range(), b), x, o);
+  if (report.converged()) {
+    EXPECT_LE(residual_of(a, b, whole(x)), 1.01 * o.rtol) << report.choice;
+  }
+  if (o.history && report.iterations > 0) {
+    EXPECT_EQ(report.history.size(), std::size_t(report.iterations) + 1);
+  }
+  return report;
+}
+
+TYPED_TEST(AutomaticSolve, SolvesWhatNoSingleCandidateWould) {
+  using T = TypeParam;
+  const Whole<T> systems[] = {
+      grid<T>(14, 15),                                              // Hermitian positive definite
+      grid<T>(14, 15).map([](Global, Global, T v) { return -v; }),  // negative definite
+      grid<T>(14, 15, 0.4),                                         // not Hermitian
+      grid<T>(14, 15).map([](Global r, Global c, T v) { return r == c ? v - T(real_t<T>(2.3)) : v; }),  // indefinite
+      swapped(scattered<T>(210, 5, 3)),  // zeros on the diagonal
+  };
+  on_ranks([&](const comm::Communicator& comm) {
+    for (std::size_t i = 0; i < std::size(systems); ++i) {
+      const auto& a = systems[i];
+      const auto A = a.on(comm);
+      Automatic<T> automatic(*A);
+      EXPECT_EQ(automatic.is_hermitian(), i < 2 || i == 3);
+      const auto report = solve(automatic, *A, a, random_vector<T>(a.n, 3), options_for<T>());
+      EXPECT_TRUE(report.converged()) << i << ": " << report.choice << "; " << report.detail;
+      EXPECT_NE(report.choice, "");
+    }
+  });
+}
+
+TYPED_TEST(AutomaticSolve, PermutesRowsWhoseDiagonalSaysNothing) {
+  using T = TypeParam;
+  const auto a = shuffled(grid<T>(12, 12, 0.4));
+  const auto A = a.on(comm::Communicator::self());
+  Automatic<T> automatic(*A);
+  const auto report = solve(automatic, *A, a, random_vector<T>(a.n, 3), options_for<T>());
+  EXPECT_TRUE(report.converged()) << report.choice;
+  EXPECT_NE(report.precond.find("ilut"), std::string::npos) << report.choice;
+  EXPECT_LT(report.iterations, 30);
+}
+
+TYPED_TEST(AutomaticSolve, KeepsWhatItHasFound) {
+  using T = TypeParam;
+  const auto a = swapped(scattered<T>(210, 5, 3));
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    Automatic<T> automatic(*A);
+    const auto first = solve(automatic, *A, a, random_vector<T>(a.n, 3), options_for<T>());
+    const auto second = solve(automatic, *A, a, random_vector<T>(a.n, 4), options_for<T>());
+    ASSERT_TRUE(first.converged() && second.converged());
+    EXPECT_EQ(second.precond, first.precond);
+    EXPECT_LE(second.iterations, first.iterations + 2);
+    EXPECT_EQ(second.choice.find("then"), std::string::npos) << second.choice;
+    EXPECT_LT(automatic.setup_seconds(), 0.5);  // the preconditioner is kept
+  });
+}
+
+TEST(AutomaticOptions, KeepsWhatTheUserSays) {
+  const auto a = grid<double>(30, 30, 0.4);
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    const auto b = random_vector<double>(a.n, 3);
+    {
+      Automatic<double> automatic(*A, krylov::Method::bicgstab);
+      auto o = options_for<double>();
+      o.method = krylov::Method::bicgstab;
+      const auto report = solve(automatic, *A, a, b, o);
+      EXPECT_TRUE(report.converged());
+      EXPECT_EQ(report.method, "bicgstab");
+    }
+    Automatic<double> automatic(*A);
+    for (const int limit : {0, 1, 7}) {
+      auto o = options_for<double>();
+      o.max_iterations = limit;
+      const auto report = solve(automatic, *A, a, b, o);
+      EXPECT_EQ(report.reason, krylov::Reason::max_iterations);
+      EXPECT_EQ(report.iterations, limit);
+    }
+    std::vector<int> seen;
+    auto o = options_for<double>();
+    o.callback = [&](const krylov::State& s) {
+      seen.push_back(s.iteration);
+      return s.iteration == 5;
+    };
+    const auto report = solve(automatic, *A, a, b, o);
+    EXPECT_EQ(report.reason, krylov::Reason::stopped);
+    EXPECT_EQ(seen, (std::vector<int>{1, 2, 3, 4, 5}));
+  });
+}
+
+/// What cannot be solved is never called solved, and the best x is no worse than the guess.
+TYPED_TEST(AutomaticSolve, SaysThatAnInconsistentSystemIsOne) {
+  using T = TypeParam;
+  // Row sums are zero, b is not orthogonal to the constants.
+  auto a = tridiagonal<T>(80, -1, 2, -1).map([](Global r, Global c, T v) { return r == c && r % 79 == 0 ? T(1) : v; });
+  std::vector<T> b(std::size_t(a.n));
+  for (Global i = 0; i < a.n; ++i) b[std::size_t(i)] = phase<T>(i);
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    Automatic<T> automatic(*A);
+    const auto report = solve(automatic, *A, a, b, options_for<T>());
+    EXPECT_FALSE(report.converged());
+    EXPECT_LE(report.residual_norm, 1.001);
+    EXPECT_NE(report.detail.find("inconsistent"), std::string::npos) << report.detail << " | " << report.choice;
+  });
+}
+
+TYPED_TEST(AutomaticSolve, DegenerateMatrices) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto one = tridiagonal<T>(1, 0, 3, 0);
+    const auto A = one.on(comm);
+    Automatic<T> automatic(*A);
+    EXPECT_TRUE(solve(automatic, *A, one, {T(2)}, options_for<T>()).converged());
+    EXPECT_TRUE(solve(automatic, *A, one, {T(0)}, options_for<T>()).converged());
+    Whole<T> none;
+    none.n = 4;
+    for (int i = 0; i < 4; ++i) none.end_row();
+    const auto Z = none.on(comm);
+    Automatic<T> of_zero(*Z);
+    EXPECT_FALSE(solve(of_zero, *Z, none, std::vector<T>(4, T(1)), options_for<T>()).converged());
+    const auto bad = tridiagonal<T>(9, -1, 2, -1).map([](Global r, Global c, T v) {
+      return r == c && r == 4 ? T(std::numeric_limits<real_t<T>>::quiet_NaN()) : v;
+    });
+    const auto B = bad.on(comm);
+    Automatic<T> of_bad(*B);
+    const auto report = solve(of_bad, *B, bad, std::vector<T>(9, T(1)), options_for<T>());
+    EXPECT_EQ(report.reason, krylov::Reason::non_finite);
+    EXPECT_NE(report.detail.find("row 4"), std::string::npos) << report.detail;
+  });
+}
+
+}  // namespace
+}  // namespace tacit::test
