@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace tacit::precond {
@@ -87,6 +86,34 @@ class Positions {
  private:
   std::vector<Local> heap_;
 };
+
+/// A column and the value there.
+template <Scalar T>
+using Entry = std::pair<Local, T>;
+
+/// Leaves the `most` largest entries, in any order; of equal ones those of lower columns.
+template <Scalar T>
+void keep_largest(std::vector<Entry<T>>& row, std::size_t most) {
+  if (row.size() <= most) return;
+  std::nth_element(row.begin(), row.begin() + std::ptrdiff_t(most), row.end(), [](const auto& x, const auto& y) {
+    const auto a = size_of(x.second), b = size_of(y.second);
+    return a != b ? a > b : x.first < y.first;
+  });
+  row.resize(most);
+}
+
+/// Renames every column c to place[c], and sorts the rows again.
+template <Scalar T>
+void renumber_columns(op::LocalRows<T>& u, const std::vector<Local>& place) {
+  std::vector<Entry<T>> row;
+  for (Local i = 0; i < u.count(); ++i) {
+    row.clear();
+    for (Global k = u.start[i]; k < u.start[i + 1]; ++k) row.emplace_back(place[u.column[k]], u.value[k]);
+    std::ranges::sort(row, {}, &Entry<T>::first);
+    Global k = u.start[i];
+    for (const auto& [column, value] : row) u.column[k] = column, u.value[k++] = value;
+  }
+}
 
 }  // namespace
 
@@ -241,16 +268,8 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   std::vector<T> w(std::size_t(n), T(0));  // the present row, by columns of a
   std::vector<char> present(std::size_t(n), 0);
   std::vector<Local> right;  // columns of w on and right of the diagonal
-  std::vector<std::pair<Local, T>> kept;
+  std::vector<Entry<T>> kept;
   Positions left;
-  const auto keep_largest = [&] {
-    if (kept.size() <= most) return;
-    std::nth_element(kept.begin(), kept.begin() + std::ptrdiff_t(most), kept.end(), [](const auto& x, const auto& y) {
-      const R a = size_of(x.second), b = size_of(y.second);
-      return a != b ? a > b : x.first < y.first;
-    });
-    kept.resize(most);
-  };
   for (Local i = 0; i < n; ++i) {
     R sum = 0, largest = 0;
     right.clear();
@@ -280,8 +299,8 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
       }
       kept.emplace_back(k, l);
     }
-    keep_largest();
-    std::sort(kept.begin(), kept.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    keep_largest(kept, most);
+    std::ranges::sort(kept, {}, &Entry<T>::first);
     for (const auto& [k, l] : kept) f.lower.column.push_back(k), f.lower.value.push_back(l);
     f.lower.start.push_back(Global(f.lower.column.size()));
 
@@ -308,7 +327,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
       present[c] = 0;
       if (c != pivot && size_of(u) > least) kept.emplace_back(c, u);
     }
-    keep_largest();
+    keep_largest(kept, most);
     for (const auto& [c, u] : kept) f.upper.column.push_back(c), f.upper.value.push_back(u);
     f.upper.start.push_back(Global(f.upper.column.size()));
   }
@@ -316,16 +335,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     std::iota(order.begin(), order.end(), Local(0));
     return by_diagonal(a);
   }
-  // Columns of U: from those of a to those of a Q, in ascending order.
-  for (Local i = 0; i < n; ++i) {
-    kept.clear();
-    for (Global u = f.upper.start[i]; u < f.upper.start[i + 1]; ++u)
-      kept.emplace_back(place[f.upper.column[u]], f.upper.value[u]);
-    std::sort(kept.begin(), kept.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-    for (std::size_t k = 0; k < kept.size(); ++k)
-      std::tie(f.upper.column[std::size_t(f.upper.start[i]) + k], f.upper.value[std::size_t(f.upper.start[i]) + k]) =
-          kept[k];
-  }
+  renumber_columns(f.upper, place);
   return f;
 }
 
