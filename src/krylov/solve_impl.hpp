@@ -301,7 +301,7 @@ class Solve final : public OuterIteration {
 
   void iterate() {
     const Global n = space_.size();
-    const int max_iterations = options_.max_iterations.value_or(int(std::clamp<Global>(10 * n, 1000, 50000)));
+    const int max_iterations = options_.max_iterations.value_or(default_max_iterations(n));
     const int window = int(std::clamp<Global>(n, 500, 5000));
     Options options = options_;
     if (options_.callback) options.callback = [this](const State& s) { return call_back(s); };

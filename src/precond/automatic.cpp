@@ -62,7 +62,8 @@ std::string rounded(double value) {
 }
 
 /// The candidates for a matrix of n rows; see Automatic.
-std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool definite, bool zeros) {
+std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool definite, bool zeros,
+                              bool network) {
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
   const bool cg = definite && (any || krylov::classical_of(method) == Method::cg || method == Method::chebyshev);
@@ -75,6 +76,17 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
     all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient});
   };
+  // Factors of at most about 2 GB.
+  const double room = 1.5e8 / double(std::max<Global>(entries, 1));
+  const auto threshold = [&](double drop, double fill, BlockOrder ordering, int trial) {
+    Options o;
+    o.drop = drop;
+    o.fill = std::clamp(std::min(fill, room), 1.0, fill);
+    o.ordering = ordering;
+    add(Method::gmres, "ilut", o, trial, patience);
+  };
+  // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
+  if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -84,20 +96,11 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     levels.ordering = BlockOrder::rcm;
     add(Method::cg, "ick", levels, trial, patience);
   } else if (!only_symmetric && !zeros) {
-    add(Method::gmres, "ilu0", {}, 60, patience / 4);
-    if (any) add(Method::idr, "ilu0", {}, 60, patience);
+    add(Method::gmres, "ilu0", {}, 20, 40);
   }
   if (!only_symmetric) {
-    // Factors of at most about 2 GB.
-    const double room = 1.5e8 / double(std::max<Global>(entries, 1));
-    const auto threshold = [&](double drop, double fill, BlockOrder ordering, int trial) {
-      Options o;
-      o.drop = drop;
-      o.fill = std::clamp(std::min(fill, room), 1.0, fill);
-      o.ordering = ordering;
-      add(Method::gmres, "ilut", o, trial, patience);
-    };
-    threshold(1e-3, 10, BlockOrder::rcm, 60);
+    if (!network) threshold(1e-3, 10, BlockOrder::rcm, 60);
+    if (any && !zeros && !cg) add(Method::idr, "ilu0", {}, 60, patience);
     threshold(1e-5, 40, best, 60);
     threshold(1e-9, 200, best, 60);
   }
@@ -119,6 +122,7 @@ class Automatic<T>::Attempts {
     b_norm_ = layout::norm(b);
     if (layout::norm(x) > 0) guess_ = x;
     goal_ = std::max({options.rtol, norm > 0 ? options.atol / norm : 0.0, std::numeric_limits<double>::min()});
+    most_ = options.max_iterations.value_or(krylov::default_max_iterations(b.space().size()));
     if (options.callback)
       options_.callback = [this, call = options.callback](const krylov::State& s) {
         auto shifted = s;
@@ -131,17 +135,17 @@ class Automatic<T>::Attempts {
     if (own_.kept_ >= 0 && attempt(own_.kept_, true)) return finish();
     struct GivenUp {
       int which;
-      double seconds;
+      double left;
     };
     std::vector<GivenUp> given_up;
     const int count = int(own_.candidates_.size());
     for (int i = 0; i < count; ++i) {
-      if (i == own_.kept_) continue;
+      if (i == own_.kept_ || (indefinite_ && own_.candidates_[std::size_t(i)].method == Method::cg)) continue;
       if (attempt(i, true)) return finish();
       if (predicted_ < never) given_up.push_back({i, predicted_});
     }
     std::stable_sort(given_up.begin(), given_up.end(),
-                     [](const GivenUp& a, const GivenUp& b) { return a.seconds < b.seconds; });
+                     [](const GivenUp& a, const GivenUp& b) { return a.left < b.left; });
     for (const GivenUp& one : given_up)
       if (one.which != count - 1 && attempt(one.which, false)) return finish();
     // Without a preconditioner that could be to blame, a failure is explained by the system.
@@ -150,12 +154,12 @@ class Automatic<T>::Attempts {
   }
 
  private:
-  /// Tries a candidate; true where the solve is over. predicted_: the seconds it would still need, where it was given
-  /// up.
+  /// Tries a candidate; true where the solve is over. predicted_: the iterations it would still need, where it was
+  /// given up.
   bool attempt(int which, bool may_give_up) {
     const Candidate& chosen = own_.candidates_[std::size_t(which)];
     predicted_ = never;
-    const int left = options_.max_iterations ? *options_.max_iterations - report_.iterations : 1;
+    const int left = most_ - report_.iterations;
     if (begun_ && left <= 0) return true;
     const bool is_kept = which == own_.kept_;
     const double before = wall_time();
@@ -167,17 +171,18 @@ class Automatic<T>::Attempts {
     if (const auto* noted = dynamic_cast<const op::Noted*>(made.get()); noted && noted->is_doubtful())
       c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
     auto o = for_method(options_, c.method);
-    if (options_.max_iterations) o.max_iterations = left;
-    if (c.method == Method::gmres && !o.restart && chosen.trial && own_.A_.range().size() < 200000)
-      o.restart = chosen.trial;
+    o.max_iterations = left;
+    if (c.method == Method::gmres && !o.restart && chosen.trial && own_.A_.range().size() < 200000) o.restart = 60;
     if (begun_) forget_noise();
     Trial trial(c, goal_);
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
     Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_);
+    // Asked to choose a method for such a matrix and preconditioner, solve() takes cg unless they are not definite.
+    indefinite_ = indefinite_ || (c.precond == "ic0" && c.method == Method::automatic && r.method != "cg");
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
     if (gave_up) {
-      predicted_ = trial.left() * r.seconds / std::max(r.iterations, 1);
+      predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear(), r.advice = "Allow more iterations.";
     }
     if (r.converged()) {
@@ -207,7 +212,16 @@ class Automatic<T>::Attempts {
     else layout::fill(x_, T(0));
   }
 
-  void tell(const std::string& text) { choice_ += (choice_.empty() ? "" : ", then ") + text; }
+  void tell(std::string text) { choice_.push_back(std::move(text)); }
+  /// The attempts in one sentence; of many, the first two and the last two.
+  std::string choice() const {
+    std::string all;
+    const std::size_t count = choice_.size();
+    for (std::size_t i = 0; i < count; ++i)
+      if (count <= 5 || i < 2 || i + 2 >= count) all += (all.empty() ? "" : ", then ") + choice_[i];
+      else if (i == 2) all += message(", then ", count - 4, " more attempts");
+    return all;
+  }
 
   /// Adds an attempt to the report: sums of what was spent, and the words of the better attempt.
   void add(Report r) {
@@ -235,7 +249,7 @@ class Automatic<T>::Attempts {
 
   Report finish() {
     if (best_) layout::copy(*best_, x_), report_.residual_norm = best_norm_;
-    report_.choice = message("auto: ", choice_, own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
+    report_.choice = message("auto: ", choice(), own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
     return std::move(report_);
   }
 
@@ -247,8 +261,9 @@ class Automatic<T>::Attempts {
   std::optional<Vector> best_;   // an x that was left, while none has a smaller residual
   double best_norm_ = never;
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
-  bool begun_ = false;
-  std::string choice_;
+  int most_ = 0;  // iterations, of all attempts
+  bool begun_ = false, indefinite_ = false;
+  std::vector<std::string> choice_;
   Report report_;
 };
 
@@ -258,15 +273,23 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A) {
   comm::collective(comm, [&] {
     require(A.range() == A.domain(), "solve needs a square matrix with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
-    hermitian_ = A.fault().empty() && op::is_hermitian(comm, A.range().partition(), A.rows());
+    const auto& rows = A.rows();
+    hermitian_ = A.fault().empty() && op::is_hermitian(comm, A.range().partition(), rows);
+    // Power grids, circuits and the like: half of the unknowns have at most two neighbours.
+    Global chained = 0;
+    for (Local i = 0; i < rows.count(); ++i) {
+      const Global entries = rows.start[i + 1] - rows.start[i];
+      chained += entries == 2 || entries == 3;
+    }
+    const bool network = 2 * comm.all_sum(chained) >= A.range().size();
     const auto d = A.diagonal();
     const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
     const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
     const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0}};  // the solve names the entry
     else
-      candidates_ =
-          ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_ && (positive || negative), zeros);
+      candidates_ = ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_ && (positive || negative),
+                           zeros, network);
   });
 }
 

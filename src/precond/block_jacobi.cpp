@@ -299,7 +299,7 @@ template <Scalar T>
 void BlockJacobi<T>::describe(const Found& found, const Incomplete& how, int blocks) {
   perturbed_ = found.perturbed;
   shift_ = found.shift;
-  doubtful_ = perturbed_ > 0 || found.diagonals > 0;
+  doubtful_ = perturbed_ > 0 || found.diagonals > 0 || shift_ >= 0.5;
   const auto add = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
   if (found.unmatched)
     add(message(found.unmatched, " of ", this->range().size(), found.unmatched == 1 ? " rows has" : " rows have",

@@ -7,7 +7,14 @@
 #include <tacit/layout/vector.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <algorithm>
+
 namespace tacit::krylov {
+
+/// The limit of iterations where none is given: 10 n, at least 1000 and at most 50,000, for n unknowns. Local.
+inline int default_max_iterations(Global n) {
+  return int(std::clamp<Global>(10 * n, 1000, 50000));
+}
 
 /// Solves A x = b. x holds the initial guess on entry. On return it is finite, and the report has its recomputed
 /// ||b - A x|| / ||b||. x is the iterate with the smallest recomputed residual; where the limit or the callback ends

@@ -68,7 +68,9 @@ bool append(Projected<T>& projected, T* h, Monitor& monitor) {
   if (projected.append(h)) return true;
   const double pivot = projected.pivot();
   if (!std::isfinite(pivot)) return monitor.go_on(pivot);
-  return monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted without a solution: the matrix is singular");
+  return monitor.breakdown("R_jj", pivot,
+                           "the Krylov space is exhausted without a solution: the matrix, or with a preconditioner its "
+                           "product with that, is singular or nearly so");
 }
 
 }  // namespace tacit::krylov

@@ -113,7 +113,10 @@ void Solve<T, M>::explain() {
     // Drops the text after the value that vanished: it assumes a sound preconditioner.
     report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
     add(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()));
-    report_.advice = "Use another preconditioner (spai, or none), or order the rows so that no diagonal entry is zero.";
+    report_.advice =
+        "Use another preconditioner (ilut with a smaller drop, or none), or order the rows so that no diagonal entry "
+        "is "
+        "zero.";
     return;
   }
   const double skew = asymmetry(*A_);
