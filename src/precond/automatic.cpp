@@ -72,7 +72,8 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
   const auto best = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
   const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
     // Several ranks: the same factors of overlapping blocks, for methods that need no symmetry.
-    const bool overlap = several_ranks && !cg && std::string_view(precond) != "none";
+    const bool overlap =
+        several_ranks && !cg && std::string_view(precond) != "none" && std::string_view(precond) != "jacobi";
     if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
     all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient});
   };
@@ -85,6 +86,8 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     o.ordering = ordering;
     add(Method::gmres, "ilut", o, trial, patience);
   };
+  // The diagonal costs nothing to invert. Where it does well from the start, factors would not pay.
+  if (!zeros) add(cg ? Method::cg : Method::bicgstab, "jacobi", {}, cg ? 16 : 8, cg ? 64 : 32);
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
   if (cg) {
@@ -96,7 +99,7 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     levels.ordering = BlockOrder::rcm;
     add(Method::cg, "ick", levels, trial, patience);
   } else if (!only_symmetric && !zeros) {
-    add(Method::gmres, "ilu0", {}, 20, 40);
+    add(Method::gmres, "ilu0", {}, 20, 100);
   }
   if (!only_symmetric) {
     if (!network) threshold(1e-3, 10, BlockOrder::rcm, 60);

@@ -23,6 +23,7 @@ namespace {
 /// Rows and columns [first, first + count) of a, local to that range.
 template <Scalar T>
 op::LocalRows<T> cut(const op::LocalRows<T>& a, Local first, Local count) {
+  if (count == a.count()) return a;
   op::LocalRows<T> block;
   block.columns = count;
   for (Local i = first; i < first + count; ++i) {
@@ -131,8 +132,9 @@ struct BlockJacobi<T>::Block {
   std::unique_ptr<Triangular<T>> lower_adjoint, upper_adjoint;
   Reordering by;
   std::shared_ptr<const LevelOrder> order;  // null: rows in the order of elimination
-  std::vector<Local> row, column;           // of each position of the factors, -1: none; empty: as in x
-  mutable std::vector<T> work;              // the part of the vector, by positions
+  static constexpr std::size_t chunk = 8192;
+  std::vector<Local> row, column;  // of each position of the factors, -1: none; empty: as in x
+  mutable std::vector<T> work;     // the part of the vector, by positions
 
   /// Sets `row` and `column`.
   void place() {
@@ -143,6 +145,24 @@ struct BlockJacobi<T>::Block {
       row.push_back(number(by.row, i));
       column.push_back(number(by.column, i));
     }
+  }
+
+  /// f(p, i, e) for element p of `work`, which is element i of x, scaled by 2^e.
+  template <class F>
+  static void each_element(const std::vector<Local>& at, const std::vector<int>& exponent, int k, const F& f) {
+    const Local* const place = at.data();
+    const int* const power = exponent.empty() ? nullptr : exponent.data();
+    exec::parallel_for((at.size() + chunk - 1) / chunk, at.size() > chunk, [=, n = at.size()](std::size_t part) {
+      const std::size_t end = std::min((part + 1) * chunk, n);
+      for (std::size_t p = part * chunk; p < end; ++p) {
+        const Local i = place[p];
+        if (i < 0) continue;
+        const int e = power ? power[i] : 0;
+        if (k == 1) f(p, std::size_t(i), e);
+        else
+          for (int c = 0; c < k; ++c) f(p * std::size_t(k) + c, std::size_t(i) * k + c, e);
+      }
+    });
   }
 
   /// y := (L U)^-1 x of this block, or that of the adjoint.
@@ -158,22 +178,17 @@ struct BlockJacobi<T>::Block {
       std::copy_n(x, std::size_t(count) * k, y);
       return both(y);
     }
-    const auto power = [](T v, const std::vector<int>& exponent, Local i) {
-      return exponent.empty() || exponent[i] == 0 ? v : times_power(v, exponent[i]);
-    };
     const auto &from = adjoint ? column : row, &to = adjoint ? row : column;
     const auto &scale = adjoint ? by.column_exponent : by.row_exponent,
                &back = adjoint ? by.row_exponent : by.column_exponent;
     work.resize(row.size() * std::size_t(k));
-    exec::parallel_for(row.size(), row.size() > 8192, [&](std::size_t p) {
-      for (std::size_t c = 0; c < std::size_t(k); ++c)
-        work[p * k + c] = from[p] < 0 ? T(0) : power(x[std::size_t(from[p]) * k + c], scale, from[p]);
-    });
+    each_element(from, scale, k,
+                 [w = work.data(), x](std::size_t p, std::size_t i, int e) { w[p] = e ? times_power(x[i], e) : x[i]; });
+    for (std::size_t p = 0; order && p < from.size(); ++p)
+      if (from[p] < 0) std::fill_n(work.data() + p * std::size_t(k), k, T(0));
     both(work.data());
-    exec::parallel_for(row.size(), row.size() > 8192, [&](std::size_t p) {
-      for (std::size_t c = 0; to[p] >= 0 && c < std::size_t(k); ++c)
-        y[std::size_t(to[p]) * k + c] = power(work[p * k + c], back, to[p]);
-    });
+    each_element(to, back, k,
+                 [w = work.data(), y](std::size_t p, std::size_t i, int e) { y[i] = e ? times_power(w[p], e) : w[p]; });
   }
 };
 
@@ -238,7 +253,7 @@ Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by)
       return f;
     }
     default:
-      return ilu0(std::move(a));
+      return ilu0(a);
   }
 }
 

@@ -20,8 +20,14 @@ bool all_finite(const std::vector<T>& v) {
 /// The block with every diagonal entry present.
 template <Scalar T>
 op::LocalRows<T> with_diagonal(const op::LocalRows<T>& a) {
+  bool complete = true;
+  for (Local i = 0; i < a.count() && complete; ++i)
+    complete = std::binary_search(a.column.begin() + a.start[i], a.column.begin() + a.start[i + 1], i);
+  if (complete) return a;
   op::LocalRows<T> full;
   full.columns = a.columns;
+  full.column.reserve(a.column.size() + std::size_t(a.count()));
+  full.value.reserve(a.value.size() + std::size_t(a.count()));
   for (Local i = 0; i < a.count(); ++i) {
     bool placed = false;
     const auto place = [&] {
@@ -123,7 +129,8 @@ class PresentRow {
     const Global end = u.start[k + 1];
     for (Global e = u.start[k]; e < end; ++e) {
       const Local c = column[e];
-      if (!present[c]) [[unlikely]] enter(c);
+      if (!present[c]) [[unlikely]]
+        enter(c);
       value[c] = add_product(-l, entry[e], value[c]);
     }
   }
@@ -166,13 +173,12 @@ void renumber_columns(op::LocalRows<T>& u, const std::vector<Local>& place) {
 }  // namespace
 
 template <Scalar T>
-Factors<T> ilu0(op::LocalRows<T> a) {
+Factors<T> ilu0(const op::LocalRows<T>& given) {
   using R = real_t<T>;
-  a = with_diagonal(a);
+  op::LocalRows<T> a = with_diagonal(given);
   const Local n = a.count();
   Factors<T> f;
   f.inverse.resize(n);
-  const op::LocalRows<T> original = a;
   std::vector<Global> diagonal(n), place(n, -1);
   for (Local i = 0; i < n; ++i) {
     const Global begin = a.start[i], end = a.start[i + 1];
@@ -190,8 +196,14 @@ Factors<T> ilu0(op::LocalRows<T> a) {
     f.inverse[i] = inverse(a.value[k]);
     for (Global p = begin; p < end; ++p) place[a.column[p]] = -1;
   }
-  if (!all_finite(a.value) || !all_finite(f.inverse)) return by_diagonal(original);
+  if (!all_finite(a.value) || !all_finite(f.inverse)) return by_diagonal(given);
   f.lower.columns = f.upper.columns = n;
+  Global below = 0;
+  for (Local i = 0; i < n; ++i) below += diagonal[i] - a.start[i];
+  f.lower.column.reserve(std::size_t(below));
+  f.lower.value.reserve(std::size_t(below));
+  f.upper.column.reserve(a.column.size() - std::size_t(below + n));
+  f.upper.value.reserve(a.column.size() - std::size_t(below + n));
   for (Local i = 0; i < n; ++i) {
     for (Global k = a.start[i]; k < diagonal[i]; ++k)
       f.lower.column.push_back(a.column[k]), f.lower.value.push_back(a.value[k]);
@@ -375,7 +387,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
 }
 
 #define TACIT_INSTANTIATE(T)                                              \
-  template Factors<T> ilu0<T>(op::LocalRows<T>);                          \
+  template Factors<T> ilu0<T>(const op::LocalRows<T>&);                   \
   template Factors<T> ic0<T>(const op::LocalRows<T>&);                    \
   template op::LocalRows<T> with_levels<T>(const op::LocalRows<T>&, int); \
   template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&);

@@ -20,7 +20,7 @@ struct Factors {
 
 /// L U = a on the pattern of a and its diagonal.
 template <Scalar T>
-Factors<T> ilu0(op::LocalRows<T> a);
+Factors<T> ilu0(const op::LocalRows<T>& a);
 /// L L^H = a + shift |diagonal| on the pattern of a, which is Hermitian. Where a diagonal entry is zero, the largest
 /// magnitude of its row stands for it in the shift.
 template <Scalar T>

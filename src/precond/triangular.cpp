@@ -64,9 +64,10 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
   for (Local l = 0; l < levels; ++l) {
     const auto begin = order.begin() + start[l], end = order.begin() + start[std::size_t(l) + 1];
     // Rows of a slice should have the same length.
-    std::stable_sort(begin, end, [&](Local a, Local b) {
+    const auto longer = [&](Local a, Local b) {
       return std::pair(length(lower, a), length(upper, a)) > std::pair(length(lower, b), length(upper, b));
-    });
+    };
+    if (!std::is_sorted(begin, end, longer)) std::stable_sort(begin, end, longer);
     for (auto s = begin; s < end;) {
       const auto last = std::min(s + LevelOrder::lanes, end);
       Global most = 0;
