@@ -130,7 +130,20 @@ struct BlockJacobi<T>::Block {
   // The adjoints of the factors L and U, made at the first adjoint product.
   std::unique_ptr<Triangular<T>> lower_adjoint, upper_adjoint;
   Reordering by;
-  mutable std::vector<T> work;  // with a reordering: the part of the vector, in the order of elimination
+  std::shared_ptr<const LevelOrder> order;  // null: rows in the order of elimination
+  std::vector<Local> row, column;           // of each position of the factors, -1: none; empty: as in x
+  mutable std::vector<T> work;              // the part of the vector, by positions
+
+  /// Sets `row` and `column`.
+  void place() {
+    if (by.is_identity() && !order) return;
+    const auto number = [&](const std::vector<Local>& of, Local i) { return i < 0 || of.empty() ? i : of[i]; };
+    for (Local p = 0; p < (order ? Local(order->row.size()) : count); ++p) {
+      const Local i = order ? order->row[p] : p;
+      row.push_back(number(by.row, i));
+      column.push_back(number(by.column, i));
+    }
+  }
 
   /// y := (L U)^-1 x of this block, or that of the adjoint.
   void solve(const T* x, T* y, int k, bool adjoint, bool hermitian) const {
@@ -141,22 +154,26 @@ struct BlockJacobi<T>::Block {
       first_factor.solve(part, k);
       second_factor.solve(part, k);
     };
-    if (by.is_identity()) {
+    if (row.empty()) {
       std::copy_n(x, std::size_t(count) * k, y);
       return both(y);
     }
     const auto power = [](T v, const std::vector<int>& exponent, Local i) {
       return exponent.empty() || exponent[i] == 0 ? v : times_power(v, exponent[i]);
     };
-    const auto &from = adjoint ? by.column : by.row, &to = adjoint ? by.row : by.column;
+    const auto &from = adjoint ? column : row, &to = adjoint ? row : column;
     const auto &scale = adjoint ? by.column_exponent : by.row_exponent,
                &back = adjoint ? by.row_exponent : by.column_exponent;
-    work.resize(std::size_t(count) * k);
-    for (Local i = 0; i < count; ++i)
-      for (int c = 0; c < k; ++c) work[std::size_t(i) * k + c] = power(x[std::size_t(from[i]) * k + c], scale, from[i]);
+    work.resize(row.size() * std::size_t(k));
+    exec::parallel_for(row.size(), row.size() > 8192, [&](std::size_t p) {
+      for (std::size_t c = 0; c < std::size_t(k); ++c)
+        work[p * k + c] = from[p] < 0 ? T(0) : power(x[std::size_t(from[p]) * k + c], scale, from[p]);
+    });
     both(work.data());
-    for (Local i = 0; i < count; ++i)
-      for (int c = 0; c < k; ++c) y[std::size_t(to[i]) * k + c] = power(work[std::size_t(i) * k + c], back, to[i]);
+    exec::parallel_for(row.size(), row.size() > 8192, [&](std::size_t p) {
+      for (std::size_t c = 0; to[p] >= 0 && c < std::size_t(k); ++c)
+        y[std::size_t(to[p]) * k + c] = power(work[p * k + c], back, to[p]);
+    });
   }
 };
 
@@ -254,7 +271,7 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, const Incomplete& how, in
     const Local parts = std::clamp<Local>(blocks, 1, std::max<Local>(n, 1));
     for (Local b = 0; b < parts; ++b) {
       const Local first = n / parts * b + std::min(b, n % parts);
-      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, {}});
+      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, nullptr, {}, {}, {}});
     }
     Found found = factorise(own, how);
     found = {comm.all_sum(found.entries), comm.all_sum(found.perturbed), comm.all_sum(found.diagonals),
@@ -280,8 +297,12 @@ typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::LocalRows<T>&
                     f.diagonal_only, unmatched, f.shift};
         // Where L holds no diagonal of its own, D^-1 acts once, with U.
         const bool unit = !hermitian_ || f.diagonal_only;
-        block.lower = Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, list.size() == 1);
-        block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, list.size() == 1);
+        const bool threads = list.size() == 1;
+        block.order = level_order(f.lower, f.upper);
+        block.place();
+        block.lower =
+            Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, block.order, threads);
+        block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, block.order, threads);
       },
       1);
   Found all;
@@ -336,9 +357,12 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     for (auto& b : list) {
       std::vector<T> inverse = b.upper.inverse();
       for (T& d : inverse) d = conj(d);
-      b.lower_adjoint =
-          std::make_unique<Triangular<T>>(op::adjoint(b.lower.strict()), std::vector<T>(), false, list.size() == 1);
-      b.upper_adjoint = std::make_unique<Triangular<T>>(op::adjoint(b.upper.strict()), inverse, true, list.size() == 1);
+      const auto make = [&](const Triangular<T>& of, std::vector<T> d, bool lower) {
+        return std::make_unique<Triangular<T>>(op::adjoint(of.strict()), std::move(d), lower, b.order,
+                                               list.size() == 1);
+      };
+      b.lower_adjoint = make(b.lower, {}, false);
+      b.upper_adjoint = make(b.upper, inverse, true);
     }
   const auto solve = [&](const Block& b) {
     const std::size_t from = std::size_t(b.first) * k;
@@ -357,7 +381,7 @@ op::Cost BlockJacobi<T>::cost() const {
   double entries = 0;
   for (const auto& b : blocks_->list) {
     c.bytes += b.lower.bytes() + b.upper.bytes();
-    entries += double(b.lower.strict().column.size() + b.upper.strict().column.size()) + b.count;
+    entries += double(b.lower.entries() + b.upper.entries()) + b.count;
   }
   c.bytes += 4.0 * this->domain().local_size() * sizeof(T);
   c.flops = (is_complex<T> ? 8 : 2) * entries;
@@ -373,14 +397,15 @@ template <Scalar T>
 op::LocalRows<T> BlockJacobi<T>::factors(int block) const {
   require(block >= 0 && block < blocks(), "block ", block, " of ", blocks());
   const Block& b = blocks_->list[block];
-  const auto &lower = b.lower.strict(), &upper = b.upper.strict();
+  const auto lower = b.lower.strict(), upper = b.upper.strict();
+  const auto pivots = b.upper.inverse();
   op::LocalRows<T> all;
   all.columns = b.count;
   for (Local i = 0; i < b.count; ++i) {
     for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k)
       all.column.push_back(lower.column[k]), all.value.push_back(lower.value[k]);
     all.column.push_back(i);
-    all.value.push_back(inverse(b.upper.inverse()[i]));
+    all.value.push_back(inverse(pivots[std::size_t(i)]));
     for (Global k = upper.start[i]; !hermitian_ && k < upper.start[i + 1]; ++k)
       all.column.push_back(upper.column[k]), all.value.push_back(upper.value[k]);
     all.start.push_back(Global(all.column.size()));

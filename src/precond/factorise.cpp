@@ -91,6 +91,54 @@ class Positions {
 template <Scalar T>
 using Entry = std::pair<Local, T>;
 
+/// The row that is eliminated, by columns. Columns of earlier rows' pivots are on its left.
+template <Scalar T>
+class PresentRow {
+ public:
+  explicit PresentRow(Local n) : value_(std::size_t(n), T(0)), present_(std::size_t(n), 0) {
+    right_.reserve(std::size_t(n));
+  }
+  /// place[c]: the row whose pivot column c is, or will be.
+  void begin(Local i, const Local* place) {
+    i_ = i, place_ = place;
+    right_.clear();
+  }
+  void enter(Local c) {
+    if (present_[c]) return;
+    present_[c] = 1;
+    if (place_[c] < i_) left_.add(place_[c]);
+    else right_.push_back(c);
+  }
+  T& value(Local c) { return value_[c]; }
+  T remove(Local c) {
+    present_[c] = 0;
+    return std::exchange(value_[c], T(0));
+  }
+  /// Subtracts l times row k of u.
+  void subtract(T l, const op::LocalRows<T>& u, Local k) {
+    const Local* const column = u.column.data();
+    const T* const entry = u.value.data();
+    T* const value = value_.data();
+    const char* const present = present_.data();
+    const Global end = u.start[k + 1];
+    for (Global e = u.start[k]; e < end; ++e) {
+      const Local c = column[e];
+      if (!present[c]) [[unlikely]] enter(c);
+      value[c] = add_product(-l, entry[e], value[c]);
+    }
+  }
+  Positions& left() { return left_; }
+  const std::vector<Local>& right() const { return right_; }
+
+ private:
+  std::vector<T> value_;
+  std::vector<char> present_;
+  std::vector<Local> right_;
+  Positions left_;
+  Local i_ = 0;
+  const Local* place_ = nullptr;
+};
+
 /// Leaves the `most` largest entries, in any order; of equal ones those of lower columns.
 template <Scalar T>
 void keep_largest(std::vector<Entry<T>>& row, std::size_t most) {
@@ -265,38 +313,26 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   const double mean = n > 0 ? double(a.value.size()) / n : 0;
   const auto most = std::size_t(std::clamp(std::ceil(t.fill * mean / 2), 1.0, double(std::max<Local>(n, 1))));
 
-  std::vector<T> w(std::size_t(n), T(0));  // the present row, by columns of a
-  std::vector<char> present(std::size_t(n), 0);
-  std::vector<Local> right;  // columns of w on and right of the diagonal
+  PresentRow<T> row(n);
   std::vector<Entry<T>> kept;
-  Positions left;
   for (Local i = 0; i < n; ++i) {
     R sum = 0, largest = 0;
-    right.clear();
-    const auto enter = [&](Local c) {
-      if (std::exchange(present[c], 1)) return;
-      if (place[c] < i) left.add(place[c]);
-      else right.push_back(c);
-    };
-    enter(order[i]);
+    row.begin(i, place.data());
+    row.enter(order[i]);
     for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
-      enter(a.column[k]);
-      w[a.column[k]] = a.value[k];
+      row.enter(a.column[k]);
+      row.value(a.column[k]) = a.value[k];
       sum += size_of(a.value[k]);
       largest = std::max(largest, size_of(a.value[k]));
     }
     const R least = a.start[i + 1] > a.start[i] ? R(t.drop) * (sum / R(a.start[i + 1] - a.start[i])) : R(0);
 
     kept.clear();
-    while (!left.empty()) {
-      const Local k = left.take(), c = order[k];
-      present[c] = 0;
-      const T l = std::exchange(w[c], T(0)) * f.inverse[k];
+    while (!row.left().empty()) {
+      const Local k = row.left().take();
+      const T l = row.remove(order[k]) * f.inverse[k];
       if (!(size_of(l) > least)) continue;
-      for (Global u = f.upper.start[k]; u < f.upper.start[k + 1]; ++u) {
-        enter(f.upper.column[u]);
-        w[f.upper.column[u]] -= l * f.upper.value[u];
-      }
+      row.subtract(l, f.upper, k);
       kept.emplace_back(k, l);
     }
     keep_largest(kept, most);
@@ -305,9 +341,9 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     f.lower.start.push_back(Global(f.lower.column.size()));
 
     Local pivot = order[i];
-    for (const Local c : right)
-      if (size_of(w[c]) > size_of(w[pivot])) pivot = c;
-    if (!(R(t.pivoting) * size_of(w[pivot]) > size_of(w[order[i]]))) pivot = order[i];
+    for (const Local c : row.right())
+      if (size_of(row.value(c)) > size_of(row.value(pivot))) pivot = c;
+    if (!(R(t.pivoting) * size_of(row.value(pivot)) > size_of(row.value(order[i])))) pivot = order[i];
     if (pivot != order[i]) {
       const Local other = place[pivot];
       std::swap(order[i], order[other]);
@@ -316,15 +352,14 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     }
     // The matrix is singular, or nearly so. With a pivot as large as its row the null vector stays out of the solution,
     // where it would grow until A x is rounding error.
-    if (!(size_of(w[pivot]) > singular * largest)) {
-      w[pivot] = T(largest > 0 ? largest : R(1));
+    if (!(size_of(row.value(pivot)) > singular * largest)) {
+      row.value(pivot) = T(largest > 0 ? largest : R(1));
       ++f.perturbed;
     }
-    f.inverse[i] = inverse(w[pivot]);
+    f.inverse[i] = inverse(row.value(pivot));
     kept.clear();
-    for (const Local c : right) {
-      const T u = std::exchange(w[c], T(0));
-      present[c] = 0;
+    for (const Local c : row.right()) {
+      const T u = row.remove(c);
       if (c != pivot && size_of(u) > least) kept.emplace_back(c, u);
     }
     keep_largest(kept, most);

@@ -3,35 +3,65 @@
 
 #include <tacit/op/local_matrix.hpp>
 
+#include <memory>
 #include <vector>
 
 namespace tacit::precond {
 
-/// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Rows are done in their natural order by one
-/// thread or, where the levels (rows that depend on earlier levels only) are wide, level by level by all. Every row
-/// sums its entries in the order of its columns either way: same bits for any number of threads.
+/// An order of the rows of L and U in which they can be solved eight at a time. A level has the rows that depend, in L
+/// or in U^T, on rows of earlier levels only, so rows of a level wait for none of each other.
+struct LevelOrder {
+  static constexpr int lanes = 8;
+  /// Position p has row row[p]; -1: none, since levels begin at multiples of `lanes`.
+  std::vector<Local> row{};
+  std::vector<Local> level_start{};  ///< in slices of `lanes` positions
+};
+/// The order by levels, or null where solving row by row is predicted to be faster. Depends on the pattern only.
+template <Scalar T>
+std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>& upper);
+
+/// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Row by row, every row waits for the one before
+/// it. With a LevelOrder S is stored as in SELL-8, a slice of eight rows is one step, and slices of wide levels are
+/// shared by threads. Rows sum their entries in one order: same bits for any number of threads and of columns.
 template <Scalar T>
 class Triangular {
  public:
+  static constexpr int lanes = LevelOrder::lanes;
   Triangular() = default;
-  /// `inverse` holds D^-1; empty: D = I.
-  Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool lower, bool may_use_threads);
-  /// k interleaved columns.
+  /// `inverse` holds D^-1; empty: D = I. `order`: null for rows in their own order.
+  Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool lower, std::shared_ptr<const LevelOrder> order,
+             bool may_use_threads);
+  /// k interleaved columns. x has an element for each row or, with an order, for each position.
   void solve(T* x, int columns) const;
+  /// Read by a solve.
   double bytes() const;
-  const op::LocalRows<T>& strict() const { return strict_; }
-  const std::vector<T>& inverse() const { return inverse_; }
-  Local levels() const { return Local(level_start_.size()) - 1; }
+  /// Entries of S.
+  Global entries() const { return entries_; }
+  /// S by rows, and D^-1. Built anew with an order.
+  op::LocalRows<T> strict() const;
+  std::vector<T> inverse() const;
 
  private:
-  template <int K>
+  void store_slices();
+  bool sliced() const { return order_ != nullptr; }
+  void slice(std::size_t s, T* x) const;
+  void slice(std::size_t s, T* x, int columns) const;
+  void row(Local i, T* x) const;
   void row(Local i, T* x, int columns) const;
-  template <int K>
-  void rows(T* x, int columns) const;
-  op::LocalRows<T> strict_;
-  std::vector<T> inverse_;
-  bool lower_ = true;
-  std::vector<Local> by_level_, level_start_;  // empty: natural order
+  template <class F>
+  void each_slice(const F& f) const;
+
+  bool lower_ = true, threads_ = false;
+  Local count_ = 0;
+  Global entries_ = 0;
+  std::vector<T> inverse_;  // by rows, or by positions
+  op::LocalRows<T> rows_;   // without an order
+  // With an order: entry e of position p = lanes s + l stands at (slice_start_[s] + e) lanes + l. Shorter rows are
+  // filled up with zeros in their own column.
+  std::shared_ptr<const LevelOrder> order_;
+  std::vector<Global> slice_start_;
+  std::vector<Local> column_;
+  std::vector<T> value_;
 };
 
 }  // namespace tacit::precond
