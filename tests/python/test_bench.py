@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import scipy.sparse as sp
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -52,6 +53,33 @@ def test_results_name_their_surroundings(tmp_path: Path) -> None:
     assert found["rows"] == [1]
     assert {"machine", "cores", "commit", "date", "command"} <= set(found)
     harness.write(None, "some/1")
+
+
+def test_real_systems_judges_settings_by_the_true_residual(tmp_path: Path) -> None:
+    """A definite matrix that every program solves, and a singular one with b outside its range, which none can."""
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40))
+    sp.save_npz(tmp_path / "line.npz", sp.csr_matrix(line))
+    sp.save_npz(tmp_path / "ring.npz", sp.csr_matrix(line - sp.csr_array(([1.0, 1.0], ([0, 39], [39, 0])), (40, 40))))
+    command = [
+        sys.executable,
+        ROOT / "bench/real_systems.py",
+        tmp_path,
+        "--programs",
+        "tacit",
+        "scipy",
+        "--rhs",
+        "ones",
+    ]
+    harness.output([*command, "--iterations", 200, "--limit", 5, "--json", tmp_path / "found.json"], timeout=300)
+    found = {s["name"]: s for s in json.loads((tmp_path / "found.json").read_text())["systems"]}
+    assert set(found) == {"line", "ring"}
+    assert found["line"]["hermitian"]
+    assert found["line"]["rows"] == 40
+    assert {"auto", "cg none", "gmres ilu0"} <= set(found["line"]["solved"]["tacit"])
+    assert {"cg none", "bicgstab spilu"} <= set(found["line"]["solved"]["scipy"])
+    assert found["ring"]["solved"] == {"tacit": {}, "scipy": {}}
+    assert found["ring"]["runs"] == found["line"]["runs"]
+    assert found["ring"]["false"]["tacit"] == []
 
 
 @pytest.mark.slow
