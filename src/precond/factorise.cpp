@@ -3,8 +3,9 @@
 #include "scalar.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -74,23 +75,43 @@ bool replace_small_pivot(T& pivot, real_t<T> size) {
   return true;
 }
 
-/// A set of positions from which the smallest is taken.
+/// A set of numbers from 0 to n - 1 from which the smallest is taken: bits, and in levels above them a bit for each
+/// word of 64 that is not zero.
 class Positions {
  public:
-  bool empty() const { return heap_.empty(); }
+  explicit Positions(Local n) {
+    std::size_t words = std::size_t(std::max<Local>(n, 1));
+    do {
+      words = (words + 63) / 64;
+      level_.emplace_back(words, 0);
+    } while (words > 1);
+  }
+  bool empty() const { return level_.back().front() == 0; }
   void add(Local i) {
-    heap_.push_back(i);
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    auto at = std::size_t(i);
+    for (auto& words : level_) {
+      std::uint64_t& word = words[at / 64];
+      const bool known = word != 0;
+      word |= std::uint64_t(1) << at % 64;
+      if (known) return;
+      at /= 64;
+    }
   }
   Local take() {
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const Local i = heap_.back();
-    heap_.pop_back();
-    return i;
+    std::size_t at = 0;
+    for (std::size_t l = level_.size(); l-- > 0;) at = 64 * at + std::size_t(std::countr_zero(level_[l][at]));
+    const auto smallest = Local(at);
+    for (auto& words : level_) {
+      std::uint64_t& word = words[at / 64];
+      word &= word - 1;
+      if (word != 0) break;
+      at /= 64;
+    }
+    return smallest;
   }
 
  private:
-  std::vector<Local> heap_;
+  std::vector<std::vector<std::uint64_t>> level_;
 };
 
 /// A column and the value there.
@@ -101,7 +122,7 @@ using Entry = std::pair<Local, T>;
 template <Scalar T>
 class PresentRow {
  public:
-  explicit PresentRow(Local n) : value_(std::size_t(n), T(0)), present_(std::size_t(n), 0) {
+  explicit PresentRow(Local n) : value_(std::size_t(n), T(0)), present_(std::size_t(n), 0), left_(n) {
     right_.reserve(std::size_t(n));
   }
   /// place[c]: the row whose pivot column c is, or will be.
@@ -279,7 +300,7 @@ op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels) {
   std::vector<Global> diagonal(std::size_t(n), 0), level_start(std::size_t(n) + 1, 0);
   std::vector<Local> upper_column, row;
   std::vector<T> value(std::size_t(n), T(0));
-  Positions below;
+  Positions below(n);
   for (Local i = 0; i < n; ++i) {
     row.clear();
     const auto enter = [&](Local j, int at) {
