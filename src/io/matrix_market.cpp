@@ -310,51 +310,53 @@ class LineParser {
     Real value{};
     if (integer) {
       for (at_ = digits; at_ != end_ && is_digit(*at_);) ++at_;
+      const char* const last = at_;
       if (!end_of_word()) fail_on_word("an integer", begin);
+      if (last - digits > 15) check_exact(begin, digits, last);
       at_ = digits;
     }
     const auto [stop, outcome] = std::from_chars(first, end_, value, std::chars_format::general);
     at_ = stop;
     if (outcome == std::errc::invalid_argument) [[unlikely]]
       fail_on_word("a finite number", begin);
-    if (outcome == std::errc::result_out_of_range) [[unlikely]]
-      value = out_of_range(begin, first, stop);
-    if (!std::isfinite(value)) [[unlikely]]
-      fail_out_of_range(begin);
-    if (at_ != end_ && (*at_ == 'd' || *at_ == 'D')) value = fortran_number(begin, first);
+    if (at_ != end_ && (*at_ == 'd' || *at_ == 'D')) [[unlikely]]
+      value = fortran_number(begin, first);
+    else if (outcome == std::errc::result_out_of_range || value == 0 || !std::isfinite(value)) [[unlikely]]
+      value = at_limit(begin, first, stop);
     if (!end_of_word()) [[unlikely]]
       fail_on_word("a finite number", begin);
     return value;
+  }
+
+  // Integers are not rounded: fails unless a double has this value.
+  void check_exact(const char* begin, const char* digits, const char* last) {
+    while (digits != last && *digits == '0') ++digits;
+    if (last - digits <= 15) return;
+    double value = 0;
+    char exact[512];
+    std::from_chars(digits, last, value);
+    if (std::isfinite(value)) {
+      const auto stop = std::to_chars(exact, exact + sizeof exact, value, std::chars_format::fixed, 0).ptr;
+      if (std::equal(digits, last, exact, stop)) return;
+      fail_on_word("an integer that a double holds exactly, as all up to 2^53 (the field real rounds)", begin);
+    }
+    fail_out_of_range(begin);
   }
 
   [[noreturn]] void fail_out_of_range(const char* begin) {
     fail_on_word(message("a number in the range of ", scalar_name<Real>()), begin);
   }
 
-  // from_chars reports numbers that round to zero and those that round to infinity alike: only the latter are refused.
-  Real out_of_range(const char* begin, const char* first, const char* stop) {
-    const bool negative = *first == '-';
-    const char* at = first + negative;
-    Global power = 0;  // the number is below 10^power and not below 10^(power - 1)
-    bool fraction = false, leading = true;
-    for (; at != stop && (is_digit(*at) || *at == '.'); ++at) {
-      if (*at == '.') {
-        fraction = true;
-      } else {
-        leading = leading && *at == '0';
-        if (!leading && !fraction) ++power;
-        if (leading && fraction) --power;
-      }
-    }
-    if (at != stop) {
-      const bool down = *++at == '-';
-      if (*at == '-' || *at == '+') ++at;
-      Global exponent = 0;
-      for (; at != stop; ++at) exponent = std::min<Global>(10 * exponent + (*at - '0'), Global(1) << 40);
-      power += down ? -exponent : exponent;
-    }
-    if (power > 0) fail_out_of_range(begin);
-    return negative ? -Real(0) : Real(0);
+  // The number in [first, stop), which is zero or out of the range of Real. Only digits that are all zero are zero; but
+  // a float may be one where a double would not be: that precision was asked for.
+  Real at_limit(const char* begin, const char* first, const char* stop) {
+    const bool zero = std::none_of(first, std::find_if(first, stop, [](char c) { return c == 'e' || c == 'E'; }),
+                                   [](char c) { return c >= '1' && c <= '9'; });
+    if (zero) return *first == '-' ? -Real(0) : Real(0);
+    double value = 0;
+    const auto outcome = std::from_chars(first, stop, value, std::chars_format::general).ec;
+    if (outcome != std::errc() || value == 0 || !std::isfinite(Real(value))) fail_out_of_range(begin);
+    return Real(value);
   }
 
   // A number with an exponent d or D, at which from_chars stops.
@@ -366,8 +368,8 @@ class LineParser {
     const char* const end = text.data() + text.size();
     const auto [stop, outcome] = std::from_chars(text.data(), end, value, std::chars_format::general);
     if (stop != end) fail_on_word("a finite number", begin);
-    if (outcome == std::errc::result_out_of_range) value = out_of_range(begin, text.data(), stop);
-    if (!std::isfinite(value)) fail_out_of_range(begin);
+    if (outcome == std::errc::result_out_of_range || value == 0 || !std::isfinite(value))
+      value = at_limit(begin, text.data(), stop);
     return value;
   }
 

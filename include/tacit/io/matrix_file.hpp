@@ -1,6 +1,7 @@
 // Contents of matrix files: the header, the entries of a sparse matrix, the values of a dense block.
 #pragma once
 
+#include <tacit/base/buffer.hpp>
 #include <tacit/base/types.hpp>
 
 #include <string>
@@ -34,12 +35,14 @@ struct Triplets {
 };
 
 /// Consecutive rows of a rows x columns matrix: row first + i has the entries [start[i], start[i + 1]), in any order. A
-/// column may occur more than once in a row: assembly adds its entries.
-template <Scalar T>
+/// column may occur more than once in a row: assembly adds its entries. Index is Local (at most 2^31 - 1 columns) or
+/// Global.
+template <Scalar T, class Index = Global>
 struct CompressedRows {
   Global rows = 0, columns = 0, first = 0;
-  std::vector<Global> start{0}, column;
-  std::vector<T> value;
+  std::vector<Global> start{0};
+  Buffer<Index> column;
+  Buffer<T> value;
 };
 
 /// A rows x columns block, stored by columns: element (i, j) is value[i + j * rows].
