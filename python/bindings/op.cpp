@@ -9,9 +9,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/io/matrix_market.hpp>
 #include <tacit/io/npz.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/layout/partitioners.hpp>
+#include <tacit/op/assemble.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/noted.hpp>
@@ -372,7 +374,9 @@ void bind_scalar(nb::module_& m) {
       const auto [range, domain] = spaces(comm, rows, columns);
       const auto made = [&]<class Index>(Index) {
         const io::CompressedRows<T, Index> mine = read(range, Index{});
-        return std::make_shared<Matrix>(range, domain, op::RowsView<T, Index>{mine.start, mine.column, mine.value});
+        const auto n = std::size_t(mine.start.back());
+        return std::make_shared<Matrix>(
+            range, domain, op::RowsView<T, Index>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
       };
       return domain.size() <= std::numeric_limits<Local>::max() ? made(Local{}) : made(Global{});
     });
@@ -381,6 +385,19 @@ void bind_scalar(nb::module_& m) {
                                                     const Offsets& columns, const std::filesystem::path& path) {
     return from_file(comm, rows, columns, [&]<class Index>(const Space& range, Index) {
       return io::read_petsc_rows<T, Index>(path, range.begin(), range.end());
+    });
+  });
+  m.def(named<T>("read_matrix_market").c_str(), [](const Communicator& comm, const Offsets& rows,
+                                                   const Offsets& columns, const std::filesystem::path& path) {
+    return together(comm, [&] {
+      const auto [range, domain] = spaces(comm, rows, columns);
+      auto entries = io::read_matrix_market_pieces<T>(path, comm.rank(), comm.size());
+      if (comm.size() > 1)
+        io::check_entry_count(io::read_matrix_market_header(path), comm.all_sum(entries.entries_parsed));
+      const auto mine = op::assemble<T>(comm, range.partition(), std::move(entries));
+      const auto n = std::size_t(mine.start.back());
+      return std::make_shared<Matrix>(
+          range, domain, op::RowsView<T, Local>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
     });
   });
   m.def(named<T>("read_npz").c_str(),

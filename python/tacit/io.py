@@ -393,7 +393,28 @@ def is_petsc_matrix(path: str | os.PathLike[str]) -> bool:
     return True
 
 
+def kind_of_matrix(path: str | os.PathLike[str]) -> str | None:
+    """The function of _core that makes an operator of this file: "read_petsc", "read_matrix_market" (entries with 32-bit
+    indices), or None. Local.
+    """
+    if is_petsc_matrix(path):
+        return "read_petsc"
+    name = _path(path)
+    if _known(name) != "matrix_market":
+        return None
+    found = header(name)
+    return None if found.dense or max(found.rows, found.columns) >= 2**31 else "read_matrix_market"
+
+
 def _taken(value: Array, scalar: str, path: str) -> Array:
+    if value.dtype.kind in "iu" and value.dtype.itemsize == 8 and len(value):
+        # Integers that no double has are refused, as in text.
+        double = value.astype(np.float64)
+        same = double < 2.0 ** (64 if value.dtype.kind == "u" else 63)
+        same[same] = double[same].astype(value.dtype) == value[same]
+        if not same.all():
+            k = int(np.flatnonzero(~same.ravel())[0])
+            _refuse(path, f"value {k} is {value.ravel()[k]}, an integer that float64 does not hold exactly")
     try:
         return to_scalar(value, scalar, path)
     except TypeError as e:

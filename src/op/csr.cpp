@@ -1,4 +1,5 @@
 #include "csr_impl.hpp"
+#include "entries.hpp"
 
 #include <tacit/op/hermitian.hpp>
 
@@ -8,36 +9,9 @@
 
 namespace tacit::op {
 
-namespace {
-template <Scalar T>
-struct Entry {
-  Global row, column;
-  T value;
-};
-}  // namespace
-
 template <Scalar T>
 void sort_rows(Rows<T>& rows) {
-  Global* const c = rows.column.data();
-  T* const v = rows.value.data();
-  std::vector<std::pair<Global, T>> sorted;
-  Global begin = 0, kept = 0;
-  for (Local r = 0; r < rows.count(); ++r) {
-    const Global end = rows.start[r + 1];
-    if (!std::is_sorted(c + begin, c + end)) {
-      sorted.clear();
-      for (Global k = begin; k < end; ++k) sorted.emplace_back(c[k], v[k]);
-      std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (Global k = begin; k < end; ++k) std::tie(c[k], v[k]) = sorted[std::size_t(k - begin)];
-    }
-    const Global first = kept;
-    for (Global k = begin; k < end; ++k) {
-      if (kept > first && c[kept - 1] == c[k]) v[kept - 1] += v[k];
-      else c[kept] = c[k], v[kept] = v[k], ++kept;
-    }
-    rows.start[r + 1] = kept;
-    begin = end;
-  }
+  const Global kept = sort_entries(rows.start, rows.column.data(), rows.value.data());
   rows.column.resize(std::size_t(kept));
   rows.value.resize(std::size_t(kept));
 }

@@ -115,6 +115,7 @@ inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
                                       "2147483648",
                                       "99999999999999999999999",
                                       "4294967296",
+                                      "9007199254740993",
                                       "symmetric",
                                       "general",
                                       "complex",

@@ -50,6 +50,11 @@ Header read_matrix_market_header(const std::string& path);
 template <Scalar T>
 Triplets<T> read_matrix_market(const std::string& path, int part = 0, int parts = 1, bool expand_symmetry = true);
 
+/// As read_matrix_market, without expanding the symmetry: the entries as threads have parsed them, 8 + sizeof(T) bytes
+/// each, in pieces that assembly frees one after the other. Error(usage) where indices exceed 32 bits.
+template <Scalar T>
+EntryPieces<T> read_matrix_market_pieces(const std::string& path, int part = 0, int parts = 1);
+
 /// As read_matrix_market, from the bytes of a file (plain or compressed). `path` is only shown in errors.
 template <Scalar T>
 Triplets<T> parse_matrix_market(std::string_view bytes, const std::string& path, int part = 0, int parts = 1,
