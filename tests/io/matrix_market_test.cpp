@@ -145,6 +145,62 @@ TEST(MatrixMarket, RefusesIntegersThatWouldBeRounded) {
   EXPECT_EQ(values_of<float>(one("16777217", "integer")), (std::vector<float>{16777216}));
 }
 
+// The triplets that pieces stand for.
+template <class T>
+Triplets<T> expanded(const EntryPieces<T>& pieces) {
+  Triplets<T> all{pieces.rows, pieces.columns, {}, {}, {}, pieces.entries_parsed};
+  const auto put = [&](Global row, Global column, T value) {
+    all.row.push_back(row), all.column.push_back(column), all.value.push_back(value);
+  };
+  for (const auto& piece : pieces.piece)
+    for (std::size_t k = 0; k < std::size_t(piece.count); ++k) {
+      put(piece.row[k], piece.column[k], piece.value[k]);
+      if (pieces.symmetry != Symmetry::general && piece.row[k] != piece.column[k])
+        put(piece.column[k], piece.row[k], mirrored(pieces.symmetry, piece.value[k]));
+    }
+  return all;
+}
+
+TEST(MatrixMarketPieces, AreTheTripletsOfTheFile) {
+  const Folder folder;
+  for (const std::string symmetry : {"general", "skew-symmetric"}) {
+    // Some stretches of text for each thread, and an entry count that no number of parts divides.
+    std::string text = "%%MatrixMarket matrix coordinate real " + symmetry + "\n9000 9000 100003\n";
+    std::mt19937_64 random(5);
+    for (int k = 0; k < 100003; ++k) {
+      const auto i = 2 + random() % 8999;
+      text += message(i, " ", 1 + random() % (i - 1), " ", double(random() % 1000) / 8, k % 7 ? "\n" : "\n%\n");
+    }
+    for (const std::string ending : {"", ".gz"}) {
+      const std::string path = folder.path("pieces.mtx" + ending);
+      folder.write("pieces.mtx" + ending, ending.empty() ? text : gzip(text));
+      const auto expected = read_matrix_market<double>(path);
+      for (const int parts : {1, 3, 7}) {
+        Triplets<double> all;
+        for (int part = 0; part < parts; ++part) {
+          const auto some = expanded(read_matrix_market_pieces<double>(path, part, parts));
+          all.row.insert(all.row.end(), some.row.begin(), some.row.end());
+          all.column.insert(all.column.end(), some.column.begin(), some.column.end());
+          all.value.insert(all.value.end(), some.value.begin(), some.value.end());
+          all.entries_parsed += some.entries_parsed;
+        }
+        EXPECT_EQ(all.entries_parsed, 100003);
+        EXPECT_EQ(all.row, expected.row) << symmetry << ending << " in " << parts << " parts";
+        EXPECT_EQ(all.column, expected.column);
+        EXPECT_EQ(all.value, expected.value);
+      }
+    }
+    // Of several errors the first, with its line.
+    const auto line = [&](std::size_t from) { return text.find('\n', from) + 1; };
+    const std::size_t late = line(text.size() * 3 / 4), early = line(text.size() / 2);
+    for (const std::size_t at : {late, early}) text.replace(at, 1, "x");
+    folder.write("pieces.mtx", text);
+    const auto number = 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(early), '\n');
+    const std::string error = error_of([&] { read_matrix_market_pieces<double>(folder.path("pieces.mtx")); });
+    EXPECT_NE(error.find(message("pieces.mtx:", number, ": expected a row from 1 to 9000")), error.npos) << error;
+  }
+}
+
 TEST(MatrixMarket, ToleratesHarmlessSpellings) {
   const std::vector<double> expected{1, 2};
   EXPECT_EQ(values_of("%%matrixmarket MATRIX Coordinate REAL GENERAL\n2 2 2\n1 1 1\n2 2 2\n"), expected);
