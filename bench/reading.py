@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import harness
 
@@ -43,7 +44,7 @@ def peak() -> float:
     return float("nan")
 
 
-def matload(path):
+def matload(path: str) -> Callable[[], object]:
     """PETSc's reader. No import of this checkout: another interpreter may run it."""
     import petsc4py
 
@@ -53,7 +54,7 @@ def matload(path):
     return lambda: PETSc.Mat().load(PETSc.Viewer().createBinary(path, "r"))
 
 
-def candidate(name, path):
+def candidate(name: str, path: str) -> Callable[[], object]:
     """What is to be timed, with its libraries loaded."""
     if name == "MatLoad":
         return matload(path)
@@ -81,7 +82,7 @@ def candidate(name, path):
     return peers.get(name, lambda: tacit.read(path))
 
 
-def once(name, path):
+def once(name: str, path: str) -> None:
     """Runs one candidate, and prints seconds and MiB as JSON."""
     work = candidate(name, path)
     memory, before, start = peak(), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -92,7 +93,7 @@ def once(name, path):
     del kept
 
 
-def has(python, module):
+def has(python: str, module: str) -> bool:
     """Whether an interpreter can import a module."""
     call = [python, "-c", f"import {module}"]
     try:
@@ -144,7 +145,13 @@ def main() -> None:
         rows.append(row | {"all_seconds": [run["seconds"] for run in found]})
         print(f"{name:26} {row['seconds']:8.2f} {row['CPU']:6.2f} {row['MiB']:6.0f}")
     harness.write(
-        options.json, "reading/2", n=options.n, entries=int(matrix.nnz), rounds=options.rounds, threads=options.threads, rows=rows
+        options.json,
+        "reading/2",
+        n=options.n,
+        entries=int(matrix.nnz),
+        rounds=options.rounds,
+        threads=options.threads,
+        rows=rows,
     )
 
 

@@ -311,9 +311,8 @@ void bind_scalar(nb::module_& m) {
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
-      .def("is_hermitian", [](const Matrix& a) {
-        return together(a.range().comm(), [&] { return op::is_hermitian(a); });
-      });
+      .def("is_hermitian",
+           [](const Matrix& a) { return together(a.range().comm(), [&] { return op::is_hermitian(a); }); });
 
   using Stencil = op::Stencil<T>;
   nb::class_<Stencil, Base>(m, named<T>("Stencil").c_str())
@@ -387,19 +386,19 @@ void bind_scalar(nb::module_& m) {
       return io::read_petsc_rows<T, Index>(path, range.begin(), range.end());
     });
   });
-  m.def(named<T>("read_matrix_market").c_str(), [](const Communicator& comm, const Offsets& rows,
-                                                   const Offsets& columns, const std::filesystem::path& path) {
-    return together(comm, [&] {
-      const auto [range, domain] = spaces(comm, rows, columns);
-      auto entries = io::read_matrix_market_pieces<T>(path, comm.rank(), comm.size());
-      if (comm.size() > 1)
-        io::check_entry_count(io::read_matrix_market_header(path), comm.all_sum(entries.entries_parsed));
-      const auto mine = op::assemble<T>(comm, range.partition(), std::move(entries));
-      const auto n = std::size_t(mine.start.back());
-      return std::make_shared<Matrix>(
-          range, domain, op::RowsView<T, Local>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
-    });
-  });
+  m.def(named<T>("read_matrix_market").c_str(),
+        [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const std::filesystem::path& path) {
+          return together(comm, [&] {
+            const auto [range, domain] = spaces(comm, rows, columns);
+            auto entries = io::read_matrix_market_pieces<T>(path, comm.rank(), comm.size());
+            if (comm.size() > 1)
+              io::check_entry_count(io::read_matrix_market_header(path), comm.all_sum(entries.entries_parsed));
+            const auto mine = op::assemble<T>(comm, range.partition(), std::move(entries));
+            const auto n = std::size_t(mine.start.back());
+            return std::make_shared<Matrix>(
+                range, domain, op::RowsView<T, Local>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
+          });
+        });
   m.def(named<T>("read_npz").c_str(),
         [from_file](const Communicator& comm, const Offsets& rows, const Offsets& columns,
                     const std::filesystem::path& path, const std::array<NpzArguments, 3>& arrays) {

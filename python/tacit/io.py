@@ -163,7 +163,12 @@ def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows
     rows, columns = (int(n) for n in shape)
     start, index, data = arrays
     of_file = {"f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"}.get(f"{data[1]}{data[2]}")
-    fits = 0 <= rows == start[3] - 1 and 0 <= columns and index[3] == data[3] and max(rows, columns) <= 2**24 + 64 * data[3]
+    fits = (
+        0 <= rows == start[3] - 1
+        and columns >= 0
+        and index[3] == data[3]
+        and max(rows, columns) <= 2**24 + 64 * data[3]
+    )
     if of_file is None or not fits or start[1] != "i" or index[1] != "i":
         return None
     if data[1] == "c" and not (scalar or "complex").startswith("complex"):
@@ -394,8 +399,8 @@ def is_petsc_matrix(path: str | os.PathLike[str]) -> bool:
 
 
 def kind_of_matrix(path: str | os.PathLike[str]) -> str | None:
-    """The function of _core that makes an operator of this file: "read_petsc", "read_matrix_market" (entries with 32-bit
-    indices), or None. Local.
+    """The function of _core that makes an operator of this file: "read_petsc", "read_matrix_market" (of entries with
+    32-bit indices), or None. Local.
     """
     if is_petsc_matrix(path):
         return "read_petsc"

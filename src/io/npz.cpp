@@ -42,7 +42,8 @@ struct Sum {
   }
 };
 
-// use(bytes, n, k): n elements, the first of which is element from + k. Elements [from, to) of an array as it is stored.
+// use(bytes, n, k): n elements, the first of which is element from + k. Elements [from, to) of an array as it is
+// stored.
 template <class Use>
 Sum read_stored(const Source& source, const NpzArray& array, Global from, Global to, bool is_first, Use&& use) {
   std::vector<Sum> sums(std::size_t((to - from + block - 1) / block));
@@ -199,8 +200,7 @@ CompressedRows<T, Index> read_npz_rows(const std::string& path, const NpzRows& m
     start.resize(std::size_t(last - first) + 1);
     // The start of the row behind the last one belongs to the next rank's checksum.
     const bool apart = !is_last && !matrix.start.deflated;
-    const Sum sum =
-        read_indices(source, matrix.start, first, apart ? last : last + 1, is_first, entries, start.data());
+    const Sum sum = read_indices(source, matrix.start, first, apart ? last : last + 1, is_first, entries, start.data());
     if (apart) read_indices(source, matrix.start, last, last + 1, false, entries, &start.back());
     if ((is_first && start.front() != 0) || (is_last && start.back() != entries))
       refuse(source, message("indptr runs from ", start.front(), " to ", start.back(), " with ", entries, " values"));
@@ -243,10 +243,10 @@ void check_npz(const std::string& path, const NpzRows& matrix, std::span<const N
   }
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                       \
-  template CompressedRows<T, Local> read_npz_rows<T, Local>(const std::string&, const NpzRows&, Global, Global,    \
-                                                            bool, bool, NpzSums&);                                 \
-  template CompressedRows<T, Global> read_npz_rows<T, Global>(const std::string&, const NpzRows&, Global, Global,  \
+#define TACIT_INSTANTIATE(T)                                                                                          \
+  template CompressedRows<T, Local> read_npz_rows<T, Local>(const std::string&, const NpzRows&, Global, Global, bool, \
+                                                            bool, NpzSums&);                                          \
+  template CompressedRows<T, Global> read_npz_rows<T, Global>(const std::string&, const NpzRows&, Global, Global,     \
                                                               bool, bool, NpzSums&)
 TACIT_INSTANTIATE(float);
 TACIT_INSTANTIATE(double);

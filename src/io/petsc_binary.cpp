@@ -165,8 +165,9 @@ R real_at(const Source& source, const char* from, Global byte) {
   return value;
 }
 
-// Numbers [first, first + count) of a section: convert(bytes, n, k) stores n of them from number k on, and returns false
-// if some are wrong, which check(bytes, k, offset) then names. By all threads; of several errors the first is thrown.
+// Numbers [first, first + count) of a section: convert(bytes, n, k) stores n of them from number k on, and returns
+// false if some are wrong, which check(bytes, k, offset) then names. By all threads; of several errors the first is
+// thrown.
 template <class Convert, class Check>
 void convert_section(const Source& source, Global at, Global first, Global count, int width, Convert&& convert,
                      Check&& check) {

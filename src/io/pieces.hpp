@@ -1,8 +1,8 @@
 // Reading a section of a file in pieces, by all threads.
 #pragma once
 
-#include <tacit/exec/parallel.hpp>
 #include <tacit/base/types.hpp>
+#include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <exception>

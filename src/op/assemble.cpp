@@ -110,8 +110,8 @@ template <Scalar T>
 io::CompressedRows<T, Local> assemble(const comm::Communicator& comm, const layout::Partition& partition,
                                       io::EntryPieces<T>&& entries) {
   return comm::collective(comm, [&] {
-    require(entries.rows == partition.size(), "entries of a matrix with ", entries.rows, " rows for ",
-            partition.size(), " rows");
+    require(entries.rows == partition.size(), "entries of a matrix with ", entries.rows, " rows for ", partition.size(),
+            " rows");
     const Global first = partition.begin(comm.rank()), last = partition.end(comm.rank());
     checked_cast<Local>(last - first, "a rank's number of rows");
     const std::vector<Parcel> arrived = exchange(comm, partition, entries);
@@ -126,9 +126,7 @@ io::CompressedRows<T, Local> assemble(const comm::Communicator& comm, const layo
     exec::parallel_for(
         parts, parts > 1,
         [&](std::size_t p) {
-          sources.each(cut(p), cut(p + 1), 0, [&](Local r, Local, const T&) {
-            ++start[std::size_t(r - first) + 2];
-          });
+          sources.each(cut(p), cut(p + 1), 0, [&](Local r, Local, const T&) { ++start[std::size_t(r - first) + 2]; });
         },
         1);
     std::partial_sum(start.begin(), start.end(), start.begin());
@@ -150,8 +148,8 @@ io::CompressedRows<T, Local> assemble(const comm::Communicator& comm, const layo
   });
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                      \
-  template io::CompressedRows<T, Local> assemble<T>(const comm::Communicator&, const layout::Partition&,         \
+#define TACIT_INSTANTIATE(T)                                                                             \
+  template io::CompressedRows<T, Local> assemble<T>(const comm::Communicator&, const layout::Partition&, \
                                                     io::EntryPieces<T>&&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -105,8 +105,8 @@ bool is_hermitian(const Csr<T, Host>& A) {
         const Global c = row[std::size_t(g)];
         while (b < mirrored.start[r + 1] && mirrored.column[b] < c) ++b;
         const bool met = b < mirrored.start[r + 1] && mirrored.column[b] == c;
-        same = mirror_each_other(ghost.values_of(i)[k], met ? mirrored.value[b] : T{}, diagonal[std::size_t(r)],
-                                 other(g));
+        same =
+            mirror_each_other(ghost.values_of(i)[k], met ? mirrored.value[b] : T{}, diagonal[std::size_t(r)], other(g));
       }
     }
     return comm.all(same);

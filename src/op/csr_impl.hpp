@@ -174,8 +174,9 @@ void split(const RowsView<T, Index>& rows, Global begin, Global end, Global ghos
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
-  comm::collective(this->range().comm(),
-                   [&] { store(RowsView<T, Global>{rows.start, rows.column, rows.value}, &rows, format); });
+  comm::collective(this->range().comm(), [&] {
+    store(RowsView<T, Global>{rows.start, rows.column, rows.value}, &rows, format);
+  });
 }
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int32_t> rows, Format format)
@@ -255,8 +256,8 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   own = {};
   if (owned) *owned = {};
   parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
-  pattern_ = std::make_shared<const comm::Pattern>(
-      comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
+  pattern_ =
+      std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
   parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
   // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
   // all ranks.

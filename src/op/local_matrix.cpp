@@ -104,8 +104,7 @@ struct LocalMatrix<T, M>::Storage {
   void store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global d);
   void store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global index,
                      std::vector<Local>& without);
-  void store_block_row(const LocalRowsView<T>& a, Local row, const Local* found, Global before,
-                       LocalRows<T>& outside);
+  void store_block_row(const LocalRowsView<T>& a, Local row, const Local* found, Global before, LocalRows<T>& outside);
   void store_blocks(const LocalRowsView<T>& a);
 
   Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }

@@ -136,12 +136,14 @@ TEST(MatrixMarket, RefusesIntegersThatWouldBeRounded) {
   for (const std::string text : {"9007199254740992", "-9007199254740994", "+009007199254740992", "18446744073709551616",
                                  "100000000000000000000", "36893488147419103232"})
     EXPECT_EQ(values_of(one(text, "integer")), (std::vector<double>{std::strtod(text.c_str(), nullptr)})) << text;
-  for (const std::string text : {"9007199254740993", "-9007199254740993", "18446744073709551615",
-                                 "123456789012345678901234567890"})
+  for (const std::string text :
+       {"9007199254740993", "-9007199254740993", "18446744073709551615", "123456789012345678901234567890"})
     EXPECT_EQ(error_in(one(text, "integer")),
               "f.mtx:3: expected an integer that a double holds exactly, as all up to 2^53 (the field real rounds), "
-              "found \"" + text + "\"");
-  EXPECT_EQ(error_in(one("1" + std::string(310, '0'), "integer")).find("f.mtx:3: expected a number in the range of"), 0u);
+              "found \"" +
+                  text + "\"");
+  EXPECT_EQ(error_in(one("1" + std::string(310, '0'), "integer")).find("f.mtx:3: expected a number in the range of"),
+            0u);
   EXPECT_EQ(values_of<float>(one("16777217", "integer")), (std::vector<float>{16777216}));
 }
 

@@ -335,7 +335,9 @@ TEST(IsHermitian, MissesNoEntry) {
       for (const auto& [i, j] : {std::pair<Global, Global>{0, 0}, {0, 1}, {1, 0}, {1, 1}})
         a.entry[{c + i, 2 + j}] = a.entry[{2 + j, c + i}] = 1;
     for (const Format format : {Format::csr, Format::sell, Format::bsr}) {
-      const auto is = [&](const auto& of) { return is_hermitian(Csr<double>(space, space, of.rows_of(space), format)); };
+      const auto is = [&](const auto& of) {
+        return is_hermitian(Csr<double>(space, space, of.rows_of(space), format));
+      };
       EXPECT_TRUE(is(a));
       for (const auto& [place, v] : a.entry) {
         auto without = a;

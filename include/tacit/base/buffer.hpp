@@ -57,15 +57,29 @@ class Buffer {
     std::free(p_);
   }
 
-  T* data() { return p_; }
-  const T* data() const { return p_; }
-  std::size_t size() const { return n_; }
-  T& operator[](std::size_t i) { return p_[i]; }
-  const T& operator[](std::size_t i) const { return p_[i]; }
-  operator std::span<const T>() const { return {p_, n_}; }
+  T* data() {
+    return p_;
+  }
+  const T* data() const {
+    return p_;
+  }
+  std::size_t size() const {
+    return n_;
+  }
+  T& operator[](std::size_t i) {
+    return p_[i];
+  }
+  const T& operator[](std::size_t i) const {
+    return p_[i];
+  }
+  operator std::span<const T>() const {
+    return {p_, n_};
+  }
 
  private:
-  bool is_mapped() const { return n_ * sizeof(T) >= std::size_t(1) << 19; }
+  bool is_mapped() const {
+    return n_ * sizeof(T) >= std::size_t(1) << 19;
+  }
   T* p_ = nullptr;
   std::size_t n_ = 0;
 };

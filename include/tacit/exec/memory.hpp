@@ -26,8 +26,8 @@ void copy_to_host(void* host, const void* device, std::size_t bytes);
 void copy_on_device(void* to, const void* from, std::size_t bytes);
 void clear_on_device(void* p, std::size_t bytes);
 
-/// Host memory, aligned to two cache lines. Unless `clear` is false it is zeroed: pages are first touched by the threads
-/// that sweep them, if these arrive in time.
+/// Host memory, aligned to two cache lines. Unless `clear` is false it is zeroed: pages are first touched by the
+/// threads that sweep them, if these arrive in time.
 void* host_allocate(std::size_t bytes, bool clear = true);
 void host_free(void* p) noexcept;
 

@@ -11,11 +11,11 @@
 //           banner with one percent sign; CR alone as a line end; NaN and Inf; values beyond the scalar's range, and
 //           others than 0 below that of double precision (1e-400); in the field integer, values that no double has
 //           (2^53 + 1); complex files into real scalars; fields and symmetries that exclude each other (pattern array,
-//           hermitian but not complex, pattern skew-symmetric); symmetric files that are not square, hold an entry above
-//           the diagonal, a skew-symmetric one on it, or a hermitian one on it that is not real; indices out of range;
-//           a number of entries other than the stated one; more entries than the bytes of the file can hold; more than
-//           2^24 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to more than
-//           1000 times their size plus 1 MiB, are cut short or damaged, or are followed by something else.
+//           hermitian but not complex, pattern skew-symmetric); symmetric files that are not square, hold an entry
+//           above the diagonal, a skew-symmetric one on it, or a hermitian one on it that is not real; indices out of
+//           range; a number of entries other than the stated one; more entries than the bytes of the file can hold;
+//           more than 2^24 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to
+//           more than 1000 times their size plus 1 MiB, are cut short or damaged, or are followed by something else.
 //
 // All functions are local. Errors are Error(input) unless stated, their text "FILE:LINE: expected ..., found ...". Of
 // several wrong lines the first is reported; a wrong number of entries only when every line is right by itself.

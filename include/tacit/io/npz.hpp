@@ -1,7 +1,7 @@
 // Compressed rows of a NumPy archive: arrays data, indices and indptr as scipy.sparse.save_npz writes them.
 //
-// The directory of the archive and the headers of its arrays are read by the caller (in Python: tacit.io), who describes
-// the arrays by NpzArray; this file reads their elements. Errors are Error(input), "FILE: ...".
+// The directory of the archive and the headers of its arrays are read by the caller (in Python: tacit.io), who
+// describes the arrays by NpzArray; this file reads their elements. Errors are Error(input), "FILE: ...".
 #pragma once
 
 #include <tacit/io/matrix_file.hpp>
@@ -15,15 +15,15 @@ namespace tacit::io {
 
 /// One array of an archive, in the processor's byte order.
 struct NpzArray {
-  std::string name;         ///< "data", for errors
-  char kind = 'f';          ///< 'f', 'c' (of two reals) or 'i', as NumPy's dtype.kind
-  int width = 8;            ///< bytes of an element: 4 or 8, complex 8 or 16
-  Global count = 0;         ///< elements
-  Global at = 0;            ///< offset of the array's bytes in the file, behind the archive's local header
-  Global stored = 0;        ///< these bytes, compressed if `deflated`
+  std::string name;   ///< "data", for errors
+  char kind = 'f';    ///< 'f', 'c' (of two reals) or 'i', as NumPy's dtype.kind
+  int width = 8;      ///< bytes of an element: 4 or 8, complex 8 or 16
+  Global count = 0;   ///< elements
+  Global at = 0;      ///< offset of the array's bytes in the file, behind the archive's local header
+  Global stored = 0;  ///< these bytes, compressed if `deflated`
   bool deflated = false;
-  Global header = 0;        ///< bytes of NumPy's header, at the beginning
-  std::uint32_t crc = 0;    ///< of header and elements
+  Global header = 0;      ///< bytes of NumPy's header, at the beginning
+  std::uint32_t crc = 0;  ///< of header and elements
 };
 
 /// A matrix in compressed rows: rows + 1 starts, a column and a value for each entry.

@@ -132,8 +132,8 @@ class Csr final : public Operator<T, M> {
 };
 
 /// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry; false where rows and columns are spread
-/// differently. Collective; the entries in columns of other ranks are sent once or twice. Memory: a number for each row,
-/// and these entries.
+/// differently. Collective; the entries in columns of other ranks are sent once or twice. Memory: a number for each
+/// row, and these entries.
 template <Scalar T>
 bool is_hermitian(const Csr<T, Host>& A);
 

@@ -82,8 +82,8 @@ class LocalMatrix {
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
-  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads the
-  /// storage, without a copy, by all threads. Host.
+  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads
+  /// the storage, without a copy, by all threads. Host.
   bool mirrors_itself(std::span<const double> diagonal) const;
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
